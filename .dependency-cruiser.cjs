@@ -1,0 +1,103 @@
+// Which part may import which: the arrows of the README, one line each. They point down; there is no way back up and no
+// way around in a circle. `types` names parts of which a file may import types, and nothing that runs.
+const ARROWS = {
+  lib: {},
+  config: {},
+  platform: { values: ['lib', 'generated'], types: ['config'] },
+  realtime: { values: ['lib'], types: ['platform', 'config'] },
+  models: { values: ['lib'], types: ['platform', 'config'] },
+  access: { values: ['lib', 'platform', 'realtime'], types: ['generated', 'config'] },
+  spaces: { values: ['lib', 'platform', 'realtime'], types: ['generated', 'config'] },
+  agents: { values: ['lib', 'platform', 'realtime'], types: ['generated', 'config'] },
+  runs: { values: ['lib', 'platform', 'realtime'], types: ['generated', 'config'] },
+  plans: { values: ['lib', 'platform', 'realtime'], types: ['generated', 'config'] },
+  routing: { values: ['lib', 'platform', 'realtime', 'spaces', 'agents', 'runs'], types: ['generated', 'config'] },
+  tools: {
+    values: ['lib', 'platform', 'realtime', 'spaces', 'agents', 'runs', 'plans'],
+    types: ['generated', 'config'],
+  },
+  engine: {
+    values: ['lib', 'platform', 'realtime', 'models', 'spaces', 'agents', 'runs', 'tools'],
+    types: ['generated', 'config'],
+  },
+  schema: {
+    values: ['lib'],
+    types: ['access', 'spaces', 'agents', 'runs', 'plans', 'realtime', 'platform', 'config'],
+  },
+  server: { values: ['lib', 'platform', 'realtime', 'access', 'schema'], types: ['config', 'app'] },
+  app: {
+    values: [
+      ...['lib', 'config', 'platform', 'realtime', 'models', 'access', 'spaces', 'agents', 'runs', 'plans'],
+      ...['routing', 'tools', 'engine', 'schema', 'server'],
+    ],
+  },
+  main: { values: ['lib', 'config', 'platform', 'app'] },
+}
+
+/** A part is a folder of src/, or a file directly in it. */
+const pathOf = (part) => `^src/${part}(/|\\.ts$)`
+
+const anyOf = (parts) => `^src/(${parts.join('|')})(/|\\.ts$)`
+
+const arrows = Object.entries(ARROWS).flatMap(([part, { values = [], types = [] }]) => [
+  {
+    name: `${part} imports only ${values.join(', ') || 'itself'}`,
+    severity: 'error',
+    from: { path: pathOf(part) },
+    to: { path: '^src/', pathNot: anyOf([part, ...values]), dependencyTypesNot: ['type-only'] },
+  },
+  {
+    name: `${part} imports only types of ${types.join(', ') || 'nothing further'}`,
+    severity: 'error',
+    from: { path: pathOf(part) },
+    to: { path: '^src/', pathNot: anyOf([part, ...values, ...types]), dependencyTypes: ['type-only'] },
+  },
+])
+
+module.exports = {
+  forbidden: [
+    ...arrows,
+    {
+      name: 'every part of src/ has its arrows here',
+      severity: 'error',
+      from: { path: '^src/', pathNot: anyOf([...Object.keys(ARROWS), 'generated']) },
+      to: {},
+    },
+    { name: 'no circles', severity: 'error', from: {}, to: { circular: true } },
+    {
+      name: 'what runs in production does not import tests, benchmarks or scripts',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { path: '^(test|bench|scripts|web)/' },
+    },
+    {
+      name: 'the console is a client like any other',
+      severity: 'error',
+      from: { path: '^web/' },
+      to: { path: '^(src|test|bench|scripts)/' },
+    },
+    {
+      name: 'what runs in production imports production dependencies only',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['type-only'] },
+    },
+    {
+      name: 'every import is found, and its package stands in package.json',
+      severity: 'error',
+      from: {},
+      to: { couldNotResolve: true },
+    },
+    { name: 'no file that nothing uses', severity: 'error', from: { orphan: true, path: '^src/' }, to: {} },
+  ],
+  options: {
+    doNotFollow: { path: ['node_modules', '(^|/)generated/'] },
+    exclude: { path: ['^web/dist/'] },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'require', 'node', 'default', 'types'],
+    },
+  },
+}
