@@ -1,0 +1,120 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+import pg from 'pg'
+import { openDatabase } from '../../src/platform/db.ts'
+import { openJobs } from '../../src/platform/jobs.ts'
+
+const MIGRATIONS = path.resolve(import.meta.dirname, '../../prisma/migrations')
+const LOCAL_SERVER = 'postgresql://postgres@127.0.0.1:5432/postgres'
+/** Any number, the same for all: whoever makes, drops or clones a template holds this advisory lock. */
+const TEMPLATE_LOCK = 7_209_114
+const LOCK_FILE = path.resolve(import.meta.dirname, '../../package-lock.json')
+const LEFT_BEHIND_AFTER_MS = 2 * 60 * 60 * 1000
+
+/** A database of one test's own, with every migration applied and nothing in it. */
+export interface TestDatabase {
+  url: string
+  /** Drops it, and breaks what is still connected to it. */
+  drop(): Promise<void>
+}
+
+/** The server that tests use: TEST_DATABASE_URL, else the machine's own; null where neither answers. */
+export async function findPostgres(): Promise<string | null> {
+  const named = process.env.TEST_DATABASE_URL
+  const url = named || LOCAL_SERVER
+  try {
+    await withClient(url, (client) => client.query('SELECT 1'))
+    return url
+  } catch (error) {
+    if (named) throw new Error('TEST_DATABASE_URL is set, but nothing answers there', { cause: error })
+    return null
+  }
+}
+
+/**
+ * What a test file is skipped by: `describe.skipIf(!hasPostgres)`. The global setup has said so, loudly; on a CI machine
+ * it has failed the run instead.
+ */
+export const hasPostgres: boolean = Boolean(process.env.TEST_DATABASE_URL)
+
+/** Clones a migrated template, made once for each state of the migrations and packages: some 50 ms. */
+export async function createTestDatabase(): Promise<TestDatabase> {
+  const server = await findPostgres()
+  if (server === null) throw new Error('no PostgreSQL for tests: set TEST_DATABASE_URL')
+  const name = `parley_test_${Date.now().toString(36)}_${randomBytes(6).toString('hex')}`
+  await withClient(server, async (client) => {
+    await client.query('SELECT pg_advisory_lock($1)', [TEMPLATE_LOCK])
+    const template = await ensureTemplate(client, server)
+    await client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`)
+  })
+  return {
+    url: databaseUrl(server, name),
+    drop: () => withClient(server, async (client) => void (await client.query(dropStatement(name)))),
+  }
+}
+
+/** Drops test databases that a run which was killed left on the server more than two hours ago. */
+export async function dropLeftBehind(server: string): Promise<void> {
+  await withClient(server, async (client) => {
+    for (const name of await databasesLike(client, 'parley_test_%')) {
+      const made = Number.parseInt(name.split('_')[2] ?? '', 36)
+      if (made < Date.now() - LEFT_BEHIND_AFTER_MS) await client.query(dropStatement(name))
+    }
+  })
+}
+
+/** The caller's connection holds the lock; it ends with the connection. */
+async function ensureTemplate(client: pg.Client, server: string): Promise<string> {
+  const name = `parley_template_${await stateHash()}`
+  const templates = await databasesLike(client, 'parley_template_%')
+  if (templates.includes(name)) return name
+  for (const outdated of templates) await client.query(dropStatement(outdated))
+  const draft = name.replace('template', 'draft')
+  await client.query(dropStatement(draft))
+  await client.query(`CREATE DATABASE ${draft} TEMPLATE template0`)
+  await prepare(databaseUrl(server, draft))
+  await client.query(`ALTER DATABASE ${draft} RENAME TO ${name}`)
+  return name
+}
+
+/** What a first start does to a database: our migrations, and the job queue's own. */
+async function prepare(url: string): Promise<void> {
+  const database = await openDatabase({ url, dataDirectory: '' })
+  const jobs = await openJobs(database, { supervise: false, onError: (error) => console.error(error) })
+  await jobs.close()
+  await database.close()
+}
+
+async function stateHash(): Promise<string> {
+  const hash = createHash('sha256').update(await readFile(LOCK_FILE))
+  for (const file of (await readdir(MIGRATIONS, { recursive: true })).sort()) {
+    if (file.endsWith('.sql')) hash.update(file).update(await readFile(path.join(MIGRATIONS, file)))
+  }
+  return hash.digest('hex').slice(0, 16)
+}
+
+async function databasesLike(client: pg.Client, pattern: string): Promise<string[]> {
+  const { rows } = await client.query<{ datname: string }>('SELECT datname FROM pg_database WHERE datname LIKE $1', [
+    pattern,
+  ])
+  return rows.map((row) => row.datname)
+}
+
+const dropStatement = (name: string) => `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`
+
+function databaseUrl(server: string, name: string): string {
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  return url.href
+}
+
+async function withClient<T>(url: string, use: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 })
+  await client.connect()
+  try {
+    return await use(client)
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,120 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync } from 'node:fs'
+import { chown, mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+
+/** A PostgreSQL server of the test's own: user postgres, no password, nothing kept after `dispose`. */
+export interface ThrowawayPostgres {
+  /** Of the database `postgres`; the same after a restart. */
+  url: string
+  /**
+   * Ends the server and resolves once it is gone. `immediate` is a crash: connections break, no checkpoint is written.
+   * `fast` rolls back what is open and shuts down in order.
+   */
+  stop(mode: 'immediate' | 'fast'): Promise<void>
+  /** Starts it again on the same port and data; resolves once it accepts connections. */
+  start(): Promise<void>
+  /** Stops it and removes its data. */
+  dispose(): Promise<void>
+}
+
+/** The folder of PostgreSQL's server binaries, or null where there are none. */
+export function findPostgresBinaries(): string | null {
+  const debian = '/usr/lib/postgresql'
+  const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : []
+  const folders = [
+    ...versions.map((version) => path.join(debian, version, 'bin')),
+    ...(process.env.PATH ?? '').split(path.delimiter),
+  ]
+  const complete = (folder: string) => ['initdb', 'postgres'].every((name) => existsSync(path.join(folder, name)))
+  return folders.find((folder) => folder !== '' && complete(folder)) ?? null
+}
+
+/** A TCP port of the loopback interface that nothing listens on now. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  if (address === null || typeof address === 'string') throw new Error('no port was given')
+  return address.port
+}
+
+/** PostgreSQL refuses to run as root: then it runs as the system's user `postgres`. */
+async function serverUser(): Promise<{ uid: number; gid: number } | undefined> {
+  if (process.getuid?.() !== 0) return undefined
+  const id = async (flag: string) => Number((await promisify(execFile)('id', [flag, 'postgres'])).stdout.trim())
+  return { uid: await id('-u'), gid: await id('-g') }
+}
+
+async function launch(
+  binaries: string,
+  data: string,
+  port: number,
+  user: { uid: number; gid: number } | undefined,
+): Promise<ChildProcess> {
+  const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off', 'max_connections=200']
+  const server = spawn(
+    path.join(binaries, 'postgres'),
+    ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
+    { ...user, cwd: data, env: { ...process.env, LC_ALL: 'C' }, stdio: ['ignore', 'ignore', 'pipe'] },
+  )
+  const log: string[] = []
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.once('exit', (code) => reject(new Error(`postgres ended with ${code}:\n${log.join('\n')}`)))
+    createInterface({ input: server.stderr }).on('line', (line) => {
+      if (log.length < 100) log.push(line)
+      if (line.includes('database system is ready to accept connections')) resolve()
+    })
+  })
+  return server
+}
+
+/**
+ * Makes a data directory under the system's temporary folder and starts a server on it.
+ * @throws where PostgreSQL's binaries are missing: ask `findPostgresBinaries` first.
+ */
+export async function startThrowawayPostgres(): Promise<ThrowawayPostgres> {
+  const binaries = findPostgresBinaries()
+  if (binaries === null) throw new Error('there is no PostgreSQL server on this machine')
+  const user = await serverUser()
+  const folder = await mkdtemp(path.join(tmpdir(), 'parley-postgres-'))
+  if (user) await chown(folder, user.uid, user.gid)
+  const data = path.join(folder, 'data')
+  await promisify(execFile)(
+    path.join(binaries, 'initdb'),
+    ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'],
+    { ...user, cwd: folder },
+  )
+  const port = await freePort()
+  let server: ChildProcess | null = null
+  const killWithUs = () => server?.kill('SIGQUIT')
+  const postgres: ThrowawayPostgres = {
+    url: `postgresql://postgres@127.0.0.1:${port}/postgres`,
+    async start() {
+      server ??= await launch(binaries, data, port, user)
+    },
+    async stop(mode) {
+      if (server === null) return
+      const ended = once(server, 'exit')
+      server.kill(mode === 'immediate' ? 'SIGQUIT' : 'SIGINT')
+      await ended
+      server = null
+    },
+    async dispose() {
+      await postgres.stop('immediate')
+      process.off('exit', killWithUs)
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+  process.on('exit', killWithUs)
+  await postgres.start()
+  return postgres
+}

@@ -1,0 +1,23 @@
+import { defineConfig } from 'vitest/config'
+
+// Two projects: `suite` is what `npm test` runs; `faults` kills processes and servers, takes minutes and has its own
+// command. Files of a project run two at a time, each in a process of its own.
+export default defineConfig({
+  test: {
+    globalSetup: 'test/support/global-setup.ts',
+    pool: 'forks',
+    maxWorkers: 2,
+    testTimeout: 20_000,
+    hookTimeout: 30_000,
+    teardownTimeout: 10_000,
+    restoreMocks: true,
+    unstubEnvs: true,
+    projects: [
+      { extends: true, test: { name: 'suite', include: ['test/**/*.test.ts'], exclude: ['test/faults/**'] } },
+      {
+        extends: true,
+        test: { name: 'faults', include: ['test/faults/**/*.test.ts'], testTimeout: 120_000, fileParallelism: false },
+      },
+    ],
+  },
+})
