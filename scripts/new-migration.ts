@@ -1,0 +1,21 @@
+// npm run migrate:new -- <name>: writes the SQL that leads from the migrations to prisma/schema.prisma as a new one.
+// Read it before you commit it: a rename is a drop and an add to it.
+import { mkdir, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { schemaDrift } from './schema-drift.ts'
+
+const name = process.argv[2]
+if (!name || !/^[a-z0-9_]+$/.test(name)) {
+  console.error('usage: npm run migrate:new -- <name_in_snake_case>')
+  process.exit(1)
+}
+const sql = await schemaDrift()
+if (sql === null) {
+  console.log('the migrations lead to schema.prisma already')
+  process.exit(0)
+}
+const stamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14)
+const folder = path.join('prisma/migrations', `${stamp}_${name}`)
+await mkdir(folder, { recursive: true })
+await writeFile(path.join(folder, 'migration.sql'), sql)
+console.log(`wrote ${folder}/migration.sql`)

@@ -1,0 +1,18 @@
+// npm run schema:print writes schema.graphql, the public contract as it is now; with --check it only compares.
+import { readFile, writeFile } from 'node:fs/promises'
+import { lexicographicSortSchema, printSchema } from 'graphql'
+import { schema } from '../src/schema/schema.ts'
+
+const FILE = 'schema.graphql'
+const printed = `# Printed by \`npm run schema:print\` from src/schema; reviewed as the public contract.\n\n${printSchema(lexicographicSortSchema(schema))}\n`
+
+if (process.argv.includes('--check')) {
+  const committed = await readFile(FILE, 'utf8').catch(() => '')
+  if (committed !== printed) {
+    console.error('schema.graphql is not what src/schema says: run `npm run schema:print`, and read the difference')
+    process.exit(1)
+  }
+  console.log('schema.graphql is fresh')
+} else {
+  await writeFile(FILE, printed)
+}

@@ -1,0 +1,13 @@
+import { PGlite } from '@electric-sql/pglite'
+import { PrismaPGlite } from 'pglite-prisma-adapter'
+import { migrationDrift } from '../src/platform/migrate.ts'
+
+/** The SQL that leads from prisma/migrations to prisma/schema.prisma, null when they agree; PGlite is the scratch database. */
+export async function schemaDrift(): Promise<string | null> {
+  const scratch = await PGlite.create()
+  try {
+    return await migrationDrift(new PrismaPGlite(scratch))
+  } finally {
+    await scratch.close()
+  }
+}
