@@ -1,0 +1,167 @@
+import { plausibleInput } from './demo-input.ts'
+import type { DemoEvent, DemoReading, DemoSpace } from './demo-reading.ts'
+import { answerTo, BUILT_IN, factToRemember, isFailure, nameOfSpace, reportOf, SET_MEMORIES } from './demo-replies.ts'
+
+/** What the demo model does in one step: it calls tools, or ends with words that nobody but admins sees. */
+export type DemoStep = { type: 'calls'; calls: { toolName: string; input: object }[] } | { type: 'text'; text: string }
+
+/**
+ * Decides the next step from the prompt alone, so that a run taken up by another process goes on as it would have.
+ *
+ * For each event that wants an answer, in order: enter its space, where that is not the active one; call the tools that
+ * the message asks for; say something there. Then close. Another agent's message wants an answer only when it is addressed
+ * to this agent, or several demo agents would never stop talking.
+ */
+export function decideDemoStep(reading: DemoReading): DemoStep {
+  const { events, calls, tools, toolChoice } = reading
+  if (toolChoice === 'none') return closing(reading)
+  const wanted = events.filter((event) => wantsAnswer(event, reading))
+  if (wanted.length === 0 && calls.length === 0 && tools.has('skip')) {
+    return { type: 'calls', calls: [{ toolName: 'skip', input: { reason: 'Nothing here is addressed to me.' } }] }
+  }
+  const sendTool = ['send_message', 'sendSpaceMessage'].find((name) => tools.has(name))
+  const sent = calls.filter(({ toolName }) => toolName === 'send_message' || toolName === 'sendSpaceMessage').length
+  const event = wanted[sent]
+  if (event !== undefined && sendTool !== undefined) {
+    const next = stepFor(event, reading, sendTool)
+    if (next !== null) return { type: 'calls', calls: next }
+  }
+  if (toolChoice === 'required') return { type: 'calls', calls: [forcedCall(reading)] }
+  return closing(reading)
+}
+
+/** The calls that bring one event forward; null where nothing can be done for it. */
+function stepFor(
+  event: DemoEvent,
+  reading: DemoReading,
+  sendTool: string,
+): { toolName: string; input: object }[] | null {
+  const spaceId = spaceFor(event, reading)
+  if (spaceId === null) return null
+  if (sendTool === 'send_message' && activeSpaceOf(reading) !== spaceId) {
+    const isRefused = reading.calls.some(
+      (call) => call.toolName === 'enter_space' && call.input.spaceId === spaceId && isFailure(call),
+    )
+    if (isRefused || !reading.tools.has('enter_space')) return null
+    return [{ toolName: 'enter_space', input: { spaceId } }]
+  }
+  const asked = askedCalls(event, spaceId, reading).filter(
+    ({ toolName }) => !reading.calls.some((call) => call.toolName === toolName),
+  )
+  if (asked.length > 0) return asked
+  const text = event.type === 'message' ? answerTo(event, reading) : reportOf(event, reading)
+  return [{ toolName: sendTool, input: sendTool === 'send_message' ? { text } : { spaceId, text } }]
+}
+
+function wantsAnswer(event: DemoEvent, { name, spaces, tools }: DemoReading): boolean {
+  if (event.type !== 'message') return true
+  const { message, mentioned, spaceId } = event
+  if (mentioned || isAddressed(message.text, name)) return true
+  if (message.kind === 'agent') return false
+  // A person who calls another agent by name does not mean this one; without `skip`, it answers rather than vanish.
+  const others = spaces.find(({ id }) => id === spaceId)?.members ?? []
+  const meansAnother = others.some((member) => member.kind === 'agent' && isAddressed(message.text, member.name))
+  return !(tools.has('skip') && meansAnother)
+}
+
+/** Whether a text calls somebody by name: `@Ada`, or "Ada" at the beginning of a sentence or after a greeting. */
+function isAddressed(text: string, name: string): boolean {
+  const escaped = name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+  return new RegExp(
+    `(@|(^|[.!?\\n])\\s*|\\b(hey|hi|hello|dear|ok|thanks|please)[, ]+)${escaped}(?![\\p{L}\\p{N}])`,
+    'iu',
+  ).test(text)
+}
+
+function spaceFor(event: DemoEvent, { spaces }: DemoReading): string | null {
+  if (event.type === 'message') return event.spaceId ?? spaces.find(({ active }) => active)?.id ?? null
+  const named = spaces.find(({ name }) => name !== '' && event.text.toLowerCase().includes(name.toLowerCase()))
+  return (named ?? firstSpace(spaces))?.id ?? null
+}
+
+function firstSpace(spaces: DemoSpace[]): DemoSpace | undefined {
+  return spaces.find(({ active }) => active) ?? spaces[0]
+}
+
+/** The space entered last, else the one that the instructions call active. */
+function activeSpaceOf({ calls, spaces }: DemoReading): string | null {
+  const entered = calls.findLast(
+    (call) => call.toolName === 'enter_space' && call.output !== undefined && !isFailure(call),
+  )
+  if (typeof entered?.input.spaceId === 'string') return entered.input.spaceId
+  return spaces.find(({ active }) => active)?.id ?? null
+}
+
+/** The tools that an event asks for by name, and the memory that a message asks to keep. */
+function askedCalls(event: DemoEvent, spaceId: string, { tools }: DemoReading): { toolName: string; input: object }[] {
+  const text = event.type === 'message' ? event.message.text : event.text
+  if (event.type === 'toolResult') return []
+  const fact = event.type === 'message' ? factToRemember(text) : null
+  const memoryTool = SET_MEMORIES.find((name) => tools.has(name))
+  const asked = [...tools].flatMap(([toolName, schema]) =>
+    isAskedFor(toolName, text) ? [{ toolName, input: plausibleInput(schema, { text, spaceId }) }] : [],
+  )
+  if (fact === null || memoryTool === undefined) return asked
+  const key =
+    fact
+      .toLowerCase()
+      .match(/[\p{L}\p{N}]+/gu)
+      ?.slice(0, 4)
+      .join('_') ?? 'note'
+  const values = { key, name: key, value: fact, content: fact }
+  return [
+    { toolName: memoryTool, input: plausibleInput(tools.get(memoryTool) ?? {}, { text: fact, spaceId, values }) },
+    ...asked,
+  ]
+}
+
+/** The server's own tools that only look, and are called when a message names them. */
+const LOOKING = new Set(['get_my_runs', 'getMyRuns', 'read_messages', 'readSpaceMessages', 'get_plans', 'getPlans'])
+
+function isAskedFor(toolName: string, text: string): boolean {
+  if (BUILT_IN.has(toolName) && !LOOKING.has(toolName)) return false
+  const said = ` ${words(text)} `
+  // An MCP server's tool is called `<server>__<tool>`; people say the second part.
+  return [toolName, toolName.split('__').at(-1) ?? toolName].some((name) => said.includes(` ${words(name)} `))
+}
+
+/** `get_weather`, `getWeather` and "Get weather" all become "get weather". */
+function words(text: string): string {
+  return text
+    .replace(/(\p{Ll})(\p{Lu})/gu, '$1 $2')
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}]+/gu, ' ')
+    .trim()
+}
+
+/** A call for a step that must make one and has none to make: one that only looks, where there is one. */
+function forcedCall({ tools, spaces }: DemoReading): { toolName: string; input: object } {
+  const toolName = [...LOOKING].find((name) => tools.has(name)) ?? [...tools.keys()][0] ?? 'skip'
+  const spaceId = firstSpace(spaces)?.id ?? null
+  return { toolName, input: plausibleInput(tools.get(toolName) ?? {}, { text: 'demo', spaceId }) }
+}
+
+/** One line on what it did: the run's summary. */
+function closing(reading: DemoReading): DemoStep {
+  const { calls, events, spaces } = reading
+  const failed = calls.find(isFailure)
+  const sent = calls.filter(({ toolName }) => toolName === 'send_message' || toolName === 'sendSpaceMessage')
+  const [first] = events
+  const subject =
+    first === undefined
+      ? 'a prompt without a trigger'
+      : first.type === 'message'
+        ? `a message of ${first.message.from}`
+        : `${first.type} "${first.name}"`
+  const about = events.length > 1 ? `${events.length} events` : subject
+  if (sent.length === 0) {
+    const why = failed === undefined ? '' : `; ${failed.toolName} failed`
+    return {
+      type: 'text',
+      text: `I read ${about} and said nothing: it is not addressed to me, or I have nowhere to answer${why}.`,
+    }
+  }
+  const where = typeof sent[0]?.input.spaceId === 'string' ? sent[0].input.spaceId : activeSpaceOf(reading)
+  const problem = failed === undefined ? '' : ` ${failed.toolName} failed.`
+  return { type: 'text', text: `I answered ${about} in "${nameOfSpace(spaces, where)}".${problem}` }
+}

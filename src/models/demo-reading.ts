@@ -1,0 +1,198 @@
+import type { InputSchema } from './demo-input.ts'
+import type { CallOptions, PromptMessage, ToolResultOutput } from './language-model.ts'
+
+/** What the demo model understands of a prompt. Whatever it does not find it leaves empty: it never fails on a prompt. */
+export interface DemoReading {
+  /** The agent's own name. */
+  name: string
+  spaces: DemoSpace[]
+  /** What woke it, oldest first; several for a persistent mind. */
+  events: DemoEvent[]
+  /** The messages that it was shown, oldest first. */
+  recent: DemoMessage[]
+  /** The lines that it keeps in memory. */
+  memories: string[]
+  /** What it has called since it woke, in order. */
+  calls: DemoCall[]
+  /** The tools that it may call now, with their inputs' schema. */
+  tools: Map<string, InputSchema>
+  toolChoice: 'auto' | 'required' | 'none'
+}
+
+export interface DemoSpace {
+  id: string
+  name: string
+  active: boolean
+  /** Without the agent itself. */
+  members: { name: string; kind: 'human' | 'agent' }[]
+}
+
+export interface DemoMessage {
+  id: string | null
+  from: string
+  kind: 'human' | 'agent'
+  at: string | null
+  text: string
+}
+
+export type DemoEvent =
+  /** `mentioned`: the message was addressed to this agent by a mention. */
+  | { type: 'message'; spaceId: string | null; message: DemoMessage; mentioned: boolean }
+  | { type: 'plan' | 'service' | 'toolResult'; name: string; text: string }
+
+export interface DemoCall {
+  toolName: string
+  input: Record<string, unknown>
+  /** Undefined while there is none. */
+  output: unknown
+}
+
+/** Reads the prompt of one step. */
+export function readDemoPrompt({ prompt, tools = [], toolChoice }: CallOptions): DemoReading {
+  const instructions = prompt.flatMap((message) => (message.role === 'system' ? [message.content] : [])).join('\n')
+  const wokenAt = prompt.findLastIndex((message) => message.role === 'user' && !isInterjection(textOf(message)))
+  const waking = prompt[wokenAt]
+  const since = prompt.slice(wokenAt + 1)
+  const name = /You are (?:an agent named )?["“]?(.+?)["”]?(?:,? an? (?:AI )?agent\b|[.,\n]|$)/i.exec(instructions)?.[1]
+  const texts = [waking, ...since.filter(({ role }) => role === 'user')].flatMap((message) =>
+    message === undefined ? [] : [textOf(message)],
+  )
+  const spaces = readSpaces(instructions)
+  return {
+    name: name?.trim() ?? 'the agent',
+    spaces,
+    events: texts.flatMap((text) => readEvents(text, spaces)),
+    recent: texts.flatMap((text) => readMessages(block(text, 'RECENT MESSAGES') ?? '')),
+    memories: readBullets(block(instructions, '(?:YOUR )?MEMORIES') ?? ''),
+    calls: readCalls(since),
+    tools: new Map(tools.flatMap((tool) => (tool.type === 'function' ? [[tool.name, tool.inputSchema]] : []))),
+    toolChoice: toolChoice?.type === 'tool' ? 'required' : (toolChoice?.type ?? 'auto'),
+  }
+}
+
+/** What is put before a later step of a cycle, in the middle of it. */
+function isInterjection(text: string): boolean {
+  return /^\s*\[(URGENT|INBOX PREVIEW)/.test(text)
+}
+
+function textOf(message: PromptMessage): string {
+  if (typeof message.content === 'string') return message.content
+  return message.content.map((part) => (part.type === 'text' ? part.text : '')).join('\n')
+}
+
+/** The lines under a heading in capitals, up to the next such heading; what stands behind the heading counts too. */
+function block(text: string, heading: string): string | null {
+  const start = new RegExp(`^#* ?${heading}\\b[^\\n:]*:?`, 'm').exec(text)
+  if (start === null) return null
+  const rest = text.slice(start.index + start[0].length)
+  const end = /\n#* ?[A-Z][A-Z ]{3,}\b[^\n:"]*:/.exec(rest)
+  return end === null ? rest : rest.slice(0, end.index)
+}
+
+function readBullets(text: string): string[] {
+  return text.split('\n').flatMap((line) => /^\s*[-*]\s+(.+)$/.exec(line)?.[1] ?? [])
+}
+
+const SPACE_LINE = /^["“](.*)["”] \(id: ([^)\s]+)\)(.*)$/
+
+function readSpaces(instructions: string): DemoSpace[] {
+  return readBullets(block(instructions, '(?:YOUR )?SPACES') ?? '').flatMap((line) => {
+    const [, name = '', id = '', rest = ''] = SPACE_LINE.exec(line) ?? []
+    if (id === '') return []
+    const list = rest.replace(/^.*?Members:\s*/, '')
+    const members = [...list.matchAll(/(?:^|,\s*)(.+?) \((human|agent)[^)]*\)/g)].map((match) => ({
+      name: match[1] as string,
+      kind: match[2] as 'human' | 'agent',
+    }))
+    return [{ id, name, active: /\[ACTIVE\]/i.test(rest), members: members.filter((member) => member.name !== 'You') }]
+  })
+}
+
+function readEvents(text: string, spaces: DemoSpace[]): DemoEvent[] {
+  const trigger = block(text, 'TRIGGER')
+  if (trigger !== null) return [readTrigger(trigger, spaces)]
+  return readBullets(text).flatMap((line) => readInboxLine(line) ?? [])
+}
+
+function readTrigger(text: string, spaces: DemoSpace[]): DemoEvent {
+  const [message] = readMessages(text)
+  if (message !== undefined) {
+    const spaceId = /\bspc_\w+/.exec(text.split('{')[0] ?? '')?.[0] ?? spaces.find(({ active }) => active)?.id ?? null
+    const around = text.replace(/^\s*\{.*\}\s*$/gm, '')
+    return { type: 'message', spaceId, message, mentioned: /\bmention(s|ed)\b/i.test(around) }
+  }
+  const type = /\bplan\b/i.test(text.split('\n', 3).join(' ')) ? 'plan' : 'service'
+  const name = /["“](.+?)["”]/.exec(text)?.[1] ?? type
+  return { type, name, text: text.trim() }
+}
+
+const INBOX_LINE = /^\[(?:PLAN|SERVICE|TOOL_RESULT) |^\[.*\(id: /
+const INBOX_MESSAGE = /^\[(.*) \(id: ([^)\s]+)\)\] (.*?) \((human|agent)\): "([\s\S]*)"$/
+
+function readInboxLine(line: string): DemoEvent | null {
+  if (!INBOX_LINE.test(line)) return null
+  const other = /^\[(PLAN|SERVICE|TOOL_RESULT) (.*?)(?: \(id: [^)]*\))?\] (.*)$/.exec(line)
+  if (other !== null) {
+    const type = ({ PLAN: 'plan', SERVICE: 'service', TOOL_RESULT: 'toolResult' } as const)[other[1] as 'PLAN']
+    return { type, name: other[2] as string, text: other[3] as string }
+  }
+  const [, , spaceId = '', from = '', kind, text = ''] = INBOX_MESSAGE.exec(line) ?? []
+  if (spaceId === '') return null
+  const message: DemoMessage = { id: null, from, kind: kind as 'human' | 'agent', at: null, text: unescaped(text) }
+  return { type: 'message', spaceId, message, mentioned: false }
+}
+
+/** The text of a JSON string's inside, or as it stands where it is none. */
+function unescaped(text: string): string {
+  try {
+    return JSON.parse(`"${text}"`)
+  } catch {
+    return text
+  }
+}
+
+function readMessages(text: string): DemoMessage[] {
+  return text.split('\n').flatMap((line) => readMessage(line.slice(line.indexOf('{'))) ?? [])
+}
+
+function readMessage(json: string): DemoMessage | null {
+  if (!json.startsWith('{')) return null
+  try {
+    const value = JSON.parse(json) as Record<string, unknown>
+    const from = value.from ?? value.sender
+    if (typeof from !== 'string' || typeof value.text !== 'string') return null
+    return {
+      id: typeof value.id === 'string' ? value.id : null,
+      from,
+      kind: (value.kind ?? value.type) === 'agent' ? 'agent' : 'human',
+      at: typeof (value.at ?? value.timestamp) === 'string' ? String(value.at ?? value.timestamp) : null,
+      text: value.text,
+    }
+  } catch {
+    return null
+  }
+}
+
+type AssistantPart = Extract<PromptMessage, { role: 'assistant' }>['content'][number]
+type ToolPart = Extract<PromptMessage, { role: 'tool' }>['content'][number]
+
+function readCalls(messages: PromptMessage[]): DemoCall[] {
+  const parts = messages.flatMap((message): (AssistantPart | ToolPart)[] =>
+    message.role === 'assistant' || message.role === 'tool' ? message.content : [],
+  )
+  const outputs = new Map(
+    parts.flatMap((part) => (part.type === 'tool-result' ? [[part.toolCallId, valueOfOutput(part.output)]] : [])),
+  )
+  return parts.flatMap((part) => {
+    if (part.type !== 'tool-call') return []
+    const input = typeof part.input === 'object' && part.input !== null ? part.input : {}
+    const output = outputs.get(part.toolCallId)
+    return [{ toolName: part.toolName, input: input as Record<string, unknown>, output }]
+  })
+}
+
+function valueOfOutput(output: ToolResultOutput): unknown {
+  if (output.type === 'execution-denied') return { error: { message: output.reason ?? 'It was denied.' } }
+  if (output.type === 'error-text' || output.type === 'error-json') return { error: output.value }
+  return output.value
+}

@@ -1,0 +1,194 @@
+import type { DemoCall, DemoEvent, DemoMessage, DemoReading, DemoSpace } from './demo-reading.ts'
+
+/** What the demo model says. Scripted, so that the same prompt always gives the same words. */
+
+type MessageEvent = Extract<DemoEvent, { type: 'message' }>
+type ReportedEvent = Exclude<DemoEvent, MessageEvent>
+
+/** The answer to a message, from what the prompt and the results of its own calls show. */
+export function answerTo(event: MessageEvent, reading: DemoReading): string {
+  const { message } = event
+  // Names no other agent and quotes nobody: what it says to an agent must not read as addressed to the next.
+  if (message.kind === 'agent') return `I am here. ${ofResults(reading.calls)}${selfDescription(reading)}`.trim()
+  const asked = QUESTIONS.filter(({ pattern }) => pattern.test(message.text)).map(({ answer }) =>
+    answer(event, reading),
+  )
+  const isFirstContact = !reading.recent.some(({ from }) => from === reading.name)
+  const results = ofResults(reading.calls)
+  const sentences = [
+    `Hello ${message.from}!`,
+    results.trim(),
+    ...asked,
+    asked.length === 0 && results === '' ? `I read your message: ${quoted(message.text)}.` : '',
+    isFirstContact && !asked.includes(selfDescription(reading)) ? selfDescription(reading) : '',
+    asked.length === 0 ? 'Ask me who is here, what was said last, how many messages there are, or what I am.' : '',
+  ]
+  return sentences.filter((sentence) => sentence !== '').join(' ')
+}
+
+/** The report of a plan, a service's call or a late result. */
+export function reportOf(event: ReportedEvent, { calls }: DemoReading): string {
+  const [subject, what] = REPORTS[event.type]
+  return `${subject} "${event.name}" ${what}: ${shortened(event.text, 400)} ${ofResults(calls)}`.trim()
+}
+
+const REPORTS = {
+  plan: ['The plan', 'is due'],
+  service: ['The service', 'called me'],
+  toolResult: ['The tool', 'has answered'],
+} as const
+
+/** Who the demo model is, and how to be rid of it. */
+export function selfDescription({ name }: Pick<DemoReading, 'name'>): string {
+  return `I am ${name}, run by Parley's built-in demo model: it is scripted, so it needs no key and does not think. To give me a real mind, start the server with OPENAI_API_KEY set and give me a model such as openai:gpt-5-mini.`
+}
+
+const QUESTIONS: { pattern: RegExp; answer: (event: MessageEvent, reading: DemoReading) => string }[] = [
+  {
+    pattern: /\bwho('s|’s| is| are| else is)? (here|around|in (this|the) (space|room))|\bmembers\b|\bparticipants\b/i,
+    answer: whoIsHere,
+  },
+  {
+    pattern:
+      /\b(said|say|wrote|written|happened) (last|before|previously|so far)|\blast (message|thing)|\bdid I miss|\bsumm(ary|ari[sz]e)/i,
+    answer: whatWasSaidLast,
+  },
+  { pattern: /\bhow many messages|\bmessage count|\bnumber of messages/i, answer: howManyMessages },
+  { pattern: /\bwhat('s|’s| is)? (the )?(time|date|day)|\bwhat day\b|\bwhen (did|was)\b/i, answer: whenItWas },
+  {
+    pattern:
+      /\b(who|what) are you|\bdemo\b|\bapi.?key\b|\bwhat (is|'s) your (name|model)|\bare you (a |an )?(ai|bot|human|real)|\bwhich model/i,
+    answer: (_, reading) => selfDescription(reading),
+  },
+  { pattern: /\bremember\b/i, answer: whatIsRemembered },
+]
+
+function whoIsHere({ spaceId }: MessageEvent, { spaces }: DemoReading): string {
+  const space = spaces.find(({ id }) => id === spaceId)
+  if (space === undefined) return 'I cannot see who is here.'
+  const members = space.members.map(({ name, kind }) => `${name} (${kind})`)
+  const others = members.length === 0 ? 'nobody but me' : listed([...members, 'me (agent)'])
+  return `In "${space.name}" there ${members.length === 0 ? 'is' : 'are'} ${others}.`
+}
+
+function whatWasSaidLast({ message }: MessageEvent, reading: DemoReading): string {
+  const earlier = historyOf(reading).filter((other) => !isSame(other, message))
+  const last = earlier.at(-1)
+  if (last === undefined) return 'I see no message before yours.'
+  const who = last.from === reading.name ? 'I' : last.from
+  return `The last message before yours: ${who} wrote ${quoted(last.text)}.`
+}
+
+function howManyMessages(_: MessageEvent, reading: DemoReading): string {
+  const total = entered(reading)?.totalMessages
+  const count = typeof total === 'number' ? total : historyOf(reading).length
+  return `I see ${count} ${count === 1 ? 'message' : 'messages'} here.`
+}
+
+function whenItWas({ message }: MessageEvent, reading: DemoReading): string {
+  const at = message.at ?? historyOf(reading).findLast((other) => isSame(other, message))?.at
+  const time = at === null || at === undefined ? Number.NaN : Date.parse(at)
+  if (Number.isNaN(time)) return 'I cannot see when your message came.'
+  const format = new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeStyle: 'short', timeZone: 'UTC' })
+  return `Your message came on ${format.format(time)} UTC.`
+}
+
+function whatIsRemembered({ message }: MessageEvent, { calls, memories }: DemoReading): string {
+  const fact = factToRemember(message.text)
+  if (fact !== null) {
+    const call = calls.find(({ toolName }) => SET_MEMORIES.includes(toolName))
+    if (call === undefined) return 'I have no memory to keep that in.'
+    return isFailure(call) ? 'I could not remember that.' : `I will remember that ${withoutFullStop(fact)}.`
+  }
+  return memories.length === 0 ? 'I remember nothing yet.' : `I remember: ${memories.join('; ')}.`
+}
+
+/** The tools that keep a memory, by the names of both toolsets. */
+export const SET_MEMORIES = ['set_memories', 'setMemories']
+
+/** What a message asks to remember; null where it only asks what is remembered. */
+export function factToRemember(text: string): string | null {
+  const match = /(?:^|[.!?,;:]\s*|\bplease\s+|\band\s+)remember(?:\s+that)?[:,]?\s+([^\n]+)/i.exec(text)
+  return match?.[1]?.trim() || null
+}
+
+/** One sentence for each call of an agent's own tool. */
+function ofResults(calls: DemoCall[]): string {
+  const own = calls.filter(({ toolName, output }) => !BUILT_IN.has(toolName) && output !== undefined)
+  return own
+    .map(
+      (call) =>
+        `${call.toolName} ${isFailure(call) ? 'failed' : 'answered'}: ${shortened(JSON.stringify(call.output), 300)}. `,
+    )
+    .join('')
+}
+
+/** The tools of the server itself: what they answer is not worth telling. */
+export const BUILT_IN: ReadonlySet<string> = new Set([
+  ...[
+    'enter_space',
+    'send_message',
+    'read_messages',
+    'get_my_runs',
+    'stop_run',
+    'readSpaceMessages',
+    'sendSpaceMessage',
+  ],
+  ...['getMyRuns', 'stopRun', 'delegateToAgent', 'mentionAgent', 'delegate', 'skip'],
+  ...['memories', 'goals', 'plans'].flatMap((noun) => [`set_${noun}`, `get_${noun}`, `delete_${noun}`]),
+  ...['Memories', 'Goals', 'Plans'].flatMap((noun) => [`set${noun}`, `get${noun}`, `delete${noun}`]),
+])
+
+/** Whether a call's result says that it failed. */
+export function isFailure({ output }: DemoCall): boolean {
+  return typeof output === 'object' && output !== null && 'error' in output && Boolean(output.error)
+}
+
+/** The messages in view: those of the prompt, or those that entering the space gave. */
+function historyOf(reading: DemoReading): DemoMessage[] {
+  const { history } = entered(reading) ?? {}
+  if (!Array.isArray(history) || history.length <= reading.recent.length) return reading.recent
+  return history.map((entry) => ({
+    id: entry?.id ?? null,
+    from: String(entry?.sender ?? entry?.from ?? 'somebody'),
+    kind: (entry?.type ?? entry?.kind) === 'agent' ? 'agent' : 'human',
+    at: entry?.timestamp ?? entry?.at ?? null,
+    text: String(entry?.text ?? ''),
+  }))
+}
+
+function entered({ calls }: DemoReading): { history?: unknown; totalMessages?: unknown } | null {
+  const call = calls.findLast(({ toolName, output }) => toolName === 'enter_space' && typeof output === 'object')
+  return (call?.output ?? null) as { history?: unknown; totalMessages?: unknown } | null
+}
+
+function isSame(one: DemoMessage, other: DemoMessage): boolean {
+  return one.id !== null && other.id !== null ? one.id === other.id : one.from === other.from && one.text === other.text
+}
+
+/** The name of a space for a person, where it is known. */
+export function nameOfSpace(spaces: DemoSpace[], id: string | null): string {
+  return spaces.find((space) => space.id === id)?.name ?? 'the space'
+}
+
+function quoted(text: string): string {
+  return `"${shortened(text, 160)}"`
+}
+
+function shortened(text: string, length: number): string {
+  const line = text.replace(/\s+/g, ' ').trim()
+  return line.length <= length
+    ? line
+    : `${line
+        .slice(0, length - 1)
+        .toWellFormed()
+        .replace(/\ufffd$/, '')}…`
+}
+
+function withoutFullStop(text: string): string {
+  return text.replace(/[.!]+$/, '')
+}
+
+function listed(items: string[]): string {
+  return items.length < 2 ? items.join('') : `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
+}

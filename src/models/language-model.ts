@@ -1,0 +1,20 @@
+import type { LanguageModel } from 'ai'
+
+/**
+ * The types of the model interface that our own model implements, taken from `ai`, which does not export them by name:
+ * their package is a dependency of its dependencies.
+ */
+export type LanguageModelV4 = Extract<LanguageModel, { specificationVersion: 'v4' }>
+
+export type CallOptions = Parameters<LanguageModelV4['doStream']>[0]
+
+export type PromptMessage = CallOptions['prompt'][number]
+
+type ToolResultPart = Extract<Extract<PromptMessage, { role: 'tool' }>['content'][number], { type: 'tool-result' }>
+
+export type ToolResultOutput = ToolResultPart['output']
+
+export type Generated = Awaited<ReturnType<LanguageModelV4['doGenerate']>>
+
+export type StreamPart =
+  Awaited<ReturnType<LanguageModelV4['doStream']>>['stream'] extends ReadableStream<infer Part> ? Part : never

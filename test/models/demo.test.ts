@@ -1,0 +1,327 @@
+import { isStepCount, jsonSchema, streamText, type ToolSet, tool } from 'ai'
+import { describe, expect, test } from 'vitest'
+import { createDemoModel } from '../../src/models/demo.ts'
+
+interface Said {
+  from: string
+  kind: 'human' | 'agent'
+  text: string
+}
+
+const ALPHA = '- "Alpha" (id: spc_alpha) [ACTIVE] — Members: Grace (human), Bob (agent), You (agent)'
+const BETA = '- "Beta" (id: spc_beta) — Members: Grace (human), You (agent)'
+
+function line(said: Said, index: number): string {
+  return JSON.stringify({ id: `msg_${index}`, at: `2026-11-21T22:0${index}:00.000Z`, ...said })
+}
+
+/** The prompt of a run that a message in the space Alpha triggered, the last of those given. */
+function prompted(messages: Said[]): { instructions: string; prompt: string } {
+  const lines = messages.map(line)
+  return {
+    instructions: `You are Ada, an agent.\n\nYOUR SPACES:\n${ALPHA}\n${BETA}\n\nMEMORIES:\n- colour: green\n`,
+    prompt: `TRIGGER:\nA message in "Alpha" (id: spc_alpha):\n${lines.at(-1)}\n\nRECENT MESSAGES:\n${lines.join('\n')}\n`,
+  }
+}
+
+interface Called {
+  toolName: string
+  input: unknown
+}
+
+function createTools(called: Called[], names: string[], results: Record<string, unknown> = {}): ToolSet {
+  const schemas: Record<string, object> = {
+    enter_space: { spaceId: { type: 'string' } },
+    send_message: { text: { type: 'string' } },
+    sendSpaceMessage: { spaceId: { type: 'string' }, text: { type: 'string' }, mention: { type: 'string' } },
+    set_memories: {
+      memories: {
+        type: 'array',
+        items: {
+          type: 'object',
+          properties: { key: { type: 'string' }, value: { type: 'string' } },
+          required: ['key', 'value'],
+        },
+      },
+    },
+    get_weather: { city: { type: 'string' }, unit: { enum: ['celsius', 'fahrenheit'] }, days: { type: 'integer' } },
+    skip: { reason: { type: 'string' } },
+  }
+  const required: Record<string, string[]> = { sendSpaceMessage: ['spaceId', 'text'], get_weather: ['city', 'days'] }
+  return Object.fromEntries(
+    names.map((name) => [
+      name,
+      tool({
+        inputSchema: jsonSchema({
+          type: 'object',
+          properties: schemas[name],
+          required: required[name] ?? Object.keys(schemas[name] ?? {}),
+        }),
+        execute: (input) => {
+          called.push({ toolName: name, input })
+          return results[name] ?? { success: true }
+        },
+      }),
+    ]),
+  )
+}
+
+async function run(
+  request: { instructions: string; prompt: string },
+  names: string[] = ['enter_space', 'send_message'],
+  results: Record<string, unknown> = {},
+) {
+  const called: Called[] = []
+  const result = streamText({
+    model: createDemoModel({ tokensPerSecond: 0 }),
+    ...request,
+    tools: createTools(called, names, results),
+    stopWhen: isStepCount(12),
+  })
+  const parts = []
+  for await (const part of result.fullStream) parts.push(part)
+  return { called, parts, text: await result.text, usage: await result.totalUsage, sent: called.flatMap(textOf) }
+}
+
+function textOf({ toolName, input }: Called): string[] {
+  return toolName === 'send_message' || toolName === 'sendSpaceMessage' ? [(input as { text: string }).text] : []
+}
+
+const grace = (text: string): Said => ({ from: 'Grace', kind: 'human', text })
+
+describe('the demo model with ACTIVE_SPACE tools', () => {
+  test('greets the sender by name, says what it is and how to have a real model', async () => {
+    const { called, sent, text } = await run(prompted([grace('Good morning')]))
+    expect(called.map(({ toolName }) => toolName)).toEqual(['send_message'])
+    expect(sent[0]).toMatch(/^Hello Grace! I read your message: "Good morning"\./)
+    expect(sent[0]).toContain("I am Ada, run by Parley's built-in demo model")
+    expect(sent[0]).toContain('OPENAI_API_KEY')
+    expect(text).toBe('I answered a message of Grace in "Alpha".')
+  })
+
+  test.each([
+    ['Ada, who is here?', 'In "Alpha" there are Grace (human), Bob (agent) and me (agent).'],
+    ['What was said last?', 'The last message before yours: Bob wrote "The report is ready".'],
+    ['how many messages are there', 'I see 4 messages here.'],
+    ["What's the time?", 'Your message came on 21 November 2026 at 22:03 UTC.'],
+    ['What are you?', "I am Ada, run by Parley's built-in demo model"],
+    ['What do you remember?', 'I remember: colour: green.'],
+  ])('answers %j from what it sees', async (question, answer) => {
+    const { sent } = await run(
+      prompted([
+        grace('Good morning'),
+        { from: 'Ada', kind: 'agent', text: 'Hello Grace!' },
+        { from: 'Bob', kind: 'agent', text: 'The report is ready' },
+        grace(question),
+      ]),
+    )
+    expect(sent).toHaveLength(1)
+    expect(sent[0]).toContain(`Hello Grace! ${answer}`)
+  })
+
+  test('streams the message as the input of the tool call, token by token', async () => {
+    const { parts, sent } = await run(prompted([grace('Hi')]))
+    const deltas = parts.flatMap((part) => (part.type === 'tool-input-delta' ? [part.delta] : []))
+    expect(JSON.parse(deltas.join(''))).toEqual({ text: sent[0] })
+    expect(deltas.length).toBeGreaterThan(20)
+  })
+
+  test('gives plausible usage figures', async () => {
+    const { usage, sent } = await run(prompted([grace('Hi')]))
+    expect(usage.inputTokens).toBeGreaterThan(100)
+    expect(usage.outputTokens).toBeGreaterThan((sent[0] as string).length / 8)
+    expect(usage.outputTokens).toBeLessThan((sent[0] as string).length / 2)
+  })
+
+  test('is deterministic, call ids included, and each step has ids of its own', async () => {
+    const ids = (parts: { type: string; toolCallId?: string }[]) =>
+      parts.flatMap((part) => (part.type === 'tool-call' ? [part.toolCallId] : []))
+    const request = prompted([grace('Ada, get weather in New York for 3 days, in fahrenheit')])
+    const one = await run(request, ['send_message', 'get_weather'])
+    const other = await run(request, ['send_message', 'get_weather'])
+    expect(ids(one.parts)).toEqual(ids(other.parts))
+    expect(one.called).toEqual(other.called)
+    expect(new Set(ids(one.parts)).size).toBe(2)
+  })
+
+  test('calls the tool that a message names, with input that fits its schema, and tells what it answered', async () => {
+    const { called, sent } = await run(
+      prompted([grace('Please get weather in New York for 3 days, in Fahrenheit')]),
+      ['enter_space', 'send_message', 'get_weather'],
+      { get_weather: { degrees: 21 } },
+    )
+    expect(called[0]).toEqual({ toolName: 'get_weather', input: { city: 'New York', unit: 'fahrenheit', days: 3 } })
+    expect(sent[0]).toContain('Hello Grace! get_weather answered: {"degrees":21}.')
+  })
+
+  test('remembers what it is asked to remember', async () => {
+    const { called, sent } = await run(prompted([grace('Remember that the launch is on Friday.')]), [
+      ...['send_message', 'set_memories'],
+    ])
+    expect(called[0]).toEqual({
+      toolName: 'set_memories',
+      input: { memories: [{ key: 'the_launch_is_on', value: 'the launch is on Friday.' }] },
+    })
+    expect(sent[0]).toContain('I will remember that the launch is on Friday.')
+  })
+
+  test('stays silent when another agent speaks, unless it is called by name', async () => {
+    const bob = (text: string): Said => ({ from: 'Bob', kind: 'agent', text })
+    expect(
+      (await run(prompted([bob('In "Alpha" there are Grace (human), Ada (agent) and me (agent).')]))).sent,
+    ).toEqual([])
+    const silent = await run(prompted([bob('Hello Grace!')]))
+    expect(silent.called).toEqual([])
+    expect(silent.text).toContain('I read a message of Bob and said nothing')
+    const addressed = await run(prompted([bob('Hello Ada, are you there?')]))
+    expect(addressed.sent).toHaveLength(1)
+  })
+
+  test('never says to an agent what the next demo agent would take as addressed to it', async () => {
+    const texts = ['Ada, who is here?', '@Ada what was said last?', 'Hi Ada! Bob, Bob. Hello Bob!']
+    for (const text of texts) {
+      const { sent } = await run(prompted([grace('Bob, look'), { from: 'Bob', kind: 'agent', text }]))
+      expect(sent).toHaveLength(1)
+      expect(sent[0]).not.toContain('Bob')
+    }
+  })
+
+  test('calls skip where it is offered and nothing is meant for it', async () => {
+    const { called } = await run(prompted([grace('Hey Bob, can you look?')]), ['send_message', 'skip'])
+    expect(called.map(({ toolName }) => toolName)).toContain('skip')
+    expect(called.map(({ toolName }) => toolName)).not.toContain('send_message')
+  })
+
+  test('ends with what it knows when a tool fails', async () => {
+    const { called, text } = await run(prompted([grace('Hi')]), ['enter_space', 'send_message'], {
+      send_message: { error: { code: 'NO_ACTIVE_SPACE', message: 'call enter_space first' } },
+    })
+    expect(called).toHaveLength(1)
+    expect(text).toContain('send_message failed')
+  })
+})
+
+describe('the demo model without an active space', () => {
+  const instructions = `You are Ada, an agent.\n\nYOUR SPACES:\n${ALPHA.replace(' [ACTIVE]', '')}\n${BETA}`
+
+  test('enters the first space for a plan, and reports there', async () => {
+    const { called } = await run({
+      instructions,
+      prompt: 'TRIGGER:\nYour plan "Morning report" is due:\nGreet everybody',
+    })
+    expect(called).toEqual([
+      { toolName: 'enter_space', input: { spaceId: 'spc_alpha' } },
+      {
+        toolName: 'send_message',
+        input: { text: expect.stringMatching(/^The plan "Morning report" is due: .*Greet everybody/) },
+      },
+    ])
+  })
+
+  test('enters the space that a plan names', async () => {
+    const { called } = await run({ instructions, prompt: 'TRIGGER:\nPlan "Report":\nTell Beta that it is late' })
+    expect(called[0]).toEqual({ toolName: 'enter_space', input: { spaceId: 'spc_beta' } })
+  })
+
+  test('reports what a service sent', async () => {
+    const { sent } = await run({
+      instructions,
+      prompt: 'TRIGGER:\nThe service "jira" called you:\n{"ticket":"PROJ-1"}',
+    })
+    expect(sent[0]).toMatch(/^The service "jira" called me: .*\{"ticket":"PROJ-1"\}/)
+  })
+
+  test('says so when it cannot enter', async () => {
+    const { called, text } = await run(
+      { instructions, prompt: 'TRIGGER:\nPlan "Report": x' },
+      ['enter_space', 'send_message'],
+      {
+        enter_space: { error: { code: 'NOT_A_MEMBER', message: 'You are not a member of that space.' } },
+      },
+    )
+    expect(called).toHaveLength(1)
+    expect(text).toContain('enter_space failed')
+  })
+
+  test('works through an inbox, space by space', async () => {
+    const inbox = [
+      'INBOX (5 events, 2026-11-21T22:00:00.000Z):',
+      '- [Alpha (id: spc_alpha)] Grace (human): "Who is here?"',
+      '- [Alpha (id: spc_alpha)] Bob (agent): "Not for you"',
+      '- [Beta (id: spc_beta)] Grace (human): "What are you?"',
+      '- [PLAN Standup] Ask Beta for news',
+      '- [TOOL_RESULT approve (id: tcl_1)] {"approved":true}',
+    ].join('\n')
+    const { called, text } = await run({ instructions, prompt: inbox }, ['enter_space', 'send_message', 'skip'])
+    expect(called).toEqual([
+      { toolName: 'enter_space', input: { spaceId: 'spc_alpha' } },
+      { toolName: 'send_message', input: { text: expect.stringContaining('In "Alpha" there are') } },
+      { toolName: 'enter_space', input: { spaceId: 'spc_beta' } },
+      { toolName: 'send_message', input: { text: expect.stringContaining('Hello Grace! I am Ada') } },
+      { toolName: 'send_message', input: { text: expect.stringContaining('The plan "Standup" is due: Ask Beta') } },
+      { toolName: 'enter_space', input: { spaceId: 'spc_alpha' } },
+      { toolName: 'send_message', input: { text: expect.stringContaining('The tool "approve" has answered') } },
+    ])
+    expect(text).toContain('5 events')
+  })
+})
+
+describe('the demo model with SPACE_TOOLS', () => {
+  test('names the space in the message that it sends', async () => {
+    const { called } = await run(prompted([grace('Hi')]), ['readSpaceMessages', 'sendSpaceMessage'])
+    expect(called).toEqual([
+      { toolName: 'sendSpaceMessage', input: { spaceId: 'spc_alpha', text: expect.stringContaining('Hello Grace!') } },
+    ])
+  })
+})
+
+describe('the demo model as a model', () => {
+  test('writes at its pace and stops in the middle when it is aborted', async () => {
+    const stop = new AbortController()
+    const result = streamText({
+      model: createDemoModel({ tokensPerSecond: 200 }),
+      ...prompted([grace('Hi')]),
+      tools: createTools([], ['send_message']),
+      abortSignal: stop.signal,
+    })
+    let deltas = 0
+    const types = []
+    for await (const part of result.fullStream) {
+      types.push(part.type)
+      if (part.type === 'tool-input-delta' && ++deltas === 5) stop.abort()
+    }
+    expect(types).toContain('abort')
+    expect(deltas).toBeLessThan(10)
+  })
+
+  test('takes as long as its pace says', async () => {
+    const startedAt = performance.now()
+    const result = streamText({
+      model: createDemoModel({ tokensPerSecond: 200 }),
+      ...prompted([grace('Hi')]),
+      tools: createTools([], ['send_message']),
+    })
+    await result.consumeStream()
+    const { outputTokens = 0 } = await result.totalUsage
+    expect(performance.now() - startedAt).toBeGreaterThan((outputTokens - 2) * 5)
+  })
+
+  test('calls a tool when it must, and none when it may not', async () => {
+    const request = prompted([{ from: 'Bob', kind: 'agent', text: 'Nothing for you' }])
+    const model = createDemoModel({ tokensPerSecond: 0 })
+    const must = streamText({ model, ...request, tools: createTools([], ['enter_space']), toolChoice: 'required' })
+    expect((await must.toolCalls).map(({ toolName }) => toolName)).toEqual(['enter_space'])
+    const may = streamText({
+      model,
+      ...prompted([grace('Hi')]),
+      tools: createTools([], ['send_message']),
+      toolChoice: 'none',
+    })
+    expect(await may.toolCalls).toEqual([])
+  })
+
+  test('answers any prompt with something', async () => {
+    const { text } = await run({ instructions: '', prompt: 'Tell me a story' })
+    expect(text.length).toBeGreaterThan(10)
+  })
+})

@@ -1,0 +1,113 @@
+import { isStepCount, jsonSchema, type LanguageModel, type ModelMessage, streamText, tool } from 'ai'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { createModelRegistry } from '../../src/models/registry.ts'
+import { startModelServer } from '../support/model-server.ts'
+import { steps } from '../support/model-server-script.ts'
+
+const server = await startModelServer()
+afterEach(() => server.reset())
+afterAll(() => server.close())
+
+describe('the registry of models', () => {
+  const bare = createModelRegistry()
+  const keyed = createModelRegistry({ openai: { apiKey: 'sk-test' } })
+
+  test('has the demo model without any setting', () => {
+    expect(bare.check('demo')).toBeNull()
+    expect(bare.resolve('demo')).toMatchObject({ modelId: 'demo' })
+  })
+
+  test.each(['openai:gpt-5-mini', 'openai.chat:llama3.1:8b', 'openai.chat:org/model'])('has %s with a key', (name) => {
+    expect(keyed.check(name)).toBeNull()
+    expect(keyed.resolve(name)).toBe(keyed.resolve(name))
+  })
+
+  test('says what openai needs where it has neither a key nor a base URL', () => {
+    expect(bare.check('openai:gpt-5-mini')).toBe(
+      'The model "openai:gpt-5-mini" needs OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server; "demo" needs neither.',
+    )
+    expect(() => bare.resolve('openai.chat:x')).toThrow('needs OPENAI_API_KEY')
+    expect(createModelRegistry({ openai: { apiKey: '', baseURL: '' } }).check('openai:x')).toContain('OPENAI_API_KEY')
+  })
+
+  test.each(['anthropic:claude', 'gpt-5-mini', 'openai:', 'openai: x', 'demo:x', '', 'openai.responses:x'])(
+    'says that %j is unknown, and what there is',
+    (name) => {
+      expect(keyed.check(name)).toBe(
+        `The model ${JSON.stringify(name)} is unknown. Use "openai:<model>", "openai.chat:<model>" or "demo".`,
+      )
+      expect(() => keyed.resolve(name)).toThrow('is unknown')
+    },
+  )
+
+  test('takes further models for tests', () => {
+    const extra = bare.resolve('demo')
+    const registry = createModelRegistry({ extra: { 'test:one': extra } })
+    expect(registry.check('test:one')).toBeNull()
+    expect(registry.resolve('test:one')).toBe(extra)
+  })
+})
+
+describe.each([
+  ['openai:gpt-5-mini', 'responses'],
+  ['openai.chat:gpt-5-mini', 'chat'],
+])('the model %s', (name, endpoint) => {
+  const registry = createModelRegistry({ openai: { baseURL: server.baseUrl } })
+  const model: LanguageModel = registry.resolve(name)
+
+  const look = tool({ inputSchema: jsonSchema({ type: 'object', properties: {} }), execute: () => ({ seen: true }) })
+
+  async function run(messages: ModelMessage[]) {
+    const result = streamText({
+      model,
+      instructions: 'You are Ada, an agent.',
+      messages,
+      tools: { look },
+      stopWhen: isStepCount(5),
+      maxRetries: 0,
+      onError: () => {},
+    })
+    await result.consumeStream()
+    return await result.steps
+  }
+
+  test(`speaks ${endpoint}, without a key where a base URL is set`, async () => {
+    server.script(() => [{ text: 'Hi' }])
+    await run([{ role: 'user', content: 'Hello' }])
+    expect(server.requests[0]).toMatchObject({ endpoint, model: 'gpt-5-mini' })
+    expect(server.requests[0]?.headers.authorization).toBe('Bearer none')
+  })
+
+  test('runs from a history that is ours alone, also when it was stored and loaded between two steps', async () => {
+    server.script(
+      steps(
+        [{ reasoning: 'I shall look.' }, { toolCall: 'look' }, { toolCall: 'look' }],
+        [{ reasoning: 'Once more.' }, { text: 'Again.' }, { toolCall: 'look' }],
+        [{ reasoning: 'Enough.' }, { text: 'Seen.' }],
+      ),
+    )
+    const first = await run([{ role: 'user', content: 'Look' }])
+    const history: ModelMessage[] = [
+      { role: 'user', content: 'Look' },
+      ...first.flatMap((step) => step.response.messages),
+    ]
+    const stored = JSON.parse(JSON.stringify(history)) as ModelMessage[]
+    await run([...stored, { role: 'user', content: 'And now?' }])
+    expect(server.refusals).toEqual([])
+    expect(server.requests.length).toBeGreaterThan(3)
+    if (endpoint === 'responses') {
+      const { body } = server.requests.at(-1) ?? {}
+      expect(body).toMatchObject({ store: false, include: ['reasoning.encrypted_content'] })
+      const types = body.input.map((item: { type?: string; role?: string }) => item.type ?? item.role)
+      expect(types).not.toContain('item_reference')
+      expect(types.slice(0, 6)).toEqual([
+        'developer',
+        'user',
+        'reasoning',
+        'function_call',
+        'function_call',
+        'function_call_output',
+      ])
+    }
+  })
+})
