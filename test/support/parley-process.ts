@@ -1,0 +1,114 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { freePort } from './throwaway-postgres.ts'
+
+const ROOT = path.resolve(import.meta.dirname, '../..')
+const NODE = process.execPath
+const READY_WITHIN_MS = 60_000
+const ADMIN_TOKEN = 'admin-token-of-tests-and-benchmarks'
+
+/** A Parley of its own process, as an operator starts it. */
+export interface ParleyProcess {
+  /** `http://127.0.0.1:<port>`, without a path. */
+  origin: string
+  adminToken: string
+  pid: number
+  /** All that it printed so far. */
+  output(): string
+  /** Settles when the process is gone, whoever ended it. */
+  exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
+  /** SIGTERM; answers with the exit code. Its data directory is removed when this made it. */
+  stop(): Promise<number | null>
+  /** SIGKILL: a crash. */
+  kill(): Promise<void>
+}
+
+export interface ParleyProcessOptions {
+  /** Settings on top of HOST, PORT, PARLEY_ADMIN_TOKEN and a new DATA_DIR. Nothing is inherited from this process. */
+  settings?: Record<string, string>
+  /** Wait until it is ready; otherwise it answers as soon as the process runs. */
+  untilReady?: boolean
+}
+
+/** Starts `node src/main.ts` on a free port. @throws with what it printed when it ends before it is ready. */
+export async function startParley(options: ParleyProcessOptions = {}): Promise<ParleyProcess> {
+  const { settings = {}, untilReady = true } = options
+  const folder = settings.DATA_DIR ? null : await mkdtemp(path.join(tmpdir(), 'parley-data-'))
+  const port = settings.PORT ?? String(await freePort())
+  const child = spawn(NODE, ['src/main.ts'], {
+    cwd: ROOT,
+    env: {
+      ...systemVariables(),
+      HOST: '127.0.0.1',
+      PORT: port,
+      PARLEY_ADMIN_TOKEN: ADMIN_TOKEN,
+      DATA_DIR: folder ?? '',
+      ...settings,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const parley = describe(child, `http://127.0.0.1:${port}`, settings.PARLEY_ADMIN_TOKEN ?? ADMIN_TOKEN, folder)
+  if (untilReady) await becomeReady(parley)
+  return parley
+}
+
+function describe(child: ChildProcess, origin: string, adminToken: string, folder: string | null): ParleyProcess {
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (text) => {
+      output += text
+    })
+  }
+  const exited = once(child, 'close').then(([code, signal]) => ({ code, signal }))
+  const killWithUs = () => child.kill('SIGKILL')
+  process.on('exit', killWithUs)
+  const end = async (signal: NodeJS.Signals) => {
+    child.kill(signal)
+    const { code } = await exited
+    process.off('exit', killWithUs)
+    if (folder) await rm(folder, { recursive: true, force: true })
+    return code
+  }
+  return {
+    origin,
+    adminToken,
+    pid: child.pid ?? 0,
+    output: () => output,
+    exited,
+    stop: () => end('SIGTERM'),
+    kill: async () => void (await end('SIGKILL')),
+  }
+}
+
+async function becomeReady(parley: ParleyProcess): Promise<void> {
+  const giveUp = AbortSignal.timeout(READY_WITHIN_MS)
+  let ended = false
+  const gone = parley.exited.then(() => {
+    ended = true
+  })
+  while (!(await isReady(parley.origin))) {
+    if (!ended && !giveUp.aborted) {
+      await Promise.race([gone, new Promise((resolve) => setTimeout(resolve, 20))])
+      continue
+    }
+    await parley.kill()
+    throw new Error(`Parley ${ended ? 'ended before it was' : 'did not become'} ready:\n${parley.output()}`)
+  }
+}
+
+async function isReady(origin: string): Promise<boolean> {
+  try {
+    return (await fetch(`${origin}/health/ready`)).ok
+  } catch {
+    return false
+  }
+}
+
+/** What any process needs of the environment, without a single setting of Parley's. */
+function systemVariables(): Record<string, string | undefined> {
+  const { PATH, HOME, TMPDIR, SYSTEMROOT, NODE_EXTRA_CA_CERTS, LD_LIBRARY_PATH } = process.env
+  return { PATH, HOME, TMPDIR, SYSTEMROOT, NODE_EXTRA_CA_CERTS, LD_LIBRARY_PATH }
+}
