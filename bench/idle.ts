@@ -1,0 +1,34 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+import { startParley } from '../test/support/parley-process.ts'
+import type { Benchmark } from './support/figures.ts'
+import { residentMebibytesOf } from './support/stack.ts'
+
+const SECONDS = 15
+
+/** Resident memory after it has been idle for a while: the figure is about that time. */
+async function restingMebibytes(pid: number): Promise<number> {
+  await new Promise((resolve) => setTimeout(resolve, SECONDS * 1000))
+  return residentMebibytesOf(pid)
+}
+
+export const idle: Benchmark = {
+  question: `How much memory is resident, embedded, ${SECONDS} s after the start, when nobody asks anything?`,
+  async run() {
+    const startedAt = performance.now()
+    const parley = await startParley()
+    const startSeconds = (performance.now() - startedAt) / 1000
+    const parleyMebibytes = await restingMebibytes(parley.pid)
+    await parley.stop()
+    const pglite = fork(path.join(import.meta.dirname, 'support/pglite-process.ts'))
+    await once(pglite, 'message')
+    const pgliteMebibytes = await restingMebibytes(pglite.pid ?? 0)
+    pglite.kill()
+    return [
+      { what: 'resident, embedded', value: parleyMebibytes, unit: 'MiB', bound: { atMost: 238 }, source: '250 MB' },
+      { what: 'Node with an open PGlite and nothing else', value: pgliteMebibytes, unit: 'MiB' },
+      { what: 'from start to ready on an empty DATA_DIR', value: startSeconds, unit: 's', bound: { atMost: 15 } },
+    ]
+  },
+}

@@ -1,0 +1,33 @@
+// npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these.
+import { durableRuns } from './durable-runs.ts'
+import { firstDelta } from './first-delta.ts'
+import { idle } from './idle.ts'
+import { sendMessage } from './send-message.ts'
+import { streams } from './streams.ts'
+import type { Benchmark } from './support/figures.ts'
+import { report } from './support/report.ts'
+
+const BENCHMARKS: Record<string, Benchmark> = {
+  'first-delta': firstDelta,
+  streams,
+  'durable-runs': durableRuns,
+  'send-message': sendMessage,
+  idle,
+}
+const MOST_MINUTES = 5
+
+const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(BENCHMARKS)
+for (const name of names) {
+  const benchmark = BENCHMARKS[name]
+  if (benchmark === undefined) {
+    console.error(`there is no benchmark ${name}; there are: ${Object.keys(BENCHMARKS).join(', ')}`)
+    process.exit(1)
+  }
+  const tooLong = setTimeout(() => {
+    console.error(`${name} did not end within ${MOST_MINUTES} minutes`)
+    process.exit(1)
+  }, MOST_MINUTES * 60_000)
+  await report(name, benchmark.question, await benchmark.run())
+  clearTimeout(tooLong)
+}
+process.exit(0)

@@ -1,0 +1,28 @@
+/** One measured number, or one that it is to be read beside. */
+export interface Figure {
+  what: string
+  value: number
+  unit: string
+  /** What the project promises; a reference has none. */
+  bound?: { atMost: number } | { atLeast: number }
+  /** Where a reference that was not measured in this run comes from. */
+  source?: string
+}
+
+/** A question about speed or memory, answered by running the real server. */
+export interface Benchmark {
+  question: string
+  run(): Promise<Figure[]>
+}
+
+/** The value below which `share` (0 to 1) of the values lie; NaN of none. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+}
+
+/** Whether the figure keeps its bound; null where it has none. */
+export function holds({ value, bound }: Figure): boolean | null {
+  if (bound === undefined) return null
+  return 'atMost' in bound ? value <= bound.atMost : value >= bound.atLeast
+}

@@ -1,0 +1,33 @@
+// A process of its own for the local model, so that its work is nobody's else. The model's name says what it writes:
+// `tokens-<count>-<every ms>` calls send_message with that many numbered tokens, and closes with a word.
+import { startModelServer } from '../../test/support/model-server.ts'
+import { type Generation, now } from './model.ts'
+
+const generations: Generation[] = []
+const server = await startModelServer()
+
+server.script((request) => {
+  const [, count, every] = /^tokens-(\d+)-(\d+)$/.exec(request.model) ?? []
+  if (count === undefined || request.step > 0) return [{ text: 'Done.' }]
+  const everyMs = Number(every)
+  const generation: Generation = { n: request.n, arrivedAt: now(), sentAt: [] }
+  generations.push(generation)
+  const tokens = Array.from({ length: Number(count) }, (_, index) => `${request.n}.${index} `)
+  const due = (index: number) => generation.arrivedAt + index * everyMs
+  return [
+    {
+      toolCall: 'send_message',
+      chunks: ['{"text":"', ...tokens, '"}'],
+      async gate(index) {
+        const wait = everyMs === 0 ? 0 : due(index) - now()
+        if (wait > 1) await new Promise((resolve) => setTimeout(resolve, wait))
+        generation.sentAt[index - 1] = now()
+      },
+    },
+  ]
+})
+
+process.on('message', () => {
+  process.send?.({ generations: generations.splice(0) })
+})
+process.send?.({ baseUrl: server.baseUrl })

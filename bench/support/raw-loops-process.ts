@@ -1,0 +1,47 @@
+// The limit that Parley is read beside: the same tool loops by the AI SDK alone, without a database or a subscriber.
+import { createOpenAI } from '@ai-sdk/openai'
+import { isStepCount, streamText, tool } from 'ai'
+import { z } from 'zod'
+import { now } from './model.ts'
+import type { RawLoopsOrder, RawLoopsResult } from './raw-loops.ts'
+
+const sendMessage = tool({
+  description: 'Send a message to the active space.',
+  inputSchema: z.object({ text: z.string() }),
+  execute: async () => ({ success: true }),
+})
+
+async function loop({ baseUrl, model }: RawLoopsOrder): Promise<number> {
+  const startedAt = now()
+  const result = streamText({
+    model: createOpenAI({ baseURL: baseUrl, apiKey: 'none' }).chat(model),
+    instructions: 'You are an agent.',
+    prompt: 'Hello',
+    tools: { send_message: sendMessage },
+    stopWhen: isStepCount(5),
+  })
+  let firstDeltaMs = Number.NaN
+  for await (const part of result.stream) {
+    if (part.type === 'tool-input-delta' && Number.isNaN(firstDeltaMs)) firstDeltaMs = now() - startedAt
+    if (part.type === 'error') throw part.error
+  }
+  return firstDeltaMs
+}
+
+process.on('message', async (order: RawLoopsOrder) => {
+  const firstDeltaMs: number[] = []
+  const before = process.cpuUsage()
+  const startedAt = now()
+  let left = order.loops
+  const lane = async () => {
+    while (left-- > 0) firstDeltaMs.push(await loop(order))
+  }
+  await Promise.all(Array.from({ length: order.atOnce }, lane))
+  const { user, system } = process.cpuUsage(before)
+  const result: RawLoopsResult = {
+    seconds: (now() - startedAt) / 1000,
+    cpuSeconds: (user + system) / 1e6,
+    firstDeltaMs,
+  }
+  process.send?.(result)
+})

@@ -1,0 +1,33 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+
+/** How many `streamText` loops to run against which model. */
+export interface RawLoopsOrder {
+  baseUrl: string
+  model: string
+  loops: number
+  atOnce: number
+}
+
+export interface RawLoopsResult {
+  seconds: number
+  /** User and system time of the process that ran them. */
+  cpuSeconds: number
+  /** From the call of streamText to its first piece of tool input, by loop. */
+  firstDeltaMs: number[]
+}
+
+/** Runs bare AI SDK tool loops in a process of their own; one loop before it warms the process up. */
+export async function runRawLoops(order: RawLoopsOrder): Promise<RawLoopsResult> {
+  const child = fork(path.join(import.meta.dirname, 'raw-loops-process.ts'), { serialization: 'advanced' })
+  try {
+    child.send({ ...order, loops: 5, atOnce: 5 })
+    await once(child, 'message')
+    child.send(order)
+    const [result] = (await once(child, 'message')) as [RawLoopsResult]
+    return result
+  } finally {
+    child.kill()
+  }
+}

@@ -1,0 +1,43 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { type Figure, holds } from './figures.ts'
+
+const RESULTS = path.resolve(import.meta.dirname, '../results')
+
+/** Prints a benchmark's figures and writes them as JSON and Markdown to bench/results. */
+export async function report(name: string, question: string, figures: Figure[]): Promise<void> {
+  const machine = {
+    cores: os.availableParallelism(),
+    cpu: os.cpus()[0]?.model.trim() ?? 'unknown',
+    node: process.version,
+  }
+  const markdown = [
+    `# ${name}`,
+    '',
+    question,
+    '',
+    '| what | figure | bound | |',
+    '|---|---:|---:|---|',
+    ...figures.map((figure) => `| ${figure.what} | ${textOf(figure)} | ${boundOf(figure)} | ${verdictOf(figure)} |`),
+    '',
+    `Measured on ${machine.cores} cores of ${machine.cpu}, Node ${machine.node}. References without a source were measured in the same run.`,
+    '',
+  ].join('\n')
+  await mkdir(RESULTS, { recursive: true })
+  await writeFile(path.join(RESULTS, `${name}.md`), markdown)
+  await writeFile(path.join(RESULTS, `${name}.json`), `${JSON.stringify({ name, machine, figures }, null, 2)}\n`)
+  console.log(markdown)
+}
+
+const textOf = ({ value, unit }: Figure) => `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${unit}`
+
+function boundOf({ bound, unit }: Figure): string {
+  if (bound === undefined) return ''
+  return 'atMost' in bound ? `≤ ${bound.atMost} ${unit}` : `≥ ${bound.atLeast} ${unit}`
+}
+
+function verdictOf(figure: Figure): string {
+  const kept = holds(figure)
+  return kept === null ? `reference${figure.source ? `: ${figure.source}` : ''}` : kept ? 'holds' : 'MISSED'
+}

@@ -1,0 +1,84 @@
+import { readFile } from 'node:fs/promises'
+import { createParleyClient, type ParleyClient } from '../../test/support/parley-client.ts'
+import { type ParleyProcess, startParley } from '../../test/support/parley-process.ts'
+import { createTestDatabase } from '../../test/support/postgres.ts'
+import type { Model } from './model.ts'
+import { CREATE_AGENT, CREATE_HUMAN, CREATE_SPACE, CREATE_TOKEN } from './operations.ts'
+
+export type Backing = 'embedded' | 'PostgreSQL and Redis'
+
+/** One Parley process with everything in it, and the local model as its provider. */
+export interface Stack {
+  parley: ParleyProcess
+  admin: ParleyClient
+  stop(): Promise<void>
+}
+
+/** A space with one human, who watches it over a WebSocket of its own, and at most one agent. */
+export interface Room {
+  spaceId: string
+  human: ParleyClient
+}
+
+export async function startStack(
+  backing: Backing,
+  model: Model,
+  settings: Record<string, string> = {},
+): Promise<Stack> {
+  const database = backing === 'embedded' ? null : await createTestDatabase()
+  const redis = process.env.TEST_REDIS_URL || 'redis://127.0.0.1:6379'
+  const parley = await startParley({
+    settings: {
+      OPENAI_API_KEY: 'none',
+      OPENAI_BASE_URL: model.baseUrl,
+      PARLEY_LOG_LEVEL: 'error',
+      ...(database ? { DATABASE_URL: database.url, REDIS_URL: redis } : {}),
+      ...settings,
+    },
+  })
+  const admin = createParleyClient({ origin: parley.origin, token: parley.adminToken })
+  return {
+    parley,
+    admin,
+    async stop() {
+      await admin.close()
+      await parley.stop()
+      await database?.drop()
+    },
+  }
+}
+
+/** Makes a room of its own human; with a model's name, of an agent that answers there as well. */
+export async function createRoom({ admin, parley }: Stack, model: string | null): Promise<Room> {
+  const { createHuman } = await admin.send(CREATE_HUMAN, { name: 'Ada' })
+  if (createHuman.__typename !== 'CreateHumanPayload') throw new Error(createHuman.message)
+  const { createAccessToken } = await admin.send(CREATE_TOKEN, { humanId: createHuman.human.id })
+  if (createAccessToken.__typename !== 'CreateAccessTokenPayload') throw new Error(createAccessToken.message)
+  const memberIds = model === null ? [] : [await createAgent(admin, `openai.chat:${model}`)]
+  const human = createParleyClient({ origin: parley.origin, token: createAccessToken.secret })
+  const { createSpace } = await human.send(CREATE_SPACE, { name: 'Bench', memberIds })
+  if (createSpace.__typename !== 'CreateSpacePayload') throw new Error(createSpace.message)
+  await human.connect()
+  return { spaceId: createSpace.space.id, human }
+}
+
+async function createAgent(admin: ParleyClient, model: string): Promise<string> {
+  const { createAgent: result } = await admin.send(CREATE_AGENT, { name: 'Echo', model })
+  if (result.__typename !== 'CreateAgentPayload') throw new Error(result.message)
+  return result.agent.id
+}
+
+/** User and system time that a process has used so far, in seconds. Linux only. */
+export async function cpuSecondsOf(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
+  // Fields 14 and 15; the second field may hold spaces, so they are counted from the parenthesis that closes it.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  const TICKS_A_SECOND = 100
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_A_SECOND
+}
+
+/** Resident memory of a process in MiB. Linux only. */
+export async function residentMebibytesOf(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024
+}

@@ -1,0 +1,85 @@
+import type { Generation } from './model.ts'
+import { now } from './model.ts'
+import { AGENT_ACTIVITY, SEND_MESSAGE, SPACE_MESSAGES } from './operations.ts'
+import type { Room } from './stack.ts'
+
+/** What one subscriber of a room saw. */
+export interface Watch {
+  /** When each token arrived, by `<n>.<index>`. */
+  arrivedAt: Map<string, number>
+  /** When the first delta since the last `expectDelta` arrived. */
+  expectDelta(): Promise<number>
+  /** Resolves once `count` messages of agents are whole. */
+  finished(count: number): Promise<void>
+  stop(): void
+}
+
+/** Subscribes to a room and resolves once the subscription stands (its snapshot has come). */
+export async function watchRoom({ human, spaceId }: Room): Promise<Watch> {
+  const arrivedAt = new Map<string, number>()
+  const tails = new Map<string, string>()
+  let whole = 0
+  let onDelta: ((at: number) => void) | null = null
+  let onFinished: (() => void) | null = null
+  const events = human.subscribe(SPACE_MESSAGES, { spaceId }, ({ spaceMessages: event }) => {
+    if (event.__typename === 'MessageTextDelta') {
+      const at = now()
+      onDelta?.(at)
+      onDelta = null
+      const text = (tails.get(event.messageId) ?? '') + event.delta
+      const end = text.lastIndexOf(' ') + 1
+      for (const token of text.slice(0, end).split(' ')) if (token !== '') arrivedAt.set(token, at)
+      tails.set(event.messageId, text.slice(end))
+    } else if (event.__typename === 'MessageFinished') {
+      if (event.message.status !== 'COMPLETE') throw new Error(`a message ended ${event.message.status}`)
+      whole += 1
+      onFinished?.()
+    }
+  })
+  await events.first(({ spaceMessages }) => spaceMessages.__typename === 'SpaceSnapshot')
+  return {
+    arrivedAt,
+    expectDelta: () =>
+      new Promise((resolve) => {
+        onDelta = resolve
+      }),
+    finished: (count) =>
+      new Promise((resolve) => {
+        onFinished = () => {
+          if (whole >= count) resolve()
+        }
+        onFinished()
+      }),
+    stop: events.stop,
+  }
+}
+
+/** Says something in the room, as its human; answers when the mutation did. */
+export async function say({ human, spaceId }: Room): Promise<void> {
+  const { sendMessage } = await human.send(SEND_MESSAGE, { spaceId, text: 'Hello there, what do you see?' })
+  if (sendMessage.__typename !== 'SendMessagePayload') throw new Error(sendMessage.message)
+}
+
+/** Calls back each time the room's agent has become idle after having been active. */
+export async function watchActivity({ human, spaceId }: Room, onIdle: () => void): Promise<() => void> {
+  let busy = false
+  const events = human.subscribe(AGENT_ACTIVITY, { spaceId }, ({ agentActivity: { active, runs } }) => {
+    const idle = !active && runs.length === 0
+    if (busy && idle) onIdle()
+    busy = !idle
+  })
+  await events.first(() => true)
+  return events.stop
+}
+
+/** How long each token took from the model's socket to the subscriber, in ms. @throws when one never arrived. */
+export function delaysOf(generations: Generation[], arrivedAt: Map<string, number>): number[] {
+  return generations.flatMap(({ n, sentAt }) =>
+    // The last piece closes the input and is no token.
+    sentAt.slice(0, -1).map((sent, index) => {
+      const arrived = arrivedAt.get(`${n}.${index}`)
+      if (arrived === undefined) throw new Error(`token ${n}.${index} never arrived`)
+      return arrived - sent
+    }),
+  )
+}
