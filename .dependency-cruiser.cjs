@@ -1,25 +1,21 @@
 // Which part may import which: the arrows of the README, one line each. They point down; there is no way back up and no
 // way around in a circle. `types` names parts of which a file may import types, and nothing that runs.
+const DOMAIN = { values: ['lib', 'platform', 'realtime', 'generated'], types: ['config'] }
 const ARROWS = {
   lib: {},
   config: {},
-  platform: { values: ['lib', 'generated'], types: ['config'] },
+  platform: { values: ['lib', 'generated'], types: ['config', 'realtime'] },
   realtime: { values: ['lib'], types: ['platform', 'config'] },
   models: { values: ['lib'], types: ['platform', 'config'] },
-  access: { values: ['lib', 'platform', 'realtime'], types: ['generated', 'config'] },
-  spaces: { values: ['lib', 'platform', 'realtime'], types: ['generated', 'config'] },
-  agents: { values: ['lib', 'platform', 'realtime'], types: ['generated', 'config'] },
-  runs: { values: ['lib', 'platform', 'realtime'], types: ['generated', 'config'] },
-  plans: { values: ['lib', 'platform', 'realtime'], types: ['generated', 'config'] },
-  routing: { values: ['lib', 'platform', 'realtime', 'spaces', 'agents', 'runs'], types: ['generated', 'config'] },
-  tools: {
-    values: ['lib', 'platform', 'realtime', 'spaces', 'agents', 'runs', 'plans'],
-    types: ['generated', 'config'],
-  },
-  engine: {
-    values: ['lib', 'platform', 'realtime', 'models', 'spaces', 'agents', 'runs', 'tools'],
-    types: ['generated', 'config'],
-  },
+  access: DOMAIN,
+  spaces: DOMAIN,
+  agents: DOMAIN,
+  // A run writes into spaces; spaces know nothing of runs but what a hook tells them.
+  runs: { ...DOMAIN, values: [...DOMAIN.values, 'spaces'] },
+  plans: DOMAIN,
+  routing: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs'] },
+  tools: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'plans'] },
+  engine: { ...DOMAIN, values: [...DOMAIN.values, 'models', 'spaces', 'agents', 'runs', 'tools'] },
   schema: {
     values: ['lib'],
     types: ['access', 'spaces', 'agents', 'runs', 'plans', 'realtime', 'platform', 'config'],
