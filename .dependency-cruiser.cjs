@@ -1,6 +1,7 @@
 // Which part may import which: the arrows of the README, one line each. They point down; there is no way back up and no
 // way around in a circle. `types` names parts of which a file may import types, and nothing that runs.
-const DOMAIN = { values: ['lib', 'platform', 'realtime', 'generated'], types: ['config'] }
+// The siblings know each other by id, and the viewer by its type.
+const DOMAIN = { values: ['lib', 'platform', 'realtime', 'generated'], types: ['access', 'config'] }
 const ARROWS = {
   lib: {},
   config: {},
