@@ -1,0 +1,71 @@
+import { createRemoteJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
+import type { Config } from '../config.ts'
+
+/** What a sign-in token says, once its signature, issuer, audience and times were checked. */
+export interface SignIn {
+  subject: string
+  /** Null where the issuer set no end. */
+  expiresAt: Date | null
+}
+
+/** Checks a JWT. Null: it is not good. @throws when the issuer's keys cannot be fetched: then nothing can be said. */
+export type VerifyJwt = (token: string) => Promise<SignIn | null>
+
+/** Algorithms by public key; a shared secret is used with HS256 alone, so that no key is ever taken for the other kind. */
+const PUBLIC_KEY_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
+const CLOCK_TOLERANCE_SECONDS = 5
+
+/**
+ * Sign-in by JWT as the settings say; null where they set up none.
+ * `keys` stands in for AUTH_JWKS_URL's keys in tests.
+ */
+export function createJwtVerifier(
+  settings: Config['jwt'],
+  now: () => number,
+  keys?: JWTVerifyGetKey,
+): VerifyJwt | null {
+  const { secret, jwksUrl, issuer, audience } = settings
+  if (secret === null && jwksUrl === null) return null
+  const shared = {
+    ...(issuer === null ? {} : { issuer }),
+    ...(audience === null ? {} : { audience }),
+    requiredClaims: ['sub'],
+    clockTolerance: CLOCK_TOLERANCE_SECONDS,
+  }
+  const remote = keys ?? (jwksUrl === null ? null : createRemoteJWKSet(new URL(jwksUrl)))
+  const secretKey = new TextEncoder().encode(secret ?? '')
+
+  return async (token) => {
+    const options = { ...shared, currentDate: new Date(now()) }
+    try {
+      const { payload } =
+        remote === null
+          ? await jwtVerify(token, secretKey, { ...options, algorithms: ['HS256'] })
+          : await jwtVerify(token, remote, { ...options, algorithms: PUBLIC_KEY_ALGORITHMS })
+      return signInOf(payload)
+    } catch (error) {
+      if (isTokensFault(error)) return null
+      throw error
+    }
+  }
+}
+
+function signInOf({ sub, exp }: JWTPayload): SignIn | null {
+  if (typeof sub !== 'string' || sub === '') return null
+  return { subject: sub, expiresAt: exp === undefined ? null : new Date(exp * 1000) }
+}
+
+/** True for a fault of the token; false where its keys could not be had. */
+function isTokensFault(error: unknown): boolean {
+  return (
+    error instanceof errors.JWTClaimValidationFailed ||
+    error instanceof errors.JWTExpired ||
+    error instanceof errors.JWTInvalid ||
+    error instanceof errors.JWSInvalid ||
+    error instanceof errors.JWSSignatureVerificationFailed ||
+    error instanceof errors.JWKSNoMatchingKey ||
+    error instanceof errors.JWKSMultipleMatchingKeys ||
+    error instanceof errors.JOSEAlgNotAllowed ||
+    error instanceof errors.JOSENotSupported
+  )
+}

@@ -1,0 +1,181 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { AccessToken as Row } from '../generated/prisma/client.ts'
+import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { newId } from '../lib/ids.ts'
+import { checkName, checkText, LONGEST_NAME } from '../lib/validate.ts'
+import type { Platform } from '../platform/platform.ts'
+import { tokenChannel } from '../realtime/topics.ts'
+import { createJwtVerifier, type VerifyJwt } from './jwt.ts'
+import { OPERATOR_ID, type Viewer } from './viewer.ts'
+
+/** A bearer token as anybody may know it: without the hash of its secret. */
+export type AccessToken = Omit<Row, 'hash'>
+
+export interface CreateAccessTokenInput {
+  /** Exactly one of the three. */
+  grant: {
+    admin?: { label?: string | null } | null
+    humanId?: string | null
+    service?: { name: string; agentIds?: string[] | null } | null
+  }
+  expiresAt?: Date | null
+}
+
+/** Who is asking, by what they carry. */
+export interface Tokens {
+  /**
+   * The viewer that a bearer token (without the word `Bearer`) stands for: the operator's token, the secret of an access
+   * token, or a JWT whose `sub` is a human's id or `externalId`. Null: unknown, expired, revoked, or of no human.
+   */
+  authenticate(bearer: string): Promise<Viewer | null>
+  /** Whether what the viewer came by is still good. To look up what a lost `revoked` signal would have said. */
+  stands(viewer: Viewer): Promise<boolean>
+  /**
+   * Admins only. `secret` is the bearer token, and is kept nowhere.
+   * @throws BadInputError for an end in the past; NotFoundError for a human or agent that does not exist.
+   */
+  create(viewer: Viewer, input: CreateAccessTokenInput): Promise<{ accessToken: AccessToken; secret: string }>
+  /** Admins only. A token that was revoked before stays so, with its first time. Publishes `revoked` on the token's channel. */
+  revoke(viewer: Viewer, input: { id: string }): Promise<AccessToken>
+  /** By id, in the order of the ids; null where there is none, and for everybody but admins. */
+  getMany(viewer: Viewer, ids: string[]): Promise<(AccessToken | null)[]>
+}
+
+const SECRET_PREFIX = 'prl_'
+const SECRET_BYTES = 32
+const LONGEST_BEARER = 8192
+const MOST_GRANTED_AGENTS = 1000
+const OMIT_HASH = { hash: true } as const
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest()
+
+/** `verifyJwt` is made from the settings unless given. */
+export function createTokens(
+  platform: Pick<Platform, 'db' | 'clock' | 'signals' | 'config'>,
+  adminToken: string,
+  verifyJwt: VerifyJwt | null = createJwtVerifier(platform.config.jwt, platform.clock.now),
+): Tokens {
+  const { db, clock, signals } = platform
+  const adminHash = sha256(adminToken)
+
+  async function viewerOfToken(secret: string): Promise<Viewer | null> {
+    const row = await db.prisma.accessToken.findUnique({ where: { hash: sha256(secret).toString('hex') } })
+    return row === null || !isGood(row, clock.now()) ? null : viewerOf(row)
+  }
+
+  async function viewerOfJwt(token: string, verify: VerifyJwt): Promise<Viewer | null> {
+    const signIn = await verify(token)
+    if (signIn === null) return null
+    const { subject, expiresAt } = signIn
+    const humans = await db.prisma.entity.findMany({
+      where: { kind: 'HUMAN', OR: [{ id: subject }, { externalId: subject }] },
+    })
+    const human = humans.find(({ id }) => id === subject) ?? humans[0]
+    return human === undefined ? null : { scope: 'HUMAN', id: human.id, tokenId: null, expiresAt }
+  }
+
+  return {
+    async authenticate(bearer) {
+      if (bearer.length > LONGEST_BEARER) return null
+      if (timingSafeEqual(sha256(bearer), adminHash)) return OPERATOR
+      if (bearer.startsWith(SECRET_PREFIX)) return viewerOfToken(bearer)
+      return verifyJwt !== null && bearer.split('.').length === 3 ? viewerOfJwt(bearer, verifyJwt) : null
+    },
+    async stands({ tokenId, expiresAt }) {
+      if (expiresAt !== null && expiresAt.getTime() <= clock.now()) return false
+      if (tokenId === null) return true
+      const row = await db.prisma.accessToken.findUnique({ where: { id: tokenId } })
+      return row !== null && isGood(row, clock.now())
+    },
+    async create(viewer, input) {
+      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can create access tokens.')
+      const expiresAt = input.expiresAt ?? null
+      if (expiresAt !== null && !(expiresAt.getTime() > clock.now())) {
+        throw new BadInputError('A token must expire in the future.', 'input.expiresAt')
+      }
+      const grant = grantOf(input.grant)
+      await checkGranted(platform, grant)
+      const secret = SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64url')
+      const accessToken = await db.prisma.accessToken.create({
+        data: {
+          id: newId('acc'),
+          hash: sha256(secret).toString('hex'),
+          expiresAt,
+          createdAt: new Date(clock.now()),
+          ...grant,
+        },
+        omit: OMIT_HASH,
+      })
+      return { accessToken, secret }
+    },
+    async revoke(viewer, { id }) {
+      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can revoke access tokens.')
+      await db.prisma.accessToken.updateMany({
+        where: { id, revokedAt: null },
+        data: { revokedAt: new Date(clock.now()) },
+      })
+      const accessToken = await db.prisma.accessToken.findUnique({ where: { id }, omit: OMIT_HASH })
+      if (accessToken === null) throw new NotFoundError('There is no such access token.')
+      await signals.publish(tokenChannel(id), { type: 'revoked' })
+      return accessToken
+    },
+    async getMany(viewer, ids) {
+      if (viewer.scope !== 'ADMIN') return ids.map(() => null)
+      const rows = await db.prisma.accessToken.findMany({ where: { id: { in: ids } }, omit: OMIT_HASH })
+      const byId = new Map(rows.map((row) => [row.id, row]))
+      return ids.map((id) => byId.get(id) ?? null)
+    },
+  }
+}
+
+const OPERATOR: Viewer = { scope: 'ADMIN', id: OPERATOR_ID, tokenId: null, expiresAt: null }
+
+function isGood({ expiresAt, revokedAt }: AccessToken, now: number): boolean {
+  return revokedAt === null && (expiresAt === null || expiresAt.getTime() > now)
+}
+
+function viewerOf(token: AccessToken): Viewer | null {
+  const common = { tokenId: token.id, expiresAt: token.expiresAt }
+  switch (token.scope) {
+    case 'ADMIN':
+      return { scope: 'ADMIN', id: token.id, ...common }
+    case 'HUMAN':
+      return token.humanId === null ? null : { scope: 'HUMAN', id: token.humanId, ...common }
+    case 'SERVICE': {
+      const agentIds = token.restricted ? token.agentIds : null
+      return { scope: 'SERVICE', id: token.id, name: token.serviceName ?? '', agentIds, ...common }
+    }
+  }
+}
+
+type Grant =
+  | { scope: 'ADMIN'; label: string | null }
+  | { scope: 'HUMAN'; humanId: string }
+  | { scope: 'SERVICE'; serviceName: string; agentIds: string[]; restricted: boolean }
+
+function grantOf({ admin, humanId, service }: CreateAccessTokenInput['grant']): Grant {
+  if ([admin, humanId, service].filter((grant) => grant != null).length !== 1) {
+    throw new BadInputError('A token is granted to exactly one of admin, humanId and service.', 'input.grant')
+  }
+  if (humanId != null) return { scope: 'HUMAN', humanId }
+  if (service == null) {
+    const label = admin?.label ?? null
+    return { scope: 'ADMIN', label: label === null ? null : checkText(label, LONGEST_NAME, 'input.grant.admin.label') }
+  }
+  const agentIds = [...new Set(service.agentIds ?? [])]
+  if (agentIds.length > MOST_GRANTED_AGENTS) {
+    throw new BadInputError(`At most ${MOST_GRANTED_AGENTS} agents.`, 'input.grant.service.agentIds')
+  }
+  const serviceName = checkName(service.name, 'input.grant.service.name')
+  return { scope: 'SERVICE', serviceName, agentIds, restricted: service.agentIds != null }
+}
+
+async function checkGranted({ db }: Pick<Platform, 'db'>, grant: Grant): Promise<void> {
+  if (grant.scope === 'ADMIN') return
+  const wanted =
+    grant.scope === 'HUMAN'
+      ? { kind: 'HUMAN' as const, ids: [grant.humanId] }
+      : { kind: 'AGENT' as const, ids: grant.agentIds }
+  const count = await db.prisma.entity.count({ where: { kind: wanted.kind, id: { in: wanted.ids } } })
+  if (count < wanted.ids.length) throw new NotFoundError(`There is no such ${wanted.kind.toLowerCase()}.`)
+}

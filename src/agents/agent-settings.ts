@@ -1,0 +1,143 @@
+import type { Config } from '../config.ts'
+import { BadInputError } from '../lib/errors.ts'
+import { checkInteger, checkName, checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
+import { MOST_CONCURRENT_RUNS } from '../platform/jobs.ts'
+import type { CreateAgentInput, UpdateAgentInput } from './agents.ts'
+import { type CheckedTool, checkTools } from './custom-tools.ts'
+import { type CycleSettings, changedCycle, newCycle } from './cycle-settings.ts'
+import { type CheckedMcpServer, checkMcpServers } from './mcp-servers.ts'
+import { checkPhases, type ToolPhase } from './tool-phases.ts'
+
+/** What an agent's settings are checked with, besides their own rules. */
+export interface SettingHooks {
+  /** Why a model's name is not usable; null when it is. */
+  checkModel(name: string): string | null
+  /** Why a JSON Schema cannot describe a tool's input object; null when it can. */
+  checkInputSchema(schema: unknown): string | null
+}
+
+/** An agent's settings, checked. */
+export interface AgentSettings {
+  name: string
+  description: string | null
+  instructions: string
+  model: string
+  maxSteps: number
+  tokenBudget: number | null
+  maxConcurrentRuns: number
+  phases: ToolPhase[]
+  cycle: CycleSettings | null
+  tools: CheckedTool[]
+  mcpServers: CheckedMcpServer[]
+}
+
+const DEFAULT_MAX_STEPS = 20
+const DEFAULT_CYCLE_TOKEN_BUDGET = 50_000
+const DEFAULT_MAX_CONCURRENT_RUNS = 5
+const MOST_STEPS = 1000
+const LARGEST_TOKEN_BUDGET = 2_000_000_000
+const LONGEST_DESCRIPTION = 4000
+const LONGEST_MODEL = 200
+
+/** The settings of a new agent, defaults filled in. @throws BadInputError with the field at fault. */
+export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: SettingHooks): AgentSettings {
+  const isPersistent = input.mind === 'PERSISTENT'
+  if (!isPersistent && input.cycle != null) throw noCycle()
+  const tools = checkTools(input.tools ?? [], config.limits, hooks)
+  const mcpServers = checkMcpServers(input.mcpServers ?? [])
+  const names = { toolNames: tools.map(({ name }) => name), mcpServerNames: mcpServers.map(({ name }) => name) }
+  const absentBudget = isPersistent ? DEFAULT_CYCLE_TOKEN_BUDGET : null
+  return {
+    name: checkName(input.name, 'input.name'),
+    description: checkDescription(input.description ?? null),
+    instructions: checkText(input.instructions, LONGEST_INSTRUCTIONS, 'input.instructions'),
+    model: checkModel(input.model ?? config.defaultModel, hooks),
+    maxSteps: checkMaxSteps(input.maxSteps ?? DEFAULT_MAX_STEPS),
+    tokenBudget: checkTokenBudget(input.tokenBudget === undefined ? absentBudget : input.tokenBudget),
+    maxConcurrentRuns: checkMaxConcurrentRuns(input.maxConcurrentRuns ?? DEFAULT_MAX_CONCURRENT_RUNS),
+    phases: checkPhases(input.phases ?? [], names, hooks),
+    cycle: isPersistent ? newCycle(input.cycle ?? {}) : null,
+    tools,
+    mcpServers,
+  }
+}
+
+/** What an update is checked against. */
+export interface AgentBefore {
+  cycle: CycleSettings | null
+  toolNames: string[]
+  mcpServerNames: string[]
+}
+
+/** The settings that an update changes; absent ones stay. @throws BadInputError with the field at fault. */
+export function checkChangedAgent(
+  input: UpdateAgentInput,
+  before: AgentBefore,
+  config: Config,
+  hooks: SettingHooks,
+): Partial<AgentSettings> {
+  const { limits } = config
+  const tools = given(input.tools, 'tools', (value) => checkTools(value, limits, hooks))
+  const mcpServers = given(input.mcpServers, 'mcpServers', checkMcpServers)
+  const names = {
+    toolNames: tools?.map(({ name }) => name) ?? before.toolNames,
+    mcpServerNames: mcpServers?.map(({ name }) => name) ?? before.mcpServerNames,
+  }
+  const changes = {
+    name: given(input.name, 'name', (value) => checkName(value, 'input.name')),
+    description: input.description === undefined ? undefined : checkDescription(input.description),
+    instructions: given(input.instructions, 'instructions', (value) =>
+      checkText(value, LONGEST_INSTRUCTIONS, 'input.instructions'),
+    ),
+    model: given(input.model, 'model', (value) => checkModel(value, hooks)),
+    maxSteps: given(input.maxSteps, 'maxSteps', checkMaxSteps),
+    tokenBudget: input.tokenBudget === undefined ? undefined : checkTokenBudget(input.tokenBudget),
+    maxConcurrentRuns: given(input.maxConcurrentRuns, 'maxConcurrentRuns', checkMaxConcurrentRuns),
+    phases: given(input.phases, 'phases', (value) => checkPhases(value, names, hooks)),
+    cycle: cycleAfter(input.cycle, before.cycle),
+    tools,
+    mcpServers,
+  }
+  return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
+}
+
+/** A setting that may be absent and not null. */
+function given<T, R>(value: T | null | undefined, field: string, check: (value: T) => R): R | undefined {
+  if (value === null) throw new BadInputError('It cannot be null: leave it out to keep it as it is.', `input.${field}`)
+  return value === undefined ? undefined : check(value)
+}
+
+function cycleAfter(input: UpdateAgentInput['cycle'], before: CycleSettings | null): CycleSettings | undefined {
+  if (before === null) {
+    if (input != null) throw noCycle()
+    return undefined
+  }
+  return given(input, 'cycle', (value) => changedCycle(before, value))
+}
+
+function noCycle(): BadInputError {
+  return new BadInputError('Only an agent with a PERSISTENT mind has think cycles.', 'input.cycle')
+}
+
+function checkDescription(description: string | null): string | null {
+  return description === null ? null : checkText(description, LONGEST_DESCRIPTION, 'input.description')
+}
+
+function checkModel(name: string, hooks: SettingHooks): string {
+  checkText(name, LONGEST_MODEL, 'input.model')
+  const fault = hooks.checkModel(name)
+  if (fault !== null) throw new BadInputError(fault, 'input.model')
+  return name
+}
+
+function checkMaxSteps(value: number): number {
+  return checkInteger(value, 1, MOST_STEPS, 'input.maxSteps')
+}
+
+function checkTokenBudget(value: number | null): number | null {
+  return value === null ? null : checkInteger(value, 1, LARGEST_TOKEN_BUDGET, 'input.tokenBudget')
+}
+
+function checkMaxConcurrentRuns(value: number): number {
+  return checkInteger(value, 1, MOST_CONCURRENT_RUNS, 'input.maxConcurrentRuns')
+}

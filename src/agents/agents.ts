@@ -1,0 +1,194 @@
+import type { Viewer } from '../access/viewer.ts'
+import { type Agent as AgentRow, type Entity, type Mind, Prisma, type Toolset } from '../generated/prisma/client.ts'
+import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { decodeIdCursor } from '../lib/id-cursor.ts'
+import { newId } from '../lib/ids.ts'
+import { type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
+import type { Tx } from '../platform/db.ts'
+import { fetchIdPages } from '../platform/id-pages.ts'
+import type { Platform } from '../platform/platform.ts'
+import { type AgentSettings, checkChangedAgent, checkNewAgent, type SettingHooks } from './agent-settings.ts'
+import { replaceTools, type ToolInput } from './custom-tools.ts'
+import type { CycleSettings, CycleSettingsInput } from './cycle-settings.ts'
+import { type McpServerInput, replaceMcpServers } from './mcp-servers.ts'
+import type { ToolPhase, ToolPhaseInput } from './tool-phases.ts'
+
+/** An agent: what it is called and what it is made of. Only its public fields are for everybody. */
+export interface Agent extends Omit<AgentRow, 'phases' | 'cycle'> {
+  kind: 'AGENT'
+  name: string
+  createdAt: Date
+  phases: ToolPhase[]
+  /** Null for a stateless agent. */
+  cycle: CycleSettings | null
+}
+
+/** Absent and null: the default, except `tokenBudget: null`, which is none. */
+export interface CreateAgentInput {
+  name: string
+  description?: string | null
+  instructions: string
+  model?: string | null
+  mind: Mind
+  toolset: Toolset
+  maxSteps?: number | null
+  tokenBudget?: number | null
+  maxConcurrentRuns?: number | null
+  tools?: readonly ToolInput[] | null
+  phases?: readonly ToolPhaseInput[] | null
+  cycle?: CycleSettingsInput | null
+  mcpServers?: readonly McpServerInput[] | null
+}
+
+/** Absent: stays as it is. Null: cleared where the agent's field is nullable, else a BadInputError. Lists replace as a whole. */
+export interface UpdateAgentInput
+  extends Partial<Omit<CreateAgentInput, 'name' | 'instructions' | 'mind' | 'toolset'>> {
+  id: string
+  name?: string | null
+  instructions?: string | null
+}
+
+/** Agents. Creating and changing them is for admins. */
+export interface Agents {
+  /** @throws ForbiddenError, BadInputError with the field at fault, LimitExceededError past 10,000 agents. */
+  create(viewer: Viewer, input: CreateAgentInput): Promise<Agent>
+  /** @throws ForbiddenError, NotFoundError, BadInputError with the field at fault. */
+  update(viewer: Viewer, input: UpdateAgentInput): Promise<Agent>
+  /** By id, in the order of the ids; null where there is none. Says nothing of who may see them. */
+  getMany(ids: readonly string[]): Promise<(Agent | null)[]>
+  /**
+   * The directory, newest first: all for humans and admins, those granted for a service. `search` is looked for in name and
+   * description, whatever the case; a blank one is none.
+   */
+  page(viewer: Viewer, request: PageRequest, search?: string | null): Promise<Page<Agent>>
+}
+
+/** Agents at most. */
+const MOST_AGENTS = 10_000
+const LONGEST_SEARCH = 200
+
+/** The page request of `Query.agents`; an item's cursor is `encodeIdCursor(agent.id)`. */
+export function agentsRequest(page: PageArguments): PageRequest {
+  return pageRequest(page, (cursor) => decodeIdCursor('agt', cursor).id)
+}
+
+export function createAgents(platform: Platform, hooks: SettingHooks): Agents {
+  const { db, clock, config, secretBox } = platform
+
+  async function getMany(ids: readonly string[]): Promise<(Agent | null)[]> {
+    const rows = await db.prisma.$queryRaw<AgentAndEntity[]>`
+      SELECT a.*, e.name, e."createdAt" FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE a.id = ANY(${[...ids]}::text[])`
+    const byId = new Map(rows.map((row) => [row.id, agentOf(row)]))
+    return ids.map((id) => byId.get(id) ?? null)
+  }
+
+  async function existing(id: string): Promise<Agent> {
+    const [agent] = await getMany([id])
+    if (agent == null) throw new NotFoundError(NO_SUCH_AGENT)
+    return agent
+  }
+
+  return {
+    getMany,
+    async create(viewer, input) {
+      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can create agents.')
+      const settings = checkNewAgent(input, config, hooks)
+      const id = newId('agt')
+      await db.transaction(async (tx) => {
+        if ((await tx.agent.count()) >= MOST_AGENTS)
+          throw new LimitExceededError(`There are at most ${MOST_AGENTS} agents.`)
+        await checkUrgentFrom(tx, settings.cycle)
+        const entity = { id, kind: 'AGENT' as const, name: settings.name, createdAt: new Date(clock.now()) }
+        await tx.entity.create({ data: entity })
+        await tx.agent.create({ data: { id, mind: input.mind, toolset: input.toolset, ...columnsOf(settings) } })
+        await replaceTools(tx, id, settings.tools, secretBox)
+        await replaceMcpServers(tx, id, settings.mcpServers, secretBox)
+      })
+      return existing(id)
+    },
+    async update(viewer, input) {
+      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can change agents.')
+      await db.transaction(async (tx) => {
+        const before = await lockAgent(tx, input.id)
+        const changes = checkChangedAgent(input, before, config, hooks)
+        await checkUrgentFrom(tx, changes.cycle)
+        if (changes.name !== undefined)
+          await tx.entity.update({ where: { id: input.id }, data: { name: changes.name } })
+        await tx.agent.update({ where: { id: input.id }, data: columnsOf(changes) })
+        if (changes.tools !== undefined) await replaceTools(tx, input.id, changes.tools, secretBox)
+        if (changes.mcpServers !== undefined) await replaceMcpServers(tx, input.id, changes.mcpServers, secretBox)
+      })
+      return existing(input.id)
+    },
+    async page(viewer, request, search) {
+      if (search != null && search.length > LONGEST_SEARCH) {
+        throw new BadInputError(`A search has at most ${LONGEST_SEARCH} characters.`, 'search')
+      }
+      const source = directoryOf(viewer, search?.trim() ?? '')
+      const pages = await fetchIdPages(db.prisma, { parents: [''], source, order: 'newest', request })
+      const page = pages.get('')!
+      const agents = await getMany(page.items)
+      return { ...page, items: agents.filter((agent) => agent !== null) }
+    },
+  }
+}
+
+const NO_SUCH_AGENT = 'There is no such agent.'
+
+type AgentAndEntity = AgentRow & Pick<Entity, 'name' | 'createdAt'>
+
+function agentOf(row: AgentAndEntity): Agent {
+  const phases = row.phases as unknown as ToolPhase[]
+  return { ...row, kind: 'AGENT', phases, cycle: row.cycle as unknown as CycleSettings | null }
+}
+
+function directoryOf(viewer: Viewer, search: string): Prisma.Sql {
+  const pattern = `%${search.replace(/[\\%_]/g, '\\$&')}%`
+  const granted = viewer.scope === 'SERVICE' ? viewer.agentIds : null
+  return Prisma.sql`
+    SELECT a.id FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE true
+    ${search === '' ? Prisma.empty : Prisma.sql`AND (e.name ILIKE ${pattern} OR a.description ILIKE ${pattern})`}
+    ${granted === null ? Prisma.empty : Prisma.sql`AND a.id = ANY(${granted}::text[])`}`
+}
+
+/** The settings that are columns of the agent's own row, as far as they are given. */
+function columnsOf({
+  name: _name,
+  tools: _tools,
+  mcpServers: _servers,
+  phases,
+  cycle,
+  ...plain
+}: Partial<AgentSettings>) {
+  return {
+    ...plain,
+    ...(phases === undefined ? {} : { phases: phases as unknown as Prisma.InputJsonValue }),
+    ...(cycle === undefined ? {} : { cycle: cycle === null ? Prisma.DbNull : { ...cycle } }),
+  } as Omit<Prisma.AgentUncheckedCreateInput, 'id' | 'mind' | 'toolset'>
+}
+
+/** The agent as it is, held until the transaction ends. */
+async function lockAgent(tx: Tx, id: string) {
+  const [row] = await tx.$queryRaw<AgentAndEntity[]>`
+    SELECT a.*, e.name, e."createdAt" FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE a.id = ${id} FOR UPDATE`
+  if (row === undefined) throw new NotFoundError(NO_SUCH_AGENT)
+  const [tools, mcpServers] = [
+    await tx.agentTool.findMany({ where: { agentId: id }, select: { name: true } }),
+    await tx.mcpServer.findMany({ where: { agentId: id }, select: { name: true } }),
+  ]
+  return {
+    ...agentOf(row),
+    toolNames: tools.map(({ name }) => name),
+    mcpServerNames: mcpServers.map(({ name }) => name),
+  }
+}
+
+async function checkUrgentFrom(tx: Tx, cycle: CycleSettings | null | undefined): Promise<void> {
+  const ids = cycle?.urgentFrom ?? []
+  if (ids.length === 0) return
+  const humans = await tx.entity.count({ where: { kind: 'HUMAN', id: { in: ids } } })
+  const spaces = await tx.space.count({ where: { id: { in: ids } } })
+  if (humans + spaces < ids.length) {
+    throw new BadInputError('Only ids of humans and spaces that exist.', 'input.cycle.urgentFrom')
+  }
+}

@@ -1,0 +1,18 @@
+import type { Entity } from '../generated/prisma/client.ts'
+import type { Platform } from '../platform/platform.ts'
+
+/** Participants of spaces, humans and agents alike: what both have in common. */
+export interface Entities {
+  /** By id, in the order of the ids; null where there is none. Says nothing of who may see them. */
+  getMany(ids: readonly string[]): Promise<(Entity | null)[]>
+}
+
+export function createEntities({ db }: Pick<Platform, 'db'>): Entities {
+  return {
+    async getMany(ids) {
+      const rows = await db.prisma.entity.findMany({ where: { id: { in: [...ids] } } })
+      const byId = new Map(rows.map((row) => [row.id, row]))
+      return ids.map((id) => byId.get(id) ?? null)
+    },
+  }
+}

@@ -1,0 +1,121 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Goal, GoalStatus } from '../generated/prisma/client.ts'
+import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { newId } from '../lib/ids.ts'
+import { checkText } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+
+/** Without `id` a new goal, which needs a description and is ACTIVE unless said otherwise; with it, what changes of that goal. */
+export interface GoalInput {
+  id?: string | null
+  description?: string | null
+  status?: GoalStatus | null
+}
+
+/** What agents pursue. Goals are written one by one and field by field: writers at the same time lose neither. */
+export interface Goals {
+  /** By id, in the order of the ids; null where there is none. */
+  getMany(ids: readonly string[]): Promise<(Goal | null)[]>
+  /** Each agent's goals, oldest first; an agent without any is left out. */
+  listMany(agentIds: readonly string[]): Promise<Map<string, Goal[]>>
+  /**
+   * Adds and changes goals of an agent, for the agent itself; comes back with those, in the order given.
+   * @throws BadInputError, NotFoundError for a goal of another agent or none, LimitExceededError past 500 goals.
+   */
+  set(agentId: string, goals: readonly GoalInput[]): Promise<Goal[]>
+  /** Removes goals of an agent, for the agent itself; comes back with the ids of those that there were. */
+  delete(agentId: string, ids: readonly string[]): Promise<string[]>
+  /** `set` for a viewer: admins only. */
+  setAs(viewer: Viewer, input: { agentId: string; goals: readonly GoalInput[] }): Promise<Goal[]>
+  /** `delete` for a viewer: admins only. @throws NotFoundError for no agent. */
+  deleteAs(viewer: Viewer, input: { agentId: string; ids: readonly string[] }): Promise<string[]>
+}
+
+const MOST_GOALS = 500
+const LONGEST_DESCRIPTION = 4000
+
+export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goals {
+  const goals: Goals = {
+    async getMany(ids) {
+      const rows = await db.prisma.goal.findMany({ where: { id: { in: [...ids] } } })
+      const byId = new Map(rows.map((row) => [row.id, row]))
+      return ids.map((id) => byId.get(id) ?? null)
+    },
+    async listMany(agentIds) {
+      const rows = await db.prisma.goal.findMany({
+        where: { agentId: { in: [...agentIds] } },
+        orderBy: [{ agentId: 'asc' }, { id: 'asc' }],
+      })
+      return Map.groupBy(rows, ({ agentId }) => agentId)
+    },
+    async set(agentId, given) {
+      if (given.length > MOST_GOALS) throw new BadInputError(`At most ${MOST_GOALS} goals.`, 'input.goals')
+      const checked = given.map(checkGoal)
+      return db.transaction(async (tx) => {
+        await lockGoals(tx, agentId)
+        const written: Goal[] = []
+        for (const goal of checked) written.push(await write(tx, agentId, goal, new Date(clock.now())))
+        if ((await tx.goal.count({ where: { agentId } })) > MOST_GOALS) {
+          throw new LimitExceededError(`An agent has at most ${MOST_GOALS} goals: delete some first.`)
+        }
+        return written
+      })
+    },
+    async delete(agentId, ids) {
+      const rows = await db.prisma.$queryRaw<{ id: string }[]>`
+        DELETE FROM "Goal" WHERE "agentId" = ${agentId} AND id = ANY(${[...ids]}::text[]) RETURNING id`
+      return rows.map(({ id }) => id)
+    },
+    async setAs(viewer, input) {
+      checkAdmin(viewer)
+      return goals.set(input.agentId, input.goals)
+    },
+    async deleteAs(viewer, { agentId, ids }) {
+      checkAdmin(viewer)
+      if ((await db.prisma.agent.count({ where: { id: agentId } })) === 0)
+        throw new NotFoundError('There is no such agent.')
+      return goals.delete(agentId, ids)
+    },
+  }
+  return goals
+}
+
+function checkAdmin(viewer: Viewer): void {
+  if (viewer.scope !== 'ADMIN') throw new ForbiddenError("Only an admin can change an agent's goals.")
+}
+
+interface CheckedGoal {
+  id: string | null
+  description: string | null
+  status: GoalStatus | null
+}
+
+function checkGoal({ id = null, description = null, status = null }: GoalInput, index: number): CheckedGoal {
+  const field = `input.goals.${index}.description`
+  if (description === null && id === null) throw new BadInputError('A new goal needs a description.', field)
+  if (description === null) return { id, description, status }
+  if (description.trim() === '') throw new BadInputError('A goal needs a description.', field)
+  return { id, description: checkText(description, LONGEST_DESCRIPTION, field), status }
+}
+
+/** One writer of an agent's goals at a time, so that their number is exact. */
+async function lockGoals(tx: Tx, agentId: string): Promise<void> {
+  const [agent] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "Agent" WHERE id = ${agentId} FOR NO KEY UPDATE`
+  if (agent === undefined) throw new NotFoundError('There is no such agent.')
+}
+
+async function write(
+  tx: Tx,
+  agentId: string,
+  { id, description, status }: CheckedGoal,
+  updatedAt: Date,
+): Promise<Goal> {
+  const fields = { ...(description === null ? {} : { description }), ...(status === null ? {} : { status }), updatedAt }
+  if (id === null) {
+    return tx.goal.create({ data: { id: newId('gol'), agentId, description: '', ...fields } })
+  }
+  const [goal] = await tx.goal.updateManyAndReturn({ where: { id, agentId }, data: fields })
+  if (goal === undefined) throw new NotFoundError('There is no such goal of this agent.')
+  return goal
+}

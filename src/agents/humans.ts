@@ -1,0 +1,57 @@
+import type { Viewer } from '../access/viewer.ts'
+import { type Entity, Prisma } from '../generated/prisma/client.ts'
+import { BadInputError, ConflictError, ForbiddenError } from '../lib/errors.ts'
+import { newId, prefixOf } from '../lib/ids.ts'
+import { checkName, checkText } from '../lib/validate.ts'
+import type { Platform } from '../platform/platform.ts'
+
+export interface CreateHumanInput {
+  name: string
+  /** The `sub` of this human's sign-in tokens; unique. */
+  externalId?: string | null
+}
+
+/** The people who take part. */
+export interface Humans {
+  /** Admins only. @throws BadInputError; ConflictError where another human has the `externalId`. */
+  create(viewer: Viewer, input: CreateHumanInput): Promise<Entity>
+  /** By id, in the order of the ids; null where there is none, or it is an agent. Says nothing of who may see them. */
+  getMany(ids: readonly string[]): Promise<(Entity | null)[]>
+}
+
+const LONGEST_EXTERNAL_ID = 255
+
+export function createHumans({ db, clock }: Pick<Platform, 'db' | 'clock'>): Humans {
+  return {
+    async create(viewer, input) {
+      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can create humans.')
+      const name = checkName(input.name, 'input.name')
+      const externalId = input.externalId == null ? null : checkExternalId(input.externalId)
+      try {
+        return await db.prisma.entity.create({
+          data: { id: newId('hum'), kind: 'HUMAN', name, externalId, createdAt: new Date(clock.now()) },
+        })
+      } catch (error) {
+        const isTaken = error instanceof Prisma.PrismaClientKnownRequestError && error.code === 'P2002'
+        throw isTaken ? new ConflictError('Another human has this externalId.') : error
+      }
+    },
+    async getMany(ids) {
+      const rows = await db.prisma.entity.findMany({ where: { kind: 'HUMAN', id: { in: [...ids] } } })
+      const byId = new Map(rows.map((row) => [row.id, row]))
+      return ids.map((id) => byId.get(id) ?? null)
+    },
+  }
+}
+
+/** One that looks like an id of ours could be taken for another human at sign-in. */
+function checkExternalId(externalId: string): string {
+  checkText(externalId, LONGEST_EXTERNAL_ID, 'input.externalId')
+  if (externalId.trim() === '' || prefixOf(externalId) !== null) {
+    throw new BadInputError(
+      'An externalId is what your sign-in calls the human, not blank and no id of Parley.',
+      'input.externalId',
+    )
+  }
+  return externalId
+}

@@ -1,0 +1,87 @@
+import { BadInputError } from '../lib/errors.ts'
+
+/** Headers of the requests that go out for an agent, name to value. */
+export type Headers = Record<string, string>
+
+/** What an input says of headers: undefined keeps those there are, null removes them. */
+export type HeadersInput = unknown
+
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}$/
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+const MOST_HEADERS = 50
+const LONGEST_HEADERS = 16_384
+const LONGEST_URL = 2048
+/** Those that the connection itself decides. */
+const RESERVED_HEADERS = new Set([
+  'host',
+  'content-length',
+  'transfer-encoding',
+  'connection',
+  'upgrade',
+  'te',
+  'trailer',
+  'expect',
+])
+
+/** Headers as given; null for none. @throws BadInputError, which never repeats a value. */
+export function checkHeaders(input: HeadersInput, field: string): Headers | null {
+  if (input === null) return null
+  if (typeof input !== 'object' || Array.isArray(input))
+    throw new BadInputError('Headers are an object of strings.', field)
+  const entries = Object.entries(input as Record<string, unknown>)
+  if (entries.length > MOST_HEADERS) throw new BadInputError(`At most ${MOST_HEADERS} headers.`, field)
+  const seen = new Set<string>()
+  let length = 0
+  for (const [name, value] of entries) {
+    const key = name.toLowerCase()
+    if (!HEADER_NAME.test(name)) throw new BadInputError('A header has a name that HTTP does not allow.', field)
+    if (RESERVED_HEADERS.has(key)) throw new BadInputError(`The header ${name} cannot be set.`, field)
+    if (seen.has(key)) throw new BadInputError(`The header ${name} is given twice.`, field)
+    if (typeof value !== 'string' || !HEADER_VALUE.test(value)) {
+      throw new BadInputError(`The header ${name} needs a text without line breaks as its value.`, field)
+    }
+    seen.add(key)
+    length += name.length + value.length
+  }
+  if (length > LONGEST_HEADERS) throw new BadInputError(`At most ${LONGEST_HEADERS} characters of headers.`, field)
+  return entries.length === 0 ? null : (input as Headers)
+}
+
+/** An http or https URL without a user or password. @throws BadInputError */
+export function checkUrl(url: string, field: string): string {
+  const parsed = url.length <= LONGEST_URL && URL.canParse(url) ? new URL(url) : null
+  if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) {
+    throw new BadInputError(
+      `Must be a URL that begins with http:// or https://, of at most ${LONGEST_URL} characters.`,
+      field,
+    )
+  }
+  if (parsed.username !== '' || parsed.password !== '') {
+    throw new BadInputError('Credentials belong in headers, which are kept encrypted, not in the URL.', field)
+  }
+  return url
+}
+
+/** What keeps headers at rest. */
+export interface Sealer {
+  seal(text: string): string
+  open(sealed: string): string
+}
+
+/** The columns that hold headers. */
+export interface SealedHeaders {
+  headersSealed: string | null
+  headerNames: string[]
+}
+
+export const NO_HEADERS: SealedHeaders = { headersSealed: null, headerNames: [] }
+
+export function sealHeaders(headers: Headers | null, sealer: Sealer): SealedHeaders {
+  if (headers === null) return NO_HEADERS
+  return { headersSealed: sealer.seal(JSON.stringify(headers)), headerNames: Object.keys(headers) }
+}
+
+/** The headers in clear, for a request that goes out now. */
+export function openHeaders({ headersSealed }: Pick<SealedHeaders, 'headersSealed'>, sealer: Sealer): Headers {
+  return headersSealed === null ? {} : (JSON.parse(sealer.open(headersSealed)) as Headers)
+}

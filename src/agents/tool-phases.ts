@@ -1,0 +1,68 @@
+import { BadInputError } from '../lib/errors.ts'
+import { checkInteger } from '../lib/validate.ts'
+import { BUILT_IN_TOOL_NAMES, MCP_NAME_SEPARATOR } from './tool-names.ts'
+
+export type ToolChoice = 'AUTO' | 'REQUIRED' | 'NONE'
+
+/** Which tools the model may or must use from step `fromStep` (0-based) on, until the next phase begins. */
+export interface ToolPhase {
+  fromStep: number
+  /** Null for the agent's own. */
+  model: string | null
+  /** Null for all tools. */
+  activeTools: string[] | null
+  toolChoice: ToolChoice
+}
+
+export interface ToolPhaseInput {
+  fromStep: number
+  model?: string | null
+  activeTools?: readonly string[] | null
+  toolChoice: ToolChoice
+}
+
+const MOST_PHASES = 100
+const LATEST_STEP = 1000
+const MOST_ACTIVE_TOOLS = 1000
+
+/** The phases in the order of their steps. @throws BadInputError for two that begin at one step, or a tool that is none. */
+export function checkPhases(
+  phases: readonly ToolPhaseInput[],
+  names: { toolNames: readonly string[]; mcpServerNames: readonly string[] },
+  hooks: { checkModel(name: string): string | null },
+): ToolPhase[] {
+  if (phases.length > MOST_PHASES) throw new BadInputError(`At most ${MOST_PHASES} phases.`, 'input.phases')
+  const checked = phases.map((phase, index): ToolPhase => {
+    const field = `input.phases.${index}`
+    const fromStep = checkInteger(phase.fromStep, 0, LATEST_STEP, `${field}.fromStep`)
+    const model = phase.model ?? null
+    const fault = model === null ? null : hooks.checkModel(model)
+    if (fault !== null) throw new BadInputError(fault, `${field}.model`)
+    const activeTools = phase.activeTools == null ? null : [...new Set(phase.activeTools)]
+    checkActiveTools(activeTools ?? [], names, `${field}.activeTools`)
+    if (activeTools?.length === 0 && phase.toolChoice === 'REQUIRED') {
+      throw new BadInputError('A model that must use a tool needs one.', `${field}.activeTools`)
+    }
+    return { fromStep, model, activeTools, toolChoice: phase.toolChoice }
+  })
+  const starts = checked.map(({ fromStep }) => fromStep)
+  const twice = starts.findIndex((start, index) => starts.indexOf(start) !== index)
+  if (twice !== -1) throw new BadInputError('Another phase begins at this step.', `input.phases.${twice}.fromStep`)
+  return checked.sort((a, b) => a.fromStep - b.fromStep)
+}
+
+function checkActiveTools(
+  active: readonly string[],
+  { toolNames, mcpServerNames }: { toolNames: readonly string[]; mcpServerNames: readonly string[] },
+  field: string,
+): void {
+  if (active.length > MOST_ACTIVE_TOOLS) throw new BadInputError(`At most ${MOST_ACTIVE_TOOLS} tools.`, field)
+  const isTool = (name: string) =>
+    BUILT_IN_TOOL_NAMES.has(name) ||
+    toolNames.includes(name) ||
+    mcpServerNames.some((server) => name.startsWith(server + MCP_NAME_SEPARATOR))
+  const unknown = active.find((name) => !isTool(name))
+  if (unknown !== undefined) {
+    throw new BadInputError(`"${unknown.slice(0, 64)}" is neither a built-in tool nor one of this agent.`, field)
+  }
+}

@@ -1,0 +1,15 @@
+import { BadInputError } from './errors.ts'
+import { type IdPrefix, prefixOf } from './ids.ts'
+import { decodeCursor, encodeCursor } from './page.ts'
+
+/** The page cursor of something by its id, in a connection that stands alone or under a parent. */
+export function encodeIdCursor(id: string, parentId = ''): string {
+  return encodeCursor(`${parentId}/${id}`)
+}
+
+/** The id and the parent's in a cursor of things with this prefix. @throws BadInputError for any other cursor. */
+export function decodeIdCursor(prefix: IdPrefix, cursor: string): { id: string; parentId: string } {
+  const [parentId = '', id = ''] = decodeCursor(cursor).split('/')
+  if (prefixOf(id) !== prefix) throw new BadInputError('That is not a cursor of this connection.', 'after')
+  return { id, parentId }
+}

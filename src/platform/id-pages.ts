@@ -1,0 +1,66 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import { type Page, type PageRequest, pageOf } from '../lib/page.ts'
+import type { Tx } from './db.ts'
+
+export interface IdPagesQuery {
+  /** The parents of which each gets a page; one of any name where the connection stands alone. */
+  parents: readonly string[]
+  /** A SELECT of the column `id`, in which `parent.id` is the parent's. */
+  source: Prisma.Sql
+  /** By id, which is by time: newest first or oldest first. */
+  order: 'newest' | 'oldest'
+  request: PageRequest
+}
+
+interface Row {
+  parentId: string
+  id: string
+  /** -1: something before the page's window, 0: of the window, 1: something after it. */
+  side: number
+}
+
+/**
+ * One page of ids for each parent, in one statement however many there are. Both `hasNextPage` and `hasPreviousPage` are
+ * exact: what lies at or beyond `after` and `before` counts, as long as it is (still) part of the connection.
+ */
+export async function fetchIdPages(prisma: Tx, query: IdPagesQuery): Promise<Map<string, Page<string>>> {
+  const { parents, request } = query
+  const rows = parents.length === 0 ? [] : await prisma.$queryRaw<Row[]>(statementOf(query))
+  const byParent = Map.groupBy(rows, ({ parentId }) => parentId)
+  return new Map(parents.map((parent) => [parent, pageOfRows(request, byParent.get(parent) ?? [])]))
+}
+
+function statementOf({ parents, source, order, request }: IdPagesQuery): Prisma.Sql {
+  const { after, before, size, fromEnd } = request
+  const [later, earlier] = order === 'newest' ? [Prisma.raw('<'), Prisma.raw('>')] : [Prisma.raw('>'), Prisma.raw('<')]
+  const direction = (order === 'newest') === fromEnd ? Prisma.raw('ASC') : Prisma.raw('DESC')
+  const window = Prisma.sql`
+    ${after === null ? Prisma.empty : Prisma.sql`AND id ${later} ${after}`}
+    ${before === null ? Prisma.empty : Prisma.sql`AND id ${earlier} ${before}`}`
+  const beyond = [
+    ...(after === null
+      ? []
+      : [Prisma.sql`UNION ALL (SELECT id, -1 FROM (${source}) s WHERE NOT id ${later} ${after} LIMIT 1)`]),
+    ...(before === null
+      ? []
+      : [Prisma.sql`UNION ALL (SELECT id, 1 FROM (${source}) s WHERE NOT id ${earlier} ${before} LIMIT 1)`]),
+  ]
+  return Prisma.sql`
+    SELECT parent.id AS "parentId", found.id, found.side
+    FROM unnest(${[...parents]}::text[]) AS parent(id), LATERAL (
+      (SELECT id, 0 AS side FROM (${source}) s WHERE true ${window} ORDER BY id ${direction} LIMIT ${size + 1})
+      ${Prisma.join([Prisma.empty, ...beyond], ' ')}
+    ) found`
+}
+
+function pageOfRows(request: PageRequest, rows: Row[]): Page<string> {
+  const ids = rows.filter(({ side }) => side === 0).map(({ id }) => id)
+  const before = rows.some(({ side }) => side === -1)
+  const after = rows.some(({ side }) => side === 1)
+  const page = pageOf(request, ids, request.fromEnd ? after : before)
+  return {
+    ...page,
+    hasPreviousPage: page.hasPreviousPage || before,
+    hasNextPage: page.hasNextPage || after,
+  }
+}

@@ -1,0 +1,109 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import type { Entity, Space } from '../generated/prisma/client.ts'
+import { ConflictError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { SpaceNews } from './space-news.ts'
+
+/** Members of one space at most. */
+export const MOST_MEMBERS = 500
+
+export interface MemberInput {
+  spaceId: string
+  entityId: string
+}
+
+/** Who is in which space. */
+export interface Members {
+  /**
+   * Members and admins add whom they can see. What was posted before counts as read for a newcomer, also for one who comes
+   * back. @throws NotFoundError, ConflictError for a member, LimitExceededError past 500.
+   */
+  add(viewer: Viewer, input: MemberInput): Promise<Space>
+  /**
+   * Members and admins remove anybody, themselves included. `space` is null for a viewer who has just left it. An admin agent
+   * that leaves stays named as such and takes the place up again when it comes back; meanwhile nobody has it.
+   */
+  remove(viewer: Viewer, input: MemberInput): Promise<{ spaceId: string; entityId: string; space: Space | null }>
+  /** The members of each space in the order in which they joined. A space without any is left out. */
+  listMany(spaceIds: readonly string[]): Promise<Map<string, Entity[]>>
+  /** The spaces that an entity is in, newest first. */
+  spacesOf(entityId: string): Promise<string[]>
+}
+
+export function createMembers(
+  platform: Platform,
+  visibility: Pick<Visibility, 'spaces' | 'entities'>,
+  news: SpaceNews,
+): Members {
+  const { db, clock } = platform
+
+  async function checkSpace(viewer: Viewer, spaceId: string): Promise<void> {
+    const visible = await visibility.spaces(viewer, [spaceId])
+    if (!visible.has(spaceId)) throw new NotFoundError('There is no such space, or you are not a member of it.')
+  }
+
+  return {
+    async add(viewer, { spaceId, entityId }) {
+      await checkSpace(viewer, spaceId)
+      const visible = await visibility.entities(viewer, [entityId])
+      if (!visible.has(entityId)) throw new NotFoundError(NO_SUCH_ENTITY)
+      const space = await db.transaction((tx) => insertMember(tx, spaceId, entityId, clock.now()))
+      await news.joined(spaceId, entityId)
+      return space
+    },
+    async remove(viewer, { spaceId, entityId }) {
+      await checkSpace(viewer, spaceId)
+      const space = await db.transaction(async (tx) => {
+        const space = await lockSpace(tx, spaceId)
+        const { count } = await tx.membership.deleteMany({ where: { spaceId, entityId } })
+        if (count === 0) throw new NotFoundError('There is no such member in this space.')
+        return space
+      })
+      await news.left(spaceId, entityId)
+      return { spaceId, entityId, space: viewer.id === entityId ? null : space }
+    },
+    async listMany(spaceIds) {
+      const rows = await db.prisma.$queryRaw<(Entity & { spaceId: string })[]>`
+        SELECT m."spaceId", e.* FROM "Membership" m JOIN "Entity" e ON e.id = m."entityId"
+        WHERE m."spaceId" = ANY(${[...spaceIds]}::text[])
+        ORDER BY m."spaceId", m."joinedAt", m."entityId"`
+      return Map.groupBy(rows, ({ spaceId }) => spaceId)
+    },
+    async spacesOf(entityId) {
+      const rows = await db.prisma.membership.findMany({
+        where: { entityId },
+        orderBy: { spaceId: 'desc' },
+        select: { spaceId: true },
+      })
+      return rows.map(({ spaceId }) => spaceId)
+    },
+  }
+}
+
+const NO_SUCH_ENTITY = 'There is no such human or agent, or none that you may see.'
+
+/** Holds off what else changes the space's members, its counter or its settings until the transaction ends. */
+async function lockSpace(tx: Tx, spaceId: string): Promise<Space> {
+  const [space] = await tx.$queryRaw<Space[]>`SELECT * FROM "Space" WHERE id = ${spaceId} FOR UPDATE`
+  if (space === undefined) throw new NotFoundError('There is no such space, or you are not a member of it.')
+  return space
+}
+
+async function insertMember(tx: Tx, spaceId: string, entityId: string, now: number): Promise<Space> {
+  const space = await lockSpace(tx, spaceId)
+  if ((await tx.entity.count({ where: { id: entityId } })) === 0) throw new NotFoundError(NO_SUCH_ENTITY)
+  const { _count: count, _max: last } = await tx.membership.aggregate({
+    where: { spaceId },
+    _count: true,
+    _max: { joinedAt: true },
+  })
+  const isMember = (await tx.membership.count({ where: { spaceId, entityId } })) > 0
+  if (isMember) throw new ConflictError('It is a member of the space already.')
+  if (count >= MOST_MEMBERS) throw new LimitExceededError(`A space has at most ${MOST_MEMBERS} members.`)
+  // Whatever the clocks of two processes say, who joins later stands later.
+  const joinedAt = new Date(Math.max(now, (last.joinedAt?.getTime() ?? 0) + 1))
+  await tx.membership.create({ data: { spaceId, entityId, joinedAt, lastReadSeq: space.lastSeq } })
+  return space
+}

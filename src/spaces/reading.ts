@@ -1,0 +1,197 @@
+import type { Viewer } from '../access/viewer.ts'
+import { type Outcome, Prisma, type Message as Row, type Space } from '../generated/prisma/client.ts'
+import { BadInputError, ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
+import { prefixOf } from '../lib/ids.ts'
+import { type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
+import type { Platform } from '../platform/platform.ts'
+import { type Message, type MessagePart, messageOfRow } from './message.ts'
+import type { SpaceNews } from './space-news.ts'
+
+export interface MarkReadInput {
+  spaceId: string
+  messageId: string
+}
+
+/** What was posted, and how far people have read. Answers for many spaces take one statement; none asks who may see. */
+export interface Reading {
+  /** By id, in the order of the ids; null where there is none. */
+  getMany(ids: readonly string[]): Promise<(Message | null)[]>
+  /**
+   * A page of each space's messages in `seq` order, in the order of the ids. A BadInputError in place of a page where
+   * `after` or `before` is no message of that space.
+   */
+  pageMany(spaceIds: readonly string[], request: PageRequest): Promise<(Page<Message> | BadInputError)[]>
+  /** The last message of each space; a space without any is left out. */
+  lastMany(spaceIds: readonly string[]): Promise<Map<string, Message>>
+  /** The first message after the human's marker that is not its own, by space. */
+  firstUnreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, Message>>
+  /** How many messages after the human's marker are not its own, by space; a space without any is left out. */
+  unreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, number>>
+  /** The same over all of the human's spaces. */
+  unreadTotal(humanId: string): Promise<number>
+  /**
+   * Moves a human's marker to a message, never back. Publishes `read` when it moved.
+   * @throws ForbiddenError for an admin, who reads as nobody; NotFoundError for a foreign space, or a message of another.
+   */
+  markRead(viewer: Viewer, input: MarkReadInput): Promise<Space>
+  /** What became of each message with each agent member; a message without outcomes is left out. */
+  outcomesMany(messageIds: readonly string[]): Promise<Map<string, Outcome[]>>
+  /**
+   * The same messages, STREAMING ones with the text that has streamed so far. Where the event log has lost it, what the row
+   * holds. Read the log's head before the messages: then they hold at least everything up to it.
+   */
+  withDraftText(messages: readonly Message[]): Promise<Message[]>
+}
+
+/** The page request of `Space.messages`: the last 50 unless asked otherwise. An item's cursor is the message's id. */
+export function messagesRequest(page: PageArguments): PageRequest {
+  return pageRequest(page, messageCursor, { size: 50, fromEnd: true })
+}
+
+function messageCursor(cursor: string): string {
+  if (prefixOf(cursor) !== 'msg') throw new BadInputError('That is not a cursor of this connection.', 'after')
+  return cursor
+}
+
+export function createReading(platform: Platform, news: SpaceNews): Reading {
+  const { db, log, logger } = platform
+
+  return {
+    async getMany(ids) {
+      const rows = await db.prisma.message.findMany({ where: { id: { in: [...ids] } } })
+      const byId = new Map(rows.map((row) => [row.id, messageOfRow(row)]))
+      return ids.map((id) => byId.get(id) ?? null)
+    },
+    async pageMany(spaceIds, request) {
+      const rows = await fetchWindows(platform, spaceIds, request)
+      const bySpace = Map.groupBy(rows, ({ windowSpaceId }) => windowSpaceId)
+      return spaceIds.map((id) => pageOfWindow(request, bySpace.get(id) ?? []))
+    },
+    async lastMany(spaceIds) {
+      const rows = await db.prisma.$queryRaw<Row[]>`
+        SELECT m.* FROM "Space" s JOIN "Message" m ON m."spaceId" = s.id AND m.seq = s."lastSeq"
+        WHERE s.id = ANY(${[...spaceIds]}::text[])`
+      return new Map(rows.map((row) => [row.spaceId, messageOfRow(row)]))
+    },
+    async firstUnreadMany(humanId, spaceIds) {
+      const rows = await db.prisma.$queryRaw<Row[]>`
+        SELECT first.* FROM "Membership" marker, LATERAL (
+          SELECT * FROM "Message" m
+          WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> ${humanId}
+          ORDER BY m.seq LIMIT 1) first
+        WHERE marker."entityId" = ${humanId} AND marker."spaceId" = ANY(${[...spaceIds]}::text[])`
+      return new Map(rows.map((row) => [row.spaceId, messageOfRow(row)]))
+    },
+    async unreadMany(humanId, spaceIds) {
+      const rows = await db.prisma.$queryRaw<{ spaceId: string; count: number }[]>`
+        SELECT marker."spaceId", count(*)::int AS count
+        FROM "Membership" marker JOIN "Message" m ON m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq"
+        WHERE marker."entityId" = ${humanId} AND m."senderId" <> ${humanId} AND marker."spaceId" = ANY(${[...spaceIds]}::text[])
+        GROUP BY marker."spaceId"`
+      return new Map(rows.map(({ spaceId, count }) => [spaceId, count]))
+    },
+    async unreadTotal(humanId) {
+      const [row] = await db.prisma.$queryRaw<{ count: number }[]>`
+        SELECT count(*)::int AS count
+        FROM "Membership" marker JOIN "Message" m ON m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq"
+        WHERE marker."entityId" = ${humanId} AND m."senderId" <> ${humanId}`
+      return row?.count ?? 0
+    },
+    async markRead(viewer, input) {
+      const { space, moved } = await moveMarker(platform, viewer, input)
+      if (moved) await news.read(input.spaceId, viewer.id)
+      return space
+    },
+    async outcomesMany(messageIds) {
+      const rows = await db.prisma.outcome.findMany({
+        where: { messageId: { in: [...messageIds] } },
+        orderBy: [{ messageId: 'asc' }, { agentId: 'asc' }],
+      })
+      return Map.groupBy(rows, ({ messageId }) => messageId)
+    },
+    async withDraftText(messages) {
+      const streaming = messages.filter(({ status }) => status === 'STREAMING').map(({ id }) => id)
+      if (streaming.length === 0) return [...messages]
+      try {
+        const drafts = await log.drafts(streaming)
+        return messages.map((message) => withDraft(message, drafts.get(message.id)))
+      } catch (error) {
+        logger.warn({ error: messageOf(error) }, 'the text of streaming messages could not be read')
+        return [...messages]
+      }
+    },
+  }
+}
+
+/** A row of a window: a message, or a space whose window is empty. */
+type WindowRow = Partial<Row> & {
+  windowSpaceId: string
+  lastSeq: number
+  afterSeq: number | null
+  beforeSeq: number | null
+}
+
+/** `seq` runs from 1 to `lastSeq` without a hole, so that both ends of a page are known without looking beyond it. */
+async function fetchWindows({ db }: Platform, spaceIds: readonly string[], request: PageRequest): Promise<WindowRow[]> {
+  const { after, before, size, fromEnd } = request
+  const ids = [...spaceIds]
+  if (ids.length === 0) return []
+  const direction = fromEnd ? Prisma.sql`DESC` : Prisma.sql`ASC`
+  return db.prisma.$queryRaw<WindowRow[]>`
+    SELECT s.id AS "windowSpaceId", s."lastSeq", a.seq AS "afterSeq", b.seq AS "beforeSeq", m.*
+    FROM "Space" s
+    LEFT JOIN "Message" a ON a.id = ${after} AND a."spaceId" = s.id
+    LEFT JOIN "Message" b ON b.id = ${before} AND b."spaceId" = s.id
+    LEFT JOIN LATERAL (
+      SELECT * FROM "Message" m
+      WHERE m."spaceId" = s.id AND m.seq > coalesce(a.seq, 0) AND m.seq < coalesce(b.seq, ${END})
+      ORDER BY m.seq ${direction} LIMIT ${size + 1}) m ON true
+    WHERE s.id = ANY(${ids}::text[])
+    ORDER BY m.seq ${direction}`
+}
+
+/** Beyond every `seq`: the greatest value of its column. */
+const END = 2_147_483_647
+
+function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: WindowRow[]): Page<Message> | BadInputError {
+  const [window] = rows
+  if (window === undefined) return { items: [], hasNextPage: false, hasPreviousPage: false }
+  if (after !== null && window.afterSeq === null) return notOfThisSpace('after')
+  if (before !== null && window.beforeSeq === null) return notOfThisSpace('before')
+  const messages = rows.flatMap((row) => (row.id == null ? [] : [messageOfRow(row as Row & WindowRow)])).slice(0, size)
+  const items = fromEnd ? messages.reverse() : messages
+  const firstSeq = items[0]?.seq ?? (window.afterSeq ?? 0) + 1
+  const lastSeq = items.at(-1)?.seq ?? (window.beforeSeq ?? window.lastSeq + 1) - 1
+  return { items, hasPreviousPage: firstSeq > 1, hasNextPage: lastSeq < window.lastSeq }
+}
+
+function notOfThisSpace(field: string): BadInputError {
+  return new BadInputError('That is not a cursor of this connection.', field)
+}
+
+async function moveMarker({ db }: Platform, viewer: Viewer, { spaceId, messageId }: MarkReadInput) {
+  if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin reads as nobody: use a token of a human.')
+  const [space, message] = await Promise.all([
+    db.prisma.space.findFirst({ where: { id: spaceId, memberships: { some: { entityId: viewer.id } } } }),
+    db.prisma.message.findFirst({ where: { id: messageId, spaceId }, select: { seq: true } }),
+  ])
+  if (space === null) throw new NotFoundError('There is no such space, or you are not a member of it.')
+  if (message === null) throw new NotFoundError('There is no such message in this space.')
+  const { count } = await db.prisma.membership.updateMany({
+    where: { spaceId, entityId: viewer.id, lastReadSeq: { lt: message.seq } },
+    data: { lastReadSeq: message.seq },
+  })
+  return { space, moved: count > 0 }
+}
+
+/** A part that the row does not know yet stands where its index says. */
+function withDraft(message: Message, draft: ReadonlyMap<number, string> | undefined): Message {
+  if (draft === undefined) return message
+  const parts: MessagePart[] = [...message.parts]
+  for (const [index, text] of [...draft].sort(([a], [b]) => a - b)) {
+    while (parts.length <= index) parts.push({ type: 'text', text: '' })
+    const part = parts[index]
+    if (part?.type === 'text' && part.text.length < text.length) parts[index] = { type: 'text', text }
+  }
+  return { ...message, parts }
+}

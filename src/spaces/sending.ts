@@ -1,0 +1,36 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import type { Run } from '../generated/prisma/client.ts'
+import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import type { Message } from './message.ts'
+import type { Posting } from './posting.ts'
+
+export interface SendMessageInput {
+  spaceId: string
+  text: string
+  mentionedAgentId?: string | null
+  idempotencyKey?: string | null
+}
+
+/** How a viewer posts. */
+export interface Sending {
+  /**
+   * Posts as the viewer, in a space of its own; a repeat by idempotency key answers with the first message and its runs.
+   * @throws ForbiddenError for an admin, who posts as nobody; NotFoundError for a foreign space or mentioned agent;
+   * BadInputError for a mention of who is not an agent member, or a bad text; ConflictError for a key with other content.
+   */
+  send(viewer: Viewer, input: SendMessageInput): Promise<{ message: Message; runs: Run[] }>
+}
+
+export function createSending(posting: Pick<Posting, 'send'>, visibility: Pick<Visibility, 'entities'>): Sending {
+  return {
+    async send(viewer, { spaceId, text, mentionedAgentId = null, idempotencyKey = null }) {
+      if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin posts as nobody: use a token of a human.')
+      if (mentionedAgentId !== null) {
+        const visible = await visibility.entities(viewer, [mentionedAgentId])
+        if (!visible.has(mentionedAgentId)) throw new NotFoundError('There is no such agent, or none that you may see.')
+      }
+      return posting.send({ spaceId, senderId: viewer.id, text, mentionedAgentId, idempotencyKey })
+    },
+  }
+}

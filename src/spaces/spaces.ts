@@ -1,0 +1,205 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { Prisma, type Routing, type Space } from '../generated/prisma/client.ts'
+import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { decodeIdCursor } from '../lib/id-cursor.ts'
+import { newId } from '../lib/ids.ts'
+import { type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
+import { checkName, checkText } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import { fetchIdPages } from '../platform/id-pages.ts'
+import type { Platform } from '../platform/platform.ts'
+import { MOST_MEMBERS } from './members.ts'
+import type { SpaceNews } from './space-news.ts'
+
+export interface CreateSpaceInput {
+  name: string
+  description?: string | null
+  routing: Routing
+  adminAgentId?: string | null
+  memberIds?: readonly string[] | null
+}
+
+/** Absent: stays as it is. Null: cleared where the space's field is nullable, else a BadInputError. */
+export interface UpdateSpaceInput {
+  id: string
+  name?: string | null
+  description?: string | null
+  routing?: Routing | null
+  adminAgentId?: string | null
+}
+
+/** Where people and agents talk. */
+export interface Spaces {
+  /**
+   * Humans and admins; a human becomes its first member. Members stand in the order given; repeats count once.
+   * @throws NotFoundError for a member or admin agent that the viewer cannot see; BadInputError where ADMIN routing lacks an
+   * admin agent, or it is no agent member; LimitExceededError past 500 members.
+   */
+  create(viewer: Viewer, input: CreateSpaceInput): Promise<Space>
+  /** Members and admins. Routing and admin agent are checked together whenever one of them is given. */
+  update(viewer: Viewer, input: UpdateSpaceInput): Promise<Space>
+  /** By id, in the order of the ids; null where there is none. Says nothing of who may see them. */
+  getMany(ids: readonly string[]): Promise<(Space | null)[]>
+  /** The viewer's spaces, newest first; all for an admin. */
+  page(viewer: Viewer, request: PageRequest): Promise<Page<Space>>
+  /**
+   * The agent that human messages go to under ADMIN routing, by space: the one set, as long as it is a member; the only agent
+   * where none is set. A space without one is left out.
+   */
+  adminAgentsOf(spaceIds: readonly string[]): Promise<Map<string, string>>
+}
+
+/** The page request of `Query.spaces`; an item's cursor is `encodeIdCursor(space.id)`. */
+export function spacesRequest(page: PageArguments): PageRequest {
+  return pageRequest(page, (cursor) => decodeIdCursor('spc', cursor).id)
+}
+
+export function createSpaces(
+  platform: Platform,
+  visibility: Pick<Visibility, 'spaces' | 'entities'>,
+  news: SpaceNews,
+): Spaces {
+  const { db, clock } = platform
+
+  async function getMany(ids: readonly string[]): Promise<(Space | null)[]> {
+    const rows = await db.prisma.space.findMany({ where: { id: { in: [...ids] } } })
+    const byId = new Map(rows.map((row) => [row.id, row]))
+    return ids.map((id) => byId.get(id) ?? null)
+  }
+
+  return {
+    getMany,
+    async create(viewer, input) {
+      if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service cannot create spaces.')
+      const data = {
+        name: checkName(input.name, 'input.name'),
+        description:
+          input.description == null ? null : checkText(input.description, LONGEST_DESCRIPTION, 'input.description'),
+        routing: input.routing,
+        adminAgentId: input.adminAgentId ?? null,
+      }
+      const memberIds = [...new Set([...(viewer.scope === 'HUMAN' ? [viewer.id] : []), ...(input.memberIds ?? [])])]
+      if (memberIds.length > MOST_MEMBERS) throw new LimitExceededError(`A space has at most ${MOST_MEMBERS} members.`)
+      await checkVisible(viewer, visibility, [...memberIds, ...(data.adminAgentId === null ? [] : [data.adminAgentId])])
+      const space = await db.transaction((tx) => insertSpace(tx, data, memberIds, clock.now()))
+      await news.created(space.id, memberIds)
+      return space
+    },
+    async update(viewer, input) {
+      const visible = await visibility.spaces(viewer, [input.id])
+      if (!visible.has(input.id)) throw new NotFoundError(NO_SUCH_SPACE)
+      if (input.adminAgentId != null) await checkVisible(viewer, visibility, [input.adminAgentId])
+      const changes = changesOf(input)
+      const space = await db.transaction((tx) => changeSpace(tx, input.id, changes))
+      await news.changed(space.id)
+      return space
+    },
+    async page(viewer, request) {
+      const source =
+        viewer.scope === 'ADMIN'
+          ? Prisma.sql`SELECT id FROM "Space"`
+          : viewer.scope === 'HUMAN'
+            ? Prisma.sql`SELECT "spaceId" AS id FROM "Membership" WHERE "entityId" = ${viewer.id}`
+            : Prisma.sql`SELECT id FROM "Space" WHERE false`
+      const pages = await fetchIdPages(db.prisma, { parents: [''], source, order: 'newest', request })
+      const page = pages.get('')!
+      const spaces = await getMany(page.items)
+      return { ...page, items: spaces.filter((space) => space !== null) }
+    },
+    async adminAgentsOf(spaceIds) {
+      const rows = await db.prisma.$queryRaw<{ spaceId: string; agentId: string }[]>`
+        SELECT s.id AS "spaceId", min(m."entityId") AS "agentId"
+        FROM "Space" s JOIN "Membership" m ON m."spaceId" = s.id JOIN "Agent" a ON a.id = m."entityId"
+        WHERE s.id = ANY(${[...spaceIds]}::text[]) AND coalesce(s."adminAgentId", m."entityId") = m."entityId"
+        GROUP BY s.id HAVING count(*) = 1`
+      return new Map(rows.map(({ spaceId, agentId }) => [spaceId, agentId]))
+    },
+  }
+}
+
+const LONGEST_DESCRIPTION = 4000
+
+/** What is said of a space that is not there, or not for the viewer. */
+export const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
+
+async function checkVisible(
+  viewer: Viewer,
+  visibility: Pick<Visibility, 'entities'>,
+  entityIds: string[],
+): Promise<void> {
+  const visible = await visibility.entities(viewer, entityIds)
+  if (entityIds.some((id) => !visible.has(id))) throw new NotFoundError(NO_SUCH_ENTITY)
+}
+
+const NO_SUCH_ENTITY = 'There is no such human or agent, or none that you may see.'
+
+interface NewSpace {
+  name: string
+  description: string | null
+  routing: Routing
+  adminAgentId: string | null
+}
+
+async function insertSpace(tx: Tx, data: NewSpace, memberIds: string[], now: number): Promise<Space> {
+  const ids = [...memberIds, ...(data.adminAgentId === null ? [] : [data.adminAgentId])]
+  const entities = await tx.entity.findMany({ where: { id: { in: ids } }, select: { id: true, kind: true } })
+  const kinds = new Map(entities.map(({ id, kind }) => [id, kind]))
+  if (ids.some((id) => !kinds.has(id))) throw new NotFoundError(NO_SUCH_ENTITY)
+  const agentIds = memberIds.filter((id) => kinds.get(id) === 'AGENT')
+  checkAdminAgent(data, agentIds)
+  const space = await tx.space.create({ data: { id: newId('spc'), createdAt: new Date(now), ...data } })
+  await tx.membership.createMany({
+    // Join order is the order given: a millisecond apart, the last one now.
+    data: memberIds.map((entityId, index) => ({
+      spaceId: space.id,
+      entityId,
+      joinedAt: new Date(now - memberIds.length + 1 + index),
+    })),
+  })
+  return space
+}
+
+/** ADMIN routing must know whom a human's message wakes, and an admin agent must be there to be woken. */
+function checkAdminAgent(
+  { routing, adminAgentId }: Pick<NewSpace, 'routing' | 'adminAgentId'>,
+  agentIds: string[],
+): void {
+  if (adminAgentId !== null && !agentIds.includes(adminAgentId)) {
+    throw new BadInputError('The admin agent must be an agent that is a member of the space.', 'input.adminAgentId')
+  }
+  if (routing === 'ADMIN' && adminAgentId === null && agentIds.length > 1) {
+    throw new BadInputError('ADMIN routing among several agents needs an admin agent.', 'input.adminAgentId')
+  }
+}
+
+function changesOf({ name, description, routing, adminAgentId }: UpdateSpaceInput): Partial<NewSpace> {
+  if (name === null) throw new BadInputError('A space has a name.', 'input.name')
+  if (routing === null) throw new BadInputError('A space has a routing.', 'input.routing')
+  return {
+    ...(name === undefined ? {} : { name: checkName(name, 'input.name') }),
+    ...(description === undefined
+      ? {}
+      : {
+          description: description === null ? null : checkText(description, LONGEST_DESCRIPTION, 'input.description'),
+        }),
+    ...(routing === undefined ? {} : { routing }),
+    ...(adminAgentId === undefined ? {} : { adminAgentId }),
+  }
+}
+
+async function changeSpace(tx: Tx, id: string, changes: Partial<NewSpace>): Promise<Space> {
+  const [before] = await tx.$queryRaw<Space[]>`SELECT * FROM "Space" WHERE id = ${id} FOR UPDATE`
+  if (before === undefined) throw new NotFoundError(NO_SUCH_SPACE)
+  if (changes.routing !== undefined || changes.adminAgentId !== undefined) {
+    const agents = await tx.membership.findMany({
+      where: { spaceId: id, entity: { kind: 'AGENT' } },
+      select: { entityId: true },
+    })
+    const agentIds = agents.map(({ entityId }) => entityId)
+    // An admin agent that has left counts as none, unless it is named anew.
+    const kept = before.adminAgentId !== null && agentIds.includes(before.adminAgentId) ? before.adminAgentId : null
+    checkAdminAgent({ routing: before.routing, adminAgentId: kept, ...changes }, agentIds)
+  }
+  return tx.space.update({ where: { id }, data: changes })
+}
