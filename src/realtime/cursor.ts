@@ -1,0 +1,27 @@
+import { randomBytes } from 'node:crypto'
+import { BadInputError } from '../lib/errors.ts'
+
+/** A place in a topic: after its n-th entry, counted from 1 since the topic came to be under this epoch. */
+export interface Position {
+  epoch: string
+  n: number
+}
+
+/** Names one life of a topic; never used again. */
+export function newEpoch(): string {
+  return randomBytes(8).toString('hex')
+}
+
+export function encodeCursor({ epoch, n }: Position): string {
+  return Buffer.from(`${epoch}.${n}`).toString('base64url')
+}
+
+/** @throws BadInputError for a text that is no cursor of any stream. */
+export function decodeCursor(cursor: string): Position {
+  const match = /^([0-9a-f]{16})\.(0|[1-9]\d{0,14})$/.exec(Buffer.from(cursor, 'base64url').toString())
+  const position = match && { epoch: match[1]!, n: Number(match[2]) }
+  if (!position || encodeCursor(position) !== cursor) {
+    throw new BadInputError('That is not a cursor of a stream.', 'after')
+  }
+  return position
+}

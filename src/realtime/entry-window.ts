@@ -1,0 +1,217 @@
+import { encodeCursor, type Position } from './cursor.ts'
+import { type Delivery, type LogEntry, SlowConsumerError } from './event-log.ts'
+
+/** A consumer that is further behind than this is cut off. */
+export const MOST_WAITING_ENTRIES = 1000
+export const MOST_WAITING_BYTES = 4 * 1024 * 1024
+/** Entries of one delivery, at most. */
+export const DELIVERY_ENTRIES = 250
+
+/** An entry with its number and the size of its event's JSON in bytes. */
+export interface SizedEntry {
+  n: number
+  bytes: number
+  entry: LogEntry
+}
+
+/** What lies after a position: entries, perhaps none, or a gap and where it ends. */
+export type Page = { type: 'entries'; entries: SizedEntry[] } | { type: 'gap'; end: Position }
+
+interface HeldEntry extends SizedEntry {
+  /** Bytes pushed into the window up to and with this entry. */
+  end: number
+}
+
+/** A follower's place in the window: its position and nothing else. */
+export interface Seat {
+  n: number
+  /** Bytes pushed up to its position. */
+  end: number
+  /** It has had everything since it sat down or met a gap: from then on it must keep up. */
+  live: boolean
+  /** The topic was lost or cut: what comes next is a gap. */
+  gap: boolean
+  slow: boolean
+  /** The window holds entries for it. */
+  waitedFor: boolean
+  wake: (() => void) | null
+  onSlow: (() => void) | undefined
+}
+
+/**
+ * The newest entries of a topic, held once for all its followers in this process. It keeps the last `kept` entries, or with
+ * `'needed'` those that its seats have not taken yet.
+ */
+export class EntryWindow {
+  #epoch: string
+  #last: number
+  #held: HeldEntry[] = []
+  /** Held entries before this index are given up; they leave the array in bulk. */
+  #start = 0
+  #bytes = 0
+  readonly #kept: number | 'needed'
+  readonly #seats = new Set<Seat>()
+  /** How many seats are waited for. */
+  #waitedFor = 0
+
+  constructor(end: Position, kept: number | 'needed') {
+    this.#epoch = end.epoch
+    this.#last = end.n
+    this.#kept = kept
+  }
+
+  /** After its last entry. */
+  get end(): Position {
+    return { epoch: this.#epoch, n: this.#last }
+  }
+
+  /** Whether the position is known here, and everything after it is held or still to come. */
+  covers({ epoch, n }: Position): boolean {
+    return epoch === this.#epoch && n <= this.#last && n >= this.#last - this.#count
+  }
+
+  /** What is held after a position, at most `limit` entries; a gap where the window does not cover it. */
+  read(after: Position, limit: number): Page {
+    if (!this.covers(after)) return { type: 'gap', end: this.end }
+    const from = this.#held.length - (this.#last - after.n)
+    return { type: 'entries', entries: this.#held.slice(from, from + limit) }
+  }
+
+  /** A seat at a position that the window covers; null for another one. Give it back by `leave`. */
+  sit(position: Position, onSlow?: () => void): Seat | null {
+    if (!this.covers(position)) return null
+    const { n } = position
+    const seat = { n, end: this.#endAt(n), live: false, gap: false, slow: false, waitedFor: false, wake: null, onSlow }
+    this.#seats.add(seat)
+    this.#await(seat, n < this.#last)
+    return seat
+  }
+
+  leave(seat: Seat): void {
+    this.#seats.delete(seat)
+    this.#await(seat, false)
+  }
+
+  /** Moves a seat on, over what its follower got elsewhere; also to an entry that has not come here yet. */
+  skip(seat: Seat, n: number): void {
+    if (n <= seat.n) return
+    seat.n = n
+    seat.end = this.#endAt(n)
+    if (n >= this.#last) this.#await(seat, false)
+  }
+
+  /** Adds the entries that follow the last one, and wakes those who wait. */
+  push(entries: readonly SizedEntry[]): void {
+    for (const { n, bytes, entry } of entries) {
+      this.#bytes += bytes
+      this.#held.push({ n, bytes, entry, end: this.#bytes })
+      this.#last = n
+    }
+    for (const seat of this.#seats) this.#notice(seat)
+    this.#trim()
+  }
+
+  /** The topic goes on elsewhere: every seat gets a gap. */
+  restart(end: Position): void {
+    this.#epoch = end.epoch
+    this.jump(end.n)
+    for (const seat of this.#seats) {
+      seat.gap = true
+      seat.n = end.n
+      seat.end = this.#bytes
+      seat.live = false
+    }
+  }
+
+  /** Goes on after the n-th entry without those before it: seats behind it must read them elsewhere. */
+  jump(n: number): void {
+    this.#clear()
+    this.#last = n
+    for (const seat of this.#seats) {
+      this.#await(seat, false)
+      wakeUp(seat)
+    }
+  }
+
+  /**
+   * What the seat has not had yet; null when there is nothing, `behind` when the window no longer covers its place.
+   * @throws SlowConsumerError when it fell too far behind.
+   */
+  take(seat: Seat): Delivery | 'behind' | null {
+    if (seat.slow) throw new SlowConsumerError()
+    if (seat.gap) {
+      seat.gap = false
+      return { type: 'gap', cursor: encodeCursor({ epoch: this.#epoch, n: seat.n }) }
+    }
+    if (seat.n >= this.#last) {
+      seat.live = true
+      return null
+    }
+    const from = this.#held.length - (this.#last - seat.n)
+    if (from < this.#start) return 'behind'
+    const taken = this.#held.slice(from, from + DELIVERY_ENTRIES)
+    seat.n = taken.at(-1)!.n
+    seat.end = taken.at(-1)!.end
+    if (seat.n >= this.#last) this.#await(seat, false)
+    return { type: 'entries', entries: taken.map(({ entry }) => entry) }
+  }
+
+  get #count(): number {
+    return this.#held.length - this.#start
+  }
+
+  #endAt(n: number): number {
+    if (n >= this.#last) return this.#bytes
+    const next = this.#held[this.#held.length - (this.#last - n)]!
+    return next.end - next.bytes
+  }
+
+  #isFarBehind(seat: Seat): boolean {
+    return this.#last - seat.n > MOST_WAITING_ENTRIES || this.#bytes - seat.end > MOST_WAITING_BYTES
+  }
+
+  /** Who is far behind is not waited for: it is cut off, or where it never was at the end, has to read elsewhere. */
+  #notice(seat: Seat): void {
+    const farBehind = this.#isFarBehind(seat)
+    if (farBehind && seat.live && !seat.slow) {
+      seat.slow = true
+      seat.onSlow?.()
+    }
+    this.#await(seat, seat.n < this.#last && !farBehind)
+    wakeUp(seat)
+  }
+
+  #await(seat: Seat, waitedFor: boolean): void {
+    if (seat.waitedFor === waitedFor) return
+    seat.waitedFor = waitedFor
+    this.#waitedFor += waitedFor ? 1 : -1
+    if (this.#waitedFor === 0 && this.#kept === 'needed') this.#clear()
+  }
+
+  /** Gives up what is older than what is kept, or needed. */
+  #trim(): void {
+    let first = this.#last - this.#count + 1
+    if (this.#kept !== 'needed') first = Math.max(first, this.#last - this.#kept + 1)
+    else {
+      let needed = this.#last + 1
+      for (const seat of this.#seats) if (seat.waitedFor) needed = Math.min(needed, seat.n + 1)
+      first = Math.max(first, needed)
+    }
+    this.#start = this.#held.length - (this.#last - first + 1)
+    if (this.#start * 2 > this.#held.length) {
+      this.#held = this.#held.slice(this.#start)
+      this.#start = 0
+    }
+  }
+
+  #clear(): void {
+    this.#held = []
+    this.#start = 0
+  }
+}
+
+function wakeUp(seat: Seat): void {
+  const { wake } = seat
+  seat.wake = null
+  wake?.()
+}

@@ -1,0 +1,58 @@
+import { type Draft, KEPT_FINISHED_DRAFT_MS, KEPT_MS, type TextDelta } from './event-log.ts'
+
+type Growth = { type: 'held' } | { type: 'grown'; appended: { offset: number; delta: string } }
+
+/** The texts of messages being written, in this process. */
+export class InProcessDrafts {
+  readonly #drafts = new Map<string, { parts: Draft; expiresAt: number }>()
+  readonly #now: () => number
+
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  /**
+   * Grows a part by a delta, which `held` means it has already. Where text before the delta is missing, the part becomes
+   * `whole` instead. Answers with what is to be appended.
+   */
+  grow({ messageId, partIndex, offset, delta }: TextDelta, whole: () => string): Growth {
+    const draft = this.#live(messageId) ?? { parts: new Map<number, string>(), expiresAt: 0 }
+    const text = draft.parts.get(partIndex) ?? ''
+    if (text.length > offset && text.length >= offset + delta.length) return { type: 'held' }
+    const fits = text.length === offset
+    const appended = fits ? { offset, delta } : { offset: 0, delta: whole() }
+    draft.parts.set(partIndex, fits ? text + delta : appended.delta)
+    draft.expiresAt = this.#now() + KEPT_MS
+    this.#drafts.set(messageId, draft)
+    return { type: 'grown', appended }
+  }
+
+  /** Copies: they do not grow any more. */
+  read(messageIds: readonly string[]): Map<string, Draft> {
+    const found = new Map<string, Draft>()
+    for (const id of messageIds) {
+      const draft = this.#live(id)
+      if (draft) found.set(id, new Map(draft.parts))
+    }
+    return found
+  }
+
+  finish(messageId: string): void {
+    const draft = this.#drafts.get(messageId)
+    if (draft) draft.expiresAt = Math.min(draft.expiresAt, this.#now() + KEPT_FINISHED_DRAFT_MS)
+  }
+
+  /** Lets go of what has expired. */
+  sweep(): void {
+    for (const id of this.#drafts.keys()) this.#live(id)
+  }
+
+  #live(messageId: string): { parts: Draft; expiresAt: number } | undefined {
+    const draft = this.#drafts.get(messageId)
+    if (draft && draft.expiresAt <= this.#now()) {
+      this.#drafts.delete(messageId)
+      return undefined
+    }
+    return draft
+  }
+}

@@ -1,0 +1,143 @@
+import { encodeCursor, type Position } from './cursor.ts'
+import { EntryWindow, type Page, type SizedEntry } from './entry-window.ts'
+import type { LogEvent } from './event-log.ts'
+import type { TopicSource } from './following.ts'
+import type { RedisChannels } from './redis-channels.ts'
+import type { RedisReading } from './redis-reading.ts'
+import { untilAborted } from './until-aborted.ts'
+
+/** How much is read at a time to bring the window up to date. Where more is missing, followers read it for themselves. */
+const REFRESH_ENTRIES = 250
+
+/** What rings when a batch was appended. A large batch is not in it. */
+interface DoorbellRing {
+  epoch: string
+  first: number
+  last: number
+  at: number
+  bytes?: number[]
+  events?: LogEvent[]
+}
+
+/**
+ * Receives a topic once for all its followers in this process. The stream in Redis is the truth; the doorbell only wakes,
+ * and brings what it announces along where that follows on from what is known. Otherwise, and after each reconnect, the
+ * stream is read on from there.
+ */
+export class RedisTopicReader implements TopicSource {
+  readonly #topic: string
+  readonly #channels: RedisChannels
+  readonly #reading: RedisReading
+  readonly #stop = new AbortController()
+  readonly #started: Promise<void>
+  /** Pages being read, so that followers at one place share one read. */
+  readonly #pages = new Map<string, Promise<Page | null>>()
+  #window: EntryWindow | null = null
+  #refreshing: Promise<void> | null = null
+  /** Something came, or may have been missed, while the window was being made or brought up to date. */
+  #rungMeanwhile = false
+
+  constructor(topic: string, channel: string, channels: RedisChannels, reading: RedisReading) {
+    this.#topic = topic
+    this.#channels = channels
+    this.#reading = reading
+    this.#started = this.#start(channel)
+    this.#started.catch(() => {})
+  }
+
+  get window(): EntryWindow {
+    if (this.#window === null) throw new Error('the reader does not stand yet')
+    return this.#window
+  }
+
+  async standing(signal: AbortSignal): Promise<void> {
+    await untilAborted(this.#started, signal)
+  }
+
+  read(after: Position, limit: number, signal: AbortSignal): Promise<Page | null> {
+    const key = `${after.epoch}.${after.n}.${limit}`
+    const known = this.#pages.get(key)
+    const page = known ?? this.#patiently(() => this.#reading.page(this.#topic, after, limit))
+    if (!known) {
+      this.#pages.set(key, page)
+      void page.finally(() => this.#pages.delete(key)).catch(() => {})
+    }
+    return untilAborted(page, signal)
+  }
+
+  async refresh(signal: AbortSignal): Promise<void> {
+    await untilAborted(this.catchUp(), signal)
+  }
+
+  /** Reads on from what is known: after a reconnect, or when a doorbell does not follow on. */
+  catchUp(): Promise<void> {
+    this.#rungMeanwhile = true
+    if (this.#window === null) return this.#started
+    this.#refreshing ??= this.#refresh(this.#window).finally(() => {
+      this.#refreshing = null
+    })
+    return this.#refreshing
+  }
+
+  stop(): void {
+    this.#stop.abort()
+  }
+
+  async #start(channel: string): Promise<void> {
+    const unsubscribe = await this.#channels.subscribe(channel, (ring) => this.#hear(ring as DoorbellRing))
+    if (this.#stop.signal.aborted) return unsubscribe()
+    this.#stop.signal.addEventListener('abort', unsubscribe, { once: true })
+    this.#rungMeanwhile = false
+    const head = await this.#patiently(() => this.#reading.head(this.#topic))
+    if (head === null) return
+    this.#window = new EntryWindow(head, 'needed')
+    if (this.#rungMeanwhile) void this.catchUp()
+  }
+
+  #hear(ring: DoorbellRing): void {
+    if (this.#window === null) {
+      this.#rungMeanwhile = true
+      return
+    }
+    const { epoch, n } = this.#window.end
+    if (ring.epoch === epoch && ring.last <= n) return
+    const entries = entriesOf(ring)
+    if (ring.epoch !== epoch || ring.first > n + 1 || entries === null) void this.catchUp()
+    else pushNew(this.#window, entries)
+  }
+
+  async #refresh(window: EntryWindow): Promise<void> {
+    while (this.#rungMeanwhile) {
+      this.#rungMeanwhile = false
+      const page = await this.#patiently(() => this.#reading.page(this.#topic, window.end, REFRESH_ENTRIES))
+      if (page === null) return
+      if (page.type === 'gap') window.restart(page.end)
+      else if (page.entries.length < REFRESH_ENTRIES) pushNew(window, page.entries)
+      else {
+        const head = await this.#patiently(() => this.#reading.head(this.#topic))
+        if (head?.epoch === window.end.epoch && head.n > window.end.n) window.jump(head.n)
+        this.#rungMeanwhile = true
+      }
+    }
+  }
+
+  #patiently<T>(ask: () => Promise<T>): Promise<T | null> {
+    return this.#reading.patiently(ask, this.#stop.signal)
+  }
+}
+
+/** What came by a doorbell meanwhile is left out. */
+function pushNew(window: EntryWindow, entries: SizedEntry[]): void {
+  const { n } = window.end
+  const fresh = entries.filter((entry) => entry.n > n)
+  if (fresh.length > 0) window.push(fresh)
+}
+
+/** Null for a ring that only tells numbers. */
+function entriesOf({ epoch, first, at, bytes, events }: DoorbellRing): SizedEntry[] | null {
+  if (!events || !bytes) return null
+  return events.map((event, index) => {
+    const n = first + index
+    return { n, bytes: bytes[index]!, entry: { cursor: encodeCursor({ epoch, n }), at, event } }
+  })
+}

@@ -1,0 +1,18 @@
+import type { SignalPayload } from './topics.ts'
+
+/**
+ * Ephemeral news to whoever listens now, in whichever process: at most once, nothing is kept. Who listens must be able to
+ * look up what it may have missed.
+ */
+export interface Signals {
+  /** Never throws: what cannot be sent within about 5 s is lost, and said in the log. */
+  publish(channel: string, payload: SignalPayload): Promise<void>
+  /**
+   * Resolves when the subscription stands: what is published after that arrives. Comes back with the way to end it,
+   * after which the listener is not called again. While Redis is away it waits; it rejects only when closed meanwhile.
+   */
+  subscribe(channel: string, listener: (payload: SignalPayload) => void): Promise<() => void>
+  /** Called when a lost connection is back and all subscriptions stand again: signals may be lost, look things up. */
+  onReconnect(listener: () => void): () => void
+  close(): Promise<void>
+}

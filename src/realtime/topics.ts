@@ -1,0 +1,74 @@
+/**
+ * The one table of what is published: the topics of the event log and the channels of the signals, with what goes over
+ * each. Events name things by id; whoever delivers one loads the thing as it is then.
+ */
+
+/** What happened in a space, in order: topic `space:<id>`. */
+export type SpaceLogEvent =
+  | { type: 'MessagePosted'; messageId: string }
+  | MessageTextDeltaEvent
+  | { type: 'MessagePartChanged'; messageId: string; partIndex: number }
+  | { type: 'MessageUpdated'; messageId: string }
+  | { type: 'MessageFinished'; messageId: string }
+  | { type: 'MemberJoined'; entityId: string }
+  | { type: 'MemberLeft'; entityId: string }
+  | { type: 'SpaceUpdated' }
+
+/** `delta` belongs at UTF-16 unit `offset` of the part; where that is less than what is known, the overlap is dropped. */
+export type MessageTextDeltaEvent = {
+  type: 'MessageTextDelta'
+  messageId: string
+  partIndex: number
+  offset: number
+  delta: string
+}
+
+/** What happened in a run, in order: topic `run:<id>`. The last is one of RunCompleted, RunFailed and RunCanceled. */
+export type RunLogEvent =
+  | { type: 'RunStarted' }
+  | { type: 'RunWaitingTool'; toolCallIds: string[] }
+  | { type: 'RunResumed' }
+  | { type: 'RunCompleted' }
+  | { type: 'RunFailed'; error: string }
+  | { type: 'RunCanceled' }
+  | { type: 'RunStepFinished'; step: number; usage: LoggedUsage }
+  | { type: 'RunTextDelta'; step: number; delta: string }
+  | { type: 'RunReasoningDelta'; step: number; delta: string }
+  | { type: 'RunToolInputDelta'; step: number; toolCallId: string; toolName: string; delta: string }
+  | { type: 'RunToolCalled'; toolCallId: string }
+  | { type: 'RunToolReturned'; toolCallId: string }
+  | { type: 'RunSpaceEntered'; spaceId: string }
+
+/** Tokens of one step; `estimated` where the provider gave no figures. */
+export type LoggedUsage = { estimated: boolean; inputTokens: number; outputTokens: number; totalTokens: number }
+
+export const spaceTopic = (spaceId: string): string => `space:${spaceId}`
+export const runTopic = (runId: string): string => `run:${runId}`
+
+/** Channel `jobs`: work is waiting in the queue. */
+export type JobsSignal = { type?: undefined }
+/** Channel `agent:<id>`: the status of one of its runs changed, or an EXTERNAL call of it waits for a service or no longer does. */
+export type AgentSignal = { type: 'run-changed' } | { type: 'tool-waiting' | 'tool-settled'; toolCallId: string }
+/** Channel `entity:<id>`: something changed in what this human or agent sees of its spaces and tool calls. */
+export type EntitySignal = {
+  type: 'member-joined' | 'member-left' | 'space-changed' | 'tool-waiting' | 'tool-settled' | 'read'
+  spaceId?: string
+  toolCallId?: string
+}
+/** Channel `token:<id>`: it is no longer good. */
+export type TokenSignal = { type: 'revoked' }
+/** Channel `run:<id>`: stop executing it, its status is CANCELED; and the worker's answer, that it has let go. */
+export type RunSignal = { type: 'stop' | 'stopped' }
+/** Channel `space:<id>`: its settings or members changed, a message was posted or finished, a call shown in it waits or was settled. */
+export type SpaceSignal =
+  | { type: 'changed' | 'message' | 'member-joined' | 'member-left'; entityId?: string }
+  | { type: 'tool-waiting' | 'tool-settled'; toolCallId: string }
+
+export type SignalPayload = JobsSignal | AgentSignal | EntitySignal | TokenSignal | RunSignal | SpaceSignal
+
+export const JOBS_CHANNEL = 'jobs'
+export const agentChannel = (agentId: string): string => `agent:${agentId}`
+export const entityChannel = (entityId: string): string => `entity:${entityId}`
+export const tokenChannel = (tokenId: string): string => `token:${tokenId}`
+export const runChannel = (runId: string): string => `run:${runId}`
+export const spaceChannel = (spaceId: string): string => `space:${spaceId}`
