@@ -1,0 +1,23 @@
+/**
+ * Waits for a fact: asks again until the answer is truthy, and gives it back. An answer that throws counts as not yet.
+ * @throws after `timeoutMs`, with the question and the last answer, so that a test fails by saying what never became true.
+ */
+export async function until<T>(
+  question: string,
+  ask: () => T | Promise<T>,
+  { timeoutMs = 10_000, intervalMs = 5 }: { timeoutMs?: number; intervalMs?: number } = {},
+): Promise<NonNullable<T>> {
+  const deadline = Date.now() + timeoutMs
+  for (;;) {
+    let last: unknown
+    try {
+      const answer = await ask()
+      if (answer) return answer
+      last = answer
+    } catch (error) {
+      last = error
+    }
+    if (Date.now() > deadline) throw new Error(`it never became true: ${question} (last: ${String(last)})`)
+    await new Promise((resolve) => setTimeout(resolve, intervalMs))
+  }
+}
