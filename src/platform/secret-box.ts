@@ -1,0 +1,58 @@
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+
+/** Encrypts what must not be readable in the database: tools' and MCP servers' headers, webhook secrets. */
+export interface SecretBox {
+  /** The text encrypted and authenticated; each time another result. `context` names what it belongs to, e.g. a row's id. */
+  seal(text: string, context?: string): string
+  /** What was sealed with the same key and context; throws SealBrokenError for anything else. */
+  open(sealed: string, context?: string): string
+}
+
+/** It was sealed with another key or for another place, or was changed since. */
+export class SealBrokenError extends Error {
+  constructor() {
+    super('A stored secret cannot be decrypted: PARLEY_SECRET_KEY is not the one that it was encrypted with.')
+    this.name = 'SealBrokenError'
+  }
+}
+
+/** The format's version, so that another algorithm can be told apart later: `v1.<nonce><tag><ciphertext>` in base64url. */
+const VERSION = 'v1'
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+
+/**
+ * A box with a key made from any string by HKDF-SHA-256. The string must be hard to guess by itself (ours are 32 random bytes,
+ * configured ones have 32 characters or more): HKDF makes a weak one no stronger. AES-256-GCM with random nonces is safe for
+ * four billion seals a key (NIST SP 800-38D, 8.3).
+ */
+export function createSecretBox(secretKey: string): SecretBox {
+  if (secretKey === '') throw new Error('The secret key is empty.')
+  const key = Buffer.from(hkdfSync('sha256', secretKey, 'parley', 'secret-box v1', 32))
+
+  return {
+    seal(text, context = '') {
+      const nonce = randomBytes(NONCE_BYTES)
+      const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(context))
+      const ciphertext = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+      return `${VERSION}.${Buffer.concat([nonce, cipher.getAuthTag(), ciphertext]).toString('base64url')}`
+    },
+
+    open(sealed, context = '') {
+      const [version, payload = ''] = sealed.split('.')
+      const bytes = Buffer.from(payload, 'base64url')
+      if (version !== VERSION || bytes.length < NONCE_BYTES + TAG_BYTES) throw new SealBrokenError()
+      const tag = bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES)
+      try {
+        const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, NONCE_BYTES), {
+          authTagLength: TAG_BYTES,
+        })
+        decipher.setAAD(Buffer.from(context)).setAuthTag(tag)
+        const text = [decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]
+        return Buffer.concat(text).toString('utf8')
+      } catch {
+        throw new SealBrokenError()
+      }
+    },
+  }
+}

@@ -1,0 +1,240 @@
+import { Agent, type Dispatcher, Headers, type RequestInit, type Response, request, fetch as undiciFetch } from 'undici'
+import { aborted } from '../../lib/async.ts'
+import { messageOf } from '../../lib/errors.ts'
+import { type AddressGuardOptions, BlockedAddressError, createGuardedConnector } from './guarded-connector.ts'
+
+export interface GuardedRequest {
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  url: string
+  headers?: Record<string, string>
+  body?: string
+  /** For the whole exchange: names, connections, redirects and the body. */
+  timeoutMs: number
+  signal?: AbortSignal
+}
+
+export type GuardedFailureCode =
+  | 'BLOCKED_ADDRESS'
+  | 'BAD_URL'
+  | 'TIMED_OUT'
+  | 'TOO_LARGE'
+  | 'TOO_MANY_REDIRECTS'
+  | 'BAD_STATUS'
+  | 'UNREACHABLE'
+  | 'CANCELED'
+
+export type GuardedOutcome =
+  | { type: 'answer'; status: number; contentType: string; body: string }
+  /** `message` is a sentence for a model or a person. */
+  | { type: 'failure'; code: GuardedFailureCode; message: string }
+
+/** HTTP to servers that others named: to public addresses only, and bounded in time, size and redirects. */
+export interface GuardedHttp {
+  /** One exchange. Never throws: whatever goes wrong is a failure, also an answer that is not 2xx. */
+  send(request: GuardedRequest): Promise<GuardedOutcome>
+  /** The same guard in the shape of `fetch`, for libraries; a streamed body is bounded as it arrives. Throws as `fetch` does. */
+  fetch: typeof globalThis.fetch
+  /** Cuts what is under way. */
+  close(): Promise<void>
+}
+
+export interface GuardedHttpOptions extends AddressGuardOptions {
+  /** Let requests go to private addresses too (PARLEY_ALLOW_PRIVATE_TOOLS). */
+  allowPrivate?: boolean
+  /** The most bytes of an answer's body that `send` takes. */
+  maxBytes?: number
+  /** The most bytes of an answer's body that `fetch` takes. */
+  maxFetchBytes?: number
+}
+
+const MIB = 1_048_576
+const MAX_REDIRECTS = 5
+
+/** What is sent on to another origin; whatever else was given may be a secret of the first. */
+const HEADERS_FOR_ANY_ORIGIN = new Set(['accept', 'accept-encoding', 'content-type', 'idempotency-key', 'user-agent'])
+
+class GuardedHttpError extends Error {
+  readonly code: GuardedFailureCode
+  constructor(code: GuardedFailureCode, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+export function createGuardedHttp(options: GuardedHttpOptions = {}): GuardedHttp {
+  const { allowPrivate = false, maxBytes = MIB, maxFetchBytes = 4 * MIB, isAllowed, resolve } = options
+  const connect = createGuardedConnector({ isAllowed: allowPrivate ? () => true : isAllowed, resolve })
+  // A connection for each request: one kept open may have been closed by the server by the time of the next POST, which
+  // must not be sent twice. Time is bounded by the request's signal.
+  const dispatcher = new Agent({ connect, pipelining: 0, headersTimeout: 0, bodyTimeout: 0 })
+
+  async function send({ timeoutMs, signal, ...given }: GuardedRequest): Promise<GuardedOutcome> {
+    const deadline = AbortSignal.timeout(timeoutMs)
+    const stop = signal === undefined ? deadline : AbortSignal.any([signal, deadline])
+    try {
+      // undici notices an abort only after it has a connection, which may take 10 s to fail.
+      return await Promise.race([exchange(given, stop), rejectedOn(stop)])
+    } catch (error) {
+      if (signal?.aborted === true) return { type: 'failure', code: 'CANCELED', message: 'The request was canceled.' }
+      if (deadline.aborted) {
+        return { type: 'failure', code: 'TIMED_OUT', message: `The server did not answer within ${timeoutMs} ms.` }
+      }
+      return failureOf(error)
+    }
+  }
+
+  async function exchange(
+    given: Omit<GuardedRequest, 'timeoutMs' | 'signal'>,
+    signal: AbortSignal,
+  ): Promise<GuardedOutcome> {
+    let hop = firstHop(given)
+    for (let redirects = 0; ; redirects += 1) {
+      const { url, method, headers, body } = hop
+      const response = await request(url, { dispatcher, method, headers: [...headers].flat(), body, signal })
+      const location = response.headers.location
+      if (!isRedirect(response.statusCode) || typeof location !== 'string') return await readAnswer(response, maxBytes)
+      response.body.on('error', () => {}).destroy()
+      hop = nextHop(hop, response.statusCode, location, redirects)
+    }
+  }
+
+  async function guardedFetch(input: string | URL | globalThis.Request, init: globalThis.RequestInit = {}) {
+    if (typeof input === 'object' && 'method' in input)
+      throw new TypeError('The guarded fetch takes a URL, not a Request.')
+    const { body, headers, ...rest } = init as RequestInit
+    if (body !== undefined && body !== null && typeof body !== 'string') {
+      throw new TypeError('The guarded fetch sends a body of text only.')
+    }
+    let hop = firstHop({ method: rest.method ?? 'GET', url: String(input), headers, body: body ?? undefined })
+    for (let redirects = 0; ; redirects += 1) {
+      const { url, method } = hop
+      const response = await undiciFetch(url, {
+        ...rest,
+        method,
+        headers: hop.headers,
+        body: hop.body,
+        redirect: 'manual',
+        dispatcher,
+      })
+      const location = response.headers.get('location')
+      if (!isRedirect(response.status) || location === null) return bounded(response, maxFetchBytes)
+      await response.body?.cancel()
+      hop = nextHop(hop, response.status, location, redirects)
+    }
+  }
+
+  return {
+    send,
+    fetch: guardedFetch as unknown as typeof globalThis.fetch,
+    close: () => dispatcher.destroy(),
+  }
+}
+
+async function rejectedOn(signal: AbortSignal): Promise<never> {
+  await aborted(signal)
+  throw signal.reason
+}
+
+interface Hop {
+  url: URL
+  method: string
+  headers: Headers
+  body: string | undefined
+}
+
+function firstHop(given: { method: string; url: string; headers?: RequestInit['headers']; body?: string }): Hop {
+  const headers = new Headers(given.headers)
+  // An answer that unpacks to a thousand times its size would pass the bound.
+  headers.set('accept-encoding', 'identity')
+  return { url: checkedUrl(given.url), method: given.method, headers, body: given.body }
+}
+
+function nextHop({ url, method, headers, body }: Hop, status: number, location: string, redirects: number): Hop {
+  if (redirects >= MAX_REDIRECTS) {
+    throw new GuardedHttpError('TOO_MANY_REDIRECTS', `The server redirected more than ${MAX_REDIRECTS} times.`)
+  }
+  const target = checkedUrl(location, url)
+  // As browsers do (https://fetch.spec.whatwg.org/#http-redirect-fetch).
+  const becomesGet = status === 303 || ((status === 301 || status === 302) && method === 'POST')
+  const kept = [...headers].filter(([name]) => {
+    if (becomesGet && name.startsWith('content-')) return false
+    return target.origin === url.origin || HEADERS_FOR_ANY_ORIGIN.has(name)
+  })
+  return {
+    url: target,
+    method: becomesGet ? 'GET' : method,
+    headers: new Headers(kept),
+    body: becomesGet ? undefined : body,
+  }
+}
+
+function isRedirect(status: number): boolean {
+  return [301, 302, 303, 307, 308].includes(status)
+}
+
+function checkedUrl(text: string, base?: URL): URL {
+  const url = URL.parse(text, base?.href)
+  if (url === null) throw new GuardedHttpError('BAD_URL', `${JSON.stringify(text.slice(0, 200))} is not a URL.`)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw new GuardedHttpError('BAD_URL', `A URL with ${url.protocol} is not allowed; use http: or https:.`)
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw new GuardedHttpError('BAD_URL', 'A URL with a user name or password is not allowed; use headers.')
+  }
+  return url
+}
+
+async function readAnswer(response: Dispatcher.ResponseData, maxBytes: number): Promise<GuardedOutcome> {
+  const body = await readBounded(response.body, maxBytes)
+  const status = response.statusCode
+  if (status < 200 || status > 299) {
+    const said = body.replace(/\s+/g, ' ').trim().slice(0, 500).toWellFormed()
+    const message =
+      said === '' ? `The server answered with status ${status}.` : `The server answered with status ${status}: ${said}`
+    return { type: 'failure', code: 'BAD_STATUS', message }
+  }
+  const contentType = response.headers['content-type']
+  return { type: 'answer', status, contentType: typeof contentType === 'string' ? contentType : '', body }
+}
+
+async function readBounded(body: AsyncIterable<Buffer>, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = []
+  let size = 0
+  // Leaving the loop by an exception destroys the body and with it the connection.
+  for await (const chunk of body) {
+    size += chunk.length
+    if (size > maxBytes) throw tooLarge(maxBytes)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+function bounded(response: Response, maxBytes: number): Response | globalThis.Response {
+  if (response.body === null) return response
+  let size = 0
+  const limit = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      size += chunk.length
+      if (size > maxBytes) controller.error(tooLarge(maxBytes))
+      else controller.enqueue(chunk)
+    },
+  })
+  const body = (response.body as unknown as ReadableStream<Uint8Array>).pipeThrough(limit)
+  return new globalThis.Response(body, {
+    status: response.status,
+    statusText: response.statusText,
+    headers: [...response.headers],
+  })
+}
+
+function tooLarge(maxBytes: number): GuardedHttpError {
+  return new GuardedHttpError('TOO_LARGE', `The server's answer is larger than ${maxBytes} bytes.`)
+}
+
+function failureOf(error: unknown): GuardedOutcome {
+  if (error instanceof GuardedHttpError) return { type: 'failure', code: error.code, message: error.message }
+  if (error instanceof BlockedAddressError) return { type: 'failure', code: 'BLOCKED_ADDRESS', message: error.message }
+  const { code } = error as { code?: string }
+  const reason = code === 'ENOTFOUND' || code === 'EAI_AGAIN' ? 'its name has no address' : (code ?? messageOf(error))
+  return { type: 'failure', code: 'UNREACHABLE', message: `The server cannot be reached: ${reason}.` }
+}
