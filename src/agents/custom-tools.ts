@@ -5,18 +5,19 @@ import type { JsonObject } from '../lib/json.ts'
 import { checkInteger, checkJsonSize, checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import type { SecretBox } from '../platform/secret-box.ts'
 import {
   checkHeaders,
   checkUrl,
   type Headers,
   type HeadersInput,
   NO_HEADERS,
-  type Sealer,
+  openHeaders,
   sealHeaders,
 } from './outgoing-request.ts'
 import { BUILT_IN_TOOL_NAMES, checkToolName, indexOfRepeat } from './tool-names.ts'
 
-/** A tool that an agent brings. Its headers are sealed: `openHeaders` (outgoing-request.ts) opens them. */
+/** A tool that an agent brings. Its headers are sealed: see `openToolHeaders`. */
 export interface CustomTool extends Omit<Row, 'inputSchema'> {
   inputSchema: JsonObject
 }
@@ -123,7 +124,7 @@ function checkRequest({ execution, url, headers }: ToolInput, field: string): Pi
 }
 
 /** Puts these tools in the place of those that the agent has, in the caller's transaction. */
-export async function replaceTools(tx: Tx, agentId: string, tools: CheckedTool[], sealer: Sealer): Promise<void> {
+export async function replaceTools(tx: Tx, agentId: string, tools: CheckedTool[], secretBox: SecretBox): Promise<void> {
   const before = await tx.agentTool.findMany({
     where: { agentId },
     select: { name: true, headersSealed: true, headerNames: true },
@@ -136,8 +137,18 @@ export async function replaceTools(tx: Tx, agentId: string, tools: CheckedTool[]
       position,
       ...tool,
       inputSchema: inputSchema as Prisma.InputJsonValue,
-      ...(headers === undefined ? (kept.get(tool.name) ?? NO_HEADERS) : sealHeaders(headers, sealer)),
+      ...(headers === undefined ? (kept.get(tool.name) ?? NO_HEADERS) : sealHeaders(headers, secretBox, contextOf(agentId, tool.name))),
     }),
   )
   await tx.agentTool.createMany({ data })
 }
+
+/** The headers of a tool in clear, for a request that goes out now. @throws SealBrokenError */
+export function openToolHeaders(
+  { agentId, name, headersSealed }: Pick<CustomTool, 'agentId' | 'name' | 'headersSealed'>,
+  secretBox: SecretBox,
+): Headers {
+  return openHeaders({ headersSealed }, secretBox, contextOf(agentId, name))
+}
+
+const contextOf = (agentId: string, name: string) => `tool:${agentId}:${name}`

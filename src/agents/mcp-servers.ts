@@ -2,18 +2,19 @@ import type { McpServer as Row } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import type { SecretBox } from '../platform/secret-box.ts'
 import {
   checkHeaders,
   checkUrl,
   type Headers,
   type HeadersInput,
   NO_HEADERS,
-  type Sealer,
+  openHeaders,
   sealHeaders,
 } from './outgoing-request.ts'
 import { checkToolName, indexOfRepeat, MCP_NAME_SEPARATOR } from './tool-names.ts'
 
-/** A Model Context Protocol server of an agent. Its headers are sealed: `openHeaders` (outgoing-request.ts) opens them. */
+/** A Model Context Protocol server of an agent. Its headers are sealed: see `openServerHeaders`. */
 export interface McpServer extends Omit<Row, 'allowedTools' | 'restricted' | 'fingerprints'> {
   /** Null for all that it offers. */
   allowedTools: string[] | null
@@ -107,13 +108,13 @@ export async function replaceMcpServers(
   tx: Tx,
   agentId: string,
   servers: CheckedMcpServer[],
-  sealer: Sealer,
+  secretBox: SecretBox,
 ): Promise<void> {
   const before = await tx.mcpServer.findMany({ where: { agentId } })
   await tx.mcpServer.deleteMany({ where: { agentId } })
   const data = servers.map(({ name, url, headers, allowedTools }, position) => {
     const same = before.find((server) => server.name === name)
-    const { headersSealed, headerNames } = headers === undefined ? (same ?? NO_HEADERS) : sealHeaders(headers, sealer)
+    const { headersSealed, headerNames } = headers === undefined ? (same ?? NO_HEADERS) : sealHeaders(headers, secretBox, contextOf(agentId, name))
     return {
       agentId,
       position,
@@ -128,3 +129,13 @@ export async function replaceMcpServers(
   })
   await tx.mcpServer.createMany({ data })
 }
+
+/** The headers of a server in clear, for a request that goes out now. @throws SealBrokenError */
+export function openServerHeaders(
+  { agentId, name, headersSealed }: Pick<McpServer, 'agentId' | 'name' | 'headersSealed'>,
+  secretBox: SecretBox,
+): Headers {
+  return openHeaders({ headersSealed }, secretBox, contextOf(agentId, name))
+}
+
+const contextOf = (agentId: string, name: string) => `mcp:${agentId}:${name}`

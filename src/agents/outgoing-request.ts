@@ -1,4 +1,5 @@
 import { BadInputError } from '../lib/errors.ts'
+import type { SecretBox } from '../platform/secret-box.ts'
 
 /** Headers of the requests that go out for an agent, name to value. */
 export type Headers = Record<string, string>
@@ -62,12 +63,6 @@ export function checkUrl(url: string, field: string): string {
   return url
 }
 
-/** What keeps headers at rest. */
-export interface Sealer {
-  seal(text: string): string
-  open(sealed: string): string
-}
-
 /** The columns that hold headers. */
 export interface SealedHeaders {
   headersSealed: string | null
@@ -76,12 +71,17 @@ export interface SealedHeaders {
 
 export const NO_HEADERS: SealedHeaders = { headersSealed: null, headerNames: [] }
 
-export function sealHeaders(headers: Headers | null, sealer: Sealer): SealedHeaders {
+/** `context` names whose they are: they open for nobody else. */
+export function sealHeaders(headers: Headers | null, secretBox: SecretBox, context: string): SealedHeaders {
   if (headers === null) return NO_HEADERS
-  return { headersSealed: sealer.seal(JSON.stringify(headers)), headerNames: Object.keys(headers) }
+  return { headersSealed: secretBox.seal(JSON.stringify(headers), context), headerNames: Object.keys(headers) }
 }
 
-/** The headers in clear, for a request that goes out now. */
-export function openHeaders({ headersSealed }: Pick<SealedHeaders, 'headersSealed'>, sealer: Sealer): Headers {
-  return headersSealed === null ? {} : (JSON.parse(sealer.open(headersSealed)) as Headers)
+/** The headers in clear, for a request that goes out now. @throws SealBrokenError */
+export function openHeaders(
+  { headersSealed }: Pick<SealedHeaders, 'headersSealed'>,
+  secretBox: SecretBox,
+  context: string,
+): Headers {
+  return headersSealed === null ? {} : (JSON.parse(secretBox.open(headersSealed, context)) as Headers)
 }
