@@ -1,0 +1,33 @@
+import { type InboxEvent, Prisma } from '../generated/prisma/client.ts'
+import type { Page, PageRequest } from '../lib/page.ts'
+import { fetchIdPages } from '../platform/id-pages.ts'
+import type { Platform } from '../platform/platform.ts'
+
+/** What waits in inboxes, for admins. */
+export interface InboxReading {
+  getMany(ids: readonly string[]): Promise<(InboxEvent | null)[]>
+  /** A page of each agent's waiting events, oldest first, in the order of the ids. Two statements, however many agents. */
+  pageMany(agentIds: readonly string[], request: PageRequest): Promise<Page<InboxEvent>[]>
+}
+
+export function createInboxReading({ db }: Platform): InboxReading {
+  async function getMany(ids: readonly string[]): Promise<(InboxEvent | null)[]> {
+    const rows = await db.prisma.inboxEvent.findMany({ where: { id: { in: [...ids] } } })
+    const byId = new Map(rows.map((row) => [row.id, row]))
+    return ids.map((id) => byId.get(id) ?? null)
+  }
+
+  return {
+    getMany,
+    async pageMany(agentIds, request) {
+      const source = Prisma.sql`SELECT id FROM "InboxEvent" WHERE "agentId" = parent.id AND "doneAt" IS NULL`
+      const pages = await fetchIdPages(db.prisma, { parents: [...new Set(agentIds)], source, order: 'oldest', request })
+      const ids = [...pages.values()].flatMap(({ items }) => items)
+      const events = new Map((await getMany(ids)).flatMap((event) => (event === null ? [] : [[event.id, event]])))
+      return agentIds.map((agentId) => {
+        const page = pages.get(agentId) ?? { items: [], hasNextPage: false, hasPreviousPage: false }
+        return { ...page, items: page.items.flatMap((id) => events.get(id) ?? []) }
+      })
+    },
+  }
+}

@@ -1,0 +1,170 @@
+import { z } from 'zod'
+
+/** Everything that can be set from outside, checked. Made once at the start; nothing else reads the environment. */
+export interface Config {
+  port: number
+  host: string
+  databaseUrl: string | null
+  redisUrl: string | null
+  dataDirectory: string
+  adminToken: string | null
+  role: 'all' | 'api' | 'worker'
+  workerConcurrency: number
+  openai: { apiKey: string | null; baseUrl: string | null }
+  defaultModel: string
+  jwt: { secret: string | null; jwksUrl: string | null; issuer: string | null; audience: string | null }
+  secretKey: string | null
+  allowPrivateTools: boolean
+  allowedOrigins: string[]
+  deltaMs: number
+  limits: Limits
+  logLevel: string
+}
+
+/** The product's bounds, in the units of their names. */
+export interface Limits {
+  maxRunSeconds: number
+  toolWaitSeconds: number
+  maxChainDepth: number
+  maxRootRuns: number
+  maxReplyStack: number
+  historyLimit: number
+  maxSocketsPerViewer: number
+}
+
+/** The settings are unusable. `faults` has one line for each, with the variable's name and never its value. */
+export class ConfigError extends Error {
+  readonly faults: string[]
+  constructor(faults: string[]) {
+    super(`The settings are unusable:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
+    this.name = 'ConfigError'
+    this.faults = faults
+  }
+}
+
+const text = z.string().min(1).optional()
+const integer = (least: number, most: number, fallback: number) =>
+  z
+    .string()
+    .regex(/^\d+$/, 'must be a whole number')
+    .transform(Number)
+    .refine((value) => value >= least && value <= most, `must be between ${least} and ${most}`)
+    .default(fallback)
+const url = (...protocols: string[]) =>
+  z
+    .string()
+    .refine((value) => URL.canParse(value) && protocols.includes(new URL(value).protocol), {
+      message: `must be a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`,
+    })
+    .optional()
+const boolean = z
+  .enum(['true', 'false'], 'must be true or false')
+  .transform((value) => value === 'true')
+  .default(false)
+const origins = z
+  .string()
+  .transform((value) => value.split(',').map((origin) => origin.trim().replace(/\/$/, '')).filter(Boolean))
+  .refine((list) => list.every((origin) => URL.canParse(origin) && new URL(origin).origin === origin), {
+    message: 'must be origins like https://app.example.com, separated by commas',
+  })
+  .default([])
+
+const VARIABLES = z.object({
+  PORT: integer(0, 65_535, 4000),
+  HOST: z.string().min(1).default('127.0.0.1'),
+  DATABASE_URL: url('postgres:', 'postgresql:'),
+  REDIS_URL: url('redis:', 'rediss:', 'valkey:', 'valkeys:'),
+  DATA_DIR: z.string().min(1).default('.parley'),
+  PARLEY_ADMIN_TOKEN: z.string().min(32, 'must have 32 characters or more').optional(),
+  PARLEY_ROLE: z.enum(['all', 'api', 'worker'], 'must be all, api or worker').default('all'),
+  PARLEY_WORKER_CONCURRENCY: integer(1, 10_000, 50),
+  OPENAI_API_KEY: text,
+  OPENAI_BASE_URL: url('http:', 'https:'),
+  PARLEY_DEFAULT_MODEL: text,
+  AUTH_JWT_SECRET: z.string().min(32, 'must have 32 characters or more').optional(),
+  AUTH_JWKS_URL: url('http:', 'https:'),
+  AUTH_ISSUER: text,
+  AUTH_AUDIENCE: text,
+  PARLEY_SECRET_KEY: z.string().min(32, 'must have 32 characters or more').optional(),
+  PARLEY_ALLOW_PRIVATE_TOOLS: boolean,
+  PARLEY_ALLOWED_ORIGINS: origins,
+  PARLEY_DELTA_MS: integer(0, 1000, 25),
+  PARLEY_MAX_RUN_SECONDS: integer(1, 86_400, 1800),
+  PARLEY_TOOL_WAIT_SECONDS: integer(1, 86_400, 600),
+  PARLEY_MAX_CHAIN_DEPTH: integer(1, 1000, 10),
+  PARLEY_MAX_ROOT_RUNS: integer(1, 100_000, 50),
+  PARLEY_MAX_REPLY_STACK: integer(1, 100, 5),
+  PARLEY_HISTORY_LIMIT: integer(1, 100, 50),
+  PARLEY_MAX_SOCKETS_PER_VIEWER: integer(1, 1_000_000, 5000),
+  PARLEY_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+})
+
+type Variables = z.infer<typeof VARIABLES>
+
+/** Settings of which one alone is not enough, or two exclude each other. */
+function combinedFaults(set: Record<string, string | undefined>): string[] {
+  const faults: string[] = []
+  if (set.AUTH_JWT_SECRET && set.AUTH_JWKS_URL) faults.push('AUTH_JWT_SECRET: set it or AUTH_JWKS_URL, not both')
+  for (const name of ['AUTH_ISSUER', 'AUTH_AUDIENCE']) {
+    if (set[name] && !set.AUTH_JWT_SECRET && !set.AUTH_JWKS_URL) {
+      faults.push(`${name}: needs AUTH_JWT_SECRET or AUTH_JWKS_URL`)
+    }
+  }
+  const split = set.PARLEY_ROLE === 'api' || set.PARLEY_ROLE === 'worker'
+  for (const name of ['DATABASE_URL', 'REDIS_URL']) {
+    if (split && !set[name]) faults.push(`${name}: required when PARLEY_ROLE is api or worker`)
+  }
+  return faults
+}
+
+/**
+ * Reads the settings. An empty variable counts as unset; an unknown one that begins with `PARLEY_` is a fault.
+ * @throws ConfigError with every fault at once.
+ */
+export function readConfig(environment: Record<string, string | undefined> = process.env): Config {
+  const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
+  const unknown = Object.keys(set).filter((name) => name.startsWith('PARLEY_') && !(name in VARIABLES.shape))
+  const parsed = VARIABLES.safeParse(set)
+  const faults = [
+    ...unknown.map((name) => `${name}: there is no such setting`),
+    ...(parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.')}: ${issue.message}`),
+    ...combinedFaults(set),
+  ]
+  if (!parsed.success || faults.length > 0) throw new ConfigError([...new Set(faults)].sort())
+  return configOf(parsed.data)
+}
+
+function configOf(set: Variables): Config {
+  return {
+    port: set.PORT,
+    host: set.HOST,
+    databaseUrl: set.DATABASE_URL ?? null,
+    redisUrl: set.REDIS_URL?.replace(/^valkey/, 'redis') ?? null,
+    dataDirectory: set.DATA_DIR,
+    adminToken: set.PARLEY_ADMIN_TOKEN ?? null,
+    role: set.PARLEY_ROLE,
+    workerConcurrency: set.PARLEY_WORKER_CONCURRENCY,
+    openai: { apiKey: set.OPENAI_API_KEY ?? null, baseUrl: set.OPENAI_BASE_URL ?? null },
+    defaultModel: set.PARLEY_DEFAULT_MODEL ?? (set.OPENAI_API_KEY ? 'openai:gpt-5-mini' : 'demo'),
+    jwt: {
+      secret: set.AUTH_JWT_SECRET ?? null,
+      jwksUrl: set.AUTH_JWKS_URL ?? null,
+      issuer: set.AUTH_ISSUER ?? null,
+      audience: set.AUTH_AUDIENCE ?? null,
+    },
+    secretKey: set.PARLEY_SECRET_KEY ?? null,
+    allowPrivateTools: set.PARLEY_ALLOW_PRIVATE_TOOLS,
+    allowedOrigins: set.PARLEY_ALLOWED_ORIGINS,
+    deltaMs: set.PARLEY_DELTA_MS,
+    limits: {
+      maxRunSeconds: set.PARLEY_MAX_RUN_SECONDS,
+      toolWaitSeconds: set.PARLEY_TOOL_WAIT_SECONDS,
+      maxChainDepth: set.PARLEY_MAX_CHAIN_DEPTH,
+      maxRootRuns: set.PARLEY_MAX_ROOT_RUNS,
+      maxReplyStack: set.PARLEY_MAX_REPLY_STACK,
+      historyLimit: set.PARLEY_HISTORY_LIMIT,
+      maxSocketsPerViewer: set.PARLEY_MAX_SOCKETS_PER_VIEWER,
+    },
+    logLevel: set.PARLEY_LOG_LEVEL,
+  }
+}

@@ -1,0 +1,95 @@
+import type { LanguageModelV4StreamPart } from '@ai-sdk/provider'
+import type { AssistantModelMessage, ContentPart, ModelMessage, ToolSet, TypedToolCall } from 'ai'
+import { newId } from '../lib/ids.ts'
+import { type Json, toJson } from '../lib/json.ts'
+import type { NewToolCall, Usage } from '../runs/journal.ts'
+import type { RunEvents } from '../runs/run-events.ts'
+import { failureResult, type Tool } from '../tools/tool.ts'
+import type { SpaceWriter } from './space-writer.ts'
+import { estimatedUsage } from './token-usage.ts'
+
+/** One generation while it streams: what of it is shown live, and the ids of its calls. */
+export interface LiveGeneration {
+  /** A part at the model's edge. */
+  see(part: LanguageModelV4StreamPart): void
+  /** Our id of a call of the model's. */
+  callIdOf(modelCallId: string): string
+  /** What it cost should it never end. */
+  estimate(sent: unknown[]): Usage
+}
+
+interface LiveParts {
+  step: number
+  tools: Map<string, Tool>
+  writer: SpaceWriter
+  events: RunEvents
+}
+
+/** A message's deltas appear when its turn comes: live for the first call of a step, when it executes for later ones. */
+export function createLiveGeneration({ step, tools, writer, events }: LiveParts): LiveGeneration {
+  const calls = new Map<string, { id: string; toolName: string; live: boolean }>()
+  let received = ''
+
+  function open(modelCallId: string, toolName: string) {
+    const presence = tools.get(toolName)?.presence
+    const live = calls.size === 0 && presence?.type === 'speech'
+    const call = { id: newId('tcl'), toolName, live }
+    calls.set(modelCallId, call)
+    if (live) writer.open(call.id, presence.field)
+    return call
+  }
+
+  return {
+    see(part) {
+      if (part.type === 'text-delta') events.text(step, part.delta)
+      else if (part.type === 'reasoning-delta') events.reasoning(step, part.delta)
+      else if (part.type === 'tool-input-start') open(part.id, part.toolName)
+      else if (part.type === 'tool-input-delta') {
+        const call = calls.get(part.id)
+        if (call === undefined) return
+        events.toolInput(step, call.id, call.toolName, part.delta)
+        if (call.live) writer.write(call.id, part.delta)
+      } else return
+      if ('delta' in part) received += part.delta
+    },
+    callIdOf: (modelCallId) => (calls.get(modelCallId) ?? open(modelCallId, '')).id,
+    estimate: (sent) => estimatedUsage(sent, received),
+  }
+}
+
+type Content = ReadonlyArray<ContentPart<ToolSet>>
+
+/** A generation's content as the assistant's message. Sources are for readers, not for providers. */
+export function assistantMessage(content: Content): ModelMessage {
+  return { role: 'assistant', content: content.flatMap((part) => assistantPart(part) ?? []) }
+}
+
+type AssistantPart = Exclude<AssistantModelMessage['content'], string>[number]
+
+function assistantPart(part: ContentPart<ToolSet>): AssistantPart | null {
+  if (part.type !== 'text' && part.type !== 'reasoning' && part.type !== 'tool-call') return null
+  const providerOptions = part.providerMetadata ? { providerOptions: part.providerMetadata } : {}
+  if (part.type === 'reasoning') return { type: 'reasoning', text: part.text, ...providerOptions }
+  if (part.type === 'text') return part.text === '' ? null : { type: 'text', text: part.text, ...providerOptions }
+  const { toolCallId, toolName } = part
+  return { type: 'tool-call', toolCallId, toolName, input: inputOf(part.input), ...providerOptions }
+}
+
+/** A model may write anything for an input: providers want an object back. */
+function inputOf(input: unknown): Json {
+  return typeof input === 'object' && input !== null ? toJson(input) : {}
+}
+
+/** A generation's calls, for the journal: those that name no tool, or whose input is no JSON, have failed already. */
+export function callsOf(content: Content, tools: Map<string, Tool>, live: LiveGeneration): NewToolCall[] {
+  return content.flatMap((part) => (part.type === 'tool-call' ? [newCall(part, tools.get(part.toolName), live)] : []))
+}
+
+function newCall(part: TypedToolCall<ToolSet>, tool: Tool | undefined, live: LiveGeneration): NewToolCall {
+  const { toolCallId, toolName } = part
+  const id = live.callIdOf(toolCallId)
+  const call = { id, modelCallId: toolCallId, toolName, execution: tool?.execution ?? null, input: inputOf(part.input) }
+  if (part.invalid !== true) return { ...call, status: 'RUNNING', output: null, error: null }
+  const fault = tool === undefined ? `There is no tool ${toolName} for you at this step.` : 'The input is not a JSON object.'
+  return { ...call, status: 'FAILED', output: failureResult('BAD_INPUT', fault), error: fault }
+}

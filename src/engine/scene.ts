@@ -1,0 +1,123 @@
+import { type Agent, type AgentTool, type Goal, type McpServer, type Memory, type Plan, Prisma, type RunStatus } from '../generated/prisma/client.ts'
+import type { EntityKind } from '../generated/prisma/client.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Claim } from '../runs/lifecycle.ts'
+import type { History, HistoryLine } from '../spaces/history.ts'
+import type { MessageOrigin } from '../spaces/message.ts'
+import { textOf, messageOfRow } from '../spaces/message.ts'
+
+/** A space that the agent belongs to. */
+export interface SceneSpace {
+  id: string
+  name: string
+  routing: string
+  adminAgentId: string | null
+  members: { id: string; name: string; kind: EntityKind; description: string | null }[]
+}
+
+export interface SceneRun {
+  id: string
+  status: RunStatus
+  triggerSummary: string
+  startedAt: Date | null
+}
+
+export interface SceneAgent extends Agent {
+  name: string
+  tools: AgentTool[]
+  mcpServers: McpServer[]
+  memories: Memory[]
+  goals: Goal[]
+  plans: Plan[]
+}
+
+/** Everything that a run's prompt and tools are built from, as it is when the run is taken up. */
+export interface Scene {
+  agent: SceneAgent
+  spaces: SceneSpace[]
+  /** The agent's other queued, running or waiting runs, oldest first. */
+  otherRuns: SceneRun[]
+  /** The last messages of the trigger's space up to the trigger, oldest first; empty without one. */
+  history: HistoryLine[]
+  /** The message that triggered the run. */
+  triggerMessage: HistoryLine | null
+  /** Where the run's trigger came from. */
+  origin: MessageOrigin
+}
+
+type AgentRow = SceneAgent
+
+export interface SceneLoader {
+  load(claim: Claim): Promise<Scene>
+}
+
+export function createSceneLoader({ db, config }: Platform, history: History): SceneLoader {
+  const { historyLimit } = config.limits
+  return {
+    async load({ run }) {
+      const [agent, spaces, otherRuns, lines, origin] = await Promise.all([
+        loadAgent(db.prisma, run.agentId),
+        loadSpaces(db.prisma, run.agentId),
+        db.prisma.run.findMany({
+          where: { agentId: run.agentId, status: { in: ['QUEUED', 'RUNNING', 'WAITING_TOOL'] }, id: { not: run.id } },
+          select: { id: true, status: true, triggerSummary: true, startedAt: true },
+          orderBy: { id: 'asc' },
+          take: 20,
+        }),
+        run.triggerSpaceId === null
+          ? []
+          : history.read({ spaceId: run.triggerSpaceId, readerId: run.agentId, upToSeq: run.enteredSeq, limit: historyLimit }),
+        loadOrigin(db.prisma, run),
+      ])
+      const triggerMessage = lines.find(({ id }) => id === run.triggerMessageId) ?? null
+      return { agent, spaces, otherRuns, history: lines, triggerMessage, origin }
+    },
+  }
+}
+
+/** The agent with all that belongs to it, in one statement. */
+async function loadAgent(db: Prisma.TransactionClient, agentId: string): Promise<SceneAgent> {
+  const rows = await db.$queryRaw<AgentRow[]>`
+    SELECT a.*, e.name,
+      (SELECT coalesce(jsonb_agg(t ORDER BY t.position), '[]') FROM "AgentTool" t WHERE t."agentId" = a.id) AS tools,
+      (SELECT coalesce(jsonb_agg(s ORDER BY s.position), '[]') FROM "McpServer" s WHERE s."agentId" = a.id) AS "mcpServers",
+      (SELECT coalesce(jsonb_agg(m ORDER BY m.key), '[]') FROM "Memory" m WHERE m."agentId" = a.id) AS memories,
+      (SELECT coalesce(jsonb_agg(g ORDER BY g.id), '[]') FROM "Goal" g WHERE g."agentId" = a.id AND g.status = 'ACTIVE') AS goals,
+      (SELECT coalesce(jsonb_agg(p ORDER BY p.id), '[]') FROM "Plan" p WHERE p."agentId" = a.id AND p.enabled) AS plans
+    FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE a.id = ${agentId}`
+  const [agent] = rows
+  if (agent === undefined) throw new Error(`there is no agent ${agentId}`)
+  return agent
+}
+
+async function loadSpaces(db: Prisma.TransactionClient, agentId: string): Promise<SceneSpace[]> {
+  return db.$queryRaw<SceneSpace[]>`
+    SELECT s.id, s.name, s.routing::text, s."adminAgentId", (
+      SELECT jsonb_agg(jsonb_build_object('id', e.id, 'name', e.name, 'kind', e.kind, 'description', a.description) ORDER BY o."joinedAt", e.id)
+      FROM "Membership" o JOIN "Entity" e ON e.id = o."entityId" LEFT JOIN "Agent" a ON a.id = e.id WHERE o."spaceId" = s.id
+    ) AS members
+    FROM "Membership" m JOIN "Space" s ON s.id = m."spaceId" WHERE m."entityId" = ${agentId} ORDER BY m."joinedAt", s.id`
+}
+
+async function loadOrigin(db: Prisma.TransactionClient, run: Claim['run']): Promise<MessageOrigin> {
+  const origin: MessageOrigin = {
+    triggerType: run.triggerType,
+    triggerName: run.triggerName,
+    triggerSpaceId: run.triggerSpaceId,
+    triggerSpaceName: null,
+    triggerSenderName: null,
+    triggerMessage: null,
+  }
+  if (run.triggerSpaceId === null) return origin
+  const [row] = await db.$queryRaw<{ spaceName: string; senderName: string | null; message: Parameters<typeof messageOfRow>[0] | null }[]>`
+    SELECT s.name AS "spaceName", e.name AS "senderName", to_jsonb(m) AS message
+    FROM "Space" s LEFT JOIN "Message" m ON m.id = ${run.triggerMessageId} LEFT JOIN "Entity" e ON e.id = ${run.triggerSenderId}
+    WHERE s.id = ${run.triggerSpaceId}`
+  if (row === undefined) return origin
+  return {
+    ...origin,
+    triggerSpaceName: row.spaceName,
+    triggerSenderName: row.senderName,
+    triggerMessage: row.message === null ? null : textOf(messageOfRow(row.message).parts),
+  }
+}

@@ -1,0 +1,132 @@
+import { createBell, sleep } from '../lib/async.ts'
+import { messageOf } from '../lib/errors.ts'
+import type { ClaimedJob, WakeUp } from '../platform/jobs.ts'
+import type { Platform } from '../platform/platform.ts'
+import { JOBS_CHANNEL } from '../realtime/topics.ts'
+import type { Lifecycle } from '../runs/lifecycle.ts'
+import type { AbortReason, Executor } from './execute-run.ts'
+
+/** What a job asks for, other than a run. */
+export type WakeUpHandlers = {
+  [T in Exclude<WakeUp['type'], 'run'>]: (wakeUp: Extract<WakeUp, { type: T }>, jobId: string, signal: AbortSignal) => Promise<void>
+}
+
+export interface Worker {
+  /** Takes no new work, gives what runs `graceMs` to finish, and hands the rest back to the queue. */
+  drain(graceMs: number): Promise<void>
+  /** How many jobs are worked on now. */
+  active(): number
+}
+
+interface WorkerParts {
+  lifecycle: Lifecycle
+  executor: Executor
+  handlers: WakeUpHandlers
+}
+
+const POLL_MS = 1000
+const TOUCH_MS = 3000
+const SWEEP_MS = 10_000
+/** How long a job waits whose agent executes as many runs as it may. */
+const BUSY_MS = 500
+
+/** Claims jobs as long as there is room, woken by the signal of new work and once a second; keeps their leases alive. */
+export async function createWorker(platform: Platform, { lifecycle, executor, handlers }: WorkerParts): Promise<Worker> {
+  const { jobs, db, signals, logger, config } = platform
+  const bell = createBell()
+  const stopping = new AbortController()
+  const handBack = new AbortController()
+  const active = new Map<string, { job: ClaimedJob; work: Promise<void> }>()
+  const done: ClaimedJob[] = []
+  const unsubscribe = await signals.subscribe(JOBS_CHANNEL, () => bell.ring())
+
+  async function handle(job: ClaimedJob): Promise<'done' | 'handed-back'> {
+    const { wakeUp } = job
+    if (wakeUp.type !== 'run') {
+      const handler = handlers[wakeUp.type] as (wakeUp: WakeUp, jobId: string, signal: AbortSignal) => Promise<void>
+      await handler(wakeUp, job.id, handBack.signal)
+      return 'done'
+    }
+    const result = await lifecycle.claim(wakeUp.runId, job.id)
+    if (result.type === 'claimed') return executor.execute(result.claim, handBack.signal)
+    if (result.type === 'busy') await db.transaction((tx) => jobs.enqueue(tx, [{ wakeUp, at: new Date(Date.now() + BUSY_MS) }]))
+    return 'done'
+  }
+
+  async function work(job: ClaimedJob): Promise<void> {
+    try {
+      if ((await handle(job)) === 'done') done.push(job)
+      else await jobs.release(job)
+    } catch (error) {
+      logger.error({ job: job.wakeUp, error: messageOf(error) }, 'a job failed; it is tried again')
+      await sleep(POLL_MS, stopping.signal)
+      await jobs.release(job).catch(() => {})
+    } finally {
+      active.delete(job.id)
+      bell.ring()
+    }
+  }
+
+  /** Jobs that end while one statement is under way are completed by the next, together. */
+  async function completeDone(): Promise<void> {
+    const batch = done.splice(0)
+    await jobs.complete(batch).catch((error) => {
+      logger.warn({ error: messageOf(error) }, 'jobs could not be completed yet')
+      done.push(...batch)
+    })
+  }
+
+  async function claimWhilePossible(): Promise<void> {
+    for (;;) {
+      const room = config.workerConcurrency - active.size
+      if (room <= 0 || stopping.signal.aborted) return
+      const claimed = await jobs.claim(room)
+      for (const job of claimed) active.set(job.id, { job, work: work(job) })
+      if (claimed.length === 0) return
+    }
+  }
+
+  async function claimLoop(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        if (done.length > 0) await completeDone()
+        await claimWhilePossible()
+      } catch (error) {
+        logger.warn({ error: messageOf(error) }, 'the queue cannot be reached; trying again')
+        await sleep(POLL_MS, stopping.signal)
+      }
+      if (done.length === 0) await bell.wait(POLL_MS, stopping.signal)
+    }
+  }
+
+  async function every(intervalMs: number, what: string, task: () => Promise<void>): Promise<void> {
+    while (!ended.signal.aborted) {
+      await sleep(intervalMs, ended.signal)
+      await task().catch((error) => logger.warn({ error: messageOf(error) }, `${what} failed`))
+    }
+  }
+
+  const ended = new AbortController()
+  const loop = claimLoop()
+  const upkeep = [
+    every(TOUCH_MS, 'keeping leases', () => jobs.touch([...active.values()].map(({ job }) => job))),
+    every(SWEEP_MS, 'tidying up', () => lifecycle.sweep()),
+  ]
+
+  return {
+    async drain(graceMs) {
+      stopping.abort()
+      bell.ring()
+      await loop
+      const working = Promise.all([...active.values()].map(({ work }) => work))
+      await Promise.race([working, sleep(graceMs)])
+      handBack.abort('handed-back' satisfies AbortReason)
+      await working
+      await completeDone()
+      ended.abort()
+      await Promise.all(upkeep)
+      unsubscribe()
+    },
+    active: () => active.size,
+  }
+}

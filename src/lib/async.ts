@@ -1,0 +1,82 @@
+/** A promise that is settled from outside. */
+export interface Deferred<T> {
+  promise: Promise<T>
+  resolve: (value: T) => void
+  reject: (error: unknown) => void
+}
+
+export function createDeferred<T = void>(): Deferred<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>()
+  return { promise, resolve, reject }
+}
+
+/** Resolves after `ms`, or at once when `signal` aborts; never rejects. The timer does not keep the process alive. */
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve()
+    const done = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = setTimeout(done, ms)
+    timer.unref()
+    signal?.addEventListener('abort', done, { once: true })
+  })
+}
+
+/** Resolves when `signal` aborts, and never when it does not. */
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}
+
+/** Runs functions one after another, in the order of the calls; one that fails does not stop the next. */
+export interface Serial {
+  run<T>(task: () => Promise<T>): Promise<T>
+  /** Resolves when everything queued so far has ended. */
+  idle(): Promise<void>
+}
+
+export function createSerial(): Serial {
+  let tail: Promise<unknown> = Promise.resolve()
+  return {
+    run(task) {
+      const result = tail.then(task)
+      tail = result.catch(() => {})
+      return result
+    },
+    async idle() {
+      await tail
+    },
+  }
+}
+
+/** Wakes whoever waits. A ring while nobody waits is kept: the next wait returns at once. */
+export interface Bell {
+  ring(): void
+  /** Resolves at the next ring, after `timeoutMs`, or when `signal` aborts. */
+  wait(timeoutMs: number, signal: AbortSignal): Promise<void>
+}
+
+export function createBell(): Bell {
+  let rung = false
+  let wake: (() => void) | null = null
+  return {
+    ring() {
+      rung = true
+      wake?.()
+    },
+    async wait(timeoutMs, signal) {
+      if (!rung) {
+        const stop = new AbortController()
+        wake = () => stop.abort()
+        await sleep(timeoutMs, AbortSignal.any([signal, stop.signal]))
+        wake = null
+      }
+      rung = false
+    },
+  }
+}

@@ -1,0 +1,33 @@
+import { v7 as uuidv7 } from 'uuid'
+
+/** What an id can name; the prefix of every id of ours. */
+export const ID_PREFIXES = [
+  'spc',
+  'msg',
+  'agt',
+  'hum',
+  'run',
+  'tcl',
+  'pln',
+  'gol',
+  'inb',
+  'acc',
+  'whk',
+  'chn',
+  'stp',
+  'trg',
+] as const
+
+export type IdPrefix = (typeof ID_PREFIXES)[number]
+
+/** A new id: the prefix, `_`, and 32 hexadecimal digits of a UUID version 7, so that ids sort by the time they were made. */
+export function newId(prefix: IdPrefix): string {
+  return `${prefix}_${uuidv7().replaceAll('-', '')}`
+}
+
+/** The prefix of a well-formed id; null for anything else. */
+export function prefixOf(id: string): IdPrefix | null {
+  const match = /^([a-z]{3})_[0-9a-f]{32}$/.exec(id)
+  const prefix = match?.[1] as IdPrefix | undefined
+  return prefix !== undefined && ID_PREFIXES.includes(prefix) ? prefix : null
+}

@@ -1,0 +1,74 @@
+import { BadInputError } from './errors.ts'
+
+/** The arguments of a connection. */
+export interface PageArguments {
+  first?: number | null
+  after?: string | null
+  last?: number | null
+  before?: string | null
+}
+
+/** A checked page request: at most `size` items after and before two keys, from the start or from the end of the order. */
+export interface PageRequest {
+  size: number
+  fromEnd: boolean
+  after: string | null
+  before: string | null
+}
+
+/** A page: items in the connection's order whichever end they were taken from. */
+export interface Page<T> {
+  items: T[]
+  hasNextPage: boolean
+  hasPreviousPage: boolean
+}
+
+const LARGEST_PAGE = 100
+
+/**
+ * Checks a connection's arguments. `decode` turns a cursor into the order's key and throws BadInputError on a foreign one.
+ * @throws BadInputError for `first` with `last`, a size outside 1–100, a cursor that is none.
+ */
+export function pageRequest(
+  { first, after, last, before }: PageArguments,
+  decode: (cursor: string) => string = decodeCursor,
+  defaults: { size: number; fromEnd: boolean } = { size: 20, fromEnd: false },
+): PageRequest {
+  if (first != null && last != null) throw new BadInputError('Give `first` or `last`, not both.', 'first')
+  const size = first ?? last ?? defaults.size
+  if (size < 1 || size > LARGEST_PAGE) {
+    throw new BadInputError(`A page holds 1 to ${LARGEST_PAGE} items, not ${size}.`, first != null ? 'first' : 'last')
+  }
+  return {
+    size,
+    fromEnd: first != null ? false : last != null ? true : defaults.fromEnd,
+    after: after == null ? null : decode(after),
+    before: before == null ? null : decode(before),
+  }
+}
+
+/** An opaque page cursor for a key of the order. */
+export function encodeCursor(key: string): string {
+  return Buffer.from(`p:${key}`).toString('base64url')
+}
+
+/** The key in a page cursor. @throws BadInputError when it is no cursor of ours. */
+export function decodeCursor(cursor: string): string {
+  const text = Buffer.from(cursor, 'base64url').toString()
+  if (!text.startsWith('p:') || encodeCursor(text.slice(2)) !== cursor) {
+    throw new BadInputError('That is not a cursor of this connection.', 'after')
+  }
+  return text.slice(2)
+}
+
+/**
+ * A page from rows fetched in the request's direction with one row more than asked (`size + 1`).
+ * `beyond` says whether anything lies on the other side of the page: before the first row when reading forward,
+ * after the last one when reading from the end.
+ */
+export function pageOf<T>(request: PageRequest, rows: T[], beyond: boolean): Page<T> {
+  const more = rows.length > request.size
+  const items = rows.slice(0, request.size)
+  if (request.fromEnd) return { items: items.reverse(), hasPreviousPage: more, hasNextPage: beyond }
+  return { items, hasNextPage: more, hasPreviousPage: beyond }
+}

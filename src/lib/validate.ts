@@ -1,0 +1,52 @@
+import { BadInputError } from './errors.ts'
+import { jsonBytes } from './json.ts'
+
+/** Sizes of the contract ("Sizes" in its README), in UTF-16 units or bytes as named. */
+export const LONGEST_NAME = 200
+export const LONGEST_MESSAGE = 32_000
+export const LONGEST_INSTRUCTIONS = 64_000
+export const LARGEST_JSON_BYTES = 256 * 1024
+
+/** PostgreSQL's text has no NUL. */
+function checkNul(value: string, field: string): void {
+  if (value.includes('\0')) throw new BadInputError('Text must not contain the NUL character.', field)
+}
+
+/** A name: 1–200 characters with something other than white space. Comes back trimmed. */
+export function checkName(value: string, field: string): string {
+  checkNul(value, field)
+  const name = value.trim()
+  if (name.length < 1 || value.length > LONGEST_NAME) {
+    throw new BadInputError(`A name has 1 to ${LONGEST_NAME} characters.`, field)
+  }
+  return name
+}
+
+/** A message's text: 1–32,000 UTF-16 units with something other than white space. Comes back as it is. */
+export function checkMessageText(value: string, field: string): string {
+  checkNul(value, field)
+  if (value.trim() === '' || value.length > LONGEST_MESSAGE) {
+    throw new BadInputError(`A message has 1 to ${LONGEST_MESSAGE} characters, not only white space.`, field)
+  }
+  return value
+}
+
+/** Free text of at most `most` UTF-16 units. */
+export function checkText(value: string, most: number, field: string): string {
+  checkNul(value, field)
+  if (value.length > most) throw new BadInputError(`At most ${most} characters.`, field)
+  return value
+}
+
+/** A whole number within bounds. */
+export function checkInteger(value: number, least: number, most: number, field: string): number {
+  if (!Number.isInteger(value) || value < least || value > most) {
+    throw new BadInputError(`Must be a whole number from ${least} to ${most}.`, field)
+  }
+  return value
+}
+
+/** JSON of at most 256 KiB. */
+export function checkJsonSize(value: unknown, field: string): void {
+  if (jsonBytes(value) > LARGEST_JSON_BYTES) throw new BadInputError('At most 256 KiB of JSON.', field)
+}

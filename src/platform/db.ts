@@ -1,0 +1,159 @@
+import { createHash } from 'node:crypto'
+import path from 'node:path'
+import { PGlite } from '@electric-sql/pglite'
+import { PrismaPg } from '@prisma/adapter-pg'
+import pg from 'pg'
+import { type ConstructorOptions, fromPglite } from 'pg-boss'
+import { PrismaPGlite } from 'pglite-prisma-adapter'
+import { Prisma, PrismaClient } from '../generated/prisma/client.ts'
+import { sleep } from '../lib/async.ts'
+import { messageOf } from '../lib/errors.ts'
+import { lockDirectory } from './directory-lock.ts'
+import { applyMigrations } from './migrate.ts'
+
+/** What queries run on: the database, or a transaction in it. */
+export type Tx = Prisma.TransactionClient
+
+/** The database, opened once: PostgreSQL, or PGlite in this process. */
+export interface Database {
+  prisma: PrismaClient
+  kind: 'postgres' | 'pglite'
+  /** How pg-boss reaches the same database. */
+  bossOptions: Pick<ConstructorOptions, 'db' | 'backend'>
+  /**
+   * Runs `work` in a transaction; a serialization failure or deadlock runs it again, at most 5 times, with jitter.
+   * Inside, every query goes through `tx`. No network call belongs in there.
+   */
+  transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  /** Whether a query answers within 2 s. */
+  healthy(): Promise<boolean>
+  close(): Promise<void>
+}
+
+export interface DatabaseOptions {
+  /** PostgreSQL; null for PGlite under `dataDirectory`. */
+  url: string | null
+  dataDirectory: string
+  /** Connections of this process at most. */
+  poolSize?: number
+  onError?: (error: Error) => void
+}
+
+const MIGRATION_LOCK = 7_275_539
+const CONNECT_TIMEOUT_MS = 5000
+const LARGEST_STATEMENT_CACHE = 500
+
+/** Opens the database and brings it to the newest migration. @throws Error with one readable line when it cannot be reached. */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  return options.url === null ? openEmbedded(options) : openPostgres(options.url, options)
+}
+
+async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Database> {
+  const unlock = lockDirectory(dataDirectory)
+  try {
+    const pglite = await PGlite.create(path.join(dataDirectory, 'database'))
+    const factory = new PrismaPGlite(pglite)
+    await applyMigrations(factory)
+    const prisma = new PrismaClient({ adapter: factory })
+    return {
+      prisma,
+      kind: 'pglite',
+      bossOptions: { backend: 'pglite', db: fromPglite(pglite) },
+      transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION)),
+      healthy: () => answers(prisma),
+      async close() {
+        await prisma.$disconnect()
+        await pglite.close()
+        unlock()
+      },
+    }
+  } catch (error) {
+    unlock()
+    throw error
+  }
+}
+
+async function openPostgres(url: string, { poolSize = 20, onError = () => {} }: DatabaseOptions): Promise<Database> {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: poolSize,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: 30_000,
+    idle_in_transaction_session_timeout: 30_000,
+    keepAlive: true,
+  })
+  pool.on('error', onError)
+  const factory = new PrismaPg(pool, { statementNameGenerator: createStatementNames(), onConnectionError: onError })
+  try {
+    await migratePostgres(pool, factory)
+  } catch (error) {
+    await pool.end()
+    throw new Error(`DATABASE_URL: the database cannot be used: ${messageOf(error)}`)
+  }
+  const prisma = new PrismaClient({ adapter: factory })
+  return {
+    prisma,
+    kind: 'postgres',
+    bossOptions: { db: { executeSql: (text, values) => pool.query(text, values) } },
+    transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION)),
+    healthy: () => answers(prisma),
+    async close() {
+      await prisma.$disconnect()
+      await pool.end()
+    },
+  }
+}
+
+/** One process migrates at a time: the others wait for the lock and find nothing left to do. */
+async function migratePostgres(pool: pg.Pool, factory: PrismaPg): Promise<void> {
+  const guard = await pool.connect()
+  try {
+    await guard.query('SET statement_timeout = 0')
+    await guard.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
+    await applyMigrations(factory)
+  } finally {
+    await guard.query('SELECT pg_advisory_unlock($1)', [MIGRATION_LOCK]).catch(() => {})
+    guard.release(true)
+  }
+}
+
+/** Names statements so that PostgreSQL keeps their plans; past a number of different ones, later ones go unnamed. */
+function createStatementNames() {
+  const names = new Map<string, string>()
+  return ({ sql }: { sql: string }) => {
+    const known = names.get(sql)
+    if (known !== undefined || names.size >= LARGEST_STATEMENT_CACHE) return known as string
+    const name = `p_${createHash('sha1').update(sql).digest('base64url')}`
+    names.set(sql, name)
+    return name
+  }
+}
+
+const TRANSACTION = { maxWait: 10_000, timeout: 20_000 }
+const MOST_ATTEMPTS = 5
+
+/** P2034 and the adapters' TransactionWriteConflict are what serialization failures and deadlocks surface as. */
+function isWriteConflict(error: unknown): boolean {
+  if (error instanceof Prisma.PrismaClientKnownRequestError && error.code === 'P2034') return true
+  const text = messageOf(error)
+  return text.includes('TransactionWriteConflict') || text.includes('deadlock detected') || text.includes('40001')
+}
+
+async function withRetries<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (attempt === MOST_ATTEMPTS || !isWriteConflict(error)) throw error
+      await sleep(attempt * 10 * Math.random())
+    }
+  }
+}
+
+async function answers(prisma: PrismaClient): Promise<boolean> {
+  const answer = prisma.$queryRaw`SELECT 1`.then(
+    () => true,
+    () => false,
+  )
+  return Promise.race([answer, sleep(2000).then(() => false)])
+}

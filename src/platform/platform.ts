@@ -1,0 +1,20 @@
+import type { Logger } from 'pino'
+import type { Config } from '../config.ts'
+import type { EventLog } from '../realtime/event-log.ts'
+import type { Signals } from '../realtime/signals.ts'
+import type { Clock } from './clock.ts'
+import type { Database } from './db.ts'
+import type { Jobs } from './jobs.ts'
+import type { SecretBox } from './secret-box.ts'
+
+/** The outside, opened once by app.ts and handed to every part. */
+export interface Platform {
+  config: Config
+  db: Database
+  jobs: Jobs
+  log: EventLog
+  signals: Signals
+  clock: Clock
+  logger: Logger
+  secretBox: SecretBox
+}

@@ -1,0 +1,27 @@
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+/** A secret and whether this start made it (only then may it be printed). */
+export interface Secret {
+  value: string
+  generated: boolean
+}
+
+/**
+ * The given secret, else the one kept in `directory/name`, else a new one that is kept there with mode 0600.
+ * Two processes that start at once agree: the file is made exclusively.
+ */
+export function keptSecret(directory: string, name: string, given: string | null): Secret {
+  if (given !== null) return { value: given, generated: false }
+  const file = path.join(directory, name)
+  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  const value = randomBytes(32).toString('base64url')
+  try {
+    writeFileSync(file, value, { flag: 'wx', mode: 0o600 })
+    return { value, generated: true }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return { value: readFileSync(file, 'utf8').trim(), generated: false }
+  }
+}

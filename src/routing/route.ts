@@ -1,0 +1,53 @@
+import type { Mind, OutcomeKind, Routing } from '../generated/prisma/client.ts'
+
+/** A message, as routing sees it. */
+export interface RoutableMessage {
+  senderId: string
+  senderKind: 'HUMAN' | 'AGENT'
+  mentionedAgentId: string | null
+}
+
+/** An agent member of the space, in the order in which they joined. */
+export interface AgentMember {
+  id: string
+  name: string
+  mind: Mind
+  maxConcurrentRuns: number
+}
+
+/** The space at the moment of posting. */
+export interface Room {
+  routing: Routing
+  adminAgentId: string | null
+  /** The agent that was picked last, when its turn counts. */
+  lastPickedId: string | null
+  agents: AgentMember[]
+}
+
+/** Who wakes and why; and who does not and why. Every agent member but the sender is in one of the two. */
+export interface RoutingDecision {
+  wakes: { agent: AgentMember; reason: string }[]
+  sleeps: { agent: AgentMember; kind: OutcomeKind; reason: string }[]
+  /** The agent whose turn it was, where turns are taken and this message took one. */
+  picked: string | null
+}
+
+/** Who a message wakes: a pure function of the message and the room. */
+export type Route = (message: RoutableMessage, room: Room) => RoutingDecision
+
+/** A decision that wakes those for whom `why` gives a reason, and says `whyNot` of the others. */
+export function decide(
+  message: RoutableMessage,
+  room: Room,
+  why: (agent: AgentMember) => string | null,
+  whyNot: (agent: AgentMember) => string,
+): RoutingDecision {
+  const decision: RoutingDecision = { wakes: [], sleeps: [], picked: null }
+  for (const agent of room.agents) {
+    if (agent.id === message.senderId) continue
+    const reason = why(agent)
+    if (reason !== null) decision.wakes.push({ agent, reason })
+    else decision.sleeps.push({ agent, kind: 'NOT_ROUTED', reason: whyNot(agent) })
+  }
+  return decision
+}

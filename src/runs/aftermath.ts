@@ -1,0 +1,112 @@
+import type { Prisma, Run } from '../generated/prisma/client.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { RunLogEvent } from '../realtime/topics.ts'
+import { runTopic, spaceChannel, spaceTopic } from '../realtime/topics.ts'
+import type { Announcer } from '../spaces/announcer.ts'
+import { isWhole, type MessagePart, messageOfRow } from '../spaces/message.ts'
+
+/** What must be put in order once a run has ended, however it ended and whoever ended it. */
+export interface Aftermath {
+  /**
+   * Seals the run, so that its worker publishes nothing more; keeps what had streamed of its unfinished messages as
+   * INTERRUPTED; announces every message's end; and appends the run's one end event.
+   */
+  settle(run: Run, end: RunLogEvent): Promise<void>
+  /**
+   * For a run taken over: what its dead worker was streaming from a generation that is not in the journal becomes INTERRUPTED
+   * (a message that a journaled call began is finished by that call); what it committed and did not announce is announced.
+   */
+  takeOver(run: Run): Promise<void>
+  /** Settles ended runs whose messages are still open: their process died in between. */
+  sweep(): Promise<void>
+}
+
+/** How long a run's events are kept after its end. */
+const KEPT_AFTER_END_SECONDS = 3600
+
+type MessageRow = Prisma.MessageGetPayload<object>
+
+export function createAftermath({ db, log, signals }: Platform, announcer: Announcer): Aftermath {
+  /** The parts of a message that is not finished, with the text that had streamed of the one being written. */
+  async function partsSoFar(row: MessageRow): Promise<MessagePart[]> {
+    const message = messageOfRow(row)
+    const drafts = (await log.drafts([row.id])).get(row.id)
+    const parts = [...message.parts]
+    for (const [index, text] of drafts ?? []) {
+      const part = parts[index]
+      if (part === undefined || (part.type === 'text' && part.text.length < text.length)) parts[index] = { type: 'text', text }
+    }
+    return parts.filter((part) => part !== undefined)
+  }
+
+  async function interrupt(row: MessageRow): Promise<void> {
+    const parts = await partsSoFar(row)
+    await db.prisma.message.updateMany({
+      where: { id: row.id, status: { in: ['STREAMING', 'REQUIRES_ACTION'] } },
+      data: { status: 'INTERRUPTED', routedAt: new Date(), parts: parts as Prisma.InputJsonValue[] },
+    })
+  }
+
+  async function announceEnds(rows: MessageRow[]): Promise<void> {
+    for (const row of rows) {
+      await announcer.announce(row)
+      await log.append(spaceTopic(row.spaceId), { type: 'MessageFinished', messageId: row.id }, { once: `finished:${row.id}` })
+      await log.finishDraft(row.id)
+    }
+  }
+
+  async function announceToolCalls(runId: string): Promise<void> {
+    const calls = await db.prisma.toolCall.findMany({ where: { runId, status: 'CANCELED', messageId: { not: null } } })
+    for (const { id, messageId, spaceId } of calls) {
+      if (messageId === null || spaceId === null) continue
+      const message = await db.prisma.message.findUnique({ where: { id: messageId } })
+      const partIndex = message === null ? -1 : messageOfRow(message).parts.findIndex((part) => part.type === 'tool' && part.toolCallId === id)
+      if (partIndex >= 0) {
+        await log.append(spaceTopic(spaceId), { type: 'MessagePartChanged', messageId, partIndex }, { once: `canceled:${id}` })
+      }
+      await signals.publish(spaceChannel(spaceId), { type: 'tool-settled', toolCallId: id })
+    }
+  }
+
+  /** For a run that did not come to its own end. */
+  async function tidyUp(run: Run): Promise<void> {
+    await log.seal(runTopic(run.id))
+    const rows = await db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } })
+    for (const row of rows) if (!isWhole(row.status)) await interrupt(row)
+    await announceToolCalls(run.id)
+    await announceEnds(rows)
+  }
+
+  async function settle(run: Run, end: RunLogEvent): Promise<void> {
+    const topic = runTopic(run.id)
+    if (run.status !== 'COMPLETED') await tidyUp(run)
+    await log.append(topic, end, { once: 'end' })
+    await log.expire(topic, KEPT_AFTER_END_SECONDS)
+  }
+
+  return {
+    settle,
+    async takeOver(run) {
+      const [rows, calls] = await Promise.all([
+        db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } }),
+        db.prisma.toolCall.findMany({ where: { runId: run.id }, select: { id: true } }),
+      ])
+      const journaled = new Set(calls.map(({ id }) => id))
+      const orphans = rows.filter(({ status, runPostKey }) => status === 'STREAMING' && !journaled.has(runPostKey ?? ''))
+      for (const row of orphans) await interrupt(row)
+      await announceEnds(rows.filter((row) => isWhole(row.status) || orphans.includes(row)))
+    },
+    async sweep() {
+      const runs = await db.prisma.$queryRaw<Run[]>`
+        SELECT DISTINCT r.* FROM "Message" m JOIN "Run" r ON r.id = m."runId"
+        WHERE m.status IN ('STREAMING', 'REQUIRES_ACTION') AND r.status IN ('COMPLETED', 'FAILED', 'CANCELED')
+          AND r."finishedAt" < now() - interval '10 seconds' LIMIT 100`
+      for (const run of runs) await settle(run, endEventOf(run))
+    },
+  }
+}
+
+function endEventOf(run: Run): RunLogEvent {
+  if (run.status === 'COMPLETED') return { type: 'RunCompleted' }
+  return run.status === 'FAILED' ? { type: 'RunFailed', error: run.error ?? '' } : { type: 'RunCanceled' }
+}

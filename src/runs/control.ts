@@ -1,0 +1,69 @@
+import type { Run, ToolCall } from '../generated/prisma/client.ts'
+import type { Viewer } from '../access/viewer.ts'
+import { isGranted } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { type Json, toJson } from '../lib/json.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Lifecycle } from './lifecycle.ts'
+import type { Runs } from './runs.ts'
+import type { ToolCalls } from './tool-calls.ts'
+
+/** What viewers may do with runs and with what waits for an answer. */
+export interface Control {
+  /** @throws NotFoundError, ForbiddenError (services), ConflictError when it has ended already */
+  stopRun(viewer: Viewer, input: { runId: string; cascade: boolean }): Promise<Run>
+  /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError */
+  submitToolResult(viewer: Viewer, input: { toolCallId: string; result: unknown }): Promise<ToolCall>
+  /** Those that wait for an answer which the viewer may give, oldest first; at most 100. */
+  pendingToolCalls(viewer: Viewer): Promise<ToolCall[]>
+}
+
+interface ControlParts {
+  visibility: Visibility
+  lifecycle: Lifecycle
+  runs: Pick<Runs, 'getMany'>
+  toolCalls: ToolCalls
+}
+
+const MOST_PENDING = 100
+
+export function createControl({ db }: Platform, { visibility, lifecycle, runs, toolCalls }: ControlParts): Control {
+  return {
+    async stopRun(viewer, { runId, cascade }) {
+      const [run] = await runs.getMany([runId])
+      if (run == null || !(await visibility.runs(viewer, [run])).has(run.id)) throw new NotFoundError('There is no such run.')
+      if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service cannot stop runs: ask an admin or a member of the space.')
+      const stopped = await lifecycle.stop(runId, { cascade })
+      if (stopped === null) throw new ConflictError('The run had already finished.')
+      return stopped
+    },
+    async submitToolResult(viewer, { toolCallId, result }) {
+      const [call] = await toolCalls.getMany([toolCallId])
+      if (call == null || !(await visibility.toolCalls(viewer, [call])).has(call.id)) {
+        throw new NotFoundError('There is no such tool call.')
+      }
+      if (!(await mayAnswer(viewer, call, visibility))) throw new ForbiddenError(whoAnswers(call))
+      return toolCalls.submit(call, toJson(result) as Json)
+    },
+    async pendingToolCalls(viewer) {
+      if (viewer.scope === 'ADMIN') return toolCalls.waiting({ spaceIds: null, agentIds: null }, MOST_PENDING)
+      if (viewer.scope === 'SERVICE') return toolCalls.waiting({ spaceIds: [], agentIds: viewer.agentIds }, MOST_PENDING)
+      const memberships = await db.prisma.membership.findMany({ where: { entityId: viewer.id }, select: { spaceId: true } })
+      return toolCalls.waiting({ spaceIds: memberships.map(({ spaceId }) => spaceId), agentIds: [] }, MOST_PENDING)
+    },
+  }
+}
+
+/** SPACE calls are answered by members of the space in which they show, EXTERNAL ones by services that were granted the agent. */
+async function mayAnswer(viewer: Viewer, call: ToolCall, visibility: Visibility): Promise<boolean> {
+  if (viewer.scope === 'ADMIN') return true
+  if (viewer.scope === 'SERVICE') return call.execution === 'EXTERNAL' && isGranted(viewer, call.agentId)
+  return call.execution === 'SPACE' && call.spaceId !== null && (await visibility.isMember(call.spaceId, viewer.id))
+}
+
+function whoAnswers({ execution }: ToolCall): string {
+  if (execution === 'SPACE') return 'Only a member of the space in which the call shows can answer it.'
+  if (execution === 'EXTERNAL') return 'Only a service that was granted the agent can answer this call.'
+  return 'This call is answered by the server itself.'
+}

@@ -1,0 +1,161 @@
+import type { ModelMessage } from 'ai'
+import type { Step, ToolCall, ToolCallStatus, ToolExecution } from '../generated/prisma/client.ts'
+import { Prisma } from '../generated/prisma/client.ts'
+import { newId } from '../lib/ids.ts'
+import type { Json } from '../lib/json.ts'
+import type { Platform } from '../platform/platform.ts'
+import { RunLostError } from '../spaces/posting.ts'
+import type { Claim } from './lifecycle.ts'
+
+/** Tokens of one step or one run; `estimated` where the provider gave no figures. */
+export interface Usage {
+  inputTokens: number
+  outputTokens: number
+  estimated: boolean
+}
+
+/** A generation, from what it was sent to what came back. */
+export interface Generation {
+  index: number
+  model: string
+  /** Null: as in the step before. */
+  instructions: string | null
+  /** How many of the messages that the step before was sent stand first; `messagesAdded` follow them. */
+  messagesKept: number
+  messagesAdded: ModelMessage[]
+  activeTools: string[]
+  assistant: ModelMessage
+  finishReason: string
+  usage: Usage
+  msToFirstChunk: number | null
+  startedAt: Date
+  durationMs: number
+}
+
+/** A tool call as the model made it. */
+export interface NewToolCall {
+  id: string
+  modelCallId: string
+  toolName: string
+  execution: ToolExecution | null
+  /** FAILED: it named no tool, or its input was no JSON. */
+  status: Extract<ToolCallStatus, 'RUNNING' | 'FAILED'>
+  input: Json
+  output: Json
+  error: string | null
+}
+
+/** What came of a tool call. */
+export interface Settlement {
+  status: Extract<ToolCallStatus, 'DONE' | 'FAILED' | 'TIMED_OUT'>
+  output: Json
+  error: string | null
+}
+
+/** A step as it was journaled, with its calls in the order in which the model made them. */
+export interface JournaledStep {
+  step: Step
+  calls: ToolCall[]
+}
+
+/**
+ * What a run has done, written as it does it: a run that is taken up again goes on from here. Every write is refused with
+ * RunLostError once the run is not this claim's any more, and marks the claim as fruitful.
+ */
+export interface Journal {
+  /** A generation has ended: its assistant message and its tool calls, before any of them is executed; counts its usage. */
+  generated(claim: Claim, generation: Generation, calls: NewToolCall[]): Promise<void>
+  /** A tool returned. */
+  settled(claim: Claim, toolCallId: string, settlement: Settlement): Promise<void>
+  /** The step is over: the messages that it added. */
+  stepEnded(claim: Claim, index: number, response: ModelMessage[], durationMs: number): Promise<void>
+  /** What an unfinished generation cost, of a run that was stopped, failed or is handed back: allowed after its end. */
+  abandoned(claim: Claim, usage: Usage): Promise<void>
+  /** The run's active space, and the last message there. */
+  entered(claim: Claim, spaceId: string, seq: number): Promise<void>
+  /** What a tool call must remember over a crash. */
+  remember(claim: Claim, toolCallId: string, state: Json): Promise<void>
+  read(runId: string): Promise<JournaledStep[]>
+}
+
+export function createJournal({ db }: Platform): Journal {
+  /** Runs a statement that yields no row when the claim is void. */
+  async function fenced(claim: Claim, statement: Prisma.Sql): Promise<void> {
+    const rows = await db.prisma.$queryRaw<unknown[]>(statement)
+    if (rows.length === 0) throw new RunLostError(claim.run.id)
+  }
+
+  return {
+    async generated(claim, generation, calls) {
+      await fenced(claim, generationStatement(claim, generation, calls))
+    },
+    async settled(claim, toolCallId, { status, output, error }) {
+      await fenced(
+        claim,
+        Prisma.sql`WITH fence AS (${fence(claim)})
+          UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${JSON.stringify(output)}::jsonb, error = ${error},
+            "settledAt" = now()
+          FROM fence WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`,
+      )
+    },
+    async stepEnded(claim, index, response, durationMs) {
+      await fenced(
+        claim,
+        Prisma.sql`WITH fence AS (${fence(claim, Prisma.sql`"stepCount" = ${index + 1}`)})
+          UPDATE "Step" SET response = ${JSON.stringify(response)}::jsonb, "durationMs" = ${durationMs}
+          FROM fence WHERE "Step"."runId" = ${claim.run.id} AND "Step".index = ${index} RETURNING "Step".id`,
+      )
+    },
+    async abandoned({ run, attempt }, usage) {
+      await db.prisma.$executeRaw`UPDATE "Run" SET ${counted(usage)} WHERE id = ${run.id} AND attempt = ${attempt}`
+    },
+    async entered(claim, spaceId, seq) {
+      await fenced(claim, fence(claim, Prisma.sql`"activeSpaceId" = ${spaceId}, "enteredSeq" = ${seq}`))
+    },
+    async remember(claim, toolCallId, state) {
+      await fenced(
+        claim,
+        Prisma.sql`WITH fence AS (${fence(claim)}) UPDATE "ToolCall" SET state = ${JSON.stringify(state)}::jsonb
+          FROM fence WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`,
+      )
+    },
+    async read(runId) {
+      const [steps, calls] = await Promise.all([
+        db.prisma.step.findMany({ where: { runId }, orderBy: { index: 'asc' } }),
+        db.prisma.toolCall.findMany({ where: { runId }, orderBy: { id: 'asc' } }),
+      ])
+      return steps.map((step) => ({ step, calls: calls.filter(({ stepIndex }) => stepIndex === step.index) }))
+    },
+  }
+}
+
+function counted({ inputTokens, outputTokens, estimated }: Usage): Prisma.Sql {
+  return Prisma.sql`"inputTokens" = "inputTokens" + ${inputTokens}, "outputTokens" = "outputTokens" + ${outputTokens},
+    "usageEstimated" = "usageEstimated" OR ${estimated}`
+}
+
+/** Touches the run, if it is still the claim's; a stop that comes at the same time waits for the statement. */
+function fence({ run, attempt }: Claim, set?: Prisma.Sql): Prisma.Sql {
+  return Prisma.sql`UPDATE "Run" SET "fruitlessAttempts" = 0${set === undefined ? Prisma.empty : Prisma.sql`, ${set}`}
+    WHERE id = ${run.id} AND status = 'RUNNING' AND attempt = ${attempt} RETURNING id AS "runId", "agentId"`
+}
+
+function generationStatement(claim: Claim, generation: Generation, calls: NewToolCall[]): Prisma.Sql {
+  const { index, model, instructions, messagesKept, usage, finishReason, msToFirstChunk, startedAt, durationMs } = generation
+  return Prisma.sql`
+    WITH fence AS (${fence(claim, counted(usage))}), step AS (
+      INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "messagesAdded", "activeTools", assistant,
+        "finishReason", "inputTokens", "outputTokens", "usageEstimated", "msToFirstChunk", "durationMs", "startedAt")
+      SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept},
+        ${JSON.stringify(generation.messagesAdded)}::jsonb, ${generation.activeTools}, ${JSON.stringify(generation.assistant)}::jsonb,
+        ${finishReason}, ${usage.inputTokens}, ${usage.outputTokens}, ${usage.estimated}, ${msToFirstChunk}, ${durationMs}, ${startedAt}
+      FROM fence
+    ), calls AS (
+      INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, input, output, error, "settledAt")
+      SELECT c.id, fence."runId", fence."agentId", ${index}, c."modelCallId", c."toolName", c.execution::"ToolExecution",
+        c.status::"ToolCallStatus", c.input, CASE c.status WHEN 'FAILED' THEN c.output END, c.error, CASE c.status WHEN 'FAILED' THEN now() END
+      FROM fence, jsonb_to_recordset(${JSON.stringify(calls)}::jsonb) AS c(id text, "modelCallId" text, "toolName" text,
+        execution text, status text, input jsonb, output jsonb, error text)
+    )
+    SELECT "runId" FROM fence`
+}

@@ -1,0 +1,204 @@
+import type { Prisma, Run, RunStatus } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { agentChannel, JOBS_CHANNEL, runTopic } from '../realtime/topics.ts'
+import type { Announcer } from '../spaces/announcer.ts'
+import { RunLostError } from '../spaces/posting.ts'
+import { type Aftermath, createAftermath } from './aftermath.ts'
+import { cascadeOf } from './cascade.ts'
+import { confirmStopped } from './stop-signal.ts'
+
+/** A run in the hands of a worker. Every write names the attempt; a later claim, a stop or an end makes it refused. */
+export interface Claim {
+  run: Run
+  attempt: number
+  jobId: string
+  /** First time, after its tools were answered, or from a worker that died. */
+  kind: 'started' | 'resumed' | 'taken-over'
+}
+
+export type ClaimResult =
+  | { type: 'claimed'; claim: Claim }
+  /** Its agent executes as many runs as it may: try again later. */
+  | { type: 'busy' }
+  /** It waits, is executed by another job, or has ended. */
+  | { type: 'nothing' }
+
+/** How a run ends. */
+export type RunEnding =
+  | { status: 'COMPLETED'; summary: string | null }
+  | { status: 'FAILED'; error: string }
+  | { status: 'CANCELED' }
+
+export interface LifecycleHooks {
+  /** In the transaction that ends a run: what its chain, its outcome and whoever waits for it need. */
+  onRunEnded(tx: Tx, run: Run): Promise<{ afterCommit(): Promise<void> }>
+}
+
+/** The only writer of `Run.status`: every change is a compare-and-set from the statuses that it may come from. */
+export interface Lifecycle {
+  /** QUEUED, answered WAITING_TOOL or orphaned RUNNING → RUNNING. */
+  claim(runId: string, jobId: string): Promise<ClaimResult>
+  /** RUNNING → WAITING_TOOL, while at least one of its calls waits. False: all are answered, go on. @throws RunLostError */
+  pause(claim: Claim, waitingIds: string[]): Promise<boolean>
+  /** RUNNING under this claim → its end. False: it was no longer this worker's to end. */
+  end(claim: Claim, ending: RunEnding): Promise<boolean>
+  /** Any living status → FAILED: a deadline that no worker holds. */
+  failFrom(runId: string, statuses: RunStatus[], error: string): Promise<boolean>
+  /** Any living status → CANCELED, for good when this returns. Null: it had ended already. */
+  stop(runId: string, options: { cascade: boolean }): Promise<Run | null>
+  /** Finishes what a process that died between ending a run and tidying up after it left behind. */
+  sweep(): Promise<void>
+}
+
+/** Claims without anything journaled in between that a run survives. */
+const MOST_FRUITLESS_ATTEMPTS = 3
+const LIVING: RunStatus[] = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
+
+export function createLifecycle(platform: Platform, announcer: Announcer, hooks: LifecycleHooks): Lifecycle {
+  const { db, signals, log } = platform
+  const aftermath = createAftermath(platform, announcer)
+
+  async function changed(run: Run): Promise<void> {
+    await signals.publish(agentChannel(run.agentId), { type: 'run-changed' })
+  }
+
+  /** The compare-and-set to an end, its transaction, and what follows. */
+  async function finish(where: Prisma.RunWhereInput & { id: string }, ending: RunEnding): Promise<Run | null> {
+    const ended = await db.transaction((tx) => writeEnd(tx, where, ending, hooks))
+    if (ended === null) return null
+    await aftermath.settle(ended.run, endEventOf(ending))
+    await ended.afterCommit()
+    await changed(ended.run)
+    return ended.run
+  }
+
+  async function stopOne(runId: string): Promise<Run | null> {
+    const stopped = await finish({ id: runId, status: { in: LIVING } }, { status: 'CANCELED' })
+    return stopped
+  }
+
+  return {
+    async claim(runId, jobId) {
+      const result = await db.transaction((tx) => writeClaim(tx, runId, jobId))
+      if (result.type === 'exhausted') {
+        const error = `The worker died ${MOST_FRUITLESS_ATTEMPTS} times without getting any further with this run.`
+        await finish({ id: runId, status: 'RUNNING', attempt: result.attempt }, { status: 'FAILED', error })
+        return { type: 'nothing' }
+      }
+      if (result.type === 'claimed') {
+        await announceClaim(platform, aftermath, result.claim)
+        await changed(result.claim.run)
+      }
+      return result
+    },
+    async pause(claim, waitingIds) {
+      const paused = await db.transaction((tx) => writePause(tx, claim))
+      if (!paused) return false
+      const topic = runTopic(claim.run.id)
+      await log.append(topic, { type: 'RunWaitingTool', toolCallIds: waitingIds }, { guard: topic })
+      await changed(claim.run)
+      return true
+    },
+    async end({ run, attempt }, ending) {
+      return (await finish({ id: run.id, status: 'RUNNING', attempt }, ending)) !== null
+    },
+    async failFrom(runId, statuses, error) {
+      return (await finish({ id: runId, status: { in: statuses } }, { status: 'FAILED', error })) !== null
+    },
+    async stop(runId, { cascade }) {
+      const stopped = await confirmStopped(signals, runId, () => stopOne(runId))
+      if (cascade) await cascadeOf(db, runId, (id) => confirmStopped(signals, id, () => stopOne(id)))
+      await signals.publish(JOBS_CHANNEL, {})
+      return stopped
+    },
+    sweep: () => aftermath.sweep(),
+  }
+}
+
+function endEventOf(ending: RunEnding) {
+  if (ending.status === 'COMPLETED') return { type: 'RunCompleted' } as const
+  if (ending.status === 'FAILED') return { type: 'RunFailed', error: ending.error } as const
+  return { type: 'RunCanceled' } as const
+}
+
+async function announceClaim({ log }: Platform, aftermath: Aftermath, { run, kind }: Claim): Promise<void> {
+  const topic = runTopic(run.id)
+  if (kind === 'resumed') await log.append(topic, { type: 'RunResumed' }, { guard: topic })
+  else await log.append(topic, { type: 'RunStarted' }, { once: 'started', guard: topic })
+  if (kind === 'taken-over') await aftermath.takeOver(run)
+}
+
+async function writeEnd(tx: Tx, where: Prisma.RunWhereInput, ending: RunEnding, hooks: LifecycleHooks) {
+  const [run] = await tx.run.updateManyAndReturn({
+    where,
+    data: {
+      status: ending.status,
+      finishedAt: new Date(),
+      ...(ending.status === 'COMPLETED' ? { summary: ending.summary } : {}),
+      ...(ending.status === 'FAILED' ? { error: ending.error } : {}),
+    },
+  })
+  if (run === undefined) return null
+  if (ending.status !== 'COMPLETED') {
+    await tx.toolCall.updateMany({
+      where: { runId: run.id, status: { in: ['STREAMING', 'RUNNING', 'WAITING'] } },
+      data: { status: 'CANCELED', settledAt: new Date() },
+    })
+  }
+  const { afterCommit } = await hooks.onRunEnded(tx, run)
+  return { run, afterCommit }
+}
+
+type WrittenClaim = ClaimResult | { type: 'exhausted'; attempt: number }
+
+/** Claims under the agent's row lock, so that the number of runs it executes is counted exactly. */
+async function writeClaim(tx: Tx, runId: string, jobId: string): Promise<WrittenClaim> {
+  const [agent] = await tx.$queryRaw<{ id: string; most: number }[]>`
+    SELECT a.id, a."maxConcurrentRuns" AS most FROM "Agent" a
+    WHERE a.id = (SELECT "agentId" FROM "Run" WHERE id = ${runId}) FOR NO KEY UPDATE`
+  if (agent === undefined) return { type: 'nothing' }
+  const [before] = await tx.$queryRaw<ClaimableRow[]>`
+    SELECT status, "jobId", "fruitlessAttempts", attempt,
+      (SELECT count(*) FROM "Run" o WHERE o."agentId" = ${agent.id} AND o.status = 'RUNNING')::int AS executing,
+      EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."runId" = ${runId} AND c.status = 'WAITING') AS waiting
+    FROM "Run" WHERE id = ${runId} FOR UPDATE`
+  if (before === undefined || !isClaimable(before, jobId)) return { type: 'nothing' }
+  if (before.status !== 'RUNNING' && before.executing >= agent.most) return { type: 'busy' }
+  if (before.status === 'RUNNING' && before.fruitlessAttempts >= MOST_FRUITLESS_ATTEMPTS) {
+    return { type: 'exhausted', attempt: before.attempt }
+  }
+  const [run] = await tx.$queryRaw<Run[]>`
+    UPDATE "Run" SET status = 'RUNNING', attempt = attempt + 1, "fruitlessAttempts" = "fruitlessAttempts" + 1,
+      "jobId" = ${jobId}, "startedAt" = coalesce("startedAt", now())
+    WHERE id = ${runId} RETURNING *`
+  if (run === undefined) return { type: 'nothing' }
+  const kind = before.status === 'QUEUED' ? 'started' : before.status === 'RUNNING' ? 'taken-over' : 'resumed'
+  return { type: 'claimed', claim: { run, attempt: run.attempt, jobId, kind } }
+}
+
+/** Under the run's row lock, which a submission takes too: the last answer either comes before and is seen, or resumes the run. */
+async function writePause(tx: Tx, { run, attempt }: Claim): Promise<boolean> {
+  const [held] = await tx.$queryRaw<unknown[]>`
+    SELECT 1 FROM "Run" WHERE id = ${run.id} AND status = 'RUNNING' AND attempt = ${attempt} FOR NO KEY UPDATE`
+  if (held === undefined) throw new RunLostError(run.id)
+  const count = await tx.$executeRaw`
+    UPDATE "Run" SET status = 'WAITING_TOOL', "fruitlessAttempts" = 0, "jobId" = NULL WHERE id = ${run.id} AND EXISTS (
+      SELECT 1 FROM "ToolCall" WHERE "runId" = ${run.id} AND status = 'WAITING')`
+  return count > 0
+}
+
+interface ClaimableRow {
+  status: RunStatus
+  jobId: string | null
+  fruitlessAttempts: number
+  attempt: number
+  executing: number
+  waiting: boolean
+}
+
+/** A RUNNING run belongs to the job that claimed it: only that job, handed on after its worker died, may claim it again. */
+function isClaimable(run: ClaimableRow, jobId: string): boolean {
+  if (run.status === 'RUNNING') return run.jobId === jobId
+  return run.status === 'QUEUED' || (run.status === 'WAITING_TOOL' && !run.waiting)
+}

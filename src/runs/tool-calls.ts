@@ -1,0 +1,144 @@
+import { Prisma, type ToolCall, type ToolCallStatus } from '../generated/prisma/client.ts'
+import { ConflictError } from '../lib/errors.ts'
+import type { Json } from '../lib/json.ts'
+import { checkJsonSize } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { agentChannel, JOBS_CHANNEL, runTopic, spaceChannel, spaceTopic } from '../realtime/topics.ts'
+import { messageOfRow } from '../spaces/message.ts'
+
+export interface ToolCallHooks {
+  /** All calls that a message shows are answered: it is whole, and routed, in this transaction. */
+  onMessageAnswered(tx: Tx, messageId: string): Promise<{ afterCommit(): Promise<void> }>
+  /** A call of a persistent agent was settled: its result goes to the inbox, in this transaction. */
+  onAsyncResult(tx: Tx, call: ToolCall): Promise<{ afterCommit(): Promise<void> } | null>
+}
+
+/** How a waiting call is settled. */
+type Answer = { status: Extract<ToolCallStatus, 'DONE' | 'TIMED_OUT'>; output: Json; error: string | null }
+
+/** Tool calls, and the answers to those that wait. */
+export interface ToolCalls {
+  getMany(ids: string[]): Promise<(ToolCall | null)[]>
+  ofRuns(runIds: string[]): Promise<Map<string, ToolCall[]>>
+  /** Counts once, however often it comes; the last answer of a step resumes its run. @throws ConflictError, BadInputError */
+  submit(call: ToolCall, result: Json): Promise<ToolCall>
+  /** Settles a call whose time is up; does nothing for one that is answered or not due yet. */
+  expire(toolCallId: string): Promise<void>
+  /** Those that wait and show in one of these spaces, or are EXTERNAL ones of these agents (null: of all); oldest first. */
+  waiting(where: { spaceIds: string[] | null; agentIds: string[] | null }, most: number): Promise<ToolCall[]>
+}
+
+/** What a model gets for a call that nobody answered in time. */
+export function timedOutResult(toolName: string): Json {
+  return { error: { code: 'TIMED_OUT', message: `Nobody answered ${toolName} in time. Go on without its result, or ask again.` } }
+}
+
+export function createToolCalls(platform: Platform, hooks: ToolCallHooks): ToolCalls {
+  const { db, clock } = platform
+
+  async function settle(id: string, answer: Answer, due: Date | null): Promise<ToolCall | null> {
+    const settled = await db.transaction((tx) => writeAnswer(tx, platform, hooks, id, answer, due))
+    if (settled === null) return null
+    await publish(platform, settled)
+    return settled.call
+  }
+
+  return {
+    async getMany(ids) {
+      const rows = await db.prisma.toolCall.findMany({ where: { id: { in: ids } } })
+      const byId = new Map(rows.map((row) => [row.id, row]))
+      return ids.map((id) => byId.get(id) ?? null)
+    },
+    async ofRuns(runIds) {
+      const rows = await db.prisma.toolCall.findMany({ where: { runId: { in: runIds } }, orderBy: { id: 'asc' } })
+      return Map.groupBy(rows, (row) => row.runId)
+    },
+    async submit(call, result) {
+      checkJsonSize(result, 'input.result')
+      const settled = await settle(call.id, { status: 'DONE', output: result, error: null }, null)
+      if (settled === null) throw new ConflictError('This call was answered already, has timed out, or its run is over.')
+      return settled
+    },
+    async expire(toolCallId) {
+      const [call] = await this.getMany([toolCallId])
+      if (call == null) return
+      const answer: Answer = { status: 'TIMED_OUT', output: timedOutResult(call.toolName), error: 'Nobody answered in time.' }
+      await settle(toolCallId, answer, new Date(clock.now()))
+    },
+    waiting({ spaceIds, agentIds }, most) {
+      const external = { execution: 'EXTERNAL' as const, ...(agentIds === null ? {} : { agentId: { in: agentIds } }) }
+      const shown = { execution: 'SPACE' as const, ...(spaceIds === null ? {} : { spaceId: { in: spaceIds } }) }
+      return db.prisma.toolCall.findMany({
+        where: { status: 'WAITING', OR: [shown, external] },
+        orderBy: { id: 'asc' },
+        take: most,
+      })
+    },
+  }
+}
+
+interface Settled {
+  call: ToolCall
+  partIndex: number | null
+  afterCommit: (() => Promise<void>)[]
+}
+
+/**
+ * In order: the run's row lock (a pause or a stop at the same time comes before or after, not in between), the call by
+ * compare-and-set, its message if that is whole now, the agent's inbox, and the run's job when nothing waits any more.
+ */
+async function writeAnswer(
+  tx: Tx,
+  { jobs }: Platform,
+  hooks: ToolCallHooks,
+  id: string,
+  answer: Answer,
+  due: Date | null,
+): Promise<Settled | null> {
+  const [run] = await tx.$queryRaw<{ id: string; agentId: string; status: string; concurrency: number }[]>`
+    SELECT r.id, r."agentId", r.status::text, a."maxConcurrentRuns" AS concurrency FROM "Run" r JOIN "Agent" a ON a.id = r."agentId"
+    WHERE r.id = (SELECT "runId" FROM "ToolCall" WHERE id = ${id}) FOR NO KEY UPDATE OF r`
+  if (run === undefined) return null
+  const [call] = await tx.toolCall.updateManyAndReturn({
+    where: { id, status: 'WAITING', ...(due === null ? {} : { expiresAt: { lte: due } }) },
+    data: { status: answer.status, output: jsonInput(answer.output), error: answer.error, settledAt: new Date() },
+  })
+  if (call === undefined) return null
+  const settled: Settled = { call, partIndex: null, afterCommit: [] }
+  if (call.messageId !== null) await settleMessage(tx, hooks, settled, call.messageId)
+  const async = await hooks.onAsyncResult(tx, call)
+  if (async !== null) settled.afterCommit.push(async.afterCommit)
+  const waiting = await tx.toolCall.count({ where: { runId: run.id, status: 'WAITING' } })
+  if (waiting === 0 && run.status === 'WAITING_TOOL') {
+    await jobs.enqueue(tx, [{ wakeUp: { type: 'run', runId: run.id, agentId: run.agentId, concurrency: run.concurrency } }])
+  }
+  return settled
+}
+
+/** JSON null is an answer: it must not become SQL's null. */
+function jsonInput(value: Json): Prisma.InputJsonValue | typeof Prisma.JsonNull {
+  return value === null ? Prisma.JsonNull : (value as Prisma.InputJsonValue)
+}
+
+async function settleMessage(tx: Tx, hooks: ToolCallHooks, settled: Settled, messageId: string): Promise<void> {
+  const row = await tx.message.findUnique({ where: { id: messageId } })
+  if (row === null) return
+  const { parts } = messageOfRow(row)
+  settled.partIndex = parts.findIndex((part) => part.type === 'tool' && part.toolCallId === settled.call.id)
+  const ids = parts.flatMap((part) => (part.type === 'tool' ? [part.toolCallId] : []))
+  const open = await tx.toolCall.count({ where: { id: { in: ids }, status: 'WAITING' } })
+  if (row.status !== 'REQUIRES_ACTION' || open > 0) return
+  settled.afterCommit.push((await hooks.onMessageAnswered(tx, messageId)).afterCommit)
+}
+
+async function publish({ log, signals }: Platform, { call, partIndex, afterCommit }: Settled): Promise<void> {
+  if (call.messageId !== null && call.spaceId !== null && partIndex !== null && partIndex >= 0) {
+    await log.append(spaceTopic(call.spaceId), { type: 'MessagePartChanged', messageId: call.messageId, partIndex })
+    await signals.publish(spaceChannel(call.spaceId), { type: 'tool-settled', toolCallId: call.id })
+  }
+  await signals.publish(agentChannel(call.agentId), { type: 'tool-settled', toolCallId: call.id })
+  await log.append(runTopic(call.runId), { type: 'RunToolReturned', toolCallId: call.id }, { guard: runTopic(call.runId) })
+  for (const after of afterCommit) await after()
+  await signals.publish(JOBS_CHANNEL, {})
+}

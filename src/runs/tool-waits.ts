@@ -1,0 +1,26 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import type { Platform } from '../platform/platform.ts'
+import { agentChannel } from '../realtime/topics.ts'
+import { RunLostError, runFence } from '../spaces/posting.ts'
+import type { Claim } from './lifecycle.ts'
+
+/** Calls that show nowhere and wait for an answer from outside. */
+export interface ToolWaits {
+  /** The call waits until `until`; its deadline is a job of the same transaction. @throws RunLostError */
+  begin(claim: Claim, toolCallId: string, until: Date): Promise<void>
+}
+
+export function createToolWaits({ db, jobs, signals }: Platform): ToolWaits {
+  return {
+    async begin({ run, attempt }, toolCallId, until) {
+      await db.transaction(async (tx) => {
+        const count = await tx.$executeRaw(Prisma.sql`
+          WITH fence AS (${runFence(run.id, attempt)})
+          UPDATE "ToolCall" SET status = 'WAITING', "expiresAt" = ${until} WHERE id = ${toolCallId} AND EXISTS (SELECT 1 FROM fence)`)
+        if (count === 0) throw new RunLostError(run.id)
+        await jobs.enqueue(tx, [{ wakeUp: { type: 'tool-deadline', toolCallId }, at: until }])
+      })
+      await signals.publish(agentChannel(run.agentId), { type: 'tool-waiting', toolCallId })
+    },
+  }
+}

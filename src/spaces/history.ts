@@ -1,0 +1,88 @@
+import { Prisma, type EntityKind, type MessageStatus } from '../generated/prisma/client.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { MessageOrigin, MessagePart } from './message.ts'
+
+/** A message as an agent reads it. */
+export interface HistoryLine {
+  id: string
+  sender: string
+  senderId: string
+  /** The sender's kind. */
+  type: 'human' | 'agent'
+  text: string
+  /** RFC 3339. */
+  timestamp: string
+  origin?: Partial<MessageOrigin>
+}
+
+/** What agents read of a space. Whether they may is the caller's to check. */
+export interface History {
+  /** The last `limit` messages up to `seq`, `offset` further back, oldest first; those still being written are left out. */
+  read(input: { spaceId: string; readerId: string; upToSeq?: number | null; offset?: number; limit: number }): Promise<HistoryLine[]>
+  /** The space's name and last `seq`, if the entity is a member; else null. */
+  enter(spaceId: string, entityId: string): Promise<{ name: string; lastSeq: number } | null>
+}
+
+interface Row {
+  id: string
+  senderId: string
+  name: string
+  kind: EntityKind
+  status: MessageStatus
+  parts: MessagePart[]
+  origin: MessageOrigin | null
+  createdAt: Date
+  originVisible: boolean
+  calls: { id: string; name: string; status: string; output: unknown }[] | null
+}
+
+export function createHistory({ db }: Platform): History {
+  return {
+    async read({ spaceId, readerId, upToSeq, offset = 0, limit }) {
+      const until = upToSeq == null ? Prisma.empty : Prisma.sql`AND m.seq <= ${upToSeq}`
+      const rows = await db.prisma.$queryRaw<Row[]>`
+        SELECT m.id, m."senderId", e.name, e.kind, m.status, m.parts, m.origin, m."createdAt",
+          (m.origin IS NOT NULL AND EXISTS (SELECT 1 FROM "Membership" o WHERE o."entityId" = ${readerId}
+            AND o."spaceId" = m.origin->>'triggerSpaceId')) AS "originVisible",
+          CASE WHEN m.parts @? '$[*] ? (@.type == "tool")' THEN (
+            SELECT jsonb_agg(jsonb_build_object('id', c.id, 'name', c."toolName", 'status', c.status, 'output', c.output))
+            FROM "ToolCall" c WHERE c."messageId" = m.id) END AS calls
+        FROM "Message" m JOIN "Entity" e ON e.id = m."senderId"
+        WHERE m."spaceId" = ${spaceId} AND m.status <> 'STREAMING' ${until}
+        ORDER BY m.seq DESC LIMIT ${limit} OFFSET ${offset}`
+      return rows.reverse().map(lineOf)
+    },
+    async enter(spaceId, entityId) {
+      const [space] = await db.prisma.$queryRaw<{ name: string; lastSeq: number }[]>`
+        SELECT s.name, s."lastSeq" FROM "Space" s JOIN "Membership" m ON m."spaceId" = s.id
+        WHERE s.id = ${spaceId} AND m."entityId" = ${entityId}`
+      return space ?? null
+    },
+  }
+}
+
+function lineOf(row: Row): HistoryLine {
+  const line: HistoryLine = {
+    id: row.id,
+    sender: row.name,
+    senderId: row.senderId,
+    type: row.kind === 'HUMAN' ? 'human' : 'agent',
+    text: row.parts.map((part) => (part.type === 'text' ? part.text : describeCall(part.toolCallId, row))).join('\n\n'),
+    timestamp: row.createdAt.toISOString(),
+  }
+  if (row.origin !== null) line.origin = readableOrigin(row.origin, row.originVisible)
+  return line
+}
+
+/** Names and texts of a trigger's space are for its members. */
+function readableOrigin(origin: MessageOrigin, visible: boolean): Partial<MessageOrigin> {
+  const { triggerType, triggerName } = origin
+  return visible ? origin : { triggerType, triggerName }
+}
+
+function describeCall(toolCallId: string, row: Row): string {
+  const call = row.calls?.find(({ id }) => id === toolCallId)
+  if (call === undefined) return '[tool call]'
+  const output = call.output == null ? '' : ` → ${JSON.stringify(call.output).slice(0, 2000)}`
+  return `[${call.name}: ${call.status.toLowerCase()}${output}]`
+}

@@ -1,0 +1,34 @@
+import type { MessageStatus, Message as Row, TriggerType } from '../generated/prisma/client.ts'
+
+/** A part of a message, by index. A tool part's content is the tool call. */
+export type MessagePart = { type: 'text'; text: string } | { type: 'tool'; toolCallId: string }
+
+/** Why a message was posted, when its run was triggered elsewhere than in its space. */
+export interface MessageOrigin {
+  triggerType: TriggerType
+  triggerName: string | null
+  triggerSpaceId: string | null
+  triggerSpaceName: string | null
+  triggerSenderName: string | null
+  triggerMessage: string | null
+}
+
+/** A message as the domain knows it; `parts` of a STREAMING one are in the event log's draft, not here. */
+export interface Message extends Omit<Row, 'parts' | 'origin'> {
+  parts: MessagePart[]
+  origin: MessageOrigin | null
+}
+
+export function messageOfRow(row: Row): Message {
+  return { ...row, parts: row.parts as unknown as MessagePart[], origin: row.origin as unknown as MessageOrigin | null }
+}
+
+/** The text parts, joined by a blank line. */
+export function textOf(parts: MessagePart[]): string {
+  return parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n')
+}
+
+/** Nothing of the message changes any more. */
+export function isWhole(status: MessageStatus): boolean {
+  return status === 'COMPLETE' || status === 'INTERRUPTED'
+}

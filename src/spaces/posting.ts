@@ -1,0 +1,313 @@
+import { Prisma, type Run } from '../generated/prisma/client.ts'
+import { BadInputError, ConflictError, NotFoundError } from '../lib/errors.ts'
+import { newId } from '../lib/ids.ts'
+import type { Json } from '../lib/json.ts'
+import { checkMessageText } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { runTopic, spaceChannel, spaceTopic } from '../realtime/topics.ts'
+import type { Announcer } from './announcer.ts'
+import { type Message, type MessageOrigin, type MessagePart, messageOfRow } from './message.ts'
+
+/** What routing did with a message, within the transaction that made it whole. */
+export interface Routed {
+  /** The runs that it started. */
+  runs: Run[]
+  /** Tells the world, once committed. */
+  afterCommit(): Promise<void>
+}
+
+export interface PostingHooks {
+  /** Decides who wakes, and writes runs, inbox events, outcomes and jobs in the message's own transaction. */
+  route(tx: Tx, message: Message): Promise<Routed>
+}
+
+/** A message that a run begins to write. */
+export interface RunMessage {
+  id: string
+  spaceId: string
+  senderId: string
+  runId: string
+  /** The run's claim: a later claim, a stop or an end makes every write of this one fail. */
+  attempt: number
+  /** What of the run posts it: the same key posts once. */
+  postKey: string
+  mentionedAgentId: string | null
+  rootId: string
+  depth: number
+  origin: MessageOrigin | null
+  /** The tool call that the message shows; absent for one that is written. */
+  shows?: ShownCall
+}
+
+/** A tool call shown as a message's part: running, or waiting for an answer until a time. */
+export interface ShownCall {
+  toolCallId: string
+  waitsUntil: Date | null
+}
+
+/** The run is over or was taken over by another worker: nothing of it may be written any more. */
+export class RunLostError extends Error {
+  constructor(runId: string) {
+    super(`${runId} is no longer this worker's`)
+    this.name = 'RunLostError'
+  }
+}
+
+/** The one way in which messages come into being. */
+export interface Posting {
+  /** A human's message, whole at once. */
+  send(input: {
+    spaceId: string
+    senderId: string
+    text: string
+    mentionedAgentId: string | null
+    idempotencyKey: string | null
+  }): Promise<{ message: Message; runs: Run[] }>
+  /** An agent's message, from its first character on: it has its `seq`, and status STREAMING. Null: the agent is not a member. */
+  begin(message: RunMessage): Promise<Message | null>
+  /** What of a message's text is kept should this process die: its draft is in the live log only. */
+  save(message: MessageLease, parts: MessagePart[]): Promise<void>
+  /** The message will not become whole: what was written of it stays. Settles its tool call. */
+  interrupt(message: MessageLease, parts: MessagePart[], result: ToolResult): Promise<void>
+  /** The message is whole: it is routed, and its tool call's result journaled, in one transaction. */
+  finish(message: MessageLease, parts: MessagePart[], result: ToolResult | null): Promise<Message>
+  /** Makes whole, within a transaction, a message that showed a call which is answered now. */
+  finishAnswered(tx: Tx, messageId: string): Promise<{ afterCommit(): Promise<void> }>
+}
+
+/** A message, and the claim under which its run writes it. */
+export interface MessageLease {
+  id: string
+  spaceId: string
+  runId: string
+  attempt: number
+}
+
+/** The result of the tool call that a message came from: journaled with it, so that a crash cannot separate the two. */
+export interface ToolResult {
+  toolCallId: string
+  status: 'DONE' | 'FAILED'
+  output: Json
+  error: string | null
+}
+
+interface EndedMessage {
+  id: string
+  spaceId: string
+  parts: MessagePart[]
+  /** The run whose end forbids the announcement; null where somebody else makes it. */
+  runId: string | null
+}
+
+interface CounterRow {
+  lastSeq: number
+}
+
+/**
+ * A fence for one statement: it yields a row only while the run executes under this attempt, and holds off a stop until the
+ * transaction ends.
+ */
+export function runFence(runId: string, attempt: number): Prisma.Sql {
+  return Prisma.sql`SELECT 1 FROM "Run" WHERE id = ${runId} AND status = 'RUNNING' AND attempt = ${attempt} FOR SHARE`
+}
+
+export function createPosting(platform: Platform, announcer: Announcer, hooks: PostingHooks): Posting {
+  const { db, log, signals } = platform
+
+  async function announce(message: Message, routed: Routed | null): Promise<void> {
+    await announcer.announce(message)
+    await routed?.afterCommit()
+    await signals.publish(spaceChannel(message.spaceId), { type: 'message' })
+  }
+
+  /** Its last part is whole, and so is the message; appended in this order without waiting in between. */
+  async function announceEnd({ id, spaceId, parts, runId }: EndedMessage): Promise<void> {
+    const topic = spaceTopic(spaceId)
+    const guard = runId === null ? {} : { guard: runTopic(runId) }
+    const partIndex = parts.length - 1
+    await Promise.all([
+      log.append(topic, { type: 'MessagePartChanged', messageId: id, partIndex }, { once: `whole:${id}:${partIndex}`, ...guard }),
+      log.append(topic, { type: 'MessageFinished', messageId: id }, { once: `finished:${id}`, ...guard }),
+      log.finishDraft(id),
+      signals.publish(spaceChannel(spaceId), { type: 'message' }),
+    ])
+  }
+
+  return {
+    async send({ spaceId, senderId, text, mentionedAgentId, idempotencyKey }) {
+      checkMessageText(text, 'input.text')
+      checkIdempotencyKey(idempotencyKey)
+      const input = { spaceId, senderId, text, mentionedAgentId, idempotencyKey }
+      const posted = await db
+        .transaction((tx) => insertHumanMessage(tx, input, hooks))
+        .catch((error) => repeatOf(error, platform, input))
+      if ('routed' in posted) await announce(posted.message, posted.routed)
+      return { message: posted.message, runs: posted.runs }
+    },
+
+    async begin(input) {
+      const message = await db.transaction((tx) => insertRunMessage(tx, platform, input))
+      if (message !== null) await announce(message, null)
+      return message
+    },
+
+    async save({ id, runId, attempt }, parts) {
+      await db.prisma.$executeRaw`
+        WITH fence AS (${runFence(runId, attempt)})
+        UPDATE "Message" SET parts = ${JSON.stringify(parts)}::jsonb WHERE id = ${id} AND EXISTS (SELECT 1 FROM fence)`
+    },
+
+    async interrupt(lease, parts, result) {
+      await db.transaction((tx) => closeMessage(tx, lease, 'INTERRUPTED', parts, result))
+      await announceEnd({ ...lease, parts })
+    },
+
+    async finish(lease, parts, result) {
+      const { message, routed } = await db.transaction(async (tx) => {
+        const message = await closeMessage(tx, lease, 'COMPLETE', parts, result)
+        return { message, routed: await hooks.route(tx, message) }
+      })
+      await announceEnd({ ...lease, parts })
+      await routed.afterCommit()
+      return message
+    },
+
+    async finishAnswered(tx, messageId) {
+      const [row] = await tx.message.updateManyAndReturn({
+        where: { id: messageId, routedAt: null },
+        data: { status: 'COMPLETE', routedAt: new Date() },
+      })
+      if (row === undefined) return { async afterCommit() {} }
+      const message = messageOfRow(row)
+      const routed = await hooks.route(tx, message)
+      return {
+        async afterCommit() {
+          await announceEnd({ ...message, runId: null })
+          await routed.afterCommit()
+        },
+      }
+    },
+  }
+}
+
+function checkIdempotencyKey(key: string | null): void {
+  if (key !== null && (key.length < 1 || key.length > 200 || key.includes('\0'))) {
+    throw new BadInputError('An idempotency key has 1 to 200 characters.', 'input.idempotencyKey')
+  }
+}
+
+interface HumanMessage {
+  spaceId: string
+  senderId: string
+  text: string
+  mentionedAgentId: string | null
+  idempotencyKey: string | null
+}
+
+async function insertHumanMessage(tx: Tx, input: HumanMessage, hooks: PostingHooks) {
+  const [counter] = await tx.$queryRaw<CounterRow[]>`
+    UPDATE "Space" SET "lastSeq" = "lastSeq" + 1 WHERE id = ${input.spaceId} AND EXISTS (
+      SELECT 1 FROM "Membership" WHERE "spaceId" = ${input.spaceId} AND "entityId" = ${input.senderId})
+    RETURNING "lastSeq"`
+  if (counter === undefined) throw new NotFoundError('There is no such space, or you are not a member of it.')
+  const id = newId('msg')
+  const row = await tx.message.create({
+    data: {
+      id,
+      spaceId: input.spaceId,
+      seq: counter.lastSeq,
+      senderId: input.senderId,
+      status: 'COMPLETE',
+      parts: [{ type: 'text', text: input.text }],
+      mentionedAgentId: input.mentionedAgentId,
+      idempotencyKey: input.idempotencyKey,
+      rootId: id,
+      depth: 0,
+      routedAt: new Date(),
+    },
+  })
+  const message = messageOfRow(row)
+  const routed = await hooks.route(tx, message)
+  return { message, runs: routed.runs, routed }
+}
+
+/** The unique key (space, sender, idempotency key) refused the insert: answers with the first message, if it says the same. */
+async function repeatOf(error: unknown, { db }: Platform, input: HumanMessage) {
+  const isRepeat = error instanceof Prisma.PrismaClientKnownRequestError && error.code === 'P2002'
+  if (!isRepeat || input.idempotencyKey === null) throw error
+  const { spaceId, senderId, idempotencyKey } = input
+  const row = await db.prisma.message.findFirst({ where: { spaceId, senderId, idempotencyKey } })
+  if (row === null) throw error
+  const message = messageOfRow(row)
+  const [part] = message.parts
+  const same = part?.type === 'text' && part.text === input.text && message.mentionedAgentId === input.mentionedAgentId
+  if (!same) throw new ConflictError('This idempotency key was used for a message with other content.')
+  const outcomes = await db.prisma.outcome.findMany({ where: { messageId: message.id, kind: 'RUN' } })
+  const ids = outcomes.flatMap(({ runId }) => (runId === null ? [] : [runId]))
+  return { message, runs: await db.prisma.run.findMany({ where: { id: { in: ids } }, orderBy: { id: 'asc' } }) }
+}
+
+async function insertRunMessage(tx: Tx, platform: Platform, input: RunMessage): Promise<Message | null> {
+  const [fence] = await tx.$queryRaw<unknown[]>`${runFence(input.runId, input.attempt)}`
+  if (fence === undefined) throw new RunLostError(input.runId)
+  const before = await tx.message.findFirst({ where: { runId: input.runId, runPostKey: input.postKey } })
+  if (before !== null) return messageOfRow(before)
+  const [counter] = await tx.$queryRaw<CounterRow[]>`
+    WITH counter AS (
+      UPDATE "Space" SET "lastSeq" = "lastSeq" + 1 WHERE id = ${input.spaceId} AND EXISTS (
+        SELECT 1 FROM "Membership" WHERE "spaceId" = ${input.spaceId} AND "entityId" = ${input.senderId})
+      RETURNING id, "lastSeq"
+    ), written AS (
+      INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${input.runId}, id FROM counter ON CONFLICT DO NOTHING
+    )
+    SELECT "lastSeq" FROM counter`
+  if (counter === undefined) return null
+  const row = await tx.message.create({
+    data: {
+      id: input.id,
+      spaceId: input.spaceId,
+      seq: counter.lastSeq,
+      senderId: input.senderId,
+      status: input.shows?.waitsUntil ? 'REQUIRES_ACTION' : 'STREAMING',
+      parts: input.shows === undefined ? [] : [{ type: 'tool', toolCallId: input.shows.toolCallId }],
+      mentionedAgentId: input.mentionedAgentId,
+      runId: input.runId,
+      runPostKey: input.postKey,
+      rootId: input.rootId,
+      depth: input.depth,
+      origin: input.origin === null ? Prisma.DbNull : { ...input.origin },
+    },
+  })
+  if (input.shows !== undefined) await showCall(tx, platform, input, input.shows)
+  return messageOfRow(row)
+}
+
+/** Ties the call to its message; one that waits gets its deadline, and the job that enforces it. */
+async function showCall(tx: Tx, { jobs }: Platform, { id, spaceId }: RunMessage, { toolCallId, waitsUntil }: ShownCall) {
+  const waiting = waitsUntil === null ? {} : { status: 'WAITING' as const, expiresAt: waitsUntil }
+  await tx.toolCall.update({ where: { id: toolCallId }, data: { messageId: id, spaceId, ...waiting } })
+  if (waitsUntil !== null) await jobs.enqueue(tx, [{ wakeUp: { type: 'tool-deadline', toolCallId }, at: waitsUntil }])
+}
+
+/** The end of a message and the result of its tool call, in one statement, if the run is still the lease's. */
+async function closeMessage(
+  tx: Tx,
+  { id, runId, attempt }: MessageLease,
+  status: 'COMPLETE' | 'INTERRUPTED',
+  parts: MessagePart[],
+  result: ToolResult | null,
+): Promise<Message> {
+  const rows = await tx.$queryRaw<Prisma.MessageGetPayload<object>[]>`
+    WITH fence AS (${runFence(runId, attempt)}), call AS (
+      UPDATE "ToolCall" SET status = ${result?.status ?? 'DONE'}::"ToolCallStatus", output = ${JSON.stringify(result?.output ?? null)}::jsonb,
+        error = ${result?.error ?? null}, "settledAt" = now()
+      WHERE id = ${result?.toolCallId ?? null} AND EXISTS (SELECT 1 FROM fence)
+    )
+    UPDATE "Message" SET status = ${status}::"MessageStatus", parts = ${JSON.stringify(parts)}::jsonb, "routedAt" = now()
+    WHERE id = ${id} AND "routedAt" IS NULL AND EXISTS (SELECT 1 FROM fence)
+    RETURNING *`
+  const [row] = rows
+  if (row === undefined) throw new RunLostError(runId)
+  return messageOfRow(row)
+}

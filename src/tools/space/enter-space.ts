@@ -1,0 +1,34 @@
+import type { History } from '../../spaces/history.ts'
+import { type Tool, ToolFailure } from '../tool.ts'
+
+export const NOT_A_MEMBER = 'You are not a member of that space. Your spaces are listed under YOUR SPACES, with their ids.'
+
+/** Makes a space the active one, and shows what was said there last. Members do not notice. */
+export function enterSpaceTool(history: History, historyLimit: number): Tool {
+  return {
+    name: 'enter_space',
+    description:
+      'Enter a space that you are a member of: it becomes your active space, and what you say or show from now on goes there. Returns its recent messages.',
+    inputSchema: {
+      type: 'object',
+      properties: { spaceId: { type: 'string', description: 'Id of the space to enter, one of YOUR SPACES.' } },
+      required: ['spaceId'],
+    },
+    presence: { type: 'hidden' },
+    execution: null,
+    async execute({ spaceId }, { run }) {
+      const id = String(spaceId)
+      const space = await history.enter(id, run.agent.id)
+      if (space === null) throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
+      await run.enter({ id, seq: space.lastSeq })
+      const lines = await history.read({ spaceId: id, readerId: run.agent.id, upToSeq: space.lastSeq, limit: historyLimit })
+      return {
+        success: true,
+        spaceId: id,
+        spaceName: space.name,
+        history: lines.map(({ senderId, ...line }) => ({ ...line })),
+        totalMessages: space.lastSeq,
+      }
+    },
+  }
+}

@@ -1,0 +1,37 @@
+import type { History } from '../../spaces/history.ts'
+import { type Tool, ToolFailure } from '../tool.ts'
+import { NOT_A_MEMBER } from './enter-space.ts'
+
+export const NO_ACTIVE_SPACE = 'You are in no space yet: call enter_space first, with the id of one of YOUR SPACES.'
+const MOST_AT_ONCE = 100
+
+/** Pages back through the active space. Counted from where the run entered it, so that new messages shift nothing. */
+export function readMessagesTool(history: History): Tool {
+  return {
+    name: 'read_messages',
+    description:
+      'Read messages of your active space, oldest first. `offset` counts back from the newest message when you entered: 50 skips the 50 that you have seen already.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        offset: { type: 'integer', minimum: 0, default: 0, description: 'How many of the newest messages to skip. Default 0.' },
+        limit: { type: 'integer', minimum: 1, default: 50, description: `How many to read. Default 50, at most ${MOST_AT_ONCE}.` },
+      },
+    },
+    presence: { type: 'hidden' },
+    execution: null,
+    async execute({ offset = 0, limit = 50 }, { run }) {
+      if (run.activeSpace === null) throw new ToolFailure('NO_ACTIVE_SPACE', NO_ACTIVE_SPACE)
+      const { id, seq } = run.activeSpace
+      if ((await history.enter(id, run.agent.id)) === null) throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
+      const lines = await history.read({
+        spaceId: id,
+        readerId: run.agent.id,
+        upToSeq: seq,
+        offset: Number(offset),
+        limit: Math.min(Number(limit), MOST_AT_ONCE),
+      })
+      return lines.map(({ senderId, ...line }) => ({ ...line }))
+    },
+  }
+}

@@ -1,0 +1,77 @@
+import type { ToolExecution } from '../generated/prisma/client.ts'
+import type { Json, JsonObject } from '../lib/json.ts'
+import type { Claim } from '../runs/lifecycle.ts'
+import type { Message } from '../spaces/message.ts'
+
+/** A failure that the model sees as the call's result, `{ "error": { "code", "message" } }`; the message says what to do. */
+export class ToolFailure extends Error {
+  readonly code: string
+  constructor(code: string, message: string) {
+    super(message)
+    this.name = 'ToolFailure'
+    this.code = code
+  }
+}
+
+/** The result that a model gets for a failure. */
+export function failureResult(code: string, message: string): JsonObject {
+  return { error: { code, message } }
+}
+
+/** The space that a run has entered. */
+export interface ActiveSpace {
+  id: string
+  /** The last message there at the moment of entering. */
+  seq: number
+}
+
+/** A run while this process executes it: what its tools may know and change. */
+export interface RunInHand {
+  claim: Claim
+  agent: { id: string; name: string }
+  activeSpace: ActiveSpace | null
+  /** Aborts when the run is stopped, out of time, or handed back. */
+  signal: AbortSignal
+  /** Makes a space the active one: journaled, and shown in the run's events. */
+  enter(space: ActiveSpace): Promise<void>
+}
+
+/** One call of a tool. */
+export interface ToolUse {
+  run: RunInHand
+  /** Our id of the call, `tcl_…`; also the key under which what it posts is posted once. */
+  callId: string
+}
+
+/** What an agent can do. */
+export interface Tool {
+  name: string
+  description: string
+  /** JSON Schema of the input object: checked before `execute`. */
+  inputSchema: JsonObject
+  /** How it is shown. */
+  presence: Presence
+  /** Who carries it out, for an agent's own tool; null for a built-in. */
+  execution: ToolExecution | null
+  /** Somebody outside answers it, within this time; `execute` is not called then. */
+  waitMs?: number
+  /** @returns the result for the model. @throws ToolFailure for what the model can act on. */
+  execute(input: JsonObject, use: ToolUse): Promise<Json>
+}
+
+/** Instead of a result: somebody else will give it later. */
+export const WAITING = Symbol('waiting')
+
+export type Presence =
+  /** Nothing of it shows in a space. */
+  | { type: 'hidden' }
+  /** The text field of its input is a message, streamed while the model writes it. */
+  | { type: 'speech'; field: string }
+  /** The call shows as a part in the active space. */
+  | { type: 'part' }
+
+/** How a run is heard: what tools call to post. What was streamed already is not said again. */
+export interface Speech {
+  /** Posts a text in the active space, or finishes the message that streamed while the model wrote it. @throws ToolFailure */
+  post(use: ToolUse, text: string): Promise<Message>
+}
