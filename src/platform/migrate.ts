@@ -25,15 +25,28 @@ const { WebAssembly } = globalThis as unknown as {
   }
 }
 
-async function loadEngine(factory: SqlMigrationAwareDriverAdapterFactory): Promise<SchemaEngine> {
+interface Glue {
+  SchemaEngine: { new: (datamodels: object, log: () => void, adapter: object) => Promise<SchemaEngine> }
+}
+
+/** The glue keeps views of the instance's memory in variables of its own: a second instance in one process would break both. */
+let glueLoading: Promise<Glue> | null = null
+
+async function loadGlue(): Promise<Glue> {
   const folder = path.dirname(createRequire(import.meta.url).resolve('@prisma/schema-engine-wasm'))
   const glue = await import(pathToFileURL(path.join(folder, 'schema_engine_bg.js')).href)
   const bytes = await readFile(path.join(folder, 'schema_engine_bg.wasm'))
   const { instance } = await WebAssembly.instantiate(bytes, { './schema_engine_bg.js': glue })
   glue.__wbg_set_wasm(instance.exports)
   instance.exports.__wbindgen_start()
+  return glue
+}
+
+async function loadEngine(factory: SqlMigrationAwareDriverAdapterFactory): Promise<SchemaEngine> {
+  glueLoading ??= loadGlue()
+  const { SchemaEngine } = await glueLoading
   const schema = await readFile(SCHEMA_FILE, 'utf8')
-  return glue.SchemaEngine.new(
+  return SchemaEngine.new(
     { datamodels: [[SCHEMA_FILE, schema]] },
     () => {},
     bindMigrationAwareSqlAdapterFactory(factory),
