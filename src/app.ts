@@ -42,6 +42,7 @@ import { createReading } from './spaces/reading.ts'
 import { createSending } from './spaces/sending.ts'
 import { createSpaceNews } from './spaces/space-news.ts'
 import { createSpaces } from './spaces/spaces.ts'
+import { createGuardedHttp } from './tools/custom/guarded-http.ts'
 import { checkInputSchema } from './tools/custom/json-schema.ts'
 import { createToolbox } from './tools/toolbox.ts'
 
@@ -126,6 +127,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     control: createControl(platform, { visibility, ...core }),
     toolCalls: core.toolCalls,
   }
+  const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
   let worker: Worker | null = null
 
   return {
@@ -139,14 +141,15 @@ export async function createApp(config: Config, options: AppOptions = {}) {
       const journal = createJournal(platform)
       const waits = createToolWaits(platform)
       const scenes = createSceneLoader(platform, history)
-      const toolbox = createToolbox({ history, historyLimit: config.limits.historyLimit })
+      const { historyLimit } = config.limits
+      const toolbox = createToolbox({ ...core, history, historyLimit, http, secretBox: platform.secretBox })
       const executor = createExecutor(platform, { ...core, journal, waits, scenes, toolbox, models })
       worker = await createWorker(platform, {
         lifecycle: core.lifecycle,
         executor,
         handlers: {
           'tool-deadline': ({ toolCallId }) => core.toolCalls.expire(toolCallId),
-          'run-deadline': async () => {},
+          'run-deadline': ({ runId }) => core.lifecycle.expire(runId),
           plan: async () => {},
           cycle: async () => {},
         },
@@ -156,6 +159,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     async close(graceMs: number) {
       await worker?.drain(graceMs)
       await core.announcer.close()
+      await http.close()
       await close()
     },
   }

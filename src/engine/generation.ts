@@ -14,8 +14,10 @@ export interface LiveGeneration {
   see(part: LanguageModelV4StreamPart): void
   /** Our id of a call of the model's. */
   callIdOf(modelCallId: string): string
-  /** What it cost should it never end. */
-  estimate(sent: unknown[]): Usage
+  /** The provider has said what it cost. */
+  end(): void
+  /** What it cost so far, if it has begun and never ended. */
+  estimate(sent: unknown[]): Usage | null
 }
 
 interface LiveParts {
@@ -29,6 +31,7 @@ interface LiveParts {
 export function createLiveGeneration({ step, tools, writer, events }: LiveParts): LiveGeneration {
   const calls = new Map<string, { id: string; toolName: string; live: boolean }>()
   let received = ''
+  let ended = false
 
   function open(modelCallId: string, toolName: string) {
     const presence = tools.get(toolName)?.presence
@@ -53,7 +56,10 @@ export function createLiveGeneration({ step, tools, writer, events }: LiveParts)
       if ('delta' in part) received += part.delta
     },
     callIdOf: (modelCallId) => (calls.get(modelCallId) ?? open(modelCallId, '')).id,
-    estimate: (sent) => estimatedUsage(sent, received),
+    end() {
+      ended = true
+    },
+    estimate: (sent) => (ended || received === '' ? null : estimatedUsage(sent, received)),
   }
 }
 

@@ -82,7 +82,9 @@ export async function runToolLoop(input: LoopInput, parts: LoopParts): Promise<L
     onError: ({ error }) => loop.failed(error),
   })
   await result.consumeStream({ onError: (error) => loop.failed(error) })
-  return loop.end(signal)
+  const unfinished = loop.unfinished()
+  if (unfinished !== null) await parts.journal.abandoned(input.claim, unfinished)
+  return loop.end()
 }
 
 /** The state of one loop and the callbacks through which the SDK drives it. */
@@ -163,6 +165,7 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
         const sent = plan
         const counted = usageOf(usage, () => [sent.instructions, sent.messages], () => content)
         spent.push(counted)
+        live.end()
         closing = { text: textOf(content), finishReason, calls: calls.length }
         const kept = previous?.lasting ?? 0
         await journal.generated(
@@ -200,7 +203,6 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
           const total = usage.inputTokens + usage.outputTokens
           events.emit({ type: 'RunStepFinished', step: index, usage: { estimated: false, ...usage, totalTokens: total } })
         }
-        live = null
       }),
 
     failed(error: unknown) {
@@ -209,14 +211,13 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
 
     /** What a generation that never ended has cost, if one was under way. */
     unfinished(): Usage | null {
-      return plan === null || live === null || spent.length > firstIndex ? null : live.estimate([plan.instructions, plan.messages])
+      return plan === null || live === null ? null : live.estimate([plan.instructions, plan.messages])
     },
 
-    end(signal: AbortSignal): LoopEnd {
+    end(): LoopEnd {
       if (input.signal.aborted) return { type: 'aborted' }
       if (fault !== null) throw fault
       if (waiting.length > 0) return { type: 'waiting', callIds: waiting }
-      void signal
       return closingOf(closing)
     },
   }

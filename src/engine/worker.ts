@@ -4,7 +4,7 @@ import type { ClaimedJob, WakeUp } from '../platform/jobs.ts'
 import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
-import type { AbortReason, Executor } from './execute-run.ts'
+import type { AbortReason, Executor, Place } from './execute-run.ts'
 
 /** What a job asks for, other than a run. */
 export type WakeUpHandlers = {
@@ -38,7 +38,21 @@ export async function createWorker(platform: Platform, { lifecycle, executor, ha
   const handBack = new AbortController()
   const active = new Map<string, { job: ClaimedJob; work: Promise<void> }>()
   const done: ClaimedJob[] = []
+  let aside = 0
   const unsubscribe = await signals.subscribe(JOBS_CHANNEL, () => bell.ring())
+
+  /** A run that waits for a reply counts no more, or those who would answer could not start. */
+  function place(): Place {
+    return {
+      giveBack() {
+        aside++
+        bell.ring()
+      },
+      takeAgain() {
+        aside--
+      },
+    }
+  }
 
   async function handle(job: ClaimedJob): Promise<'done' | 'handed-back'> {
     const { wakeUp } = job
@@ -48,7 +62,7 @@ export async function createWorker(platform: Platform, { lifecycle, executor, ha
       return 'done'
     }
     const result = await lifecycle.claim(wakeUp.runId, job.id)
-    if (result.type === 'claimed') return executor.execute(result.claim, handBack.signal)
+    if (result.type === 'claimed') return executor.execute(result.claim, place(), handBack.signal)
     if (result.type === 'busy') await db.transaction((tx) => jobs.enqueue(tx, [{ wakeUp, at: new Date(Date.now() + BUSY_MS) }]))
     return 'done'
   }
@@ -78,7 +92,7 @@ export async function createWorker(platform: Platform, { lifecycle, executor, ha
 
   async function claimWhilePossible(): Promise<void> {
     for (;;) {
-      const room = config.workerConcurrency - active.size
+      const room = config.workerConcurrency - active.size + aside
       if (room <= 0 || stopping.signal.aborted) return
       const claimed = await jobs.claim(room)
       for (const job of claimed) active.set(job.id, { job, work: work(job) })

@@ -26,13 +26,13 @@ export type ClaimResult =
 
 /** How a run ends. */
 export type RunEnding =
-  | { status: 'COMPLETED'; summary: string | null }
+  | { status: 'COMPLETED'; summary: string | null; skipped?: { reason: string | null } }
   | { status: 'FAILED'; error: string }
-  | { status: 'CANCELED' }
+  | { status: 'CANCELED'; delegated?: { targetAgentId: string; reason: string | null } }
 
 export interface LifecycleHooks {
   /** In the transaction that ends a run: what its chain, its outcome and whoever waits for it need. */
-  onRunEnded(tx: Tx, run: Run): Promise<{ afterCommit(): Promise<void> }>
+  onRunEnded(tx: Tx, run: Run, ending: RunEnding): Promise<{ afterCommit(): Promise<void> }>
 }
 
 /** The only writer of `Run.status`: every change is a compare-and-set from the statuses that it may come from. */
@@ -43,8 +43,8 @@ export interface Lifecycle {
   pause(claim: Claim, waitingIds: string[]): Promise<boolean>
   /** RUNNING under this claim → its end. False: it was no longer this worker's to end. */
   end(claim: Claim, ending: RunEnding): Promise<boolean>
-  /** Any living status → FAILED: a deadline that no worker holds. */
-  failFrom(runId: string, statuses: RunStatus[], error: string): Promise<boolean>
+  /** WAITING_TOOL or QUEUED and past its time → FAILED: nobody executes it, so nobody else notices. */
+  expire(runId: string): Promise<void>
   /** Any living status → CANCELED, for good when this returns. Null: it had ended already. */
   stop(runId: string, options: { cascade: boolean }): Promise<Run | null>
   /** Finishes what a process that died between ending a run and tidying up after it left behind. */
@@ -56,7 +56,7 @@ const MOST_FRUITLESS_ATTEMPTS = 3
 const LIVING: RunStatus[] = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
 export function createLifecycle(platform: Platform, announcer: Announcer, hooks: LifecycleHooks): Lifecycle {
-  const { db, signals, log } = platform
+  const { db, signals, log, jobs, clock, config } = platform
   const aftermath = createAftermath(platform, announcer)
 
   async function changed(run: Run): Promise<void> {
@@ -93,7 +93,12 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
       return result
     },
     async pause(claim, waitingIds) {
-      const paused = await db.transaction((tx) => writePause(tx, claim))
+      const deadline = new Date((claim.run.startedAt?.getTime() ?? clock.now()) + config.limits.maxRunSeconds * 1000)
+      const paused = await db.transaction(async (tx) => {
+        if (!(await writePause(tx, claim))) return false
+        await jobs.enqueue(tx, [{ wakeUp: { type: 'run-deadline', runId: claim.run.id }, at: deadline }])
+        return true
+      })
       if (!paused) return false
       const topic = runTopic(claim.run.id)
       await log.append(topic, { type: 'RunWaitingTool', toolCallIds: waitingIds }, { guard: topic })
@@ -103,8 +108,10 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
     async end({ run, attempt }, ending) {
       return (await finish({ id: run.id, status: 'RUNNING', attempt }, ending)) !== null
     },
-    async failFrom(runId, statuses, error) {
-      return (await finish({ id: runId, status: { in: statuses } }, { status: 'FAILED', error })) !== null
+    async expire(runId) {
+      const started = { startedAt: { lte: new Date(clock.now() - config.limits.maxRunSeconds * 1000) } }
+      const error = outOfTime(config.limits.maxRunSeconds)
+      await finish({ id: runId, status: { in: ['WAITING_TOOL', 'QUEUED'] }, ...started }, { status: 'FAILED', error })
     },
     async stop(runId, { cascade }) {
       const stopped = await confirmStopped(signals, runId, () => stopOne(runId))
@@ -114,6 +121,11 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
     },
     sweep: () => aftermath.sweep(),
   }
+}
+
+/** What a run that took too long is told to have ended of. */
+export function outOfTime(maxRunSeconds: number): string {
+  return `The run took longer than ${maxRunSeconds} s, the most it may (PARLEY_MAX_RUN_SECONDS).`
 }
 
 function endEventOf(ending: RunEnding) {
@@ -146,7 +158,7 @@ async function writeEnd(tx: Tx, where: Prisma.RunWhereInput, ending: RunEnding, 
       data: { status: 'CANCELED', settledAt: new Date() },
     })
   }
-  const { afterCommit } = await hooks.onRunEnded(tx, run)
+  const { afterCommit } = await hooks.onRunEnded(tx, run, ending)
   return { run, afterCommit }
 }
 

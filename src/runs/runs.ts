@@ -43,6 +43,8 @@ export interface Runs {
   getMany(ids: string[]): Promise<(Run | null)[]>
   /** An agent's QUEUED, RUNNING and WAITING_TOOL runs, newest first. */
   activeOf(agentIds: string[]): Promise<Map<string, Run[]>>
+  /** An agent's runs of these statuses (null: the active ones), newest first. */
+  ofAgent(agentId: string, statuses: RunStatus[] | null, most: number): Promise<Run[]>
 }
 
 export const ACTIVE_STATUSES: RunStatus[] = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
@@ -77,6 +79,10 @@ export function createRuns({ db, jobs, signals }: Platform): Runs {
         orderBy: { id: 'desc' },
       })
       return Map.groupBy(rows, (row) => row.agentId)
+    },
+    ofAgent(agentId, statuses, most) {
+      const where = { agentId, status: { in: statuses ?? ACTIVE_STATUSES } }
+      return db.prisma.run.findMany({ where, orderBy: { id: 'desc' }, take: most })
     },
   }
 }

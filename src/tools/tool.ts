@@ -32,9 +32,20 @@ export interface RunInHand {
   activeSpace: ActiveSpace | null
   /** Aborts when the run is stopped, out of time, or handed back. */
   signal: AbortSignal
+  /** Set by a tool that ends the run after this step in a way of its own. */
+  ending: RequestedEnding | null
+  /** Gives this process's place to another run while it waits for somebody. */
+  standAside<T>(wait: Promise<T>): Promise<T>
   /** Makes a space the active one: journaled, and shown in the run's events. */
   enter(space: ActiveSpace): Promise<void>
 }
+
+/** An end that a tool asks for. What it means for others is written in the transaction that ends the run. */
+export type RequestedEnding =
+  /** Silently hands the trigger to another agent: the run is CANCELED. */
+  | { type: 'delegate'; targetAgentId: string; reason: string | null }
+  /** There is nothing for this agent to do. */
+  | { type: 'skip'; reason: string | null }
 
 /** One call of a tool. */
 export interface ToolUse {

@@ -31,7 +31,7 @@ interface MindInput {
 }
 
 /** A stateless mind: its context is rebuilt from the room at every wake-up. */
-export function createMind({ claim, scene, run, models, tools }: MindInput): Mind {
+export function createStatelessMind({ claim, scene, run, models, tools }: MindInput): Mind {
   const phases = scene.agent.phases as unknown as Phase[]
   const guidance = guidanceFor(tools)
   return {

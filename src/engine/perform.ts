@@ -1,0 +1,131 @@
+import type { LanguageModel, ModelMessage } from 'ai'
+import type { Json } from '../lib/json.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { JournaledStep, Journal } from '../runs/journal.ts'
+import type { Claim } from '../runs/lifecycle.ts'
+import { createRunEvents, type RunEvents } from '../runs/run-events.ts'
+import type { ToolWaits } from '../runs/tool-waits.ts'
+import type { Posting } from '../spaces/posting.ts'
+import { failureResult, type RequestedEnding, type RunInHand, type Tool, WAITING } from '../tools/tool.ts'
+import type { Toolbox } from '../tools/toolbox.ts'
+import { messagesOf } from './conversation.ts'
+import { createStatelessMind } from './minds/stateless.ts'
+import type { Scene, SceneLoader } from './scene.ts'
+import { createSpaceWriter } from './space-writer.ts'
+import { type LoopEnd, runToolLoop } from './tool-loop.ts'
+import { createToolRunner, type ToolRunner } from './tool-runner.ts'
+
+/** The model behind a name. */
+export interface Models {
+  resolve(name: string): LanguageModel
+}
+
+export interface PerformParts {
+  journal: Journal
+  waits: ToolWaits
+  posting: Posting
+  scenes: SceneLoader
+  toolbox: Toolbox
+  models: Models
+}
+
+/** A claimed run, and what binds it to this process. */
+export interface Performance {
+  claim: Claim
+  /** Nothing of it is in the journal yet. */
+  fresh: boolean
+  signal: AbortSignal
+  standAside: RunInHand['standAside']
+}
+
+export type PerformEnd = LoopEnd | { type: 'ending'; ending: RequestedEnding }
+
+/** One stretch of a run, from being claimed to its end or its next pause: what the journal holds is carried on, then the loop. */
+export async function perform(platform: Platform, parts: PerformParts, performance: Performance): Promise<PerformEnd> {
+  const { journal, scenes, posting, toolbox, models, waits } = parts
+  const { claim, fresh, signal } = performance
+  const events = createRunEvents(platform, claim.run.id)
+  const [scene, steps] = await Promise.all([scenes.load(claim), fresh ? [] : journal.read(claim.run.id)])
+  const run = takeInHand(performance, scene, journal, events)
+  const writer = createSpaceWriter({ platform, posting, run, origin: scene.origin })
+  const tools = toolbox.toolsFor({ toolset: scene.agent.toolset, ownTools: scene.agent.tools, speech: writer })
+  const runner = createToolRunner({ platform, run, journal, waits, writer, events })
+  try {
+    const carried = await carryOn({ claim, steps, tools, runner, journal })
+    if (carried.waiting.length > 0) return { type: 'waiting', callIds: carried.waiting }
+    if (run.ending !== null) return { type: 'ending', ending: run.ending }
+    const mind = createStatelessMind({ claim, scene, run, models, tools })
+    const end = await runToolLoop(
+      {
+        claim,
+        stepsBefore: steps.map(({ step }) => step),
+        messages: [...mind.opening(), ...messagesOf(carried.steps)],
+        tools,
+        maxSteps: scene.agent.maxSteps,
+        tokenBudget: scene.agent.tokenBudget,
+        signal,
+        plan: mind.plan,
+        isDone: () => run.ending !== null,
+      },
+      { journal, runner, writer, events },
+    )
+    return end.type === 'finished' && run.ending !== null ? { type: 'ending', ending: run.ending } : end
+  } finally {
+    await events.settled()
+  }
+}
+
+function takeInHand({ claim, signal, standAside }: Performance, scene: Scene, journal: Journal, events: RunEvents): RunInHand {
+  const { activeSpaceId, enteredSeq } = claim.run
+  const run: RunInHand = {
+    claim,
+    agent: { id: scene.agent.id, name: scene.agent.name },
+    activeSpace: activeSpaceId === null ? null : { id: activeSpaceId, seq: enteredSeq ?? 0 },
+    signal,
+    ending: null,
+    standAside,
+    async enter(space) {
+      await journal.entered(claim, space.id, space.seq)
+      run.activeSpace = space
+      events.emit({ type: 'RunSpaceEntered', spaceId: space.id })
+    },
+  }
+  return run
+}
+
+interface CarryOnInput {
+  claim: Claim
+  steps: JournaledStep[]
+  tools: Map<string, Tool>
+  runner: ToolRunner
+  journal: Journal
+}
+
+/** Executes, in order, the calls of the last journaled step that have no result yet, and closes that step. */
+async function carryOn(input: CarryOnInput): Promise<{ steps: JournaledStep[]; waiting: string[] }> {
+  const { claim, steps, tools, runner, journal } = input
+  const last = steps.at(-1)
+  if (last === undefined || last.step.response !== null) return { steps, waiting: [] }
+  const waiting: string[] = []
+  for (const call of last.calls) {
+    if (call.settledAt !== null) continue
+    if (call.status === 'WAITING') {
+      waiting.push(call.id)
+      continue
+    }
+    const tool = tools.get(call.toolName)
+    if (tool === undefined) await journal.settled(claim, call.id, goneTool(call.toolName))
+    else if ((await runner.execute(tool, call.id, call.input as Json)) === WAITING) waiting.push(call.id)
+  }
+  if (waiting.length > 0) return { steps, waiting }
+  const settled = await journal.read(claim.run.id)
+  const added: ModelMessage[] = messagesOf(settled.slice(-1))
+  await journal.stepEnded(claim, last.step.index, added, last.step.durationMs ?? 0)
+  return { steps: settled, waiting }
+}
+
+/** The agent lost the tool between the call and now. */
+function goneTool(name: string) {
+  const message = `You no longer have the tool ${name}.`
+  return { status: 'FAILED' as const, output: failureResult('NO_SUCH_TOOL', message), error: message }
+}
