@@ -25,6 +25,7 @@ import { createSecretBox } from './platform/secret-box.ts'
 import { keptSecret, type Secret } from './platform/secrets.ts'
 import { createRealtime } from './realtime/realtime.ts'
 import { createDispatch } from './routing/dispatch.ts'
+import { createRunEnd } from './routing/run-end.ts'
 import { createChains } from './runs/chains.ts'
 import { createControl } from './runs/control.ts'
 import { createJournal } from './runs/journal.ts'
@@ -84,7 +85,7 @@ function createCore(platform: Platform) {
   const announcer = createAnnouncer(platform)
   const dispatch = createDispatch(platform, { runs, inbox })
   const posting: Posting = createPosting(platform, announcer, { route: dispatch.route })
-  const lifecycle = createLifecycle(platform, announcer, { onRunEnded: async () => ({ async afterCommit() {} }) })
+  const lifecycle = createLifecycle(platform, announcer, createRunEnd())
   const toolCalls = createToolCalls(platform, {
     onMessageAnswered: posting.finishAnswered,
     onAsyncResult: async () => null,

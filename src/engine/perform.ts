@@ -48,7 +48,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const [scene, steps] = await Promise.all([scenes.load(claim), fresh ? [] : journal.read(claim.run.id)])
   const run = takeInHand(performance, scene, journal, events)
   const writer = createSpaceWriter({ platform, posting, run, origin: scene.origin })
-  const tools = toolbox.toolsFor({ toolset: scene.agent.toolset, ownTools: scene.agent.tools, speech: writer })
+  const tools = await toolbox.toolsFor({ run, scene, speech: writer })
   const runner = createToolRunner({ platform, run, journal, waits, writer, events })
   try {
     const carried = await carryOn({ claim, steps, tools, runner, journal })

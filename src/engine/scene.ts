@@ -1,16 +1,25 @@
-import { type Agent, type AgentTool, type Goal, type McpServer, type Memory, type Plan, Prisma, type RunStatus } from '../generated/prisma/client.ts'
-import type { EntityKind } from '../generated/prisma/client.ts'
+import type {
+  Agent,
+  AgentTool,
+  EntityKind,
+  Goal,
+  McpServer,
+  Memory,
+  Plan,
+  Prisma,
+  Routing,
+  RunStatus,
+} from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import type { History, HistoryLine } from '../spaces/history.ts'
-import type { MessageOrigin } from '../spaces/message.ts'
-import { textOf, messageOfRow } from '../spaces/message.ts'
+import { type MessageOrigin, messageOfRow, textOf } from '../spaces/message.ts'
 
 /** A space that the agent belongs to. */
 export interface SceneSpace {
   id: string
   name: string
-  routing: string
+  routing: Routing
   adminAgentId: string | null
   members: { id: string; name: string; kind: EntityKind; description: string | null }[]
 }
@@ -45,8 +54,6 @@ export interface Scene {
   origin: MessageOrigin
 }
 
-type AgentRow = SceneAgent
-
 export interface SceneLoader {
   load(claim: Claim): Promise<Scene>
 }
@@ -77,7 +84,7 @@ export function createSceneLoader({ db, config }: Platform, history: History): S
 
 /** The agent with all that belongs to it, in one statement. */
 async function loadAgent(db: Prisma.TransactionClient, agentId: string): Promise<SceneAgent> {
-  const rows = await db.$queryRaw<AgentRow[]>`
+  const rows = await db.$queryRaw<SceneAgent[]>`
     SELECT a.*, e.name,
       (SELECT coalesce(jsonb_agg(t ORDER BY t.position), '[]') FROM "AgentTool" t WHERE t."agentId" = a.id) AS tools,
       (SELECT coalesce(jsonb_agg(s ORDER BY s.position), '[]') FROM "McpServer" s WHERE s."agentId" = a.id) AS "mcpServers",

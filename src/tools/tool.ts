@@ -1,4 +1,4 @@
-import type { ToolExecution } from '../generated/prisma/client.ts'
+import type { AgentTool, EntityKind, McpServer, Mind, Routing, ToolExecution, Toolset } from '../generated/prisma/client.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import type { Message } from '../spaces/message.ts'
@@ -23,6 +23,19 @@ export interface ActiveSpace {
   id: string
   /** The last message there at the moment of entering. */
   seq: number
+}
+
+/** What of the scene decides which tools a run gets. */
+export interface ToolScene {
+  agent: { id: string; name: string; toolset: Toolset; mind: Mind; tools: AgentTool[]; mcpServers: McpServer[] }
+  /** The agent's spaces, with their members in join order. */
+  spaces: {
+    id: string
+    name: string
+    routing: Routing
+    adminAgentId: string | null
+    members: { id: string; name: string; kind: EntityKind; description: string | null }[]
+  }[]
 }
 
 /** A run while this process executes it: what its tools may know and change. */
