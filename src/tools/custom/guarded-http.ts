@@ -231,10 +231,21 @@ function tooLarge(maxBytes: number): GuardedHttpError {
   return new GuardedHttpError('TOO_LARGE', `The server's answer is larger than ${maxBytes} bytes.`)
 }
 
-function failureOf(error: unknown): GuardedOutcome {
-  if (error instanceof GuardedHttpError) return { type: 'failure', code: error.code, message: error.message }
-  if (error instanceof BlockedAddressError) return { type: 'failure', code: 'BLOCKED_ADDRESS', message: error.message }
-  const { code } = error as { code?: string }
-  const reason = code === 'ENOTFOUND' || code === 'EAI_AGAIN' ? 'its name has no address' : (code ?? messageOf(error))
+/** What went wrong, whether one of ours or something that a library wrapped around it. */
+export function failureOf(error: unknown): Extract<GuardedOutcome, { type: 'failure' }> {
+  let innermost = error
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    innermost = cause
+    if (cause instanceof GuardedHttpError) return { type: 'failure', code: cause.code, message: cause.message }
+    if (cause instanceof BlockedAddressError)
+      return { type: 'failure', code: 'BLOCKED_ADDRESS', message: cause.message }
+    const { code } = cause as { code?: unknown }
+    if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return unreachable('its name has no address')
+    if (typeof code === 'string') return unreachable(code)
+  }
+  return unreachable(messageOf(innermost))
+}
+
+function unreachable(reason: string): Extract<GuardedOutcome, { type: 'failure' }> {
   return { type: 'failure', code: 'UNREACHABLE', message: `The server cannot be reached: ${reason}.` }
 }

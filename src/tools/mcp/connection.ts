@@ -1,0 +1,148 @@
+import { createMCPClient, type ListToolsResult, type MCPClient, MCPClientError } from '@ai-sdk/mcp'
+import { failureOf, type GuardedHttp } from '../custom/guarded-http.ts'
+import { type McpOutcome, readResult } from './results.ts'
+
+/** Where a server is, and how to be let in. */
+export interface McpAddress {
+  url: string
+  headers: Record<string, string>
+}
+
+export interface McpCallOptions {
+  timeoutMs: number
+  signal: AbortSignal
+}
+
+/** The client of one server: connected when it is needed, let go when it fails, connected again at the next need. */
+export interface McpConnection {
+  /** What the server offers now; throws an Error in words for a person. */
+  list(timeoutMs: number): Promise<ListToolsResult['tools']>
+  /** Calls a tool by the server's own name for it. Never throws. */
+  call(toolName: string, input: Record<string, unknown>, options: McpCallOptions): Promise<McpOutcome>
+  /** Lets go of the client; the session at the server is ended if that works within a second. */
+  disconnect(): Promise<void>
+}
+
+const CONNECT_TIMEOUT_MS = 5_000
+
+/** A server that still has pages after so many repeats itself. */
+const MOST_PAGES = 20
+
+export function createMcpConnection({ url, headers }: McpAddress, http: GuardedHttp): McpConnection {
+  let client: Promise<MCPClient> | null = null
+  let stop = new AbortController()
+
+  function connect(): Promise<MCPClient> {
+    if (client !== null) return client
+    stop = new AbortController()
+    const connecting = createMCPClient({
+      transport: { type: 'http', url, headers, fetch: http.fetch },
+      clientName: 'parley',
+      // Not the signal of whoever is first: others may wait for the same client.
+      initializationOptions: { timeout: CONNECT_TIMEOUT_MS, signal: stop.signal },
+      // What goes wrong outside of a request (the stream of notifications, which we do not need) costs nothing.
+      onUncaughtError: () => {},
+    })
+    connecting.catch(() => letGoOf(connecting))
+    client = connecting
+    return connecting
+  }
+
+  function letGoOf(connected: Promise<MCPClient> | null): void {
+    if (client === connected) client = null
+  }
+
+  async function list(timeoutMs: number): Promise<ListToolsResult['tools']> {
+    const signal = AbortSignal.timeout(timeoutMs)
+    try {
+      return await before(signal, listPages(await before(signal, connect()), signal))
+    } catch (error) {
+      throw new Error(signal.aborted ? lateAfter(timeoutMs) : describe(error).message, { cause: error })
+    }
+  }
+
+  async function callOnce(request: Parameters<MCPClient['callTool']>[0]) {
+    const connected = connect()
+    try {
+      return await (await connected).callTool(request)
+    } catch (error) {
+      if (!isSessionExpired(error)) throw error
+      // The server has forgotten the session and did nothing: the one failure after which a call may be sent again.
+      letGoOf(connected)
+      return await (await connect()).callTool(request)
+    }
+  }
+
+  return {
+    list,
+
+    async call(toolName, input, { timeoutMs, signal }) {
+      const deadline = AbortSignal.timeout(timeoutMs)
+      const ended = AbortSignal.any([signal, deadline])
+      const request = { name: toolName, arguments: input, options: { signal: ended } }
+      try {
+        return readResult(await before(ended, callOnce(request)))
+      } catch (error) {
+        if (signal.aborted) return { type: 'failure', code: 'CANCELED', message: 'The call was canceled.' }
+        if (deadline.aborted) return { type: 'failure', code: 'TIMED_OUT', message: lateAfter(timeoutMs) }
+        const failure = describe(error)
+        // With a refusal the server has answered: the connection is sound.
+        if (failure.code !== 'TOOL_FAILED') letGoOf(client)
+        return { type: 'failure', ...failure }
+      }
+    },
+
+    async disconnect() {
+      const connected = client
+      client = null
+      stop.abort()
+      const closed = connected?.then((open) => open.close()) ?? Promise.resolve()
+      await before(AbortSignal.timeout(1_000), closed).catch(() => {})
+    },
+  }
+}
+
+async function listPages(client: MCPClient, signal: AbortSignal): Promise<ListToolsResult['tools']> {
+  const tools: ListToolsResult['tools'] = []
+  let cursor: string | undefined
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const params = cursor === undefined ? undefined : { cursor }
+    const listed = await client.listTools({ params, options: { signal } })
+    tools.push(...listed.tools)
+    cursor = listed.nextCursor ?? undefined
+    if (cursor === undefined) break
+  }
+  return tools
+}
+
+/** The result, or the signal's reason as soon as it aborts: the client notices some aborts late. */
+async function before<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  work.catch(() => {})
+  signal.throwIfAborted()
+  const { promise, reject } = Promise.withResolvers<never>()
+  const stop = () => reject(signal.reason)
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+function isSessionExpired(error: unknown): boolean {
+  return MCPClientError.isInstance(error) && error.statusCode === 404 && error.message.includes('session expired')
+}
+
+function lateAfter(timeoutMs: number): string {
+  return `The server did not answer within ${timeoutMs} ms.`
+}
+
+function describe(error: unknown): { code: string; message: string } {
+  if (MCPClientError.isInstance(error) && error.code !== undefined)
+    return { code: 'TOOL_FAILED', message: error.message }
+  if (MCPClientError.isInstance(error) && error.statusCode !== undefined) {
+    return { code: 'BAD_STATUS', message: `The server answered with status ${error.statusCode}.` }
+  }
+  const { code, message } = failureOf(error)
+  return { code, message }
+}

@@ -1,0 +1,179 @@
+import { createHash } from 'node:crypto'
+import type { ListToolsResult } from '@ai-sdk/mcp'
+import type { Clock } from '../../platform/clock.ts'
+import type { GuardedHttp } from '../custom/guarded-http.ts'
+import { createMcpConnection, type McpAddress, type McpCallOptions, type McpConnection } from './connection.ts'
+import { type McpTool, readDefinitions } from './definitions.ts'
+import type { McpOutcome } from './results.ts'
+
+/** An MCP server of an agent, its headers opened. */
+export interface McpServerAccess extends McpAddress {
+  /** Unique in its agent. */
+  name: string
+  /** By the server's own names; null for all that it offers. */
+  allowedTools: string[] | null
+  /** The fingerprint of each tool's definition that is trusted, by the server's own name of the tool. */
+  fingerprints: Record<string, string>
+}
+
+export interface McpListing {
+  /** What a model may be offered now. */
+  tools: McpTool[]
+  /** Tools whose definition is not the trusted one any more: not offered until an admin confirms the new fingerprint. */
+  changed: { serverName: string; toolName: string; fingerprint: string }[]
+  /** Servers that could not be asked, and single tools (`toolName` set) that models' providers would refuse. */
+  failed: { serverName: string; toolName: string | null; reason: string }[]
+  /** Definitions seen for the first time, by server and tool: to be kept as trusted with the server. */
+  firstSeen: Record<string, Record<string, string>>
+}
+
+/** The tools that agents have from MCP servers. One client for each server is shared by all runs of this process. */
+export interface McpTools {
+  /** Asks all servers at once. Never throws, and takes 5 s at most: a server that is down costs its tools, not the run. */
+  list(servers: McpServerAccess[]): Promise<McpListing>
+  /** Calls a tool by the server's own name for it. Never throws. */
+  call(
+    server: McpAddress,
+    toolName: string,
+    input: Record<string, unknown>,
+    options: McpCallOptions,
+  ): Promise<McpOutcome>
+  /** Ends every session. */
+  close(): Promise<void>
+}
+
+export interface McpToolsOptions {
+  http: GuardedHttp
+  clock: Clock
+  /** How long connecting and listing together may take. */
+  listTimeoutMs?: number
+  /** How long a list is used before it is asked for again. */
+  listFreshMs?: number
+  /** How long a server that failed is left alone. */
+  failureFreshMs?: number
+  /** How long an unused connection is kept. */
+  idleMs?: number
+}
+
+export function createMcpTools(options: McpToolsOptions): McpTools {
+  const servers = createServers(options)
+
+  async function listServer({ name, allowedTools, fingerprints, ...address }: McpServerAccess): Promise<McpListing> {
+    try {
+      return compare(name, await servers.list(address), allowedTools, fingerprints)
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      return { tools: [], changed: [], failed: [{ serverName: name, toolName: null, reason }], firstSeen: {} }
+    }
+  }
+
+  return {
+    async list(given) {
+      const listings = await Promise.all(given.map(listServer))
+      return {
+        tools: listings.flatMap(({ tools }) => tools),
+        changed: listings.flatMap(({ changed }) => changed),
+        failed: listings.flatMap(({ failed }) => failed),
+        firstSeen: Object.assign({}, ...listings.map(({ firstSeen }) => firstSeen)),
+      }
+    },
+    call: servers.call,
+    close: servers.close,
+  }
+}
+
+/** What a server lists against what is trusted of it. */
+function compare(
+  serverName: string,
+  listed: ListToolsResult['tools'],
+  allowedTools: string[] | null,
+  fingerprints: Record<string, string>,
+): McpListing {
+  const { tools, refused } = readDefinitions(serverName, listed, allowedTools)
+  const trusted = new Map(Object.entries(fingerprints))
+  const changed = tools.filter(({ toolName, fingerprint }) => (trusted.get(toolName) ?? fingerprint) !== fingerprint)
+  const firstSeen = tools.filter(({ toolName }) => !trusted.has(toolName))
+  const kept = Object.fromEntries(firstSeen.map(({ toolName, fingerprint }) => [toolName, fingerprint]))
+  return {
+    tools: tools.filter((tool) => !changed.includes(tool)),
+    changed: changed.map(({ toolName, fingerprint }) => ({ serverName, toolName, fingerprint })),
+    failed: refused.map((refusal) => ({ serverName, ...refusal })),
+    firstSeen: firstSeen.length === 0 ? {} : { [serverName]: kept },
+  }
+}
+
+interface Server {
+  connection: McpConnection
+  listing: { at: number; tools: Promise<ListToolsResult['tools']>; failed: boolean } | null
+  usedAt: number
+  /** Calls under way. */
+  calls: number
+}
+
+/** The servers in use, by address and headers: agents with the same ones share a session, others never do. */
+function createServers({ http, clock, ...times }: McpToolsOptions) {
+  const { listTimeoutMs = 5_000, listFreshMs = 60_000, failureFreshMs = 30_000, idleMs = 300_000 } = times
+  const servers = new Map<string, Server>()
+  const ending = new Set<Promise<void>>()
+
+  function serverAt({ url, headers }: McpAddress): Server {
+    dropIdle()
+    const key = createHash('sha256')
+      .update(JSON.stringify([url, Object.entries(headers).sort()]))
+      .digest('hex')
+    const server = servers.get(key) ?? {
+      connection: createMcpConnection({ url, headers }, http),
+      listing: null,
+      usedAt: 0,
+      calls: 0,
+    }
+    servers.set(key, server)
+    server.usedAt = clock.now()
+    return server
+  }
+
+  function dropIdle(): void {
+    for (const [key, { connection, usedAt, calls }] of servers) {
+      if (calls > 0 || clock.now() - usedAt < idleMs) continue
+      servers.delete(key)
+      end(connection)
+    }
+  }
+
+  function end(connection: McpConnection): void {
+    const ended: Promise<void> = connection.disconnect().finally(() => ending.delete(ended))
+    ending.add(ended)
+  }
+
+  return {
+    /** Asks the server, or gives what it answered, its failure too, while that is fresh. */
+    list(address: McpAddress): Promise<ListToolsResult['tools']> {
+      const server = serverAt(address)
+      const { listing: last } = server
+      const freshMs = last?.failed === true ? failureFreshMs : listFreshMs
+      if (last !== null && clock.now() - last.at < freshMs) return last.tools
+      const listing = { at: clock.now(), tools: server.connection.list(listTimeoutMs), failed: false }
+      server.listing = listing
+      listing.tools.catch(() => {
+        listing.failed = true
+        end(server.connection)
+      })
+      return listing.tools
+    },
+
+    async call(address: McpAddress, toolName: string, input: Record<string, unknown>, options: McpCallOptions) {
+      const server = serverAt(address)
+      server.calls += 1
+      const outcome = await server.connection.call(toolName, input, options)
+      server.calls -= 1
+      server.usedAt = clock.now()
+      return outcome
+    },
+
+    async close() {
+      for (const { connection } of servers.values()) end(connection)
+      servers.clear()
+      await Promise.all(ending)
+    },
+  }
+}

@@ -1,0 +1,44 @@
+import type { CallToolResult } from '@ai-sdk/mcp'
+import { type Json, jsonBytes, toJson } from '../../lib/json.ts'
+
+/** What a call gave. `message` is a sentence for the model. */
+export type McpOutcome = { type: 'result'; output: Json } | { type: 'failure'; code: string; message: string }
+
+const LARGEST_RESULT = 262_144
+
+/**
+ * A server's result as a tool's result: its structured content where it has any, else its texts. What is no text (images,
+ * sounds) is named and left out.
+ */
+export function readResult(result: CallToolResult): McpOutcome {
+  const content = 'content' in result && Array.isArray(result.content) ? (result.content as ContentPart[]) : []
+  const text = content.map(textOf).join('\n')
+  if ('isError' in result && result.isError === true) {
+    return {
+      type: 'failure',
+      code: 'TOOL_FAILED',
+      message: text === '' ? 'The tool failed without a reason.' : text.slice(0, 2_000),
+    }
+  }
+  const { structuredContent, toolResult } = result as { structuredContent?: unknown; toolResult?: unknown }
+  const output = toJson(structuredContent ?? toolResult ?? text)
+  if (jsonBytes(output) <= LARGEST_RESULT) return { type: 'result', output }
+  return {
+    type: 'failure',
+    code: 'TOO_LARGE',
+    message: `The tool's result is larger than ${LARGEST_RESULT} bytes. Ask for less.`,
+  }
+}
+
+interface ContentPart {
+  type: string
+  text?: string
+  mimeType?: string
+  uri?: string
+  resource?: { text?: string; uri?: string }
+}
+
+function textOf({ type, text, mimeType, uri, resource }: ContentPart): string {
+  const source = uri ?? resource?.uri
+  return text ?? resource?.text ?? `[${[type, mimeType, source].filter((part) => part !== undefined).join(' ')}]`
+}
