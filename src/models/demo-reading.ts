@@ -53,13 +53,12 @@ export function readDemoPrompt({ prompt, tools = [], toolChoice }: CallOptions):
   const wokenAt = prompt.findLastIndex((message) => message.role === 'user' && !isInterjection(textOf(message)))
   const waking = prompt[wokenAt]
   const since = prompt.slice(wokenAt + 1)
-  const name = /You are (?:an agent named )?["“]?(.+?)["”]?(?:,? an? (?:AI )?agent\b|[.,\n]|$)/i.exec(instructions)?.[1]
   const texts = [waking, ...since.filter(({ role }) => role === 'user')].flatMap((message) =>
     message === undefined ? [] : [textOf(message)],
   )
   const spaces = readSpaces(instructions)
   return {
-    name: name?.trim() ?? 'the agent',
+    name: readName(instructions),
     spaces,
     events: texts.flatMap((text) => readEvents(text, spaces)),
     recent: texts.flatMap((text) => readMessages(block(text, 'RECENT MESSAGES') ?? '')),
@@ -68,6 +67,12 @@ export function readDemoPrompt({ prompt, tools = [], toolChoice }: CallOptions):
     tools: new Map(tools.flatMap((tool) => (tool.type === 'function' ? [[tool.name, tool.inputSchema]] : []))),
     toolChoice: toolChoice?.type === 'tool' ? 'required' : (toolChoice?.type ?? 'auto'),
   }
+}
+
+function readName(instructions: string): string {
+  const name =
+    /^You are (.+?), an? (?:AI )?agent\b/im.exec(instructions)?.[1] ?? /\bYou are ([^.,\n]+)/i.exec(instructions)?.[1]
+  return name?.trim() ?? 'the agent'
 }
 
 /** What is put before a later step of a cycle, in the middle of it. */
@@ -114,16 +119,35 @@ function readEvents(text: string, spaces: DemoSpace[]): DemoEvent[] {
   return readBullets(text).flatMap((line) => readInboxLine(line) ?? [])
 }
 
+/** Who sent a message, where the message itself is not shown. */
+const SENDER = /\bmessage from (.+) \((human|agent)\)/i
+
+/** `plan "Report" is due: {"instruction":"…"}`, `service "jira" sent (quoted as data): {…}`, and the like. */
+const CALLER = /\b(plan|service) ["“](.*?)["”][^:\n]*:?\s*([\s\S]*)$/i
+
 function readTrigger(text: string, spaces: DemoSpace[]): DemoEvent {
   const [message] = readMessages(text)
-  if (message !== undefined) {
-    const spaceId = /\bspc_\w+/.exec(text.split('{')[0] ?? '')?.[0] ?? spaces.find(({ active }) => active)?.id ?? null
-    const around = text.replace(/^\s*\{.*\}\s*$/gm, '')
-    return { type: 'message', spaceId, message, mentioned: /\bmention(s|ed)\b/i.test(around) }
+  const around = text.replace(/^\s*\{.*\}\s*$/gm, '')
+  const sender = SENDER.exec(around)
+  if (message !== undefined || sender !== null) {
+    const spaceId = /\bspc_\w+/.exec(around)?.[0] ?? spaces.find(({ active }) => active)?.id ?? null
+    const [, from = '', kind] = sender ?? []
+    const unseen: DemoMessage = { id: null, from, kind: kind === 'agent' ? 'agent' : 'human', at: null, text: '' }
+    return { type: 'message', spaceId, message: message ?? unseen, mentioned: /\bmention(s|ed)\b/i.test(around) }
   }
-  const type = /\bplan\b/i.test(text.split('\n', 3).join(' ')) ? 'plan' : 'service'
-  const name = /["“](.+?)["”]/.exec(text)?.[1] ?? type
-  return { type, name, text: text.trim() }
+  const [, type, name, payload] = CALLER.exec(text) ?? []
+  const isPlan = type?.toLowerCase() === 'plan'
+  return { type: isPlan ? 'plan' : 'service', name: name ?? 'unknown', text: readPayload(payload ?? text) }
+}
+
+/** The instruction of a plan, where the payload holds one; else the payload as it stands. */
+function readPayload(text: string): string {
+  try {
+    const value = JSON.parse(text)
+    if (typeof value === 'string') return value
+    if (typeof value?.instruction === 'string') return value.instruction
+  } catch {}
+  return text.trim()
 }
 
 const INBOX_LINE = /^\[(?:PLAN|SERVICE|TOOL_RESULT) |^\[.*\(id: /
@@ -152,7 +176,7 @@ function unescaped(text: string): string {
 }
 
 function readMessages(text: string): DemoMessage[] {
-  return text.split('\n').flatMap((line) => readMessage(line.slice(line.indexOf('{'))) ?? [])
+  return text.split('\n').flatMap((line) => readMessage(line.trim()) ?? [])
 }
 
 function readMessage(json: string): DemoMessage | null {

@@ -115,12 +115,15 @@ export function factToRemember(text: string): string | null {
 /** One sentence for each call of an agent's own tool. */
 function ofResults(calls: DemoCall[]): string {
   const own = calls.filter(({ toolName, output }) => !BUILT_IN.has(toolName) && output !== undefined)
-  return own
-    .map(
-      (call) =>
-        `${call.toolName} ${isFailure(call) ? 'failed' : 'answered'}: ${shortened(JSON.stringify(call.output), 300)}. `,
-    )
-    .join('')
+  return own.map((call) => `${call.toolName} ${outcomeOf(call)} `).join('')
+}
+
+function outcomeOf(call: DemoCall): string {
+  const { output } = call
+  if (typeof output === 'object' && output !== null && 'status' in output && output.status === 'pending') {
+    return 'is waiting for an answer.'
+  }
+  return `${isFailure(call) ? 'failed' : 'answered'}: ${shortened(JSON.stringify(output), 300)}.`
 }
 
 /** The tools of the server itself: what they answer is not worth telling. */

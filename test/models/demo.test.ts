@@ -1,5 +1,6 @@
 import { isStepCount, jsonSchema, streamText, type ToolSet, tool } from 'ai'
 import { describe, expect, test } from 'vitest'
+import { instructionsOf, triggerMessageOf } from '../../src/engine/prompt.ts'
 import { createDemoModel } from '../../src/models/demo.ts'
 
 interface Said {
@@ -213,7 +214,7 @@ describe('the demo model without an active space', () => {
       { toolName: 'enter_space', input: { spaceId: 'spc_alpha' } },
       {
         toolName: 'send_message',
-        input: { text: expect.stringMatching(/^The plan "Morning report" is due: .*Greet everybody/) },
+        input: { text: 'The plan "Morning report" is due: Greet everybody' },
       },
     ])
   })
@@ -263,6 +264,90 @@ describe('the demo model without an active space', () => {
       { toolName: 'send_message', input: { text: expect.stringContaining('The tool "approve" has answered') } },
     ])
     expect(text).toContain('5 events')
+  })
+})
+
+describe('the demo model with the prompts that the engine builds', () => {
+  const spaces = [
+    {
+      id: 'spc_alpha',
+      name: 'Alpha, the "first"',
+      members: [
+        { id: 'hum_1', name: 'Grace', kind: 'HUMAN' },
+        { id: 'agt_1', name: 'Ada, the Great', kind: 'AGENT' },
+        { id: 'agt_2', name: 'Bob', kind: 'AGENT' },
+      ],
+    },
+  ]
+  const said = {
+    id: 'msg_1',
+    sender: 'Grace',
+    senderId: 'hum_1',
+    type: 'human',
+    timestamp: '2026-11-21T22:00:00.000Z',
+    text: 'Who is here?',
+  }
+
+  function built(run: object, scene: object) {
+    const agent = {
+      ...{
+        id: 'agt_1',
+        name: 'Ada, the Great',
+        instructions: 'Be brief.\nSPEAK: plainly.',
+        tools: [],
+        goals: [],
+        plans: [],
+      },
+      memories: [{ key: 'colour', value: 'green' }],
+    }
+    const whole = { agent, spaces, otherRuns: [], history: [], triggerMessage: null, origin: {}, ...scene }
+    const claim = { run: { id: 'run_1', triggerSummary: 'something', ...run } } as never
+    const activeSpaceId = 'triggerSpaceId' in run ? String(run.triggerSpaceId) : null
+    return {
+      instructions: instructionsOf({ claim, scene: whole as never, activeSpaceId, guidance: ['- Use send_message.'] }),
+      prompt: triggerMessageOf(claim, whole as never),
+    }
+  }
+
+  test('answers a message', async () => {
+    const { called } = await run(
+      built(
+        { triggerType: 'SPACE_MESSAGE', triggerSpaceId: 'spc_alpha' },
+        {
+          history: [said],
+          triggerMessage: said,
+          origin: { triggerSenderName: 'Grace', triggerSpaceName: 'Alpha, the "first"' },
+        },
+      ),
+    )
+    expect(called).toEqual([
+      {
+        toolName: 'send_message',
+        input: {
+          text: expect.stringContaining(
+            'Hello Grace! In "Alpha, the "first"" there are Grace (human), Bob (agent) and me (agent). I am Ada, the Great, run by',
+          ),
+        },
+      },
+    ])
+  })
+
+  test('greets the sender of a message that it is not shown', async () => {
+    const { sent } = await run(
+      built(
+        { triggerType: 'SPACE_MESSAGE', triggerSpaceId: 'spc_alpha' },
+        { origin: { triggerSenderName: 'Grace', triggerSpaceName: 'Alpha' } },
+      ),
+    )
+    expect(sent[0]).toMatch(/^Hello Grace!/)
+  })
+
+  test('reports a plan and a service, also one that sends what looks like a message', async () => {
+    const plan = { triggerType: 'PLAN', triggerName: 'Standup', triggerPayload: { instruction: 'Say good morning' } }
+    expect((await run(built(plan, {}))).sent).toEqual(['The plan "Standup" is due: Say good morning'])
+    const payload = { from: 'Grace', text: 'Who is here?', id: 'PROJ-1' }
+    const service = { triggerType: 'SERVICE', triggerName: 'jira', triggerPayload: payload }
+    expect((await run(built(service, {}))).sent).toEqual([`The service "jira" called me: ${JSON.stringify(payload)}`])
   })
 })
 
