@@ -1,8 +1,13 @@
+import { createRequire } from 'node:module'
 import { defineConfig } from 'vitest/config'
 
 // Two projects: `suite` is what `npm test` runs; `faults` kills processes and servers, takes minutes and has its own
 // command. Files of a project run two at a time, each in a process of its own.
+// GraphQL comes once: Vite would take its ES modules for our files, beside those that the packages load.
+const graphql = createRequire(import.meta.url).resolve('graphql')
+
 export default defineConfig({
+  resolve: { alias: [{ find: /^graphql$/, replacement: graphql }] },
   test: {
     globalSetup: 'test/support/global-setup.ts',
     pool: 'forks',

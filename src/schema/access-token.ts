@@ -1,0 +1,90 @@
+import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { loadOptional } from './batch.ts'
+import { builder } from './builder.ts'
+import { renewed } from './context.ts'
+import { TokenScopeType } from './enums.ts'
+import { AccessToken, Human, Node } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+AccessToken.implement({
+  interfaces: [Node],
+  fields: (t) => ({
+    scope: t.expose('scope', { type: TokenScopeType }),
+    human: t.field({
+      type: Human,
+      nullable: true,
+      resolve: ({ humanId }, _, { loaders }) => loadOptional(loaders.entities, humanId),
+    }),
+    serviceName: t.exposeString('serviceName', { nullable: true }),
+    createdAt: t.expose('createdAt', { type: 'DateTime' }),
+    expiresAt: t.expose('expiresAt', { type: 'DateTime', nullable: true }),
+    revokedAt: t.expose('revokedAt', { type: 'DateTime', nullable: true }),
+  }),
+})
+
+const AdminGrantInput = builder.inputType('AdminGrantInput', { fields: (t) => ({ label: t.string() }) })
+
+const ServiceGrantInput = builder.inputType('ServiceGrantInput', {
+  fields: (t) => ({
+    name: t.string({ required: true, description: 'What its triggers carry.' }),
+    agentIds: t.idList({
+      description: 'The agents that it may trigger and answer EXTERNAL calls of; absent for all.',
+    }),
+  }),
+})
+
+const TokenGrantInput = builder.inputType('TokenGrantInput', {
+  isOneOf: true,
+  fields: (t) => ({
+    admin: t.field({ type: AdminGrantInput }),
+    humanId: t.id({ description: 'The human that the token acts as.' }),
+    service: t.field({ type: ServiceGrantInput }),
+  }),
+})
+
+const CreateAccessTokenInput = builder.inputType('CreateAccessTokenInput', {
+  fields: (t) => ({
+    grant: t.field({ type: TokenGrantInput, required: true }),
+    expiresAt: t.field({ type: 'DateTime' }),
+  }),
+})
+
+const CreateAccessTokenPayload = builder
+  .objectRef<{ accessToken: shapes.AccessToken; secret: string }>('CreateAccessTokenPayload')
+  .implement({
+    fields: (t) => ({
+      accessToken: t.expose('accessToken', { type: AccessToken }),
+      secret: t.exposeString('secret', {
+        description: 'The bearer token: shown this once, only a hash of it is kept.',
+      }),
+    }),
+  })
+
+const RevokeAccessTokenInput = builder.inputType('RevokeAccessTokenInput', {
+  fields: (t) => ({ id: t.id({ required: true }) }),
+})
+
+const RevokeAccessTokenPayload = builder
+  .objectRef<{ accessToken: shapes.AccessToken }>('RevokeAccessTokenPayload')
+  .implement({ fields: (t) => ({ accessToken: t.expose('accessToken', { type: AccessToken }) }) })
+
+builder.mutationFields((t) => ({
+  createAccessToken: t.field({
+    type: CreateAccessTokenPayload,
+    errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: CreateAccessTokenInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return app.tokens.create(viewer, input)
+    },
+  }),
+  revokeAccessToken: t.field({
+    type: RevokeAccessTokenPayload,
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: RevokeAccessTokenInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return { accessToken: await app.tokens.revoke(viewer, input) }
+    },
+  }),
+}))

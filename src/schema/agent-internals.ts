@@ -1,0 +1,163 @@
+import { builder } from './builder.ts'
+import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
+import type { Context } from './context.ts'
+import { ToolChoiceType, ToolExecutionType } from './enums.ts'
+import { AgentInternals, Consciousness, Goal, InboxEvent, McpServer, Memory, Node, Plan, Tool } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+async function agentOf({ agentId }: { agentId: string }, { loaders }: Context): Promise<shapes.Agent> {
+  const agent = await loaders.agents.load(agentId)
+  if (agent === null) throw new Error(`${agentId} is gone`)
+  return agent
+}
+
+const ToolPhase = builder.objectRef<shapes.Agent['phases'][number]>('ToolPhase').implement({
+  description: 'From step `fromStep` (0-based) until the next phase begins.',
+  fields: (t) => ({
+    fromStep: t.exposeInt('fromStep'),
+    model: t.exposeString('model', { nullable: true, description: "Null for the agent's own." }),
+    activeTools: t.exposeStringList('activeTools', { nullable: true, description: 'Null for all tools.' }),
+    toolChoice: t.expose('toolChoice', { type: ToolChoiceType }),
+  }),
+})
+
+const CycleSettings = builder.objectRef<NonNullable<shapes.Agent['cycle']>>('CycleSettings').implement({
+  fields: (t) => ({
+    maxConsciousnessTokens: t.exposeInt('maxConsciousnessTokens'),
+    minRecentCycles: t.exposeInt('minRecentCycles'),
+    inboxPreview: t.exposeBoolean('inboxPreview', {
+      description: 'Show the model, before each step but the first, a preview of what waits in its inbox.',
+    }),
+    urgentInjection: t.exposeBoolean('urgentInjection', {
+      description: 'Show the model, before each step but the first, urgent events whole, and take them from the inbox.',
+    }),
+    urgentFrom: t.exposeIDList('urgentFrom', { description: 'Humans and spaces whose messages count as urgent.' }),
+    stopWhenAllAnswered: t.exposeBoolean('stopWhenAllAnswered', {
+      description: 'End the cycle once as many messages were sent as the inbox held space messages.',
+    }),
+  }),
+})
+
+AgentInternals.implement({
+  description: 'What an agent is made of and carries in itself.',
+  fields: (t) => ({
+    instructions: t.string({ resolve: async (parent, _, context) => (await agentOf(parent, context)).instructions }),
+    maxSteps: t.int({ resolve: async (parent, _, context) => (await agentOf(parent, context)).maxSteps }),
+    tokenBudget: t.int({
+      nullable: true,
+      description: 'Tokens, input and output together, that one run or cycle may spend; null for no limit.',
+      resolve: async (parent, _, context) => (await agentOf(parent, context)).tokenBudget,
+    }),
+    maxConcurrentRuns: t.int({
+      resolve: async (parent, _, context) => (await agentOf(parent, context)).maxConcurrentRuns,
+    }),
+    phases: t.field({
+      type: [ToolPhase],
+      description: 'Which tools the model may or must use at which step; empty for all tools at every step.',
+      resolve: async (parent, _, context) => (await agentOf(parent, context)).phases,
+    }),
+    cycle: t.field({
+      type: CycleSettings,
+      nullable: true,
+      description: 'Null for a stateless agent.',
+      resolve: async (parent, _, context) => (await agentOf(parent, context)).cycle,
+    }),
+    tools: t.field({ type: [Tool], resolve: ({ agentId }, _, { loaders }) => loaders.tools.load(agentId) }),
+    mcpServers: t.field({
+      type: [McpServer],
+      resolve: ({ agentId }, _, { loaders }) => loaders.mcpServers.load(agentId),
+    }),
+    memories: t.field({ type: [Memory], resolve: ({ agentId }, _, { loaders }) => loaders.memories.load(agentId) }),
+    goals: t.field({ type: [Goal], resolve: ({ agentId }, _, { loaders }) => loaders.goals.load(agentId) }),
+    plans: t.field({ type: [Plan], resolve: ({ agentId }, _, { loaders }) => loaders.plans.load(agentId) }),
+    inbox: t.connection(
+      {
+        type: InboxEvent,
+        description: 'Events that wait for the next think cycle, oldest first.',
+        complexity: sizeOfPage(),
+        async resolve({ agentId }, page, { loaders }) {
+          const request = idPageRequest('inb', page)
+          return connectionOf(await loaders.inboxPages.load({ parentId: agentId, request }), idCursor)
+        },
+      },
+      { name: 'InboxEventConnection' },
+      { name: 'InboxEventEdge' },
+    ),
+    consciousness: t.field({
+      type: Consciousness,
+      nullable: true,
+      description: 'Null for a stateless agent.',
+      resolve: ({ agentId }, _, { loaders }) => loaders.consciousness.load(agentId),
+    }),
+  }),
+})
+
+Tool.implement({
+  fields: (t) => ({
+    name: t.exposeString('name'),
+    description: t.exposeString('description'),
+    inputSchema: t.expose('inputSchema', { type: 'JSON', description: 'JSON Schema of the input object.' }),
+    execution: t.expose('execution', { type: ToolExecutionType }),
+    visible: t.exposeBoolean('visible', {
+      description: 'Whether the call shows as a message part in the space it was made in.',
+    }),
+    timeoutMs: t.exposeInt('timeoutMs'),
+    url: t.exposeString('url', { nullable: true }),
+    headerNames: t.exposeStringList('headerNames'),
+  }),
+})
+
+McpServer.implement({
+  description: 'A Model Context Protocol server whose tools the agent has, named `<server>__<tool>`.',
+  fields: (t) => ({
+    name: t.exposeString('name'),
+    url: t.exposeString('url'),
+    headerNames: t.exposeStringList('headerNames'),
+    allowedTools: t.exposeStringList('allowedTools', { nullable: true, description: 'Null for all that it offers.' }),
+  }),
+})
+
+Memory.implement({
+  fields: (t) => ({
+    key: t.exposeString('key'),
+    value: t.exposeString('value'),
+    updatedAt: t.expose('updatedAt', { type: 'DateTime' }),
+  }),
+})
+
+const GoalStatus = builder.enumType('GoalStatus', { values: ['ACTIVE', 'COMPLETED', 'ABANDONED'] as const })
+
+Goal.implement({
+  interfaces: [Node],
+  fields: (t) => ({
+    description: t.exposeString('description'),
+    status: t.expose('status', { type: GoalStatus }),
+    updatedAt: t.expose('updatedAt', { type: 'DateTime' }),
+  }),
+})
+
+Consciousness.implement({
+  fields: (t) => ({
+    messages: t.expose('messages', {
+      type: 'JSON',
+      description: 'AI SDK ModelMessage[] as persisted, system prompt excluded.',
+    }),
+    cycleCount: t.exposeInt('cycleCount'),
+    tokenEstimate: t.exposeInt('tokenEstimate'),
+    lastCycleAt: t.expose('lastCycleAt', { type: 'DateTime', nullable: true }),
+  }),
+})
+
+const InboxEventType = builder.enumType('InboxEventType', {
+  values: ['SPACE_MESSAGE', 'PLAN', 'SERVICE', 'TOOL_RESULT'] as const,
+})
+
+InboxEvent.implement({
+  interfaces: [Node],
+  fields: (t) => ({
+    type: t.expose('type', { type: InboxEventType }),
+    urgent: t.exposeBoolean('urgent'),
+    payload: t.expose('payload', { type: 'JSON' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime' }),
+  }),
+})

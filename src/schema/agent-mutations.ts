@@ -1,0 +1,129 @@
+import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { builder } from './builder.ts'
+import { renewed } from './context.ts'
+import { MindType, ToolChoiceType, ToolExecutionType, ToolsetType } from './enums.ts'
+import { Agent } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+const ToolInput = builder.inputType('ToolInput', {
+  fields: (t) => ({
+    name: t.string({ required: true }),
+    description: t.string({ required: true }),
+    inputSchema: t.field({ type: 'JSON', required: true }),
+    execution: t.field({ type: ToolExecutionType, required: true }),
+    visible: t.boolean({
+      description: 'Absent: true for SPACE, for which false is refused; false for the others.',
+    }),
+    timeoutMs: t.int({
+      description: 'Absent: 30000 for HTTP, `PARLEY_TOOL_WAIT_SECONDS` for SPACE and EXTERNAL.',
+    }),
+    url: t.string(),
+    headers: t.field({
+      type: 'JSON',
+      description:
+        'HTTP request headers, name to value. Kept encrypted, never returned. Absent in an update: those of the tool of the same name stay; null removes them.',
+    }),
+  }),
+})
+
+const ToolPhaseInput = builder.inputType('ToolPhaseInput', {
+  fields: (t) => ({
+    fromStep: t.int({ required: true }),
+    model: t.string(),
+    activeTools: t.stringList(),
+    toolChoice: t.field({ type: ToolChoiceType, required: true, defaultValue: 'AUTO' }),
+  }),
+})
+
+const CycleSettingsInput = builder.inputType('CycleSettingsInput', {
+  description: 'Absent fields: 100000, 10, true, true, none, false; in an update they stay as they are.',
+  fields: (t) => ({
+    maxConsciousnessTokens: t.int(),
+    minRecentCycles: t.int(),
+    inboxPreview: t.boolean(),
+    urgentInjection: t.boolean(),
+    urgentFrom: t.idList(),
+    stopWhenAllAnswered: t.boolean(),
+  }),
+})
+
+const McpServerInput = builder.inputType('McpServerInput', {
+  fields: (t) => ({
+    name: t.string({ required: true }),
+    url: t.string({ required: true }),
+    headers: t.field({ type: 'JSON', description: 'As for ToolInput.' }),
+    allowedTools: t.stringList(),
+  }),
+})
+
+const CreateAgentInput = builder.inputType('CreateAgentInput', {
+  description:
+    'Absent: model `PARLEY_DEFAULT_MODEL`, maxSteps 20, tokenBudget none (50000 for a PERSISTENT mind), maxConcurrentRuns 5.',
+  fields: (t) => ({
+    name: t.string({ required: true }),
+    description: t.string(),
+    instructions: t.string({ required: true }),
+    model: t.string(),
+    mind: t.field({ type: MindType, required: true, defaultValue: 'STATELESS' }),
+    toolset: t.field({ type: ToolsetType, required: true, defaultValue: 'ACTIVE_SPACE' }),
+    maxSteps: t.int(),
+    tokenBudget: t.int(),
+    maxConcurrentRuns: t.int(),
+    tools: t.field({ type: [ToolInput] }),
+    phases: t.field({ type: [ToolPhaseInput] }),
+    cycle: t.field({ type: CycleSettingsInput }),
+    mcpServers: t.field({ type: [McpServerInput] }),
+  }),
+})
+
+const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
+  description:
+    "Absent: stays as it is. Null: cleared where the agent's field is nullable, else BadInputError. Lists replace as a whole; `cycle` field by field.",
+  fields: (t) => ({
+    id: t.id({ required: true }),
+    name: t.string(),
+    description: t.string(),
+    instructions: t.string(),
+    model: t.string(),
+    maxSteps: t.int(),
+    tokenBudget: t.int(),
+    maxConcurrentRuns: t.int(),
+    tools: t.field({ type: [ToolInput] }),
+    phases: t.field({ type: [ToolPhaseInput] }),
+    cycle: t.field({ type: CycleSettingsInput }),
+    mcpServers: t.field({ type: [McpServerInput] }),
+  }),
+})
+
+const CreateAgentPayload = builder.objectRef<{ agent: shapes.Agent }>('CreateAgentPayload').implement({
+  fields: (t) => ({ agent: t.expose('agent', { type: Agent }) }),
+})
+
+const UpdateAgentPayload = builder.objectRef<{ agent: shapes.Agent }>('UpdateAgentPayload').implement({
+  fields: (t) => ({ agent: t.expose('agent', { type: Agent }) }),
+})
+
+builder.mutationFields((t) => ({
+  createAgent: t.field({
+    type: CreateAgentPayload,
+    errors: { types: [BadInputError, ForbiddenError, LimitExceededError] },
+    args: { input: t.arg({ type: CreateAgentInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer, loaders } = renewed(context)
+      const agent = await app.agents.create(viewer, input)
+      loaders.agents.prime(agent.id, agent)
+      return { agent }
+    },
+  }),
+  updateAgent: t.field({
+    type: UpdateAgentPayload,
+    errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: UpdateAgentInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer, loaders } = renewed(context)
+      const agent = await app.agents.update(viewer, input)
+      loaders.agents.prime(agent.id, agent)
+      return { agent }
+    },
+  }),
+}))

@@ -1,0 +1,103 @@
+import { builder } from './builder.ts'
+import { connectionOf, idCursor, idPageRequest, runCursor, runsRequest, sizeOfPage } from './connections.ts'
+import type { Context } from './context.ts'
+import { MindType, RunStatusType, ToolsetType } from './enums.ts'
+import { Agent, AgentInternals, Entity, Node, Run } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+/** The agent itself, of which its name in a list of entities is all that is known. */
+async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<shapes.Agent> {
+  const agent = await loaders.agents.load(id)
+  if (agent === null) throw new Error(`${id} is an entity and no agent`)
+  return agent
+}
+
+/** Its QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first. */
+export async function activeRunsOf(agentId: string, { loaders }: Context): Promise<shapes.Run[]> {
+  const runs = await loaders.seenRuns(await loaders.activeRuns.load(agentId))
+  const visible = await Promise.all(runs.map(({ id }) => loaders.visible.runs.load(id)))
+  return visible.filter((run) => run !== null)
+}
+
+/** Whether a run or cycle of it executes, in whichever space. */
+export async function isActive(agentId: string, { loaders }: Context): Promise<boolean> {
+  return (await loaders.activeRuns.load(agentId)).some(({ status }) => status === 'RUNNING')
+}
+
+Agent.implement({
+  interfaces: [Node, Entity],
+  fields: (t) => ({
+    description: t.string({
+      nullable: true,
+      resolve: async (agent, _, context) => (await wholeOf(agent, context)).description,
+    }),
+    model: t.string({
+      description: '`provider:model`, e.g. `openai:gpt-5-mini`, or `demo` for the built-in scripted model.',
+      resolve: async (agent, _, context) => (await wholeOf(agent, context)).model,
+    }),
+    mind: t.field({ type: MindType, resolve: async (agent, _, context) => (await wholeOf(agent, context)).mind }),
+    toolset: t.field({
+      type: ToolsetType,
+      resolve: async (agent, _, context) => (await wholeOf(agent, context)).toolset,
+    }),
+    active: t.boolean({
+      description: 'True while a run or cycle of this agent executes.',
+      resolve: ({ id }, _, context) => isActive(id, context),
+    }),
+    activeRuns: t.field({
+      type: [Run],
+      description: 'QUEUED, RUNNING and WAITING_TOOL ones that the viewer may see, newest first.',
+      complexity: { field: 1, multiplier: 3 },
+      resolve: ({ id }, _, context) => activeRunsOf(id, context),
+    }),
+    runs: t.connection(
+      {
+        type: Run,
+        description: 'Those the viewer may see, newest first.',
+        complexity: sizeOfPage(),
+        args: { status: t.arg({ type: [RunStatusType] }) },
+        async resolve({ id: parentId }, { status, ...page }, { loaders }) {
+          const request = { request: runsRequest(page), statuses: status ?? null }
+          const { items, ...ends } = await loaders.runPages.load({ parentId, request })
+          return connectionOf({ ...ends, items: await loaders.seenRuns(items) }, runCursor)
+        },
+      },
+      { name: 'RunConnection' },
+      { name: 'RunEdge' },
+    ),
+    internals: t.field({
+      type: AgentInternals,
+      nullable: true,
+      description: 'Null for everybody but admins.',
+      resolve: ({ id }, _, { viewer }) => (viewer.scope === 'ADMIN' ? { agentId: id } : null),
+    }),
+    createdAt: t.expose('createdAt', { type: 'DateTime' }),
+  }),
+})
+
+builder.queryFields((t) => ({
+  agents: t.connection(
+    {
+      type: Agent,
+      description: 'The directory, newest first.',
+      complexity: sizeOfPage(),
+      args: { search: t.arg.string() },
+      async resolve(_, { search, ...page }, { app, viewer, loaders }) {
+        const found = await app.agents.page(viewer, idPageRequest('agt', page), search ?? null)
+        for (const agent of found.items) loaders.agents.prime(agent.id, agent)
+        return connectionOf(found, idCursor)
+      },
+    },
+    { name: 'AgentConnection' },
+    { name: 'AgentEdge' },
+  ),
+  agent: t.field({
+    type: Agent,
+    nullable: true,
+    args: { id: t.arg.id({ required: true }) },
+    async resolve(_, { id }, { loaders }) {
+      const entity = await loaders.visible.entities.load(id)
+      return entity?.kind === 'AGENT' ? entity : null
+    },
+  }),
+}))

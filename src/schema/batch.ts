@@ -1,0 +1,67 @@
+import DataLoader from 'dataloader'
+
+/** Things asked for once in an operation, all that are asked for at one moment together. */
+export type Loader<K, V> = DataLoader<K, V, string>
+
+/** Keys in one batch at most: far more than an operation's limits allow, far fewer than a statement takes. */
+const MOST_KEYS = 10_000
+
+/** Answers come in the order of the keys; an Error among them rejects its own key only. */
+export function batched<K, V>(
+  load: (keys: readonly K[]) => Promise<readonly (V | Error)[]>,
+  nameOf: (key: K) => string = String,
+): Loader<K, V> {
+  return new DataLoader<K, V, string>(load, { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS })
+}
+
+/** The same where answers come by key; who has none has `absent`. */
+export function batchedByKey<V>(load: (keys: string[]) => Promise<Map<string, V>>, absent: V): Loader<string, V> {
+  return batched(async (keys) => {
+    const found = await load([...keys])
+    return keys.map((key) => found.get(key) ?? absent)
+  })
+}
+
+/** Something of a parent that depends on arguments. */
+export interface Asked<A> {
+  parentId: string
+  request: A
+}
+
+/** Asked of many parents: one load for each way of asking, whatever the number of parents. */
+export function batchedByRequest<A, V>(
+  load: (parentIds: string[], request: A) => Promise<readonly V[]>,
+): Loader<Asked<A>, Exclude<V, Error>> {
+  const wayOf = ({ request }: Asked<A>) => JSON.stringify(request)
+  return batched(
+    async (asked) => {
+      const answers = new Map<Asked<A>, V>()
+      const ways = [...Map.groupBy(asked, wayOf).values()]
+      const loadWay = async (group: Asked<A>[]) => {
+        const found = await load(
+          group.map(({ parentId }) => parentId),
+          group[0]!.request,
+        )
+        for (const [index, one] of group.entries()) answers.set(one, found[index] as V)
+      }
+      await Promise.all(ways.map(loadWay))
+      return asked.map((one) => answers.get(one) as Exclude<V, Error> | Error)
+    },
+    (one) => `${one.parentId} ${wayOf(one)}`,
+  )
+}
+
+/** What came with something else, taken as loaded. */
+export function prime<V extends { id: string }>(loader: Loader<string, V | null>, items: readonly V[]): void {
+  for (const item of items) loader.prime(item.id, item)
+}
+
+/** Several at once. @throws the first failure. */
+export async function loadAll<K, V>(loader: Loader<K, V>, keys: readonly K[]): Promise<V[]> {
+  return Promise.all(keys.map((key) => loader.load(key)))
+}
+
+/** What may not be named at all: null for null. */
+export async function loadOptional<V>(loader: Loader<string, V | null>, id: string | null): Promise<V | null> {
+  return id === null ? null : loader.load(id)
+}

@@ -1,0 +1,51 @@
+import { BadInputError } from '../lib/errors.ts'
+import { decodeIdCursor, encodeIdCursor } from '../lib/id-cursor.ts'
+import { type IdPrefix, prefixOf } from '../lib/ids.ts'
+import { type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
+import type { RunsRequest } from './loaders.ts'
+
+/** A page as connections show it: its items' cursors by `cursorOf`. */
+export function connectionOf<T>({ items, hasNextPage, hasPreviousPage }: Page<T>, cursorOf: (item: T) => string) {
+  const edges = items.map((node) => ({ cursor: cursorOf(node), node }))
+  const startCursor = edges[0]?.cursor ?? null
+  return { edges, pageInfo: { hasNextPage, hasPreviousPage, startCursor, endCursor: edges.at(-1)?.cursor ?? null } }
+}
+
+/** The request for a page of things by their ids. @throws BadInputError */
+export function idPageRequest(prefix: IdPrefix, page: PageArguments): PageRequest {
+  return pageRequest(page, (cursor) => decodeIdCursor(prefix, cursor).id)
+}
+
+export const idCursor = ({ id }: { id: string }): string => encodeIdCursor(id)
+
+/** The request for a page of messages: the last 50 unless asked otherwise; a message's id is its cursor. */
+export function messagesRequest(page: PageArguments): PageRequest {
+  const decode = (cursor: string) => {
+    if (prefixOf(cursor) !== 'msg') throw new BadInputError('That is not a cursor of this connection.', 'after')
+    return cursor
+  }
+  return pageRequest(page, decode, { size: DEFAULT_MESSAGES, fromEnd: true })
+}
+
+export const DEFAULT_MESSAGES = 50
+
+/** The request for a page of an agent's runs, whose cursors name the agent. */
+export function runsRequest(page: PageArguments): RunsRequest {
+  const cursorAgentIds: string[] = []
+  const request = pageRequest(page, (cursor) => {
+    const { id, parentId } = decodeIdCursor('run', cursor)
+    cursorAgentIds.push(parentId)
+    return id
+  })
+  return { ...request, cursorAgentIds }
+}
+
+export const runCursor = ({ id, agentId }: { id: string; agentId: string }): string => encodeIdCursor(id, agentId)
+
+/** What a connection may come to: a limit counts with the number of items asked for. */
+export function sizeOfPage(fallback = 20) {
+  return ({ first, last }: { first?: number | null; last?: number | null }) => {
+    const size = first ?? last ?? fallback
+    return { field: 1, multiplier: Math.min(Math.max(size, 1), 100) }
+  }
+}

@@ -1,0 +1,32 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { App } from './app.ts'
+import { createLoaders, type Loaders } from './loaders.ts'
+import type { Streams } from './streams.ts'
+
+/** What every resolver gets: who asks, whom to ask, and what was loaded already. */
+export interface Context {
+  app: App
+  streams: Streams
+  viewer: Viewer
+  /** Called when the client cannot keep up with a subscription. */
+  onSlow(): void
+  loaders: Loaders
+  /** Whether the operation wants resume points: then they are taken before what they belong to is read. */
+  takesCursors: boolean
+}
+
+export interface ContextOptions extends Pick<Context, 'app' | 'streams' | 'viewer' | 'onSlow'> {
+  /** The operation's text. */
+  query: string
+}
+
+export function createContext({ query, ...given }: ContextOptions): Context {
+  const base = { ...given, takesCursors: query.includes('streamCursor') }
+  return { ...base, loaders: createLoaders(base) }
+}
+
+/** Forgets what was loaded: before a mutation, and before each event of a subscription, which show things as they are then. */
+export function renewed(context: Context): Context {
+  context.loaders = createLoaders(context)
+  return context
+}

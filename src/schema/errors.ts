@@ -1,0 +1,41 @@
+import {
+  BadInputError,
+  ConflictError,
+  type DomainError,
+  ForbiddenError,
+  LimitExceededError,
+  NotFoundError,
+  RateLimitedError,
+} from '../lib/errors.ts'
+import { builder } from './builder.ts'
+
+const ErrorCode = builder.enumType('ErrorCode', {
+  values: ['BAD_INPUT', 'FORBIDDEN', 'NOT_FOUND', 'CONFLICT', 'LIMIT_EXCEEDED', 'RATE_LIMITED'] as const,
+})
+
+const ExpectedError = builder.interfaceRef<DomainError>('Error').implement({
+  description:
+    'A failure that a client is expected to handle. Anything else is a top-level GraphQL error with `extensions.code`.',
+  fields: (t) => ({
+    code: t.expose('code', { type: ErrorCode }),
+    message: t.exposeString('message'),
+  }),
+})
+
+builder.objectType(BadInputError, {
+  name: 'BadInputError',
+  description: '`field` is the dotted path of the input field at fault, where there is one.',
+  interfaces: [ExpectedError],
+  fields: (t) => ({ field: t.exposeString('field', { nullable: true }) }),
+})
+
+builder.objectType(ForbiddenError, { name: 'ForbiddenError', interfaces: [ExpectedError] })
+builder.objectType(NotFoundError, { name: 'NotFoundError', interfaces: [ExpectedError] })
+builder.objectType(ConflictError, { name: 'ConflictError', interfaces: [ExpectedError] })
+builder.objectType(LimitExceededError, { name: 'LimitExceededError', interfaces: [ExpectedError] })
+
+builder.objectType(RateLimitedError, {
+  name: 'RateLimitedError',
+  interfaces: [ExpectedError],
+  fields: (t) => ({ retryAfterMs: t.exposeInt('retryAfterMs') }),
+})

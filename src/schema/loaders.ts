@@ -1,0 +1,221 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Page, PageRequest } from '../lib/page.ts'
+import type { App } from './app.ts'
+import { batched, batchedByKey, batchedByRequest, type Loader, loadAll, prime } from './batch.ts'
+import type { Message, Run, Space, ToolCall } from './shapes.ts'
+import type { Streams } from './streams.ts'
+
+export interface LoadersOptions {
+  app: App
+  streams: Streams
+  viewer: Viewer
+  takesCursors: boolean
+}
+
+export type Loaders = ReturnType<typeof createLoaders>
+
+/** How a page of an agent's runs is asked for. */
+export type RunsRequest = Parameters<App['runReading']['pageMany']>[2]
+export interface RunsAsked {
+  request: RunsRequest
+  statuses: Run['status'][] | null
+}
+
+/**
+ * Everything that can repeat in an operation, loaded once and all of one kind together, so that the number of statements
+ * depends on the fields asked for and never on how many rows come back.
+ */
+export function createLoaders(options: LoadersOptions) {
+  const rows = createRows(options)
+  return {
+    ...rows,
+    ...createOfAgents(options),
+    ...createOfSpaces(options, rows),
+    ...createOfRuns(options, rows),
+    visible: createVisible(options, rows),
+  }
+}
+
+/** Rows by id, whoever asks. Where the operation takes resume points, these come first. */
+function createRows({ app, streams, viewer, takesCursors }: LoadersOptions) {
+  const spaceCursors = batched((ids: readonly string[]) => streams.spaceCursors(ids))
+  const runCursors = batched((ids: readonly string[]) => streams.runCursors(ids))
+
+  /** Reads, learns whose events could change what was read, takes their resume points, and reads again. */
+  async function afterCursors<V>(
+    read: () => Promise<V[]>,
+    takeCursors: (found: V[]) => Promise<unknown>,
+  ): Promise<V[]> {
+    if (!takesCursors) return read()
+    await takeCursors(await read())
+    return read()
+  }
+
+  /** Rows that came with something else, in their order: read anew where resume points must come first. */
+  async function seen<V extends { id: string }>(loader: Loader<string, V | null>, found: readonly V[]): Promise<V[]> {
+    if (!takesCursors) prime(loader, found)
+    return present(await loadAll(loader, idsOf(found)))
+  }
+
+  const messages = batched((ids: readonly string[]) =>
+    afterCursors(
+      async () => withDrafts(app, await app.reading.getMany(ids)),
+      (found) =>
+        loadAll(
+          spaceCursors,
+          found.flatMap((message) => message?.spaceId ?? []),
+        ),
+    ),
+  )
+  const toolCalls = batched((ids: readonly string[]) =>
+    afterCursors(
+      () => app.toolCalls.getMany([...ids]),
+      (found) =>
+        Promise.all([
+          loadAll(
+            runCursors,
+            found.flatMap((call) => call?.runId ?? []),
+          ),
+          loadAll(
+            spaceCursors,
+            found.flatMap((call) => call?.spaceId ?? []),
+          ),
+        ]),
+    ),
+  )
+  const spaces = batched(async (ids: readonly string[]) => {
+    if (takesCursors) await loadAll(spaceCursors, ids)
+    return app.spaces.getMany(ids)
+  })
+  const runs = batched(async (ids: readonly string[]) => {
+    if (takesCursors) await loadAll(runCursors, ids)
+    return app.runs.getMany([...ids])
+  })
+  return {
+    spaceCursors,
+    runCursors,
+    spaces,
+    runs,
+    messages,
+    toolCalls,
+    entities: batched((ids: readonly string[]) => app.entities.getMany(ids)),
+    agents: batched((ids: readonly string[]) => app.agents.getMany(ids)),
+    chains: batched((ids: readonly string[]) => app.chains.getMany(ids)),
+    plansById: batched((ids: readonly string[]) => app.plans.getMany(ids)),
+    goalsById: batched((ids: readonly string[]) => app.goals.getMany(ids)),
+    inboxEvents: batched((ids: readonly string[]) => app.inbox.getMany(ids)),
+    webhooks: batched((ids: readonly string[]) => app.webhooks.getMany(ids)),
+    accessTokens: batched((ids: readonly string[]) => app.tokens.getMany(viewer, [...ids])),
+    seenSpaces: (found: readonly Space[]) => seen(spaces, found),
+    seenRuns: (found: readonly Run[]) => seen(runs, found),
+    seenMessages: (found: readonly Message[]) => seen(messages, found),
+    seenToolCalls: (found: readonly ToolCall[]) => seen(toolCalls, found),
+  }
+}
+
+type Rows = ReturnType<typeof createRows>
+
+const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
+const present = <T>(rows: readonly (T | null)[]) => rows.filter((row) => row !== null)
+
+/** STREAMING messages have their text so far in the event log. */
+async function withDrafts(app: App, found: (Message | null)[]): Promise<(Message | null)[]> {
+  const whole = await app.reading.withDraftText(present(found))
+  const byId = new Map(whole.map((message) => [message.id, message]))
+  return found.map((message) => message && (byId.get(message.id) ?? null))
+}
+
+/** Rows by id, as far as the viewer may see them. What it may not see does not exist for it: null for both. */
+function createVisible({ app: { visibility }, viewer }: LoadersOptions, rows: Rows) {
+  function visibleOf<T extends { id: string }>(
+    loader: Loader<string, T | null>,
+    allowedOf: (found: T[]) => Promise<Set<string>>,
+  ): Loader<string, T | null> {
+    return batched(async (ids) => {
+      const found = await loadAll(loader, ids)
+      const allowed = await allowedOf(present(found))
+      return found.map((row) => (row !== null && allowed.has(row.id) ? row : null))
+    })
+  }
+  return {
+    spaces: visibleOf(rows.spaces, (found) => visibility.spaces(viewer, idsOf(found))),
+    messages: visibleOf(rows.messages, (found) => visibility.messages(viewer, found)),
+    runs: visibleOf(rows.runs, (found) => visibility.runs(viewer, found)),
+    toolCalls: visibleOf(rows.toolCalls, (found) => visibility.toolCalls(viewer, found)),
+    entities: visibleOf(rows.entities, (found) => visibility.entities(viewer, idsOf(found))),
+    /** Whether a call's input, output and error may be shown. */
+    toolCallContents: batched(
+      async (calls: readonly ToolCall[]) => {
+        const allowed = await visibility.toolCallContents(viewer, calls)
+        return calls.map(({ id }) => allowed.has(id))
+      },
+      ({ id }) => id,
+    ),
+  }
+}
+
+function createOfAgents({ app, viewer }: LoadersOptions) {
+  return {
+    /** QUEUED, RUNNING and WAITING_TOOL ones, whoever may see them. */
+    activeRuns: batchedByKey((agentIds) => app.runs.activeOf(agentIds), []),
+    runPages: batchedByRequest((agentIds, { request, statuses }: RunsAsked) =>
+      app.runReading.pageMany(viewer, agentIds, request, statuses),
+    ),
+    tools: batchedByKey((agentIds) => app.customTools.listMany(agentIds), []),
+    mcpServers: batchedByKey((agentIds) => app.mcpServers.listMany(agentIds), []),
+    memories: batchedByKey((agentIds) => app.memories.listMany(agentIds), []),
+    goals: batchedByKey((agentIds) => app.goals.listMany(agentIds), []),
+    plans: batchedByKey((agentIds) => app.plans.listMany(agentIds), []),
+    inboxPages: batchedByRequest((agentIds, request: PageRequest) => app.inbox.pageMany(agentIds, request)),
+    consciousness: batched((agentIds: readonly string[]) => app.consciousness.getMany(agentIds)),
+  }
+}
+
+function createOfSpaces({ app, viewer }: LoadersOptions, { messages }: Rows) {
+  /** Messages of a space whose resume point was taken with the space itself. */
+  async function seen(found: Message[]): Promise<Map<string, Message>> {
+    const whole = await app.reading.withDraftText(found)
+    prime(messages, whole)
+    return new Map(whole.map((message) => [message.id, message]))
+  }
+  async function seenBySpace(found: Map<string, Message>): Promise<Map<string, Message | null>> {
+    const whole = await seen([...found.values()])
+    return new Map([...found].map(([spaceId, { id }]) => [spaceId, whole.get(id) ?? null]))
+  }
+  const ofHuman = <T>(ask: (humanId: string) => Promise<Map<string, T>>) =>
+    viewer.scope === 'HUMAN' ? ask(viewer.id) : Promise.resolve(new Map<string, T>())
+  return {
+    members: batchedByKey((spaceIds) => app.members.listMany(spaceIds), []),
+    adminAgents: batchedByKey<string | null>(
+      (spaceIds) => app.spaces.adminAgentsOf(spaceIds) as Promise<Map<string, string | null>>,
+      null,
+    ),
+    messagePages: batchedByRequest(async (spaceIds, request: PageRequest) => {
+      const pages = await app.reading.pageMany(spaceIds, request)
+      const whole = await seen(pages.flatMap((page) => ('items' in page ? page.items : [])))
+      const filled = ({ items, ...ends }: Page<Message>) => ({
+        ...ends,
+        items: items.map((item) => whole.get(item.id)!),
+      })
+      return pages.map((page) => ('items' in page ? filled(page) : page))
+    }),
+    lastMessages: batchedByKey(async (spaceIds) => seenBySpace(await app.reading.lastMany(spaceIds)), null),
+    firstUnread: batchedByKey(
+      async (spaceIds) => seenBySpace(await ofHuman((humanId) => app.reading.firstUnreadMany(humanId, spaceIds))),
+      null,
+    ),
+    unreadCounts: batchedByKey((spaceIds) => ofHuman((humanId) => app.reading.unreadMany(humanId, spaceIds)), 0),
+    outcomes: batchedByKey((messageIds) => app.reading.outcomesMany(messageIds), []),
+  }
+}
+
+function createOfRuns({ app }: LoadersOptions, { seenToolCalls }: Rows) {
+  return {
+    toolCallsOfRuns: batchedByKey(async (runIds) => {
+      const byRun = await app.toolCalls.ofRuns(runIds)
+      const calls = await seenToolCalls([...byRun.values()].flat())
+      return Map.groupBy(calls, ({ runId }) => runId)
+    }, []),
+    stepPages: batchedByRequest((runIds, request: PageRequest) => app.stepRecords.pageMany(runIds, request)),
+  }
+}

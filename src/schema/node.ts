@@ -1,0 +1,67 @@
+import { type IdPrefix, prefixOf } from '../lib/ids.ts'
+import type { Loader } from './batch.ts'
+import { builder } from './builder.ts'
+import type { Context } from './context.ts'
+import type { Loaders } from './loaders.ts'
+import { Node } from './refs.ts'
+
+type NodeLoader = Loader<string, { id: string } | null>
+
+interface NodeType {
+  name: string
+  loader(loaders: Loaders): NodeLoader
+  adminsOnly?: true
+}
+
+/** What an id names, and how it is loaded as far as the viewer may see it: the same checks as of the fields that lead there. */
+const NODE_TYPES: Partial<Record<IdPrefix, NodeType>> = {
+  spc: { name: 'Space', loader: ({ visible }) => visible.spaces as NodeLoader },
+  msg: { name: 'Message', loader: ({ visible }) => visible.messages as NodeLoader },
+  agt: { name: 'Agent', loader: ({ visible }) => visible.entities as NodeLoader },
+  hum: { name: 'Human', loader: ({ visible }) => visible.entities as NodeLoader },
+  run: { name: 'Run', loader: ({ visible }) => visible.runs as NodeLoader },
+  tcl: { name: 'ToolCall', loader: ({ visible }) => visible.toolCalls as NodeLoader },
+  pln: { name: 'Plan', loader: ({ plansById }) => plansById as NodeLoader, adminsOnly: true },
+  gol: { name: 'Goal', loader: ({ goalsById }) => goalsById as NodeLoader, adminsOnly: true },
+  inb: { name: 'InboxEvent', loader: ({ inboxEvents }) => inboxEvents as NodeLoader, adminsOnly: true },
+  acc: { name: 'AccessToken', loader: ({ accessTokens }) => accessTokens as NodeLoader, adminsOnly: true },
+  whk: { name: 'Webhook', loader: ({ webhooks }) => webhooks as NodeLoader, adminsOnly: true },
+}
+
+function nodeTypeOf(id: string): NodeType | undefined {
+  const prefix = prefixOf(id)
+  return prefix === null ? undefined : NODE_TYPES[prefix]
+}
+
+Node.implement({
+  resolveType: ({ id }) => nodeTypeOf(id)?.name,
+  fields: (t) => ({
+    id: t.exposeID('id', {
+      description:
+        'Globally unique and self-describing: a prefix for the type (`spc_`, `msg_`, `agt_`, `hum_`, `run_`, `tcl_`, `pln_`, `gol_`, `inb_`, `acc_`, `whk_`) and a time-ordered part. The same id that agents see in tools and operators see in logs.',
+    }),
+  }),
+})
+
+/** Null for an id that names nothing, nothing that the viewer may see, or nothing at all. */
+async function loadNode(id: string, { loaders, viewer }: Context): Promise<{ id: string } | null> {
+  const type = nodeTypeOf(id)
+  if (type === undefined || (type.adminsOnly && viewer.scope !== 'ADMIN')) return null
+  return type.loader(loaders).load(id)
+}
+
+builder.queryFields((t) => ({
+  node: t.field({
+    type: Node,
+    nullable: true,
+    args: { id: t.arg.id({ required: true }) },
+    resolve: (_, { id }, context) => loadNode(id, context),
+  }),
+  nodes: t.field({
+    type: [Node],
+    nullable: { list: false, items: true },
+    complexity: ({ ids }) => ({ field: 1, multiplier: ids.length }),
+    args: { ids: t.arg.idList({ required: true }) },
+    resolve: (_, { ids }, context) => Promise.all(ids.map((id) => loadNode(id, context))),
+  }),
+}))

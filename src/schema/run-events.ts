@@ -1,0 +1,136 @@
+import { builder } from './builder.ts'
+import { renewed } from './context.ts'
+import { Run, Space, TokenUsage, ToolCall } from './refs.ts'
+import type { RunEvent as AnyRunEvent } from './streams.ts'
+
+type Shape<T extends AnyRunEvent['type']> = Extract<AnyRunEvent, { type: T }>
+
+const RunEvent = builder.interfaceRef<AnyRunEvent>('RunEvent').implement({
+  description: 'Something that happened in a run, in order.',
+  resolveType: ({ type }) => type,
+  fields: (t) => ({
+    cursor: t.expose('cursor', { type: 'StreamCursor' }),
+    at: t.expose('at', { type: 'DateTime' }),
+    runId: t.exposeID('runId'),
+  }),
+})
+
+const event = <T extends AnyRunEvent['type']>(type: T) => builder.objectRef<Shape<T>>(type)
+
+/** Events that show the run as it is now, and nothing else. */
+type OfRun = 'RunStarted' | 'RunCompleted' | 'RunCanceled' | 'RunSnapshot'
+const runEvent = (type: OfRun, description?: string) =>
+  event<OfRun>(type).implement({
+    ...(description ? { description } : {}),
+    interfaces: [RunEvent],
+    fields: (t) => ({
+      run: t.field({ type: Run, resolve: async ({ runId }, _, { loaders }) => (await loaders.runs.load(runId))! }),
+    }),
+  })
+
+type OfDelta = 'RunTextDelta' | 'RunReasoningDelta'
+const deltaEvent = (type: OfDelta, description?: string) =>
+  event<OfDelta>(type).implement({
+    ...(description ? { description } : {}),
+    interfaces: [RunEvent],
+    fields: (t) => ({
+      step: t.exposeInt('step'),
+      delta: t.exposeString('delta'),
+    }),
+  })
+
+type OfToolCall = 'RunToolCalled' | 'RunToolReturned'
+const toolCallEvent = (type: OfToolCall) =>
+  event<OfToolCall>(type).implement({
+    interfaces: [RunEvent],
+    fields: (t) => ({
+      toolCall: t.field({
+        type: ToolCall,
+        resolve: async ({ toolCallId }, _, { loaders }) => (await loaders.toolCalls.load(toolCallId))!,
+      }),
+    }),
+  })
+
+runEvent('RunStarted')
+runEvent('RunCompleted')
+runEvent('RunCanceled')
+runEvent(
+  'RunSnapshot',
+  'The run as it is now; what follows goes on from here. Sent where `after` is older than what is kept.',
+)
+deltaEvent(
+  'RunTextDelta',
+  "The agent's internal text: never shown in a space. This event and the two below go to admins and the service that triggered.",
+)
+deltaEvent('RunReasoningDelta')
+toolCallEvent('RunToolCalled')
+toolCallEvent('RunToolReturned')
+
+event('RunResumed').implement({ interfaces: [RunEvent] })
+
+event('RunWaitingTool').implement({
+  interfaces: [RunEvent],
+  fields: (t) => ({
+    toolCalls: t.field({
+      type: [ToolCall],
+      complexity: { field: 1, multiplier: 3 },
+      resolve: async ({ toolCallIds }, _, { loaders }) => {
+        const calls = await Promise.all(toolCallIds.map((id) => loaders.toolCalls.load(id)))
+        return calls.filter((call) => call !== null)
+      },
+    }),
+  }),
+})
+
+event('RunFailed').implement({
+  interfaces: [RunEvent],
+  fields: (t) => ({
+    run: t.field({ type: Run, resolve: async ({ runId }, _, { loaders }) => (await loaders.runs.load(runId))! }),
+    error: t.exposeString('error'),
+  }),
+})
+
+event('RunStepFinished').implement({
+  interfaces: [RunEvent],
+  fields: (t) => ({
+    step: t.exposeInt('step', { description: '0-based.' }),
+    usage: t.expose('usage', { type: TokenUsage }),
+  }),
+})
+
+event('RunToolInputDelta').implement({
+  interfaces: [RunEvent],
+  fields: (t) => ({
+    step: t.exposeInt('step'),
+    toolCallId: t.exposeID('toolCallId'),
+    toolName: t.exposeString('toolName'),
+    delta: t.exposeString('delta'),
+  }),
+})
+
+event('RunSpaceEntered').implement({
+  description: '`space` is null where the viewer is not a member of it.',
+  interfaces: [RunEvent],
+  fields: (t) => ({
+    spaceId: t.exposeID('spaceId'),
+    space: t.field({
+      type: Space,
+      nullable: true,
+      resolve: ({ spaceId }, _, { loaders }) => loaders.visible.spaces.load(spaceId),
+    }),
+  }),
+})
+
+builder.subscriptionField('runEvents', (t) =>
+  t.field({
+    type: RunEvent,
+    description: 'What happens in a run from its start, or from `after` on. Completes when the run is over.',
+    args: { runId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },
+    subscribe: (_, { runId, after }, { streams, ...watcher }) =>
+      streams.runEvents(watcher, { runId, after: after ?? null }),
+    resolve(happened, _, context) {
+      renewed(context)
+      return happened
+    },
+  }),
+)

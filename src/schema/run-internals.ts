@@ -1,0 +1,43 @@
+import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
+import { RunInternals, StepRecord, TokenUsage } from './refs.ts'
+
+RunInternals.implement({
+  fields: (t) => ({
+    steps: t.connection(
+      {
+        type: StepRecord,
+        description: 'What each step was sent and what came back, in order.',
+        complexity: sizeOfPage(),
+        async resolve({ runId }, page, { loaders }) {
+          const request = idPageRequest('stp', page)
+          return connectionOf(await loaders.stepPages.load({ parentId: runId, request }), idCursor)
+        },
+      },
+      { name: 'StepRecordConnection' },
+      { name: 'StepRecordEdge' },
+    ),
+  }),
+})
+
+StepRecord.implement({
+  fields: (t) => ({
+    id: t.exposeID('id'),
+    index: t.exposeInt('index', { description: '0-based.' }),
+    model: t.exposeString('model'),
+    instructions: t.exposeString('instructions'),
+    messages: t.expose('messages', { type: 'JSON', description: 'AI SDK ModelMessage[] as sent.' }),
+    activeTools: t.exposeStringList('activeTools'),
+    response: t.expose('response', { type: 'JSON', description: 'AI SDK ModelMessage[] that the step added.' }),
+    finishReason: t.exposeString('finishReason'),
+    usage: t.field({
+      type: TokenUsage,
+      resolve: ({ inputTokens, outputTokens, usageEstimated }) => ({
+        inputTokens,
+        outputTokens,
+        estimated: usageEstimated,
+      }),
+    }),
+    msToFirstChunk: t.exposeInt('msToFirstChunk', { nullable: true }),
+    durationMs: t.exposeInt('durationMs'),
+  }),
+})

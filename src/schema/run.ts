@@ -1,0 +1,168 @@
+import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { loadOptional } from './batch.ts'
+import { builder } from './builder.ts'
+import { renewed } from './context.ts'
+import { RunStatusType, TriggerTypeType } from './enums.ts'
+import { Agent, Chain, Message, Node, Run, RunInternals, Space, TokenUsage, ToolCall } from './refs.ts'
+import type * as shapes from './shapes.ts'
+import { triggerSummaryFor } from './trigger-summary.ts'
+
+Run.implement({
+  interfaces: [Node],
+  fields: (t) => ({
+    agent: t.field({
+      type: Agent,
+      resolve: async ({ agentId }, _, { loaders }) => (await loaders.entities.load(agentId))!,
+    }),
+    status: t.expose('status', { type: RunStatusType }),
+    triggerType: t.expose('triggerType', { type: TriggerTypeType }),
+    triggerSummary: t.string({
+      description:
+        'One line a person can read: who or what started it, and about what; without the what for those who may not see it.',
+      resolve: (run, _, context) => triggerSummaryFor(run, context),
+    }),
+    triggerSpace: t.field({
+      type: Space,
+      nullable: true,
+      description: "The trigger's and the active space and message: null where there is none, or not for the viewer.",
+      resolve: ({ triggerSpaceId }, _, { loaders }) => loadOptional(loaders.visible.spaces, triggerSpaceId),
+    }),
+    triggerMessage: t.field({
+      type: Message,
+      nullable: true,
+      resolve: ({ triggerMessageId }, _, { loaders }) => loadOptional(loaders.visible.messages, triggerMessageId),
+    }),
+    activeSpace: t.field({
+      type: Space,
+      nullable: true,
+      resolve: ({ activeSpaceId }, _, { loaders }) => loadOptional(loaders.visible.spaces, activeSpaceId),
+    }),
+    stepCount: t.exposeInt('stepCount'),
+    usage: t.field({
+      type: TokenUsage,
+      resolve: ({ inputTokens, outputTokens, usageEstimated }) => ({
+        inputTokens,
+        outputTokens,
+        estimated: usageEstimated,
+      }),
+    }),
+    summary: t.string({
+      nullable: true,
+      description:
+        "The agent's own closing words: internal, never posted. For admins and the service that triggered; null for others.",
+      resolve: (run, _, { app, viewer }) => (app.visibility.runThoughts(viewer, run) ? run.summary : null),
+    }),
+    error: t.exposeString('error', { nullable: true }),
+    toolCalls: t.field({
+      type: [ToolCall],
+      complexity: { field: 1, multiplier: 5 },
+      resolve: ({ id }, _, { loaders }) => loaders.toolCallsOfRuns.load(id),
+    }),
+    pendingToolCalls: t.field({
+      type: [ToolCall],
+      description: 'The tool calls that `submitToolResult` can answer now.',
+      complexity: { field: 1, multiplier: 3 },
+      resolve: async ({ id }, _, { loaders }) =>
+        (await loaders.toolCallsOfRuns.load(id)).filter(({ status }) => status === 'WAITING'),
+    }),
+    depth: t.exposeInt('depth', {
+      description: "How many agent-to-agent hops lie behind this run; 0 for a human's, plan's or service's trigger.",
+    }),
+    rootId: t.exposeID('rootId', {
+      description: 'The human message, plan firing or service call that the whole chain of triggers began with.',
+    }),
+    chain: t.field({
+      type: Chain,
+      nullable: true,
+      description: 'The chain under MENTION_CHAIN routing; null otherwise.',
+      resolve: ({ chainId }, _, { loaders }) => loadOptional(loaders.chains, chainId),
+    }),
+    internals: t.field({
+      type: RunInternals,
+      nullable: true,
+      description: 'Null for everybody but admins.',
+      resolve: ({ id }, _, { viewer }) => (viewer.scope === 'ADMIN' ? { runId: id } : null),
+    }),
+    streamCursor: t.field({
+      type: 'StreamCursor',
+      description: 'Resume point for `runEvents`.',
+      resolve: ({ id }, _, { loaders }) => loaders.runCursors.load(id),
+    }),
+    queuedAt: t.expose('queuedAt', { type: 'DateTime' }),
+    startedAt: t.expose('startedAt', { type: 'DateTime', nullable: true }),
+    finishedAt: t.expose('finishedAt', { type: 'DateTime', nullable: true }),
+  }),
+})
+
+TokenUsage.implement({
+  fields: (t) => ({
+    estimated: t.exposeBoolean('estimated', {
+      description: 'True where the provider gave no figures and they were estimated.',
+    }),
+    inputTokens: t.exposeInt('inputTokens'),
+    outputTokens: t.exposeInt('outputTokens'),
+    totalTokens: t.int({ resolve: ({ inputTokens, outputTokens }) => inputTokens + outputTokens }),
+  }),
+})
+
+const ChainWaiter = builder.objectRef<{ entityId: string; reason: string | null }>('ChainWaiter').implement({
+  fields: (t) => ({
+    agent: t.field({
+      type: Agent,
+      resolve: async ({ entityId }, _, { loaders }) => (await loaders.entities.load(entityId))!,
+    }),
+    reason: t.exposeString('reason', { nullable: true }),
+  }),
+})
+
+Chain.implement({
+  description: 'Agents that hand a conversation on; the same for all its runs.',
+  fields: (t) => ({
+    id: t.exposeID('id'),
+    depth: t.exposeInt('depth', { description: 'Runs in it so far, re-triggers included.' }),
+    replyStack: t.expose('replyStack', {
+      type: [ChainWaiter],
+      description: 'Who waits to be called back, the last to be asked last.',
+    }),
+  }),
+})
+
+builder.queryField('run', (t) =>
+  t.field({
+    type: Run,
+    nullable: true,
+    args: { id: t.arg.id({ required: true }) },
+    resolve: (_, { id }, { loaders }) => loaders.visible.runs.load(id),
+  }),
+)
+
+const StopRunInput = builder.inputType('StopRunInput', {
+  fields: (t) => ({
+    runId: t.id({ required: true }),
+    cascade: t.boolean({
+      required: true,
+      defaultValue: false,
+      description: 'Also stop every run, in any space, that this one set off.',
+    }),
+  }),
+})
+
+const StopRunPayload = builder.objectRef<{ run: shapes.Run }>('StopRunPayload').implement({
+  fields: (t) => ({ run: t.expose('run', { type: Run }) }),
+})
+
+builder.mutationField('stopRun', (t) =>
+  t.field({
+    type: StopRunPayload,
+    errors: {
+      types: [ForbiddenError, NotFoundError, ConflictError],
+      union: { description: 'ConflictError: the run had already finished.' },
+    },
+    args: { input: t.arg({ type: StopRunInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer, loaders } = renewed(context)
+      const [run] = await loaders.seenRuns([await app.control.stopRun(viewer, input)])
+      return { run: run! }
+    },
+  }),
+)

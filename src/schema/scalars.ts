@@ -1,0 +1,58 @@
+import { GraphQLError, Kind, type ValueNode } from 'graphql'
+import type { Json } from '../lib/json.ts'
+import { builder } from './builder.ts'
+
+const INSTANT = /^(\d{4}-\d{2}-\d{2})[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})$/
+
+/** @throws GraphQLError for anything but an RFC 3339 instant that exists in the calendar. */
+function instantOf(value: unknown): Date {
+  const day = typeof value === 'string' ? INSTANT.exec(value)?.[1] : undefined
+  const date = new Date(day === undefined ? Number.NaN : (value as string).toUpperCase())
+  // Date would take 30 February for 1 March.
+  const exists = !Number.isNaN(date.getTime()) && new Date(`${day}T00:00:00Z`).toISOString().startsWith(`${day}`)
+  if (!exists) throw new GraphQLError('Must be an RFC 3339 instant like 2026-01-31T09:30:00Z.')
+  return date
+}
+
+builder.scalarType('DateTime', {
+  description: 'An RFC 3339 instant in UTC.',
+  serialize: (date) => new Date(date).toISOString(),
+  parseValue: instantOf,
+})
+
+builder.scalarType('StreamCursor', {
+  description:
+    'An opaque position in an event stream, not in a page. Hand the last one you saw back as `after` to resume without a gap.',
+  serialize: (cursor) => cursor,
+  parseValue(value) {
+    if (typeof value !== 'string') throw new GraphQLError('A cursor is a string.')
+    return value
+  },
+})
+
+/** A value written in the document itself. */
+function jsonOfLiteral(node: ValueNode, variables: Record<string, unknown> | null | undefined): Json {
+  switch (node.kind) {
+    case Kind.VARIABLE:
+      return (variables?.[node.name.value] ?? null) as Json
+    case Kind.NULL:
+      return null
+    case Kind.INT:
+    case Kind.FLOAT:
+      return Number(node.value)
+    case Kind.LIST:
+      return node.values.map((item) => jsonOfLiteral(item, variables))
+    case Kind.OBJECT:
+      // Entries, not assignment: a field called __proto__ stays a field.
+      return Object.fromEntries(node.fields.map(({ name, value }) => [name.value, jsonOfLiteral(value, variables)]))
+    default:
+      return node.value
+  }
+}
+
+builder.scalarType('JSON', {
+  description: 'Any JSON value.',
+  serialize: (value) => value,
+  parseValue: (value) => value as NonNullable<Json>,
+  parseLiteral: (node, variables) => jsonOfLiteral(node, variables) as NonNullable<Json>,
+})

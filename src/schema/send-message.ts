@@ -1,0 +1,47 @@
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
+import { builder } from './builder.ts'
+import { renewed } from './context.ts'
+import { Message, Run } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+const SendMessageInput = builder.inputType('SendMessageInput', {
+  fields: (t) => ({
+    spaceId: t.id({ required: true }),
+    text: t.string({ required: true }),
+    mentionedAgentId: t.id({ description: 'An agent member.' }),
+    idempotencyKey: t.string({
+      description:
+        'Sent again by the same sender to the same space with the same key, the first message is returned and nothing new is posted; with other content, ConflictError. Kept as long as the message.',
+    }),
+  }),
+})
+
+const SendMessagePayload = builder
+  .objectRef<{ sentMessage: shapes.Message; runs: shapes.Run[] }>('SendMessagePayload')
+  .implement({
+    fields: (t) => ({
+      sentMessage: t.expose('sentMessage', {
+        type: Message,
+        description: 'Not called `message`, so that a client can select it beside `... on Error { message }`.',
+      }),
+      runs: t.expose('runs', {
+        type: [Run],
+        description: 'The runs that it started; empty where it only reached inboxes.',
+        complexity: { field: 1, multiplier: 3 },
+      }),
+    }),
+  })
+
+builder.mutationField('sendMessage', (t) =>
+  t.field({
+    type: SendMessagePayload,
+    errors: { types: [BadInputError, ForbiddenError, NotFoundError, ConflictError, RateLimitedError] },
+    args: { input: t.arg({ type: SendMessageInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer, loaders } = renewed(context)
+      const { message, runs } = await app.sending.send(viewer, input)
+      const [sentMessage] = await loaders.seenMessages([message])
+      return { sentMessage: sentMessage!, runs: await loaders.seenRuns(runs) }
+    },
+  }),
+)

@@ -1,0 +1,37 @@
+import type { App } from './app.ts'
+
+type Row<Many extends (ids: never) => Promise<readonly unknown[]>> = NonNullable<Awaited<ReturnType<Many>>[number]>
+type Item<List extends (ids: never) => Promise<Map<string, readonly unknown[]>>> =
+  Awaited<ReturnType<List>> extends Map<string, readonly (infer One)[]> ? One : never
+
+/** What stands behind the API's types: what the domain answers with. */
+export type AccessToken = Awaited<ReturnType<App['tokens']['create']>>['accessToken']
+export type Agent = Row<App['agents']['getMany']>
+export type Entity = Row<App['entities']['getMany']>
+export type Goal = Row<App['goals']['getMany']>
+export type McpServer = Item<App['mcpServers']['listMany']>
+export type Memory = Item<App['memories']['listMany']>
+export type Message = Row<App['reading']['getMany']>
+export type MessagePart = Message['parts'][number]
+export type Outcome = Item<App['reading']['outcomesMany']>
+export type Run = Row<App['runs']['getMany']>
+export type Space = Row<App['spaces']['getMany']>
+export type Tool = Item<App['customTools']['listMany']>
+export type ToolCall = Row<App['toolCalls']['getMany']>
+
+/** An entity of which only what all have in common is known; the rest is loaded where it is asked for. */
+export type Participant = Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>
+
+/** Tokens of a run or of one of its steps. */
+export interface Usage {
+  estimated: boolean
+  inputTokens: number
+  outputTokens: number
+}
+
+/** A part of a message at its place. */
+export interface PlacedPart {
+  messageId: string
+  index: number
+  part: MessagePart
+}

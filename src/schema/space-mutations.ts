@@ -1,0 +1,110 @@
+import { BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { builder } from './builder.ts'
+import { type Context, renewed } from './context.ts'
+import { RoutingType } from './enums.ts'
+import { Space } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+const CreateSpaceInput = builder.inputType('CreateSpaceInput', {
+  fields: (t) => ({
+    name: t.string({ required: true }),
+    description: t.string(),
+    routing: t.field({ type: RoutingType, required: true, defaultValue: 'BROADCAST' }),
+    adminAgentId: t.id(),
+    memberIds: t.idList(),
+  }),
+})
+
+const UpdateSpaceInput = builder.inputType('UpdateSpaceInput', {
+  fields: (t) => ({
+    id: t.id({ required: true }),
+    name: t.string(),
+    description: t.string(),
+    routing: t.field({ type: RoutingType }),
+    adminAgentId: t.id(),
+  }),
+})
+
+const memberInput = (name: string) =>
+  builder.inputType(name, {
+    fields: (t) => ({ spaceId: t.id({ required: true }), entityId: t.id({ required: true }) }),
+  })
+const AddMemberInput = memberInput('AddMemberInput')
+const RemoveMemberInput = memberInput('RemoveMemberInput')
+
+const MarkReadInput = builder.inputType('MarkReadInput', {
+  fields: (t) => ({ spaceId: t.id({ required: true }), messageId: t.id({ required: true }) }),
+})
+
+const spacePayload = (name: string) =>
+  builder.objectRef<{ space: shapes.Space }>(name).implement({
+    fields: (t) => ({ space: t.expose('space', { type: Space }) }),
+  })
+
+const RemoveMemberPayload = builder
+  .objectRef<{ spaceId: string; entityId: string; space: shapes.Space | null }>('RemoveMemberPayload')
+  .implement({
+    description: '`space` is null for a viewer who has just left it.',
+    fields: (t) => ({
+      spaceId: t.exposeID('spaceId'),
+      entityId: t.exposeID('entityId'),
+      space: t.expose('space', { type: Space, nullable: true }),
+    }),
+  })
+
+async function payloadOf(space: shapes.Space, { loaders }: Context): Promise<{ space: shapes.Space }> {
+  const [seen] = await loaders.seenSpaces([space])
+  return { space: seen! }
+}
+
+builder.mutationFields((t) => ({
+  createSpace: t.field({
+    type: spacePayload('CreateSpacePayload'),
+    errors: { types: [BadInputError, ForbiddenError, NotFoundError, LimitExceededError] },
+    args: { input: t.arg({ type: CreateSpaceInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return payloadOf(await app.spaces.create(viewer, input), context)
+    },
+  }),
+  updateSpace: t.field({
+    type: spacePayload('UpdateSpacePayload'),
+    errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: UpdateSpaceInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return payloadOf(await app.spaces.update(viewer, input), context)
+    },
+  }),
+  addMember: t.field({
+    type: spacePayload('AddMemberPayload'),
+    errors: {
+      types: [ForbiddenError, NotFoundError, ConflictError, LimitExceededError],
+      union: { description: 'ConflictError: it is a member already.' },
+    },
+    args: { input: t.arg({ type: AddMemberInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return payloadOf(await app.members.add(viewer, input), context)
+    },
+  }),
+  removeMember: t.field({
+    type: RemoveMemberPayload,
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: RemoveMemberInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      const { space, ...ids } = await app.members.remove(viewer, input)
+      return space === null ? { ...ids, space } : { ...ids, ...(await payloadOf(space, context)) }
+    },
+  }),
+  markRead: t.field({
+    type: spacePayload('MarkReadPayload'),
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: MarkReadInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return payloadOf(await app.reading.markRead(viewer, input), context)
+    },
+  }),
+}))

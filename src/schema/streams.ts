@@ -1,0 +1,58 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { LoggedUsage, RunLogEvent, SpaceLogEvent } from '../realtime/topics.ts'
+
+/** What every event of a stream with cursors carries. */
+interface AtCursor {
+  cursor: string
+  at: Date
+}
+
+/** An event of `spaceMessages`: what it names is loaded when it is delivered. */
+export type SpaceEvent = AtCursor & { spaceId: string } & (SpaceLogEvent | { type: 'SpaceSnapshot' })
+
+/** An event of `runEvents`. */
+export type RunEvent = AtCursor & { runId: string } & (RunLogEvent | { type: 'RunSnapshot' })
+
+/** The usage of one step, as its event carries it. */
+export type StepUsage = LoggedUsage
+
+/** One agent of a space, to be looked at now. */
+export interface AgentActivityEvent {
+  at: Date
+  spaceId: string
+  agentId: string
+}
+
+/** An event of `viewerEvents`. */
+export type ViewerEvent = { at: Date } & (
+  | { type: 'ViewerSnapshot' }
+  | { type: 'ViewerSpaceAdded' | 'ViewerSpaceRemoved' | 'ViewerSpaceChanged'; spaceId: string }
+  | { type: 'ViewerToolCallWaiting' | 'ViewerToolCallSettled'; toolCallId: string }
+)
+
+/** Who watches, and what becomes of a watcher that cannot keep up. */
+export interface Watcher {
+  viewer: Viewer
+  /** Called at most once, as soon as it is found too far behind. */
+  onSlow(): void
+}
+
+/**
+ * Where the subscriptions get their events: a port, so that what stands behind it may serve many subscribers at once. Each
+ * iteration ends by `return()`, also while it waits, and then holds nothing; it rejects with NotFoundError for what the
+ * viewer may not see, with ForbiddenError or UnauthenticatedError once that is so.
+ */
+export interface Streams {
+  /** @throws BadInputError for an `after` that is no cursor. */
+  spaceMessages(
+    watcher: Watcher,
+    options: { spaceId: string; after: string | null },
+  ): Promise<AsyncIterable<SpaceEvent>>
+  /** Ends after the run's end. @throws BadInputError for an `after` that is no cursor. */
+  runEvents(watcher: Watcher, options: { runId: string; after: string | null }): Promise<AsyncIterable<RunEvent>>
+  agentActivity(watcher: Watcher, options: { spaceId: string }): Promise<AsyncIterable<AgentActivityEvent>>
+  viewerEvents(watcher: Watcher): Promise<AsyncIterable<ViewerEvent>>
+  /** For each the cursor after which everything later comes. */
+  spaceCursors(spaceIds: readonly string[]): Promise<string[]>
+  runCursors(runIds: readonly string[]): Promise<string[]>
+}

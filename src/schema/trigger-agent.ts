@@ -1,0 +1,36 @@
+import { BadInputError, ForbiddenError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
+import { builder } from './builder.ts'
+import { renewed } from './context.ts'
+import { Run } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+const TriggerAgentInput = builder.inputType('TriggerAgentInput', {
+  fields: (t) => ({
+    agentId: t.id({ required: true }),
+    serviceName: t.string({
+      description: "Required from an admin; a SERVICE token's own name is used otherwise.",
+    }),
+    payload: t.field({ type: 'JSON', required: true }),
+    urgent: t.boolean(),
+    idempotencyKey: t.string(),
+  }),
+})
+
+const TriggerAgentPayload = builder.objectRef<{ run: shapes.Run | null }>('TriggerAgentPayload').implement({
+  description: "`run` is null where the trigger went to a persistent agent's inbox.",
+  fields: (t) => ({ run: t.expose('run', { type: Run, nullable: true }) }),
+})
+
+builder.mutationField('triggerAgent', (t) =>
+  t.field({
+    type: TriggerAgentPayload,
+    errors: { types: [BadInputError, ForbiddenError, NotFoundError, RateLimitedError] },
+    args: { input: t.arg({ type: TriggerAgentInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer, loaders } = renewed(context)
+      const { run } = await app.control.triggerAgent(viewer, input)
+      const [seen] = await loaders.seenRuns(run === null ? [] : [run])
+      return { run: seen ?? null }
+    },
+  }),
+)

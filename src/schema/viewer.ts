@@ -1,0 +1,31 @@
+import type { Viewer as ViewerShape } from '../access/viewer.ts'
+import { builder } from './builder.ts'
+import { TokenScopeType } from './enums.ts'
+import { Human, ToolCall, Viewer } from './refs.ts'
+
+Viewer.implement({
+  description: 'Who the token stands for.',
+  fields: (t) => ({
+    id: t.exposeID('id', { description: "The human's id, or one of the token's own." }),
+    scope: t.expose('scope', { type: TokenScopeType }),
+    human: t.field({
+      type: Human,
+      nullable: true,
+      resolve: ({ scope, id }, _, { loaders }) => (scope === 'HUMAN' ? loaders.entities.load(id) : null),
+    }),
+    serviceName: t.string({ nullable: true, resolve: (viewer) => (viewer.scope === 'SERVICE' ? viewer.name : null) }),
+    unreadCount: t.int({
+      description: 'Over all its spaces.',
+      resolve: ({ scope, id }, _, { app }) => (scope === 'HUMAN' ? app.reading.unreadTotal(id) : 0),
+    }),
+    pendingToolCalls: t.field({
+      type: [ToolCall],
+      description:
+        'The tool calls that wait for an answer the viewer may give, over all its spaces, the oldest first; at most 100.',
+      complexity: { field: 1, multiplier: 20 },
+      resolve: async (viewer, _, { app, loaders }) => loaders.seenToolCalls(await app.control.pendingToolCalls(viewer)),
+    }),
+  }),
+})
+
+builder.queryField('viewer', (t) => t.field({ type: Viewer, resolve: (_, __, { viewer }): ViewerShape => viewer }))
