@@ -45,6 +45,8 @@ import { createSpaceNews } from './spaces/space-news.ts'
 import { createSpaces } from './spaces/spaces.ts'
 import { createGuardedHttp } from './tools/custom/guarded-http.ts'
 import { checkInputSchema } from './tools/custom/json-schema.ts'
+import { createMcpTools } from './tools/mcp/mcp-tools.ts'
+import { createMcpToolset } from './tools/mcp/mcp-toolset.ts'
 import { createToolbox } from './tools/toolbox.ts'
 
 /** What tests put in the place of the outside. */
@@ -129,6 +131,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     toolCalls: core.toolCalls,
   }
   const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
+  const mcpTools = createMcpTools({ http, clock: platform.clock })
   let worker: Worker | null = null
 
   return {
@@ -143,7 +146,8 @@ export async function createApp(config: Config, options: AppOptions = {}) {
       const waits = createToolWaits(platform)
       const scenes = createSceneLoader(platform, history)
       const { historyLimit } = config.limits
-      const toolbox = createToolbox({ ...core, history, historyLimit, http, secretBox: platform.secretBox })
+      const mcp = createMcpToolset(platform, mcpTools)
+      const toolbox = createToolbox({ ...core, history, historyLimit, http, mcp, secretBox: platform.secretBox })
       const executor = createExecutor(platform, { ...core, journal, waits, scenes, toolbox, models })
       worker = await createWorker(platform, {
         lifecycle: core.lifecycle,
@@ -160,6 +164,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     async close(graceMs: number) {
       await worker?.drain(graceMs)
       await core.announcer.close()
+      await mcpTools.close()
       await http.close()
       await close()
     },

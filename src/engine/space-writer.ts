@@ -1,5 +1,5 @@
 import { newId } from '../lib/ids.ts'
-import { toJson } from '../lib/json.ts'
+import { storableText, toJson } from '../lib/json.ts'
 import { LONGEST_MESSAGE } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
 import { spaceChannel } from '../realtime/topics.ts'
@@ -100,7 +100,7 @@ export function createSpaceWriter({ platform, posting, run, origin }: WriterOpti
       saveNowAndThen(entry)
     },
     async post({ callId }, given) {
-      const text = given.replaceAll('\0', '')
+      const text = storableText(given)
       if (text.trim() === '' || text.length > LONGEST_MESSAGE) {
         throw new ToolFailure('BAD_INPUT', `A message has 1 to ${LONGEST_MESSAGE} characters, not only white space.`)
       }

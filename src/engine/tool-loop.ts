@@ -231,6 +231,7 @@ function closingOf(closing: { text: string; finishReason: string; calls: number 
   if (closing === null) return { type: 'failed', error: 'The model sent nothing.' }
   const { text, finishReason, calls } = closing
   if (finishReason === 'content-filter') return { type: 'failed', error: "The provider's content filter stopped the model." }
+  if (finishReason === 'interrupted') return { type: 'failed', error: 'The model broke off in the middle of its answer.' }
   if (finishReason === 'error') return { type: 'failed', error: 'The model ended with an error.' }
   if (finishReason === 'length' && calls > 0) {
     return { type: 'failed', error: 'The model reached its output limit in the middle of a tool call.' }

@@ -9,11 +9,35 @@ export function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value) ?? 'null')
 }
 
-/** A JSON copy without what JSON cannot carry; `undefined` becomes null. NUL, which PostgreSQL's jsonb refuses, is dropped. */
+/**
+ * A JSON copy without what JSON cannot carry, `undefined` as null; and without what PostgreSQL's jsonb refuses: NUL is
+ * dropped, half a surrogate pair becomes U+FFFD.
+ */
 export function toJson(value: unknown): Json {
   const text = JSON.stringify(value)
-  return text === undefined ? null : (JSON.parse(text.replaceAll('\\u0000', '')) as Json)
+  if (text === undefined) return null
+  const json = JSON.parse(text) as Json
+  return MAYBE_NOT_STORABLE.test(text) ? storable(json) : json
 }
+
+/** A value's JSON text for a jsonb parameter of raw SQL, as toJson makes it. */
+export function jsonbText(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'null'
+  return MAYBE_NOT_STORABLE.test(text) ? JSON.stringify(toJson(value)) : text
+}
+
+/** As JSON.stringify writes NUL and half pairs; also matches where a text spells them out, so that it is a first look only. */
+const MAYBE_NOT_STORABLE = /\\u(0000|d[89a-f])/
+
+function storable(value: Json): Json {
+  if (typeof value === 'string') return storableText(value)
+  if (Array.isArray(value)) return value.map(storable)
+  if (value === null || typeof value !== 'object') return value
+  return Object.fromEntries(Object.entries(value).map(([key, field]) => [storableText(key), storable(field)]))
+}
+
+/** A text as PostgreSQL can hold it. */
+export const storableText = (text: string): string => text.replaceAll('\0', '').toWellFormed()
 
 /** Cut to at most `length` UTF-16 units, never between the halves of a surrogate pair. */
 export function cut(text: string, length: number): string {

@@ -2,7 +2,7 @@ import type { ModelMessage } from 'ai'
 import type { Step, ToolCall, ToolCallStatus, ToolExecution } from '../generated/prisma/client.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
-import type { Json } from '../lib/json.ts'
+import { type Json, jsonbText } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import { RunLostError } from '../spaces/posting.ts'
 import type { Claim } from './lifecycle.ts'
@@ -93,7 +93,7 @@ export function createJournal({ db }: Platform): Journal {
       await fenced(
         claim,
         Prisma.sql`WITH fence AS (${fence(claim)})
-          UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${JSON.stringify(output)}::jsonb, error = ${error},
+          UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
             "settledAt" = now()
           FROM fence WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`,
       )
@@ -102,7 +102,7 @@ export function createJournal({ db }: Platform): Journal {
       await fenced(
         claim,
         Prisma.sql`WITH fence AS (${fence(claim, Prisma.sql`"stepCount" = ${index + 1}`)})
-          UPDATE "Step" SET response = ${JSON.stringify(response)}::jsonb, "durationMs" = ${durationMs}
+          UPDATE "Step" SET response = ${jsonbText(response)}::jsonb, "durationMs" = ${durationMs}
           FROM fence WHERE "Step"."runId" = ${claim.run.id} AND "Step".index = ${index} RETURNING "Step".id`,
       )
     },
@@ -115,7 +115,7 @@ export function createJournal({ db }: Platform): Journal {
     async remember(claim, toolCallId, state) {
       await fenced(
         claim,
-        Prisma.sql`WITH fence AS (${fence(claim)}) UPDATE "ToolCall" SET state = ${JSON.stringify(state)}::jsonb
+        Prisma.sql`WITH fence AS (${fence(claim)}) UPDATE "ToolCall" SET state = ${jsonbText(state)}::jsonb
           FROM fence WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`,
       )
     },
@@ -147,14 +147,14 @@ function generationStatement(claim: Claim, generation: Generation, calls: NewToo
       INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "messagesAdded", "activeTools", assistant,
         "finishReason", "inputTokens", "outputTokens", "usageEstimated", "msToFirstChunk", "durationMs", "startedAt")
       SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept},
-        ${JSON.stringify(generation.messagesAdded)}::jsonb, ${generation.activeTools}, ${JSON.stringify(generation.assistant)}::jsonb,
+        ${jsonbText(generation.messagesAdded)}::jsonb, ${generation.activeTools}, ${jsonbText(generation.assistant)}::jsonb,
         ${finishReason}, ${usage.inputTokens}, ${usage.outputTokens}, ${usage.estimated}, ${msToFirstChunk}, ${durationMs}, ${startedAt}
       FROM fence
     ), calls AS (
       INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, input, output, error, "settledAt")
       SELECT c.id, fence."runId", fence."agentId", ${index}, c."modelCallId", c."toolName", c.execution::"ToolExecution",
         c.status::"ToolCallStatus", c.input, CASE c.status WHEN 'FAILED' THEN c.output END, c.error, CASE c.status WHEN 'FAILED' THEN now() END
-      FROM fence, jsonb_to_recordset(${JSON.stringify(calls)}::jsonb) AS c(id text, "modelCallId" text, "toolName" text,
+      FROM fence, jsonb_to_recordset(${jsonbText(calls)}::jsonb) AS c(id text, "modelCallId" text, "toolName" text,
         execution text, status text, input jsonb, output jsonb, error text)
     )
     SELECT "runId" FROM fence`

@@ -1,7 +1,7 @@
 import { Prisma, type Run } from '../generated/prisma/client.ts'
 import { BadInputError, ConflictError, NotFoundError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
-import type { Json } from '../lib/json.ts'
+import { type Json, jsonbText, storableText } from '../lib/json.ts'
 import { checkMessageText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -155,7 +155,7 @@ export function createPosting(platform: Platform, announcer: Announcer, hooks: P
     async save({ id, runId, attempt }, parts) {
       await db.prisma.$executeRaw`
         WITH fence AS (${runFence(runId, attempt)})
-        UPDATE "Message" SET parts = ${JSON.stringify(parts)}::jsonb WHERE id = ${id} AND EXISTS (SELECT 1 FROM fence)`
+        UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb WHERE id = ${id} AND EXISTS (SELECT 1 FROM fence)`
     },
 
     async interrupt(lease, parts, result) {
@@ -219,7 +219,7 @@ async function insertHumanMessage(tx: Tx, input: HumanMessage, hooks: PostingHoo
       seq: counter.lastSeq,
       senderId: input.senderId,
       status: 'COMPLETE',
-      parts: [{ type: 'text', text: input.text }],
+      parts: [{ type: 'text', text: storableText(input.text) }],
       mentionedAgentId: input.mentionedAgentId,
       idempotencyKey: input.idempotencyKey,
       rootId: id,
@@ -300,11 +300,11 @@ async function closeMessage(
 ): Promise<Message> {
   const rows = await tx.$queryRaw<Prisma.MessageGetPayload<object>[]>`
     WITH fence AS (${runFence(runId, attempt)}), call AS (
-      UPDATE "ToolCall" SET status = ${result?.status ?? 'DONE'}::"ToolCallStatus", output = ${JSON.stringify(result?.output ?? null)}::jsonb,
+      UPDATE "ToolCall" SET status = ${result?.status ?? 'DONE'}::"ToolCallStatus", output = ${jsonbText(result?.output ?? null)}::jsonb,
         error = ${result?.error ?? null}, "settledAt" = now()
       WHERE id = ${result?.toolCallId ?? null} AND EXISTS (SELECT 1 FROM fence)
     )
-    UPDATE "Message" SET status = ${status}::"MessageStatus", parts = ${JSON.stringify(parts)}::jsonb, "routedAt" = now()
+    UPDATE "Message" SET status = ${status}::"MessageStatus", parts = ${jsonbText(parts)}::jsonb, "routedAt" = now()
     WHERE id = ${id} AND "routedAt" IS NULL AND EXISTS (SELECT 1 FROM fence)
     RETURNING *`
   const [row] = rows

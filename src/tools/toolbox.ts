@@ -7,6 +7,7 @@ import type { Runs } from '../runs/runs.ts'
 import type { History } from '../spaces/history.ts'
 import type { GuardedHttp } from './custom/guarded-http.ts'
 import { ownTool } from './custom/own-tool.ts'
+import type { McpToolset } from './mcp/mcp-toolset.ts'
 import { activeSpaceTools } from './space/toolset.ts'
 import type { RunInHand, Speech, Tool, ToolScene } from './tool.ts'
 
@@ -25,6 +26,7 @@ export interface ToolboxParts {
   lifecycle: Lifecycle
   http: GuardedHttp
   secretBox: SecretBox
+  mcp: McpToolset
 }
 
 /** The tools of a run, by name: the sum of its toolset, its routing, its mind and the agent's own. */
@@ -36,7 +38,8 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
   return {
     async toolsFor(input) {
       const own = input.scene.agent.tools.map((tool) => ownToolOf(tool, parts))
-      const tools = [...activeSpaceTools(input, parts), ...own]
+      const mcp = await parts.mcp.toolsFor(input.scene.agent.mcpServers)
+      const tools = [...mcp, ...own, ...activeSpaceTools(input, parts)]
       return new Map(tools.map((tool) => [tool.name, tool]))
     },
   }

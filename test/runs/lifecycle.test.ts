@@ -1,0 +1,138 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { until } from '../support/until.ts'
+
+const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
+
+describe.each(STACKS)('a run on the %s stack', (stack) => {
+  let parley: TestApplication
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  async function room(name: string) {
+    const human = await parley.human('Husam')
+    const agent = await parley.agent(name)
+    const space = await parley.space(human, [agent.id])
+    return { human, agent, space }
+  }
+
+  test('goes from QUEUED over RUNNING to COMPLETED, posts its message, and keeps its closing words as summary', async () => {
+    const { human, space } = await room('Ada')
+    parley.models.script(forAgent('Ada', steps([{ toolCall: 'send_message', input: { text: 'Good morning!' } }], [{ text: 'I greeted.' }])))
+    const { message, runs } = await parley.send(human, space.id, 'Hello')
+    expect(runs).toMatchObject([{ status: 'QUEUED', triggerType: 'SPACE_MESSAGE', triggerMessageId: message.id, depth: 0, rootId: message.id }])
+    const run = await parley.runWhen(runs[0]?.id ?? '')
+    expect(run).toMatchObject({ status: 'COMPLETED', summary: 'I greeted.', stepCount: 2, error: null })
+    expect(run.inputTokens).toBeGreaterThan(0)
+    expect(await parley.messages(space.id)).toMatchObject([
+      { seq: 1, status: 'COMPLETE' },
+      { seq: 2, status: 'COMPLETE', parts: [{ type: 'text', text: 'Good morning!' }], runId: run.id, depth: 1, rootId: message.id },
+    ])
+    const events = await parley.eventsOf(run.id)
+    expect(events[0]).toBe('RunStarted')
+    expect(events.filter((type) => type !== 'RunToolInputDelta' && type !== 'RunTextDelta')).toEqual([
+      'RunStarted',
+      'RunToolCalled',
+      'RunToolReturned',
+      'RunStepFinished',
+      'RunStepFinished',
+      'RunCompleted',
+    ])
+    expect(parley.models.refusals).toEqual([])
+  })
+
+  test('fails with what the provider said, without its secrets, and the space goes on', async () => {
+    const { human, space } = await room('Bob')
+    parley.models.script(() => [{ error: 'Incorrect API key provided: sk-verysecret123.', status: 401 }])
+    const first = await parley.send(human, space.id, 'Hello')
+    const failed = await parley.runWhen(first.runs[0]?.id ?? '')
+    expect(failed.status).toBe('FAILED')
+    expect(failed.error).toMatch(/Incorrect API key provided/)
+    expect(failed.error).not.toContain('verysecret')
+    expect((await parley.eventsOf(failed.id)).at(-1)).toBe('RunFailed')
+    parley.models.reset()
+    parley.models.script(steps([{ toolCall: 'send_message', input: { text: 'Back again.' } }]))
+    const second = await parley.send(human, space.id, 'And now?')
+    expect((await parley.runWhen(second.runs[0]?.id ?? '')).status).toBe('COMPLETED')
+  })
+
+  test('that loses the model in mid-message keeps what had streamed as INTERRUPTED, and estimates what it cost', async () => {
+    const { human, space } = await room('Cyd')
+    parley.models.script(() => [{ toolCall: 'send_message', input: { text: 'This will never be whole' }, chunks: ['{"text":"This will', ' never'] }, { disconnect: true }])
+    const { runs } = await parley.send(human, space.id, 'Hello')
+    const run = await parley.runWhen(runs[0]?.id ?? '')
+    expect(run).toMatchObject({ status: 'FAILED', usageEstimated: true })
+    const [, message] = await parley.messages(space.id)
+    expect(message).toMatchObject({ status: 'INTERRUPTED' })
+    expect(JSON.stringify(message?.parts)).toContain('This will')
+  })
+
+  test('is stopped in mid-message: CANCELED, its message INTERRUPTED, and nothing is published after the answer', async () => {
+    const { human, space } = await room('Dan')
+    let release = () => {}
+    const held = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    parley.models.script(() => [{ toolCall: 'send_message', input: {}, chunks: ['{"text":"One, two', held, ', three"}'] }])
+    const { runs } = await parley.send(human, space.id, 'Count')
+    const runId = runs[0]?.id ?? ''
+    await until('the message has begun', async () => (await parley.eventsOf(runId)).includes('RunToolInputDelta'))
+    await until('it has a draft', async () => {
+      const [, message] = await parley.messages(space.id)
+      return message && (await parley.app.platform.log.drafts([message.id])).size > 0
+    })
+    const stopped = await parley.app.api.control.stopRun(human, { runId, cascade: false })
+    expect(stopped.status).toBe('CANCELED')
+    const events = await parley.eventsOf(runId)
+    expect(events.at(-1)).toBe('RunCanceled')
+    const [, message] = await parley.messages(space.id)
+    expect(message).toMatchObject({ status: 'INTERRUPTED', parts: [{ type: 'text', text: 'One, two' }] })
+    release()
+    await until('the worker is idle', async () => (await parley.run(runId)).usageEstimated)
+    expect(await parley.eventsOf(runId)).toEqual(events)
+    expect((await parley.messages(space.id)).length).toBe(2)
+  })
+
+  test('two messages of one step come one after the other, in the order of the calls', async () => {
+    const { human, space } = await room('Eve')
+    parley.models.script(
+      steps([
+        { toolCall: 'send_message', input: { text: 'First' } },
+        { toolCall: 'send_message', input: { text: 'Second' } },
+      ]),
+    )
+    const { runs } = await parley.send(human, space.id, 'Twice, please')
+    await parley.runWhen(runs[0]?.id ?? '')
+    expect((await parley.messages(space.id)).map(({ parts }) => JSON.stringify(parts))).toEqual([
+      expect.stringContaining('Twice'),
+      expect.stringContaining('First'),
+      expect.stringContaining('Second'),
+    ])
+  })
+
+  test('a bad input, an unknown tool and broken JSON are results that the model sees, not the end', async () => {
+    const { human, space } = await room('Fay')
+    parley.models.script(
+      steps(
+        [
+          { toolCall: 'send_message', input: { words: 'Hi' } },
+          { toolCall: 'fly', input: {} },
+          { toolCall: 'send_message', input: '{"text": "Hi' },
+        ],
+        [{ toolCall: 'send_message', input: { text: 'Now right.' } }],
+      ),
+    )
+    const { runs } = await parley.send(human, space.id, 'Hello')
+    expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED' })
+    const calls = await parley.app.platform.db.prisma.toolCall.findMany({ where: { runId: runs[0]?.id ?? '' }, orderBy: { id: 'asc' } })
+    expect(calls.map(({ status }) => status)).toEqual(['FAILED', 'FAILED', 'FAILED', 'DONE'])
+    expect(calls[0]?.output).toMatchObject({ error: { code: 'BAD_INPUT' } })
+    expect(parley.models.refusals).toEqual([])
+  })
+})

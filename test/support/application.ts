@@ -1,0 +1,143 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import type { AdminViewer, HumanViewer } from '../../src/access/viewer.ts'
+import type { CreateAgentInput } from '../../src/agents/agents.ts'
+import { type Application, type AppOptions, createApp } from '../../src/app.ts'
+import { readConfig } from '../../src/config.ts'
+import type { Message, Run, RunStatus, Space } from '../../src/generated/prisma/client.ts'
+import { type ModelServer, startModelServer } from './model-server.ts'
+import { createTestDatabase } from './postgres.ts'
+import { openTestRedis } from './redis.ts'
+import { until } from './until.ts'
+
+/** The whole application in this process, workers included, with a scripted model at its edge. */
+export interface TestApplication {
+  app: Application
+  models: ModelServer
+  admin: AdminViewer
+  human(name: string): Promise<HumanViewer>
+  /** An agent of model `openai.chat:test`, which the model server plays. */
+  agent(name: string, input?: Partial<CreateAgentInput>): Promise<{ id: string; name: string }>
+  space(creator: HumanViewer, memberIds: string[], input?: Partial<Space>): Promise<Space>
+  send(sender: HumanViewer, spaceId: string, text: string): Promise<{ message: { id: string; seq: number }; runs: Run[] }>
+  run(id: string): Promise<Run>
+  /** Waits until the run has one of the statuses; by default until it has ended. */
+  runWhen(id: string, ...statuses: RunStatus[]): Promise<Run>
+  messages(spaceId: string): Promise<Message[]>
+  /** The types of what a run's event log holds. */
+  eventsOf(runId: string): Promise<string[]>
+  stores: Stores
+  close(): Promise<void>
+}
+
+export interface TestApplicationOptions extends AppOptions {
+  /** `postgres`: PostgreSQL and Redis; `embedded`: PGlite and this process. */
+  stack: 'postgres' | 'embedded'
+  settings?: Record<string, string>
+  /** False: nothing is executed here. */
+  worker?: boolean
+  /** Another application, whose database, Redis keys and models this one shares: a second process of one deployment. */
+  beside?: TestApplication
+}
+
+const ADMIN_TOKEN = 'an-admin-token-for-tests-of-32-or-more'
+const ENDED: RunStatus[] = ['COMPLETED', 'FAILED', 'CANCELED']
+
+/** Starts it; `close` stops it and drops what it used. */
+export async function startApplication(options: TestApplicationOptions): Promise<TestApplication> {
+  const { stack, worker = true, beside } = options
+  const models = beside?.models ?? (await startModelServer())
+  const folder = await mkdtemp(path.join(tmpdir(), 'parley-app-'))
+  const stores = beside?.stores ?? (await openStores(stack))
+  const settings = {
+    DATA_DIR: folder,
+    PARLEY_ADMIN_TOKEN: ADMIN_TOKEN,
+    PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
+    PARLEY_LOG_LEVEL: 'error',
+    PARLEY_DELTA_MS: '5',
+    OPENAI_API_KEY: 'sk-test',
+    OPENAI_BASE_URL: models.baseUrl,
+    PARLEY_ALLOW_PRIVATE_TOOLS: 'true',
+    ...stores.settings,
+    ...options.settings,
+  }
+  const app = await createApp(readConfig(settings), { ...options, ...stores.options })
+  if (worker) await app.startWorker()
+  const close = async () => {
+    await app.close(2000)
+    await rm(folder, { recursive: true, force: true })
+    if (beside !== undefined) return
+    await models.close()
+    await stores.close()
+  }
+  return { ...verbsOf(app), app, models, stores, close }
+}
+
+/** Where an application keeps its state. */
+export interface Stores {
+  settings: Record<string, string>
+  options: AppOptions
+  close(): Promise<void>
+}
+
+async function openStores(stack: 'postgres' | 'embedded'): Promise<Stores> {
+  if (stack === 'embedded') return { settings: {}, options: {}, async close() {} }
+  const database = await createTestDatabase()
+  const redis = await openTestRedis()
+  if (redis === null) throw new Error('this test needs a Redis')
+  return {
+    settings: { DATABASE_URL: database.url, REDIS_URL: redis.url },
+    options: { redisPrefix: redis.prefix },
+    close: async () => {
+      await redis.release()
+      await database.drop()
+    },
+  }
+}
+
+function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | 'app' | 'stores'> {
+  const { prisma } = app.platform.db
+  const admin: AdminViewer = { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null }
+  const run = (id: string) => prisma.run.findUniqueOrThrow({ where: { id } })
+  return {
+    admin,
+    async human(name) {
+      const human = await app.api.humans.create(admin, { name })
+      return { scope: 'HUMAN', id: human.id, tokenId: null, expiresAt: null }
+    },
+    agent: (name, input = {}) =>
+      app.api.agents.create(admin, {
+        name,
+        instructions: `Answer briefly.`,
+        model: 'openai.chat:test',
+        mind: 'STATELESS',
+        toolset: 'ACTIVE_SPACE',
+        ...input,
+      }),
+    space: (creator, memberIds, input = {}) =>
+      app.api.spaces.create(creator, { name: 'Project Alpha', routing: 'BROADCAST', memberIds, ...input }),
+    send: (sender, spaceId, text) => app.api.sending.send(sender, { spaceId, text }),
+    run,
+    runWhen: (id, ...statuses) =>
+      until(`${id} is ${statuses.join(' or ') || 'over'}`, async () => {
+        const found = await run(id)
+        return (statuses.length === 0 ? ENDED : statuses).includes(found.status) ? found : null
+      }),
+    async eventsOf(runId) {
+      const types: string[] = []
+      const topic = `run:${runId}`
+      const [head] = await app.platform.log.heads([topic])
+      const beginning = await app.platform.log.read(topic, startOf(head ?? ''), 10_000)
+      if (beginning.type === 'entries') types.push(...beginning.entries.map(({ event }) => event.type))
+      return types
+    },
+    messages: (spaceId) => prisma.message.findMany({ where: { spaceId }, orderBy: { seq: 'asc' } }),
+  }
+}
+
+/** The cursor before a topic's first entry, from any other of its cursors. */
+function startOf(cursor: string): string {
+  const [epoch] = Buffer.from(cursor, 'base64url').toString().split('.')
+  return Buffer.from(`${epoch}.0`).toString('base64url')
+}
