@@ -1,3 +1,5 @@
+type Truthy<T> = Exclude<T, null | undefined | false | 0 | ''>
+
 /**
  * Waits for a fact: asks again until the answer is truthy, and gives it back. An answer that throws counts as not yet.
  * @throws after `timeoutMs`, with the question and the last answer, so that a test fails by saying what never became true.
@@ -6,13 +8,13 @@ export async function until<T>(
   question: string,
   ask: () => T | Promise<T>,
   { timeoutMs = 10_000, intervalMs = 5 }: { timeoutMs?: number; intervalMs?: number } = {},
-): Promise<NonNullable<T>> {
+): Promise<Truthy<T>> {
   const deadline = Date.now() + timeoutMs
   for (;;) {
     let last: unknown
     try {
       const answer = await ask()
-      if (answer) return answer
+      if (answer) return answer as Truthy<T>
       last = answer
     } catch (error) {
       last = error

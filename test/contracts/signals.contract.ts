@@ -1,0 +1,94 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Signals } from '../../src/realtime/signals.ts'
+import type { SignalPayload } from '../../src/realtime/topics.ts'
+import { until } from '../support/until.ts'
+
+/** What all signals do. `open` gives some that nobody else uses. */
+export function describeSignals(name: string, open: () => Promise<Signals>): void {
+  describe(`${name}: signals`, () => {
+    let signals: Signals
+
+    beforeEach(async () => {
+      signals = await open()
+    })
+    afterEach(() => signals.close())
+
+    /** Subscribes and keeps what comes. */
+    async function listen(channel: string): Promise<{ heard: SignalPayload[]; stop: () => void }> {
+      const heard: SignalPayload[] = []
+      const stop = await signals.subscribe(channel, (payload) => heard.push(payload))
+      return { heard, stop }
+    }
+
+    /** Resolves once everything published before has arrived. */
+    async function settled(): Promise<void> {
+      const { heard, stop } = await listen('settled')
+      await signals.publish('settled', {})
+      await until('what was published has arrived', () => heard.length > 0)
+      stop()
+    }
+
+    test('reach every listener of the channel, in order, and nobody else', async () => {
+      const [one, two, other] = [await listen('run:1'), await listen('run:1'), await listen('run:2')]
+      await signals.publish('run:1', { type: 'stop' })
+      await signals.publish('run:1', { type: 'read', spaceId: 'spc_ü"1' })
+      await settled()
+      const expected = [{ type: 'stop' }, { type: 'read', spaceId: 'spc_ü"1' }]
+      expect([one.heard, two.heard, other.heard]).toEqual([expected, expected, []])
+    })
+
+    test('a listener that has left is not called, the others are', async () => {
+      const [one, two] = [await listen('jobs'), await listen('jobs')]
+      one.stop()
+      one.stop()
+      await signals.publish('jobs', {})
+      await settled()
+      expect([one.heard, two.heard]).toEqual([[], [{}]])
+    })
+
+    test('a channel can be left and joined again at once', async () => {
+      for (let round = 0; round < 50; round += 1) {
+        const { heard, stop } = await listen('jobs')
+        await signals.publish('jobs', {})
+        await until('it is heard', () => heard.length === 1)
+        stop()
+      }
+    })
+
+    test('many joining one channel at once all hear', async () => {
+      const all = await Promise.all(Array.from({ length: 20 }, () => listen('jobs')))
+      await signals.publish('jobs', {})
+      await settled()
+      expect(all.map(({ heard }) => heard.length)).toEqual(Array(20).fill(1))
+    })
+
+    test('a listener that throws harms nobody', async () => {
+      await signals.subscribe('jobs', () => {
+        throw new Error('a fault of the listener')
+      })
+      const { heard } = await listen('jobs')
+      await signals.publish('jobs', {})
+      await settled()
+      expect(heard).toEqual([{}])
+    })
+
+    test('listeners may leave, and let others leave, while they are called', async () => {
+      const all: { heard: SignalPayload[]; stop: () => void }[] = []
+      await signals.subscribe('jobs', () => {
+        for (const { stop } of all) stop()
+      })
+      all.push(await listen('jobs'), await listen('jobs'))
+      await signals.publish('jobs', {})
+      await settled()
+      await signals.publish('jobs', {})
+      await settled()
+      expect(all.every(({ heard }) => heard.length <= 1)).toBe(true)
+    })
+
+    test('publishing to nobody, and after the end, does not throw', async () => {
+      await signals.publish('token:nobody', { type: 'revoked' })
+      await signals.close()
+      await signals.publish('token:nobody', { type: 'revoked' })
+    })
+  })
+}

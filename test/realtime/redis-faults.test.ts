@@ -1,0 +1,310 @@
+import { Redis } from 'ioredis'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { LogUnavailableError } from '../../src/realtime/event-log.ts'
+import { createRealtime, type Realtime } from '../../src/realtime/realtime.ts'
+import { startFollower, startTextReader } from '../support/log-follower.ts'
+import { openTestRedis } from '../support/redis.ts'
+import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { until } from '../support/until.ts'
+
+const TOPIC = 'space:one'
+const posted = (index: number) => ({ type: 'MessagePosted', messageId: `msg_${index}` })
+const indexes = (count: number, first = 0) => Array.from({ length: count }, (_, index) => first + index)
+
+// Says why, where there is none.
+if (findRedisBinary() === null) await openTestRedis()
+
+describe.skipIf(findRedisBinary() === null)('Redis with faults', () => {
+  let server: ThrowawayRedis
+  let breaker: Redis
+  let writer: Realtime
+  let reader: Realtime
+
+  beforeAll(async () => {
+    server = await startThrowawayRedis()
+    breaker = new Redis(server.url, { retryStrategy: () => 20, maxRetriesPerRequest: null })
+    breaker.on('error', () => {})
+  })
+  beforeEach(async () => {
+    await breaker.flushall()
+    writer = await createRealtime({ redisUrl: server.url })
+    reader = await createRealtime({ redisUrl: server.url })
+  })
+  afterEach(async () => {
+    server.thaw()
+    await server.start()
+    await Promise.all([writer.close(), reader.close()])
+  })
+  afterAll(async () => {
+    breaker.disconnect()
+    await server.dispose()
+  })
+
+  /** A follower in the other process, which stands. */
+  async function startStanding(after?: string) {
+    const follower = startFollower(reader.log, TOPIC, after)
+    if (after === undefined) await until('the follower stands', () => follower.gaps() === 1)
+    return follower
+  }
+
+  async function restart(): Promise<void> {
+    await server.kill()
+    await server.start()
+  }
+
+  const healthy = () => until('both are healthy', async () => (await writer.healthy()) && (await reader.healthy()))
+
+  test('dropped subscriber connections lose nothing', async () => {
+    const follower = await startStanding()
+    for (const index of indexes(300)) {
+      await writer.log.append(TOPIC, posted(index))
+      if (index % 50 === 25) await breaker.client('KILL', 'TYPE', 'pubsub')
+    }
+    expect((await follower.hasEntries(300)).map(({ event }) => event)).toEqual(indexes(300).map(posted))
+    expect(follower.gaps()).toBe(1)
+    await follower.stop()
+  })
+
+  test('a subscriber that was away for long reads on, page by page', async () => {
+    const follower = await startStanding()
+    const stopKilling = keepKilling('pubsub')
+    await Promise.all(indexes(5000).map((index) => writer.log.append(TOPIC, posted(index))))
+    await stopKilling()
+    expect((await follower.hasEntries(5000)).map(({ event }) => event)).toEqual(indexes(5000).map(posted))
+    expect(follower.gaps()).toBe(1)
+    await follower.stop()
+  })
+
+  /** Drops connections of a type again and again. */
+  function keepKilling(type: 'pubsub' | 'normal'): () => Promise<void> {
+    let going = true
+    async function kill(): Promise<void> {
+      while (going) await breaker.client('KILL', 'TYPE', type, 'SKIPME', 'yes')
+    }
+    const killing = kill()
+    return async () => {
+      going = false
+      await killing
+    }
+  }
+
+  test('dropped command connections double nothing, lose nothing and keep the order', async () => {
+    const follower = await startStanding()
+    for (const round of indexes(20)) {
+      const appended = indexes(100, round * 100).map((index) => writer.log.append(TOPIC, posted(index)))
+      await breaker.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+      expect((await Promise.all(appended)).map(({ type }) => type)).toEqual(Array(100).fill('appended'))
+    }
+    expect((await follower.hasEntries(2000)).map(({ event }) => event)).toEqual(indexes(2000).map(posted))
+    expect(follower.gaps()).toBe(1)
+    await follower.stop()
+  })
+
+  test('deltas of several processes keep one order', async () => {
+    const follower = await startStanding()
+    await Promise.all(
+      [writer, reader].map(async ({ log }, process) => {
+        for (const index of indexes(300))
+          await log.append(TOPIC, { type: 'RunTextDelta', step: index, delta: `${process}` })
+      }),
+    )
+    const entries = await follower.hasEntries(600)
+    const [head] = await reader.log.heads([TOPIC])
+    expect(entries.at(-1)!.cursor).toBe(head)
+    for (const process of ['0', '1']) {
+      const own = entries.map(({ event }) => event).filter((event) => event.delta === process)
+      expect(own.map((event) => event.step)).toEqual(indexes(300))
+    }
+    await follower.stop()
+  })
+
+  test('a flush in the middle is a gap, and the text is whole again', async () => {
+    await writer.log.append(TOPIC, posted(5), { ordinal: 5 })
+    const follower = await startStanding()
+    const text = startTextReader(reader.log, TOPIC, 'msg_1')
+    await write('some text', indexes(9), async (index) => {
+      if (index === 4) await breaker.flushall()
+    })
+    await until('the text is whole', () => text.text() === 'some text')
+    expect(text.holes).toEqual([])
+    expect(follower.gaps()).toBe(2)
+    expect(await reader.log.announced([TOPIC])).toEqual([null])
+    await text.disconnect()
+    await follower.stop()
+  })
+
+  /** Writes the text's characters at the given places, each after the one before; `between` happens before each. */
+  async function write(text: string, at: number[], between: (index: number) => Promise<void>): Promise<void> {
+    for (const index of at) {
+      await between(index)
+      const delta = { messageId: 'msg_1', partIndex: 0, offset: index, delta: text[index]! }
+      await writer.log.appendDelta(TOPIC, delta, () => text.slice(0, index + 1))
+    }
+  }
+
+  test('a killed and restarted Redis is a gap, and everything goes on', async () => {
+    const follower = await startStanding()
+    const text = startTextReader(reader.log, TOPIC, 'msg_1')
+    let heard = 0
+    let reconnected = 0
+    await reader.signals.subscribe('jobs', () => {
+      heard += 1
+    })
+    reader.signals.onReconnect(() => {
+      reconnected += 1
+    })
+    await write('restarted', indexes(9), async (index) => {
+      if (index === 5) await restart()
+    })
+    await until('the text is whole', () => text.text() === 'restarted')
+    expect(text.holes).toEqual([])
+    await until('a gap', () => follower.gaps() >= 2)
+    await until('signals are heard again', () => reconnected > 0)
+    await writer.signals.publish('jobs', {})
+    await until('it is heard', () => heard === 1)
+    expect([follower.fault.error, text.fault.error]).toEqual([undefined, undefined])
+    await text.disconnect()
+    await follower.stop()
+  })
+
+  test('a Redis that comes back with an older state is a gap, not a wrong continuation', async () => {
+    const follower = await startStanding()
+    await Promise.all(indexes(10).map((index) => writer.log.append(TOPIC, posted(index))))
+    await breaker.save()
+    const lost = await Promise.all(indexes(10, 10).map((index) => writer.log.append(TOPIC, posted(index))))
+    await follower.hasEntries(20)
+    await restart()
+    const after = await Promise.all(indexes(30, 100).map((index) => writer.log.append(TOPIC, posted(index))))
+    const cursorOf = (result: (typeof lost)[number]) => (result.type === 'appended' ? result.cursor : '')
+    expect((await reader.log.read(TOPIC, cursorOf(lost[3]!), 100)).type).toBe('gap')
+    expect(await reader.log.read(TOPIC, cursorOf(after[28]!), 100)).toMatchObject({ entries: [{ event: posted(129) }] })
+    await until('a gap', () => follower.gaps() >= 2)
+    await writer.log.append(TOPIC, posted(130))
+    await until('it goes on', () => follower.entries().at(-1)?.event.messageId === 'msg_130')
+    await follower.stop()
+    await breaker.flushall()
+    await breaker.save()
+  })
+
+  test('while Redis is away appends fail after about 5 s, and followers wait', async () => {
+    const follower = await startStanding()
+    await server.kill()
+    const since = Date.now()
+    const appends = indexes(3).map((index) => writer.log.append(index === 2 ? 'space:two' : TOPIC, posted(index)))
+    expect(await writer.healthy()).toBe(false)
+    expect(Date.now() - since).toBeLessThan(1000)
+    const outcomes = await Promise.allSettled([...appends, writer.log.heads([TOPIC]), writer.log.drafts(['msg_1'])])
+    expect(outcomes.every(({ status }) => status === 'rejected')).toBe(true)
+    for (const append of appends) await expect(append).rejects.toThrow(LogUnavailableError)
+    expect(Date.now() - since).toBeGreaterThan(4000)
+    expect(Date.now() - since).toBeLessThan(7000)
+    await writer.signals.publish('jobs', {})
+    await server.start()
+    await writer.log.append(TOPIC, posted(9))
+    await until('a gap', () => follower.gaps() === 2)
+    await writer.log.append(TOPIC, posted(10))
+    await until('it goes on', () => follower.entries().at(-1)?.event.messageId === 'msg_10')
+    await follower.stop()
+  })
+
+  test('whoever begins to follow or to listen while Redis is away stands when it is back', async () => {
+    await server.kill()
+    const waiting = startFollower(reader.log, TOPIC)
+    const impatient = startFollower(reader.log, TOPIC)
+    let heard = 0
+    const subscribed = reader.signals.subscribe('jobs', () => {
+      heard += 1
+    })
+    await until('both have begun', () => reader.log.stats().followers === 2)
+    await impatient.stop()
+    await server.start()
+    await until('it stands', () => waiting.gaps() === 1)
+    await writer.log.append(TOPIC, posted(1))
+    await waiting.hasEntries(1)
+    await subscribed
+    await writer.signals.publish('jobs', {})
+    await until('it is heard', () => heard === 1)
+    await waiting.stop()
+    expect(reader.log.stats()).toEqual({ topics: 0, followers: 0 })
+  })
+
+  test('a Redis that hangs is not healthy, and is not waited for without end', async () => {
+    const follower = await startStanding()
+    server.freeze()
+    const since = Date.now()
+    const append = writer.log.append(TOPIC, posted(1))
+    expect(await writer.healthy()).toBe(false)
+    expect(Date.now() - since).toBeLessThan(1100)
+    await expect(append).rejects.toThrow(LogUnavailableError)
+    expect(Date.now() - since).toBeLessThan(7000)
+    server.thaw()
+    await healthy()
+    await writer.log.append(TOPIC, posted(2))
+    await until('it goes on', () => follower.entries().at(-1)?.event.messageId === 'msg_2')
+    await follower.stop()
+  })
+
+  test('scripts that Redis forgot are brought again', async () => {
+    await writer.log.append(TOPIC, posted(0))
+    await breaker.script('FLUSH')
+    const results = await Promise.all(indexes(10).map((index) => writer.log.append(`space:${index}`, posted(index))))
+    expect(results.map(({ type }) => type)).toEqual(Array(10).fill('appended'))
+    expect((await writer.log.heads([TOPIC])).length).toBe(1)
+  })
+
+  test('it closes while Redis is away, without waiting for it', async () => {
+    const realtime = await createRealtime({ redisUrl: server.url })
+    const follower = startFollower(realtime.log, TOPIC)
+    await until('it stands', () => follower.gaps() === 1)
+    await server.kill()
+    const lost = realtime.signals.subscribe('jobs', () => {})
+    const append = realtime.log.append(TOPIC, posted(1))
+    const since = Date.now()
+    await Promise.all([
+      realtime.close(),
+      expect(lost).rejects.toThrow(),
+      expect(append).rejects.toThrow(LogUnavailableError),
+    ])
+    await follower.stop()
+    expect(Date.now() - since).toBeLessThan(1000)
+    expect(follower.fault.error).toBeUndefined()
+  })
+})
+
+describe.skipIf(findRedisBinary() === null)('opening Redis', () => {
+  test('one that cannot be reached is told within 5 s, without its secret', async () => {
+    const server = await startThrowawayRedis()
+    await server.dispose()
+    const since = Date.now()
+    const opening = createRealtime({ redisUrl: `redis://someone:s3cret@127.0.0.1:${server.port}/1?x=s3cret` })
+    const error = await opening.then(String, (failure: Error) => failure.message)
+    expect(error).toBe(
+      `REDIS_URL: Redis at 127.0.0.1:${server.port} cannot be used: connect ECONNREFUSED 127.0.0.1:${server.port}`,
+    )
+    expect(Date.now() - since).toBeLessThan(5000)
+  })
+
+  test('one that refuses the password is told at once', async () => {
+    const server = await startThrowawayRedis(['--requirepass', 'right'])
+    const wrong = `redis://:s3cret@127.0.0.1:${server.port}`
+    const error = await createRealtime({ redisUrl: wrong }).then(String, (failure: Error) => failure.message)
+    expect(error).toMatch(/^REDIS_URL: Redis at 127.0.0.1:\d+ cannot be used: WRONGPASS/)
+    expect(error).not.toContain('s3cret')
+    const missing = await createRealtime({ redisUrl: server.url }).then(String, (failure: Error) => failure.message)
+    expect(missing).toContain('NOAUTH')
+    const { close } = await createRealtime({ redisUrl: `redis://:right@127.0.0.1:${server.port}` })
+    await close()
+    await server.dispose()
+  })
+
+  test('one that is still starting is waited for', async () => {
+    const server = await startThrowawayRedis()
+    await server.kill()
+    const opening = createRealtime({ redisUrl: server.url })
+    await server.start()
+    const { log, close } = await opening
+    expect(await log.healthy()).toBe(true)
+    await close()
+    await server.dispose()
+  })
+})
