@@ -67,7 +67,7 @@ export class EntryWindow {
 
   /** Whether the position is known here, and everything after it is held or still to come. */
   covers({ epoch, n }: Position): boolean {
-    return epoch === this.#epoch && n <= this.#last && n >= this.#last - this.#count
+    return epoch === this.#epoch && n <= this.#last && n >= this.#last - this.held
   }
 
   /** What is held after a position, at most `limit` entries; a gap where the window does not cover it. */
@@ -156,7 +156,8 @@ export class EntryWindow {
     return { type: 'entries', entries: taken.map(({ entry }) => entry) }
   }
 
-  get #count(): number {
+  /** How many entries are held. */
+  get held(): number {
     return this.#held.length - this.#start
   }
 
@@ -190,7 +191,7 @@ export class EntryWindow {
 
   /** Gives up what is older than what is kept, or needed. */
   #trim(): void {
-    let first = this.#last - this.#count + 1
+    let first = this.#last - this.held + 1
     if (this.#kept !== 'needed') first = Math.max(first, this.#last - this.#kept + 1)
     else {
       let needed = this.#last + 1
