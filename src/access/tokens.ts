@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { AccessToken as Row } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
-import { newId } from '../lib/ids.ts'
+import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { checkName, checkText, LONGEST_NAME } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
 import { tokenChannel } from '../realtime/topics.ts'
@@ -110,24 +110,26 @@ export function createTokens(
     },
     async revoke(viewer, { id }) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can revoke access tokens.')
+      if (prefixOf(id) === null) throw new NotFoundError(NO_SUCH_TOKEN)
       await db.prisma.accessToken.updateMany({
         where: { id, revokedAt: null },
         data: { revokedAt: new Date(clock.now()) },
       })
       const accessToken = await db.prisma.accessToken.findUnique({ where: { id }, omit: OMIT_HASH })
-      if (accessToken === null) throw new NotFoundError('There is no such access token.')
+      if (accessToken === null) throw new NotFoundError(NO_SUCH_TOKEN)
       await signals.publish(tokenChannel(id), { type: 'revoked' })
       return accessToken
     },
     async getMany(viewer, ids) {
       if (viewer.scope !== 'ADMIN') return ids.map(() => null)
-      const rows = await db.prisma.accessToken.findMany({ where: { id: { in: ids } }, omit: OMIT_HASH })
+      const rows = await db.prisma.accessToken.findMany({ where: { id: { in: wellFormedIds(ids) } }, omit: OMIT_HASH })
       const byId = new Map(rows.map((row) => [row.id, row]))
       return ids.map((id) => byId.get(id) ?? null)
     },
   }
 }
 
+const NO_SUCH_TOKEN = 'There is no such access token.'
 const OPERATOR: Viewer = { scope: 'ADMIN', id: OPERATOR_ID, tokenId: null, expiresAt: null }
 
 function isGood({ expiresAt, revokedAt }: AccessToken, now: number): boolean {
@@ -176,6 +178,6 @@ async function checkGranted({ db }: Pick<Platform, 'db'>, grant: Grant): Promise
     grant.scope === 'HUMAN'
       ? { kind: 'HUMAN' as const, ids: [grant.humanId] }
       : { kind: 'AGENT' as const, ids: grant.agentIds }
-  const count = await db.prisma.entity.count({ where: { kind: wanted.kind, id: { in: wanted.ids } } })
+  const count = await db.prisma.entity.count({ where: { kind: wanted.kind, id: { in: wellFormedIds(wanted.ids) } } })
   if (count < wanted.ids.length) throw new NotFoundError(`There is no such ${wanted.kind.toLowerCase()}.`)
 }

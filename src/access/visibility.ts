@@ -1,4 +1,5 @@
 import type { ToolExecution } from '../generated/prisma/client.ts'
+import { wellFormedIds } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type HumanViewer, isGranted, type Viewer } from './viewer.ts'
 
@@ -54,7 +55,7 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
   async function memberSpaces(entityId: string, spaceIds: readonly string[]): Promise<Set<string>> {
     if (spaceIds.length === 0) return new Set()
     const rows = await db.prisma.membership.findMany({
-      where: { entityId, spaceId: { in: [...new Set(spaceIds)] } },
+      where: { entityId, spaceId: { in: wellFormedIds([...new Set(spaceIds)]) } },
       select: { spaceId: true },
     })
     return new Set(rows.map(({ spaceId }) => spaceId))
@@ -62,7 +63,7 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
 
   async function visibleEntities(viewer: HumanViewer, ids: readonly string[]): Promise<Set<string>> {
     const rows = await db.prisma.$queryRaw<{ id: string }[]>`
-      SELECT e.id FROM "Entity" e WHERE e.id = ANY(${[...ids]}::text[]) AND (
+      SELECT e.id FROM "Entity" e WHERE e.id = ANY(${wellFormedIds(ids)}::text[]) AND (
         e.kind = 'AGENT' OR e.id = ${viewer.id}
         OR EXISTS (
           SELECT 1 FROM "Membership" mine JOIN "Membership" theirs USING ("spaceId")
@@ -97,7 +98,7 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
 
   const visibility: Visibility = {
     async spaces(viewer, spaceIds) {
-      if (viewer.scope === 'ADMIN') return new Set(spaceIds)
+      if (viewer.scope === 'ADMIN') return new Set(wellFormedIds(spaceIds))
       return viewer.scope === 'HUMAN' ? memberSpaces(viewer.id, spaceIds) : new Set()
     },
     async entities(viewer, entityIds) {
@@ -105,7 +106,8 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
       return entityIds.length === 0 ? new Set() : visibleEntities(viewer, entityIds)
     },
     agents(viewer, agentIds) {
-      return new Set(viewer.scope === 'SERVICE' ? agentIds.filter((id) => isGranted(viewer, id)) : agentIds)
+      const ids = wellFormedIds(agentIds)
+      return new Set(viewer.scope === 'SERVICE' ? ids.filter((id) => isGranted(viewer, id)) : ids)
     },
     async messages(viewer, messages) {
       const spaces = await visibility.spaces(

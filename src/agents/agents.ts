@@ -2,7 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import { type Agent as AgentRow, type Entity, type Mind, Prisma, type Toolset } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { decodeIdCursor } from '../lib/id-cursor.ts'
-import { newId } from '../lib/ids.ts'
+import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
 import type { Tx } from '../platform/db.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
@@ -77,7 +77,7 @@ export function createAgents(platform: Platform, hooks: SettingHooks): Agents {
 
   async function getMany(ids: readonly string[]): Promise<(Agent | null)[]> {
     const rows = await db.prisma.$queryRaw<AgentAndEntity[]>`
-      SELECT a.*, e.name, e."createdAt" FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE a.id = ANY(${[...ids]}::text[])`
+      SELECT a.*, e.name, e."createdAt" FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE a.id = ANY(${wellFormedIds(ids)}::text[])`
     const byId = new Map(rows.map((row) => [row.id, agentOf(row)]))
     return ids.map((id) => byId.get(id) ?? null)
   }
@@ -124,7 +124,7 @@ export function createAgents(platform: Platform, hooks: SettingHooks): Agents {
       if (search != null && search.length > LONGEST_SEARCH) {
         throw new BadInputError(`A search has at most ${LONGEST_SEARCH} characters.`, 'search')
       }
-      const source = directoryOf(viewer, search?.trim() ?? '')
+      const source = directoryOf(viewer, search?.replaceAll('\0', '').trim() ?? '')
       const pages = await fetchIdPages(db.prisma, { parents: [''], source, order: 'newest', request })
       const page = pages.get('')!
       const agents = await getMany(page.items)
@@ -169,6 +169,7 @@ function columnsOf({
 
 /** The agent as it is, held until the transaction ends. */
 async function lockAgent(tx: Tx, id: string) {
+  if (prefixOf(id) === null) throw new NotFoundError(NO_SUCH_AGENT)
   const [row] = await tx.$queryRaw<AgentAndEntity[]>`
     SELECT a.*, e.name, e."createdAt" FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE a.id = ${id} FOR UPDATE`
   if (row === undefined) throw new NotFoundError(NO_SUCH_AGENT)
@@ -184,11 +185,12 @@ async function lockAgent(tx: Tx, id: string) {
 }
 
 async function checkUrgentFrom(tx: Tx, cycle: CycleSettings | null | undefined): Promise<void> {
-  const ids = cycle?.urgentFrom ?? []
-  if (ids.length === 0) return
+  const given = cycle?.urgentFrom ?? []
+  if (given.length === 0) return
+  const ids = wellFormedIds(given)
   const humans = await tx.entity.count({ where: { kind: 'HUMAN', id: { in: ids } } })
   const spaces = await tx.space.count({ where: { id: { in: ids } } })
-  if (humans + spaces < ids.length) {
+  if (humans + spaces < given.length) {
     throw new BadInputError('Only ids of humans and spaces that exist.', 'input.cycle.urgentFrom')
   }
 }

@@ -1,7 +1,7 @@
 import type { Limits } from '../config.ts'
 import type { Prisma, AgentTool as Row, ToolExecution } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
-import type { JsonObject } from '../lib/json.ts'
+import { type JsonObject, toJson } from '../lib/json.ts'
 import { checkInteger, checkJsonSize, checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -98,7 +98,7 @@ function checkTool(tool: ToolInput, field: string, limits: Limits, hooks: ToolHo
   return {
     name,
     description: checkText(tool.description, LONGEST_TOOL_DESCRIPTION, `${field}.description`),
-    inputSchema: tool.inputSchema as JsonObject,
+    inputSchema: toJson(tool.inputSchema) as JsonObject,
     execution: tool.execution,
     visible: tool.visible ?? isSpace,
     timeoutMs: checkTimeout(tool, `${field}.timeoutMs`, limits),
@@ -137,7 +137,9 @@ export async function replaceTools(tx: Tx, agentId: string, tools: CheckedTool[]
       position,
       ...tool,
       inputSchema: inputSchema as Prisma.InputJsonValue,
-      ...(headers === undefined ? (kept.get(tool.name) ?? NO_HEADERS) : sealHeaders(headers, secretBox, contextOf(agentId, tool.name))),
+      ...(headers === undefined
+        ? (kept.get(tool.name) ?? NO_HEADERS)
+        : sealHeaders(headers, secretBox, contextOf(agentId, tool.name))),
     }),
   )
   await tx.agentTool.createMany({ data })

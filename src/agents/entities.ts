@@ -1,4 +1,5 @@
 import type { Entity } from '../generated/prisma/client.ts'
+import { wellFormedIds } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /** Participants of spaces, humans and agents alike: what both have in common. */
@@ -10,7 +11,7 @@ export interface Entities {
 export function createEntities({ db }: Pick<Platform, 'db'>): Entities {
   return {
     async getMany(ids) {
-      const rows = await db.prisma.entity.findMany({ where: { id: { in: [...ids] } } })
+      const rows = await db.prisma.entity.findMany({ where: { id: { in: wellFormedIds(ids) } } })
       const byId = new Map(rows.map((row) => [row.id, row]))
       return ids.map((id) => byId.get(id) ?? null)
     },

@@ -1,7 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Goal, GoalStatus } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
-import { newId } from '../lib/ids.ts'
+import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -38,7 +38,7 @@ const LONGEST_DESCRIPTION = 4000
 export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goals {
   const goals: Goals = {
     async getMany(ids) {
-      const rows = await db.prisma.goal.findMany({ where: { id: { in: [...ids] } } })
+      const rows = await db.prisma.goal.findMany({ where: { id: { in: wellFormedIds(ids) } } })
       const byId = new Map(rows.map((row) => [row.id, row]))
       return ids.map((id) => byId.get(id) ?? null)
     },
@@ -64,7 +64,7 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
     },
     async delete(agentId, ids) {
       const rows = await db.prisma.$queryRaw<{ id: string }[]>`
-        DELETE FROM "Goal" WHERE "agentId" = ${agentId} AND id = ANY(${[...ids]}::text[]) RETURNING id`
+        DELETE FROM "Goal" WHERE "agentId" = ${agentId} AND id = ANY(${wellFormedIds(ids)}::text[]) RETURNING id`
       return rows.map(({ id }) => id)
     },
     async setAs(viewer, input) {
@@ -73,12 +73,16 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
     },
     async deleteAs(viewer, { agentId, ids }) {
       checkAdmin(viewer)
-      if ((await db.prisma.agent.count({ where: { id: agentId } })) === 0)
-        throw new NotFoundError('There is no such agent.')
+      await checkAgent(db.prisma, agentId)
       return goals.delete(agentId, ids)
     },
   }
   return goals
+}
+
+async function checkAgent(tx: Tx, agentId: string): Promise<void> {
+  const exists = prefixOf(agentId) !== null && (await tx.agent.count({ where: { id: agentId } })) > 0
+  if (!exists) throw new NotFoundError('There is no such agent.')
 }
 
 function checkAdmin(viewer: Viewer): void {
@@ -101,9 +105,11 @@ function checkGoal({ id = null, description = null, status = null }: GoalInput, 
 
 /** One writer of an agent's goals at a time, so that their number is exact. */
 async function lockGoals(tx: Tx, agentId: string): Promise<void> {
-  const [agent] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "Agent" WHERE id = ${agentId} FOR NO KEY UPDATE`
-  if (agent === undefined) throw new NotFoundError('There is no such agent.')
+  await checkAgent(tx, agentId)
+  await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ${agentId} FOR NO KEY UPDATE`
 }
+
+const NO_SUCH_GOAL = 'There is no such goal of this agent.'
 
 async function write(
   tx: Tx,
@@ -115,7 +121,8 @@ async function write(
   if (id === null) {
     return tx.goal.create({ data: { id: newId('gol'), agentId, description: '', ...fields } })
   }
+  if (prefixOf(id) === null) throw new NotFoundError(NO_SUCH_GOAL)
   const [goal] = await tx.goal.updateManyAndReturn({ where: { id, agentId }, data: fields })
-  if (goal === undefined) throw new NotFoundError('There is no such goal of this agent.')
+  if (goal === undefined) throw new NotFoundError(NO_SUCH_GOAL)
   return goal
 }

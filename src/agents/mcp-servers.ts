@@ -114,7 +114,8 @@ export async function replaceMcpServers(
   await tx.mcpServer.deleteMany({ where: { agentId } })
   const data = servers.map(({ name, url, headers, allowedTools }, position) => {
     const same = before.find((server) => server.name === name)
-    const { headersSealed, headerNames } = headers === undefined ? (same ?? NO_HEADERS) : sealHeaders(headers, secretBox, contextOf(agentId, name))
+    const { headersSealed, headerNames } =
+      headers === undefined ? (same ?? NO_HEADERS) : sealHeaders(headers, secretBox, contextOf(agentId, name))
     return {
       agentId,
       position,

@@ -1,6 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Memory } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { prefixOf } from '../lib/ids.ts'
 import { checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -57,7 +58,7 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
     },
     async delete(agentId, keys) {
       const rows = await db.prisma.$queryRaw<{ key: string }[]>`
-        DELETE FROM "Memory" WHERE "agentId" = ${agentId} AND key = ANY(${[...keys]}::text[]) RETURNING key`
+        DELETE FROM "Memory" WHERE "agentId" = ${agentId} AND key = ANY(${keys.filter((key) => !key.includes('\0'))}::text[]) RETURNING key`
       return rows.map(({ key }) => key)
     },
     async setAs(viewer, input) {
@@ -66,12 +67,16 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
     },
     async deleteAs(viewer, { agentId, keys }) {
       checkAdmin(viewer)
-      if ((await db.prisma.agent.count({ where: { id: agentId } })) === 0)
-        throw new NotFoundError('There is no such agent.')
+      await checkAgent(db.prisma, agentId)
       return memories.delete(agentId, keys)
     },
   }
   return memories
+}
+
+async function checkAgent(tx: Tx, agentId: string): Promise<void> {
+  const exists = prefixOf(agentId) !== null && (await tx.agent.count({ where: { id: agentId } })) > 0
+  if (!exists) throw new NotFoundError('There is no such agent.')
 }
 
 function checkAdmin(viewer: Viewer): void {
@@ -91,8 +96,8 @@ function checkMemories(given: readonly MemoryInput[]): Map<string, string> {
 
 /** One writer of an agent's memories at a time, so that their number is exact. The agent's other rows stay free. */
 async function lockMemories(tx: Tx, agentId: string): Promise<void> {
-  const [agent] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "Agent" WHERE id = ${agentId} FOR NO KEY UPDATE`
-  if (agent === undefined) throw new NotFoundError('There is no such agent.')
+  await checkAgent(tx, agentId)
+  await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ${agentId} FOR NO KEY UPDATE`
 }
 
 async function upsert(tx: Tx, agentId: string, values: Map<string, string>, updatedAt: Date): Promise<void> {

@@ -60,7 +60,7 @@ function checkActiveTools(
   const isTool = (name: string) =>
     BUILT_IN_TOOL_NAMES.has(name) ||
     toolNames.includes(name) ||
-    mcpServerNames.some((server) => name.startsWith(server + MCP_NAME_SEPARATOR))
+    (!name.includes('\0') && mcpServerNames.some((server) => name.startsWith(server + MCP_NAME_SEPARATOR)))
   const unknown = active.find((name) => !isTool(name))
   if (unknown !== undefined) {
     throw new BadInputError(`"${unknown.slice(0, 64)}" is neither a built-in tool nor one of this agent.`, field)

@@ -25,6 +25,11 @@ export function newId(prefix: IdPrefix): string {
   return `${prefix}_${uuidv7().replaceAll('-', '')}`
 }
 
+/** Those that are well-formed: what cannot be an id of ours is not looked for (PostgreSQL refuses a text with NUL). */
+export function wellFormedIds(ids: readonly string[]): string[] {
+  return ids.filter((id) => prefixOf(id) !== null)
+}
+
 /** The prefix of a well-formed id; null for anything else. */
 export function prefixOf(id: string): IdPrefix | null {
   const match = /^([a-z]{3})_[0-9a-f]{32}$/.exec(id)

@@ -12,30 +12,33 @@ function checkNul(value: string, field: string): void {
   if (value.includes('\0')) throw new BadInputError('Text must not contain the NUL character.', field)
 }
 
-/** A name: 1–200 characters with something other than white space. Comes back trimmed. */
+/** A name: 1–200 characters with something other than white space. Comes back trimmed and well-formed. */
 export function checkName(value: string, field: string): string {
   checkNul(value, field)
   const name = value.trim()
   if (name.length < 1 || value.length > LONGEST_NAME) {
     throw new BadInputError(`A name has 1 to ${LONGEST_NAME} characters.`, field)
   }
-  return name
+  return name.toWellFormed()
 }
 
-/** A message's text: 1–32,000 UTF-16 units with something other than white space. Comes back as it is. */
+/**
+ * A message's text: 1–32,000 UTF-16 units with something other than white space. Comes back as it is, except that half a
+ * surrogate pair, which PostgreSQL refuses, is U+FFFD.
+ */
 export function checkMessageText(value: string, field: string): string {
   checkNul(value, field)
   if (value.trim() === '' || value.length > LONGEST_MESSAGE) {
     throw new BadInputError(`A message has 1 to ${LONGEST_MESSAGE} characters, not only white space.`, field)
   }
-  return value
+  return value.toWellFormed()
 }
 
-/** Free text of at most `most` UTF-16 units. */
+/** Free text of at most `most` UTF-16 units. Comes back well-formed. */
 export function checkText(value: string, most: number, field: string): string {
   checkNul(value, field)
   if (value.length > most) throw new BadInputError(`At most ${most} characters.`, field)
-  return value
+  return value.toWellFormed()
 }
 
 /** A whole number within bounds. */
@@ -46,7 +49,15 @@ export function checkInteger(value: number, least: number, most: number, field: 
   return value
 }
 
-/** JSON of at most 256 KiB. */
+const DEEPEST_JSON = 200
+
+function isDeeperThan(value: unknown, most: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return most === 0 || Object.values(value).some((inner) => isDeeperThan(inner, most - 1))
+}
+
+/** JSON of at most 256 KiB, nested at most 200 deep. */
 export function checkJsonSize(value: unknown, field: string): void {
+  if (isDeeperThan(value, DEEPEST_JSON)) throw new BadInputError(`JSON nested at most ${DEEPEST_JSON} deep.`, field)
   if (jsonBytes(value) > LARGEST_JSON_BYTES) throw new BadInputError('At most 256 KiB of JSON.', field)
 }

@@ -2,6 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import type { Entity, Space } from '../generated/prisma/client.ts'
 import { ConflictError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SpaceNews } from './space-news.ts'
@@ -41,7 +42,7 @@ export function createMembers(
 
   async function checkSpace(viewer: Viewer, spaceId: string): Promise<void> {
     const visible = await visibility.spaces(viewer, [spaceId])
-    if (!visible.has(spaceId)) throw new NotFoundError('There is no such space, or you are not a member of it.')
+    if (!visible.has(spaceId)) throw new NotFoundError(NO_SUCH_SPACE)
   }
 
   return {
@@ -55,10 +56,11 @@ export function createMembers(
     },
     async remove(viewer, { spaceId, entityId }) {
       await checkSpace(viewer, spaceId)
+      if (prefixOf(entityId) === null) throw new NotFoundError(NO_SUCH_MEMBER)
       const space = await db.transaction(async (tx) => {
         const space = await lockSpace(tx, spaceId)
         const { count } = await tx.membership.deleteMany({ where: { spaceId, entityId } })
-        if (count === 0) throw new NotFoundError('There is no such member in this space.')
+        if (count === 0) throw new NotFoundError(NO_SUCH_MEMBER)
         return space
       })
       await news.left(spaceId, entityId)
@@ -82,12 +84,16 @@ export function createMembers(
   }
 }
 
-const NO_SUCH_ENTITY = 'There is no such human or agent, or none that you may see.'
+/** What is said of a space that is not there, or not for the viewer. */
+export const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
+/** The same of a human or an agent. */
+export const NO_SUCH_ENTITY = 'There is no such human or agent, or none that you may see.'
+const NO_SUCH_MEMBER = 'There is no such member in this space.'
 
 /** Holds off what else changes the space's members, its counter or its settings until the transaction ends. */
 async function lockSpace(tx: Tx, spaceId: string): Promise<Space> {
   const [space] = await tx.$queryRaw<Space[]>`SELECT * FROM "Space" WHERE id = ${spaceId} FOR UPDATE`
-  if (space === undefined) throw new NotFoundError('There is no such space, or you are not a member of it.')
+  if (space === undefined) throw new NotFoundError(NO_SUCH_SPACE)
   return space
 }
 

@@ -1,9 +1,10 @@
 import type { Viewer } from '../access/viewer.ts'
 import { type Outcome, Prisma, type Message as Row, type Space } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
-import { prefixOf } from '../lib/ids.ts'
+import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
 import type { Platform } from '../platform/platform.ts'
+import { NO_SUCH_SPACE } from './members.ts'
 import { type Message, type MessagePart, messageOfRow } from './message.ts'
 import type { SpaceNews } from './space-news.ts'
 
@@ -58,7 +59,7 @@ export function createReading(platform: Platform, news: SpaceNews): Reading {
 
   return {
     async getMany(ids) {
-      const rows = await db.prisma.message.findMany({ where: { id: { in: [...ids] } } })
+      const rows = await db.prisma.message.findMany({ where: { id: { in: wellFormedIds(ids) } } })
       const byId = new Map(rows.map((row) => [row.id, messageOfRow(row)]))
       return ids.map((id) => byId.get(id) ?? null)
     },
@@ -169,14 +170,18 @@ function notOfThisSpace(field: string): BadInputError {
   return new BadInputError('That is not a cursor of this connection.', field)
 }
 
+const NO_SUCH_MESSAGE = 'There is no such message in this space.'
+
 async function moveMarker({ db }: Platform, viewer: Viewer, { spaceId, messageId }: MarkReadInput) {
   if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin reads as nobody: use a token of a human.')
+  if (prefixOf(spaceId) === null) throw new NotFoundError(NO_SUCH_SPACE)
+  if (prefixOf(messageId) === null) throw new NotFoundError(NO_SUCH_MESSAGE)
   const [space, message] = await Promise.all([
     db.prisma.space.findFirst({ where: { id: spaceId, memberships: { some: { entityId: viewer.id } } } }),
     db.prisma.message.findFirst({ where: { id: messageId, spaceId }, select: { seq: true } }),
   ])
-  if (space === null) throw new NotFoundError('There is no such space, or you are not a member of it.')
-  if (message === null) throw new NotFoundError('There is no such message in this space.')
+  if (space === null) throw new NotFoundError(NO_SUCH_SPACE)
+  if (message === null) throw new NotFoundError(NO_SUCH_MESSAGE)
   const { count } = await db.prisma.membership.updateMany({
     where: { spaceId, entityId: viewer.id, lastReadSeq: { lt: message.seq } },
     data: { lastReadSeq: message.seq },

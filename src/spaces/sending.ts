@@ -2,6 +2,8 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import type { Run } from '../generated/prisma/client.ts'
 import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { prefixOf } from '../lib/ids.ts'
+import { NO_SUCH_SPACE } from './members.ts'
 import type { Message } from './message.ts'
 import type { Posting } from './posting.ts'
 
@@ -26,11 +28,12 @@ export function createSending(posting: Pick<Posting, 'send'>, visibility: Pick<V
   return {
     async send(viewer, { spaceId, text, mentionedAgentId = null, idempotencyKey = null }) {
       if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin posts as nobody: use a token of a human.')
+      if (prefixOf(spaceId) === null) throw new NotFoundError(NO_SUCH_SPACE)
       if (mentionedAgentId !== null) {
         const visible = await visibility.entities(viewer, [mentionedAgentId])
         if (!visible.has(mentionedAgentId)) throw new NotFoundError('There is no such agent, or none that you may see.')
       }
-      return posting.send({ spaceId, senderId: viewer.id, text, mentionedAgentId, idempotencyKey })
+      return posting.send({ spaceId, senderId: viewer.id, text: text.toWellFormed(), mentionedAgentId, idempotencyKey })
     },
   }
 }

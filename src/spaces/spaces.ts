@@ -3,13 +3,13 @@ import type { Visibility } from '../access/visibility.ts'
 import { Prisma, type Routing, type Space } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { decodeIdCursor } from '../lib/id-cursor.ts'
-import { newId } from '../lib/ids.ts'
+import { newId, wellFormedIds } from '../lib/ids.ts'
 import { type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
 import { checkName, checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
-import { MOST_MEMBERS } from './members.ts'
+import { MOST_MEMBERS, NO_SUCH_ENTITY, NO_SUCH_SPACE } from './members.ts'
 import type { SpaceNews } from './space-news.ts'
 
 export interface CreateSpaceInput {
@@ -63,7 +63,7 @@ export function createSpaces(
   const { db, clock } = platform
 
   async function getMany(ids: readonly string[]): Promise<(Space | null)[]> {
-    const rows = await db.prisma.space.findMany({ where: { id: { in: [...ids] } } })
+    const rows = await db.prisma.space.findMany({ where: { id: { in: wellFormedIds(ids) } } })
     const byId = new Map(rows.map((row) => [row.id, row]))
     return ids.map((id) => byId.get(id) ?? null)
   }
@@ -120,9 +120,6 @@ export function createSpaces(
 
 const LONGEST_DESCRIPTION = 4000
 
-/** What is said of a space that is not there, or not for the viewer. */
-export const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
-
 async function checkVisible(
   viewer: Viewer,
   visibility: Pick<Visibility, 'entities'>,
@@ -131,8 +128,6 @@ async function checkVisible(
   const visible = await visibility.entities(viewer, entityIds)
   if (entityIds.some((id) => !visible.has(id))) throw new NotFoundError(NO_SUCH_ENTITY)
 }
-
-const NO_SUCH_ENTITY = 'There is no such human or agent, or none that you may see.'
 
 interface NewSpace {
   name: string
@@ -191,6 +186,9 @@ function changesOf({ name, description, routing, adminAgentId }: UpdateSpaceInpu
 async function changeSpace(tx: Tx, id: string, changes: Partial<NewSpace>): Promise<Space> {
   const [before] = await tx.$queryRaw<Space[]>`SELECT * FROM "Space" WHERE id = ${id} FOR UPDATE`
   if (before === undefined) throw new NotFoundError(NO_SUCH_SPACE)
+  if (changes.adminAgentId != null && (await tx.entity.count({ where: { id: changes.adminAgentId } })) === 0) {
+    throw new NotFoundError(NO_SUCH_ENTITY)
+  }
   if (changes.routing !== undefined || changes.adminAgentId !== undefined) {
     const agents = await tx.membership.findMany({
       where: { spaceId: id, entity: { kind: 'AGENT' } },

@@ -40,7 +40,8 @@ describe.skipIf(!hasPostgres)('members', () => {
     await domain.members.add(domain.admin, input)
     const elsewhere = await domain.space(ada)
     await domain.members.add(ada, { spaceId: elsewhere.id, entityId: stranger.id })
-    for (const { id } of [elsewhere, { id: spaceId }]) await domain.members.remove(ada, { spaceId: id, entityId: stranger.id })
+    for (const { id } of [elsewhere, { id: spaceId }])
+      await domain.members.remove(ada, { spaceId: id, entityId: stranger.id })
     await expect(domain.members.add(ada, input)).rejects.toMatchObject({ code: 'NOT_FOUND' })
   })
 
@@ -71,7 +72,9 @@ describe.skipIf(!hasPostgres)('members', () => {
     const humans = Array.from({ length: 498 }, () => ({ id: newId('hum'), kind: 'HUMAN' as const, name: 'x' }))
     await prisma.entity.createMany({ data: humans })
     await prisma.membership.createMany({ data: humans.map(({ id }) => ({ spaceId, entityId: id })) })
-    const adding = [helper.id, bob.id, stranger.id].map((entityId) => domain.members.add(domain.admin, { spaceId, entityId }))
+    const adding = [helper.id, bob.id, stranger.id].map((entityId) =>
+      domain.members.add(domain.admin, { spaceId, entityId }),
+    )
     const outcomes = await Promise.allSettled(adding)
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
     expect(outcomes.find((outcome) => outcome.status === 'rejected')?.reason).toMatchObject({ code: 'LIMIT_EXCEEDED' })

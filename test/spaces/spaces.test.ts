@@ -100,6 +100,17 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       }
     })
 
+    test('for an update too, and for an admin', async () => {
+      const { id } = await domain.space(ada, [helper.id])
+      for (const [viewer, adminAgentId] of [
+        [ada, stranger.id],
+        [domain.admin, newId('agt')],
+      ] as const) {
+        const changing = domain.spaces.update(viewer, { id, adminAgentId })
+        await expect(changing).rejects.toMatchObject({ code: 'NOT_FOUND' })
+      }
+    })
+
     test('an update to ADMIN is refused where it would leave several agents without one', async () => {
       const { id } = await domain.space(ada, [helper.id, scribe.id])
       await expect(domain.spaces.update(ada, { id, routing: 'ADMIN' })).rejects.toMatchObject(refused)
@@ -146,6 +157,24 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       }
     })
 
+    test('what cannot be an id is no space, member or agent', async () => {
+      const { id } = await domain.space(ada)
+      expect(await domain.spaces.getMany(['\0', '', id])).toMatchObject([null, null, { id }])
+      const notFound = { code: 'NOT_FOUND' }
+      for (const viewer of [ada, domain.admin]) {
+        await expect(domain.spaces.update(viewer, { id: '\0', name: 'x' })).rejects.toMatchObject(notFound)
+        await expect(domain.spaces.update(viewer, { id, adminAgentId: '\0' })).rejects.toMatchObject(notFound)
+        await expect(domain.space(viewer, ['\0'])).rejects.toMatchObject(notFound)
+        for (const input of [
+          { spaceId: id, entityId: '\0' },
+          { spaceId: '\0', entityId: ada.id },
+        ]) {
+          await expect(domain.members.add(viewer, input)).rejects.toMatchObject(notFound)
+          await expect(domain.members.remove(viewer, input)).rejects.toMatchObject(notFound)
+        }
+      }
+    })
+
     test('a change is an event of the space', async () => {
       const { platform } = domain
       const { id } = await domain.space(ada)
@@ -188,7 +217,8 @@ describe.skipIf(!hasPostgres)('spaces', () => {
 
     test('cursors of other connections are refused', () => {
       const others = [encodeIdCursor(helper.id), newId('msg'), 'nonsense', encodeIdCursor('')]
-      for (const after of others) expect(() => spacesRequest({ after })).toThrow(expect.objectContaining({ code: 'BAD_INPUT' }))
+      for (const after of others)
+        expect(() => spacesRequest({ after })).toThrow(expect.objectContaining({ code: 'BAD_INPUT' }))
     })
   })
 })

@@ -37,7 +37,11 @@ export interface Domain {
   human(name: string): Promise<HumanViewer>
   service(name: string, agentIds: string[] | null): Promise<ServiceViewer>
   agent(name: string, input?: Partial<CreateAgentInput>): Promise<Agent>
-  space(creator: AdminViewer | HumanViewer, memberIds?: string[], input?: { routing?: Routing; adminAgentId?: string }): Promise<Space>
+  space(
+    creator: AdminViewer | HumanViewer,
+    memberIds?: string[],
+    input?: { routing?: Routing; adminAgentId?: string },
+  ): Promise<Space>
   /** A row as posting leaves it: whole and unrouted unless said otherwise. */
   message(spaceId: string, senderId: string, row?: Partial<Prisma.MessageUncheckedCreateInput>): Promise<MessageRow>
   run(agentId: string, row?: Partial<Prisma.RunUncheckedCreateInput>): Promise<Run>
@@ -142,7 +146,10 @@ function cast(platform: Platform, parts: Pick<Domain, 'tokens' | 'spaces' | 'age
       input: { routing?: Routing; adminAgentId?: string } = {},
     ) => parts.spaces.create(creator, { name: 'A space', routing: 'BROADCAST', memberIds, ...input }),
     async message(spaceId: string, senderId: string, row: Partial<Prisma.MessageUncheckedCreateInput> = {}) {
-      const { lastSeq: seq } = await prisma.space.update({ where: { id: spaceId }, data: { lastSeq: { increment: 1 } } })
+      const { lastSeq: seq } = await prisma.space.update({
+        where: { id: spaceId },
+        data: { lastSeq: { increment: 1 } },
+      })
       const parts = [{ type: 'text', text: `message ${seq}` }]
       const base = { id: newId('msg'), spaceId, seq, senderId, status: 'COMPLETE' as const, parts, depth: 0 }
       return prisma.message.create({ data: { ...base, rootId: base.id, ...row } })

@@ -1,0 +1,50 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { afterEach, describe, expect, test } from 'vitest'
+import { createJwtVerifier } from '../../src/access/jwt.ts'
+
+describe("sign-in with an issuer's keys", () => {
+  let server: Server | undefined
+  afterEach(() => server?.close())
+
+  /** An issuer whose keys stand at a URL. */
+  async function issuer() {
+    const { publicKey, privateKey } = await generateKeyPair('RS256')
+    const jwk = { ...(await exportJWK(publicKey)), kid: 'one', alg: 'RS256' }
+    server = createServer((_, response) => response.end(JSON.stringify({ keys: [jwk] })))
+    await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve))
+    const jwksUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks`
+    const signed = (kid: string) => new SignJWT().setProtectedHeader({ alg: 'RS256', kid }).setSubject('ada')
+    return { settings: { secret: null, jwksUrl, issuer: null, audience: null }, jwk, privateKey, signed }
+  }
+
+  test('a token signed with one of them is good, with or without an end', async () => {
+    const { settings, signed, privateKey } = await issuer()
+    const verify = createJwtVerifier(settings, Date.now)!
+    expect(await verify(await signed('one').sign(privateKey))).toEqual({ subject: 'ada', expiresAt: null })
+    const end = new Date(Math.ceil(Date.now() / 1000) * 1000 + 60_000)
+    expect(await verify(await signed('one').setExpirationTime(end).sign(privateKey))).toMatchObject({ expiresAt: end })
+  })
+
+  test('a key that the issuer does not have, and its public key as a shared secret, are no good', async () => {
+    const { settings, signed, privateKey, jwk } = await issuer()
+    const verify = createJwtVerifier(settings, Date.now)!
+    expect(await verify(await signed('two').sign(privateKey))).toBeNull()
+    const confused = new SignJWT().setProtectedHeader({ alg: 'HS256', kid: 'one' }).setSubject('ada')
+    expect(await verify(await confused.sign(new TextEncoder().encode(JSON.stringify(jwk))))).toBeNull()
+    expect(await verify('not.a.token')).toBeNull()
+  })
+
+  test('an issuer that cannot be reached is a failure, not a bad token', async () => {
+    const { settings, signed, privateKey } = await issuer()
+    const token = await signed('one').sign(privateKey)
+    server?.close()
+    server?.closeAllConnections()
+    await expect(createJwtVerifier(settings, Date.now)!(token)).rejects.toThrow()
+  })
+
+  test('without a secret and without keys there is no sign-in', () => {
+    expect(createJwtVerifier({ secret: null, jwksUrl: null, issuer: null, audience: null }, Date.now)).toBeNull()
+  })
+})

@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { HumanViewer } from '../../src/access/viewer.ts'
+import { newId } from '../../src/lib/ids.ts'
+import { type Announcer, createAnnouncer } from '../../src/spaces/announcer.ts'
+import { createPosting } from '../../src/spaces/posting.ts'
+import { createSending, type Sending } from '../../src/spaces/sending.ts'
+import { type Domain, openDomain } from '../support/domain.ts'
+import { hasPostgres } from '../support/postgres.ts'
+
+describe.skipIf(!hasPostgres)('sending', () => {
+  let domain: Domain
+  let announcer: Announcer
+  let sending: Sending
+  let ada: HumanViewer
+  let spaceId: string
+
+  beforeAll(async () => {
+    domain = await openDomain()
+    announcer = createAnnouncer(domain.platform)
+    const posting = createPosting(domain.platform, announcer, {
+      route: async () => ({ runs: [], async afterCommit() {} }),
+    })
+    sending = createSending(posting, domain.visibility)
+    ada = await domain.human('Ada')
+    spaceId = (await domain.space(ada)).id
+  })
+  afterAll(async () => {
+    await announcer.close()
+    await domain.close()
+  })
+
+  test('a member posts as itself', async () => {
+    const { message } = await sending.send(ada, { spaceId, text: 'Hello' })
+    expect(message).toMatchObject({
+      senderId: ada.id,
+      seq: 1,
+      status: 'COMPLETE',
+      parts: [{ type: 'text', text: 'Hello' }],
+    })
+  })
+
+  test('an admin posts as nobody', async () => {
+    const posting = sending.send(domain.admin, { spaceId, text: 'Hello' })
+    await expect(posting).rejects.toMatchObject({ code: 'FORBIDDEN' })
+  })
+
+  test('a space that one is not in does not exist, for humans and services', async () => {
+    const viewers = [await domain.human('Bob'), await domain.service('Jira', null)]
+    for (const viewer of viewers) {
+      for (const id of [spaceId, newId('spc'), '\0']) {
+        const posting = sending.send(viewer, { spaceId: id, text: 'Hello' })
+        await expect(posting).rejects.toMatchObject({ code: 'NOT_FOUND' })
+      }
+    }
+  })
+
+  test('to mention who cannot be seen is to mention nobody', async () => {
+    const stranger = await domain.human('Stranger')
+    for (const mentionedAgentId of [stranger.id, newId('agt'), 'nonsense', '\0']) {
+      const posting = sending.send(ada, { spaceId, text: 'Hello', mentionedAgentId })
+      await expect(posting).rejects.toMatchObject({ code: 'NOT_FOUND' })
+    }
+  })
+
+  test('half a surrogate pair, which no database keeps, is posted as a replacement character', async () => {
+    const { message } = await sending.send(ada, { spaceId, text: 'a\ud800b 😀' })
+    expect(message.parts).toEqual([{ type: 'text', text: 'a\ufffdb 😀' }])
+  })
+
+  test('what is to be posted must be something', async () => {
+    for (const text of ['', ' \n', 'x'.repeat(32_001), '\0']) {
+      const posting = sending.send(ada, { spaceId, text })
+      await expect(posting).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'input.text' })
+    }
+  })
+})
