@@ -1,5 +1,5 @@
 import type { Viewer } from '../access/viewer.ts'
-import { type Agent as AgentRow, type Entity, type Mind, Prisma, type Toolset } from '../generated/prisma/client.ts'
+import { type Agent as AgentRow, type Entity, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { decodeIdCursor } from '../lib/id-cursor.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
@@ -7,11 +7,12 @@ import { type Page, type PageArguments, type PageRequest, pageRequest } from '..
 import type { Tx } from '../platform/db.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
+import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
 import { type AgentSettings, checkChangedAgent, checkNewAgent, type SettingHooks } from './agent-settings.ts'
-import { replaceTools, type ToolInput } from './custom-tools.ts'
-import type { CycleSettings, CycleSettingsInput } from './cycle-settings.ts'
-import { type McpServerInput, replaceMcpServers } from './mcp-servers.ts'
-import type { ToolPhase, ToolPhaseInput } from './tool-phases.ts'
+import { replaceTools } from './custom-tools.ts'
+import type { CycleSettings } from './cycle-settings.ts'
+import { replaceMcpServers } from './mcp-servers.ts'
+import type { ToolPhase } from './tool-phases.ts'
 
 /** An agent: what it is called and what it is made of. Only its public fields are for everybody. */
 export interface Agent extends Omit<AgentRow, 'phases' | 'cycle'> {
@@ -21,31 +22,6 @@ export interface Agent extends Omit<AgentRow, 'phases' | 'cycle'> {
   phases: ToolPhase[]
   /** Null for a stateless agent. */
   cycle: CycleSettings | null
-}
-
-/** Absent and null: the default, except `tokenBudget: null`, which is none. */
-export interface CreateAgentInput {
-  name: string
-  description?: string | null
-  instructions: string
-  model?: string | null
-  mind: Mind
-  toolset: Toolset
-  maxSteps?: number | null
-  tokenBudget?: number | null
-  maxConcurrentRuns?: number | null
-  tools?: readonly ToolInput[] | null
-  phases?: readonly ToolPhaseInput[] | null
-  cycle?: CycleSettingsInput | null
-  mcpServers?: readonly McpServerInput[] | null
-}
-
-/** Absent: stays as it is. Null: cleared where the agent's field is nullable, else a BadInputError. Lists replace as a whole. */
-export interface UpdateAgentInput
-  extends Partial<Omit<CreateAgentInput, 'name' | 'instructions' | 'mind' | 'toolset'>> {
-  id: string
-  name?: string | null
-  instructions?: string | null
 }
 
 /** Agents. Creating and changing them is for admins. */

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Viewer } from '../../src/access/viewer.ts'
-import { agentsRequest, type CreateAgentInput, type UpdateAgentInput } from '../../src/agents/agents.ts'
+import type { CreateAgentInput, UpdateAgentInput } from '../../src/agents/agent-input.ts'
+import { agentsRequest } from '../../src/agents/agents.ts'
 import { encodeIdCursor } from '../../src/lib/id-cursor.ts'
 import { newId } from '../../src/lib/ids.ts'
 import { type Domain, openDomain } from '../support/domain.ts'

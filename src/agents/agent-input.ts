@@ -1,0 +1,30 @@
+import type { Mind, Toolset } from '../generated/prisma/client.ts'
+import type { ToolInput } from './custom-tools.ts'
+import type { CycleSettingsInput } from './cycle-settings.ts'
+import type { McpServerInput } from './mcp-servers.ts'
+import type { ToolPhaseInput } from './tool-phases.ts'
+
+/** Absent and null: the default, except `tokenBudget: null`, which is none. */
+export interface CreateAgentInput {
+  name: string
+  description?: string | null
+  instructions: string
+  model?: string | null
+  mind: Mind
+  toolset: Toolset
+  maxSteps?: number | null
+  tokenBudget?: number | null
+  maxConcurrentRuns?: number | null
+  tools?: readonly ToolInput[] | null
+  phases?: readonly ToolPhaseInput[] | null
+  cycle?: CycleSettingsInput | null
+  mcpServers?: readonly McpServerInput[] | null
+}
+
+/** Absent: stays as it is. Null: cleared where the agent's field is nullable, else a BadInputError. Lists replace as a whole. */
+export interface UpdateAgentInput
+  extends Partial<Omit<CreateAgentInput, 'name' | 'instructions' | 'mind' | 'toolset'>> {
+  id: string
+  name?: string | null
+  instructions?: string | null
+}
