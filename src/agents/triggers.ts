@@ -1,0 +1,101 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import type { Run } from '../generated/prisma/client.ts'
+import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { newId, prefixOf } from '../lib/ids.ts'
+import { type Json, toJson } from '../lib/json.ts'
+import { checkJsonSize, checkName } from '../lib/validate.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Waking, Woken } from './waking.ts'
+
+export interface TriggerAgentInput {
+  agentId: string
+  /** Required from an admin; a service's token has its own. */
+  serviceName?: string | null
+  payload: unknown
+  /** Only for a persistent agent. */
+  urgent?: boolean | null
+  idempotencyKey?: string | null
+}
+
+/** A service's call, checked. */
+export interface ServiceCall {
+  agentId: string
+  name: string
+  /** The token's or the webhook's; null for an admin. */
+  serviceId: string | null
+  payload: Json
+  urgent: boolean
+  /** The same key of a caller wakes an agent once; null: nothing to deduplicate. */
+  key: { callerId: string; value: string } | null
+}
+
+/** How services wake agents. */
+export interface Triggers {
+  /**
+   * For admins, and services that were granted the agent. `run` is null where it went to a persistent agent's inbox. The
+   * same idempotency key of the same caller gives the same run, and wakes nobody.
+   * @throws ForbiddenError for humans, NotFoundError, BadInputError
+   */
+  trigger(viewer: Viewer, input: TriggerAgentInput): Promise<{ run: Run | null }>
+  /** For whoever has been let in already. Null: there is no such agent. */
+  call(call: ServiceCall): Promise<Pick<Woken, 'run' | 'isNew'> | null>
+}
+
+interface TriggerParts {
+  visibility: Visibility
+  waking: Waking
+}
+
+const LONGEST_KEY = 200
+
+export function createTriggers({ db }: Pick<Platform, 'db'>, { visibility, waking }: TriggerParts): Triggers {
+  async function call({ agentId, key, ...service }: ServiceCall) {
+    const agent = await db.prisma.agent.findUnique({
+      where: { id: agentId },
+      select: { id: true, mind: true, maxConcurrentRuns: true },
+    })
+    if (agent === null) return null
+    const dedupKey = key === null ? null : `${key.callerId}:${agentId}:${key.value}`
+    const rootId = newId('trg')
+    const trigger = { type: 'SERVICE' as const, ...service, dedupKey, rootId }
+    const woken = await db.transaction((tx) => waking.wake(tx, agent, trigger))
+    await woken.afterCommit()
+    return woken
+  }
+
+  return {
+    call,
+    async trigger(viewer, input) {
+      if (viewer.scope === 'HUMAN') throw new ForbiddenError('Only services trigger agents: post a message instead.')
+      const { agentId, payload, idempotencyKey } = input
+      const isVisible = prefixOf(agentId) === 'agt' && visibility.agents(viewer, [agentId]).has(agentId)
+      if (!isVisible) throw new NotFoundError(NO_SUCH_AGENT)
+      checkJsonSize(payload, 'input.payload')
+      const woken = await call({
+        agentId,
+        ...callerOf(viewer, input),
+        payload: toJson(payload),
+        urgent: input.urgent === true,
+        key: idempotencyKey == null ? null : { callerId: viewer.id, value: checkKey(idempotencyKey) },
+      })
+      if (woken === null) throw new NotFoundError(NO_SUCH_AGENT)
+      return { run: woken.run }
+    },
+  }
+}
+
+const NO_SUCH_AGENT = 'There is no such agent.'
+
+function callerOf(viewer: Exclude<Viewer, { scope: 'HUMAN' }>, { serviceName }: TriggerAgentInput) {
+  if (viewer.scope === 'SERVICE') return { name: viewer.name, serviceId: viewer.id }
+  if (serviceName == null) throw new BadInputError('An admin says which service it speaks for.', 'input.serviceName')
+  return { name: checkName(serviceName, 'input.serviceName'), serviceId: null }
+}
+
+function checkKey(key: string): string {
+  if (key.length < 1 || key.length > LONGEST_KEY || key.includes('\0')) {
+    throw new BadInputError(`An idempotency key has 1 to ${LONGEST_KEY} characters.`, 'input.idempotencyKey')
+  }
+  return key.toWellFormed()
+}

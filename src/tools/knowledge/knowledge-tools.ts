@@ -1,0 +1,39 @@
+import type { Goals } from '../../agents/goals.ts'
+import type { Memories } from '../../agents/memories.ts'
+import type { Plans } from '../../plans/plans.ts'
+import type { Tool } from '../tool.ts'
+import { deleteGoalsTool } from './delete-goals.ts'
+import { deleteMemoriesTool } from './delete-memories.ts'
+import { deletePlansTool } from './delete-plans.ts'
+import { getPlansTool } from './get-plans.ts'
+import { setGoalsTool } from './set-goals.ts'
+import { setMemoriesTool } from './set-memories.ts'
+import { setPlansTool } from './set-plans.ts'
+
+/** What knowledge tools are made from. */
+export interface KnowledgeParts {
+  memories: Memories
+  goals: Goals
+  plans: Plans
+}
+
+/** How tools are named: `set_memories` for ACTIVE_SPACE agents, `setMemories` for SPACE_TOOLS ones. */
+export type NameStyle = 'snake' | 'camel'
+
+/** What every agent has to remember, to pursue and to plan with: one definition, two names. Each acts for the run's own agent. */
+export function knowledgeTools({ memories, goals, plans }: KnowledgeParts, style: NameStyle): Tool[] {
+  const named = (name: string) => (style === 'snake' ? name : camelCase(name))
+  return [
+    setMemoriesTool(named('set_memories'), memories),
+    deleteMemoriesTool(named('delete_memories'), memories),
+    setGoalsTool(named('set_goals'), goals),
+    deleteGoalsTool(named('delete_goals'), goals),
+    setPlansTool(named('set_plans'), plans),
+    getPlansTool(named('get_plans'), plans),
+    deletePlansTool(named('delete_plans'), plans),
+  ]
+}
+
+function camelCase(name: string): string {
+  return name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+}

@@ -1,0 +1,49 @@
+import type { GoalInput, Goals } from '../../agents/goals.ts'
+import type { GoalStatus } from '../../generated/prisma/client.ts'
+import type { JsonObject } from '../../lib/json.ts'
+import type { Tool } from '../tool.ts'
+import { refusable } from './refusals.ts'
+
+/** Adds goals, and changes those that there are. */
+export function setGoalsTool(name: string, goals: Goals): Tool {
+  return {
+    name,
+    description:
+      'Set what you pursue over many runs: every run of yours sees the active ones under YOUR GOALS. Without an id a goal is added; with the id of one of yours, what you give of it is changed, for instance its status when you are done.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        goals: {
+          type: 'array',
+          minItems: 1,
+          items: {
+            type: 'object',
+            properties: {
+              id: { type: 'string', description: 'Id of a goal of yours to change. Omit to add one.' },
+              description: { type: 'string', description: 'What is to be reached. Required for a new goal.' },
+              status: {
+                type: 'string',
+                enum: ['active', 'completed', 'abandoned'],
+                description: 'Default for a new goal: active.',
+              },
+            },
+          },
+        },
+      },
+      required: ['goals'],
+    },
+    presence: { type: 'hidden' },
+    execution: null,
+    async execute({ goals: given }, { run }) {
+      const written = await refusable(() => goals.set(run.agent.id, (given as JsonObject[]).map(goalInput)))
+      return {
+        success: true,
+        goals: written.map(({ id, description, status }) => ({ id, description, status: status.toLowerCase() })),
+      }
+    },
+  }
+}
+
+function goalInput({ status, ...goal }: JsonObject): GoalInput {
+  return { ...goal, status: typeof status === 'string' ? (status.toUpperCase() as GoalStatus) : null }
+}

@@ -1,0 +1,62 @@
+import type { Plan } from '../../generated/prisma/client.ts'
+import { BadInputError } from '../../lib/errors.ts'
+import type { JsonObject } from '../../lib/json.ts'
+import type { PlanInput, Plans } from '../../plans/plans.ts'
+import type { Tool } from '../tool.ts'
+import { refusable } from './refusals.ts'
+
+/** Makes plans that will wake the agent. */
+export function setPlansTool(name: string, plans: Plans): Tool {
+  return {
+    name,
+    description:
+      'Make plans that wake you later: when one is due, you get a run of your own with its instruction and no active space. Give each exactly one of cron, at and afterSeconds. A plan of a name that you have used replaces the earlier one.',
+    inputSchema: {
+      type: 'object',
+      properties: { plans: { type: 'array', minItems: 1, items: PLAN_SCHEMA } },
+      required: ['plans'],
+    },
+    presence: { type: 'hidden' },
+    execution: null,
+    async execute({ plans: given }, { run }) {
+      const written = await refusable(async () => plans.setOwn(run.agent.id, (given as JsonObject[]).map(planInput)))
+      return { success: true, plans: written.map(planEntry) }
+    },
+  }
+}
+
+const PLAN_SCHEMA = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', description: 'What the plan is called; your plans differ by name.' },
+    instruction: { type: 'string', description: 'What you are to do then, with all that you will need to know.' },
+    cron: {
+      type: 'string',
+      description: 'Again and again: minute, hour, day of month, month, day of week, in UTC, such as "0 6 * * 1-5".',
+    },
+    at: { type: 'string', description: 'Once, at a time in UTC: "2030-01-31T06:00:00Z".' },
+    afterSeconds: { type: 'integer', minimum: 1, description: 'Once, so many seconds from now.' },
+  },
+  required: ['name', 'instruction'],
+}
+
+/** A plan as an agent is shown it. */
+export function planEntry({ id, name, instruction, cron, nextRunAt, enabled }: Plan): JsonObject {
+  return { id, name, instruction, cron, nextRunAt: nextRunAt?.toISOString() ?? null, enabled }
+}
+
+/** A date, or a time with its offset: one without would be read in this machine's own time zone. */
+const INSTANT = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/
+
+function planInput({ at, ...plan }: JsonObject, index: number): PlanInput {
+  const input = plan as unknown as PlanInput
+  if (at == null) return input
+  const time = INSTANT.test(String(at)) ? Date.parse(String(at)) : Number.NaN
+  if (Number.isNaN(time)) {
+    throw new BadInputError(
+      'Give a time with its offset from UTC, such as "2030-01-31T06:00:00Z".',
+      `plans.${index}.at`,
+    )
+  }
+  return { ...input, at: new Date(time) }
+}
