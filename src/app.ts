@@ -63,11 +63,24 @@ async function openPlatform(config: Config, { clock = systemClock, redisPrefix }
   const onError = (error: Error) => logger.warn({ error: messageOf(error) }, 'the database had a fault')
   const db = await openDatabase({ url: config.databaseUrl, dataDirectory: config.dataDirectory, onError })
   try {
-    const realtime = await createRealtime({ redisUrl: config.redisUrl, logger, ...(redisPrefix ? { prefix: redisPrefix } : {}) })
+    const realtime = await createRealtime({
+      redisUrl: config.redisUrl,
+      logger,
+      ...(redisPrefix ? { prefix: redisPrefix } : {}),
+    })
     const jobs = await openJobs(db, { supervise: config.role !== 'api', onError })
     const secretKey = keptSecret(config.dataDirectory, 'secret-key', config.secretKey)
     const { log, signals } = realtime
-    const platform: Platform = { config, db, jobs, log, signals, clock, logger, secretBox: createSecretBox(secretKey.value) }
+    const platform: Platform = {
+      config,
+      db,
+      jobs,
+      log,
+      signals,
+      clock,
+      logger,
+      secretBox: createSecretBox(secretKey.value),
+    }
     const close = async () => {
       await jobs.close()
       await realtime.close()

@@ -1,6 +1,7 @@
 import { type InboxEvent, Prisma } from '../generated/prisma/client.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
+import { wellFormedIds } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /** What waits in inboxes, for admins. */
@@ -12,7 +13,7 @@ export interface InboxReading {
 
 export function createInboxReading({ db }: Platform): InboxReading {
   async function getMany(ids: readonly string[]): Promise<(InboxEvent | null)[]> {
-    const rows = await db.prisma.inboxEvent.findMany({ where: { id: { in: [...ids] } } })
+    const rows = await db.prisma.inboxEvent.findMany({ where: { id: { in: wellFormedIds(ids) } } })
     const byId = new Map(rows.map((row) => [row.id, row]))
     return ids.map((id) => byId.get(id) ?? null)
   }

@@ -6,14 +6,18 @@ import { failureResult } from '../tools/tool.ts'
 
 /** A tool's result, as the provider gets it. */
 export function toolResult(modelCallId: string, toolName: string, output: Json): ToolModelMessage['content'][number] {
-  const value = typeof output === 'string' ? { type: 'text' as const, value: output } : { type: 'json' as const, value: output }
+  const value =
+    typeof output === 'string' ? { type: 'text' as const, value: output } : { type: 'json' as const, value: output }
   return { type: 'tool-result', toolCallId: modelCallId, toolName, output: value }
 }
 
 /** What the model is told of a call that never came to an end. */
 function resultOf(call: ToolCall): Json {
   if (call.settledAt !== null) return call.output as Json
-  return failureResult('INTERRUPTED', 'This call was interrupted before it returned; whether it took effect is unknown.')
+  return failureResult(
+    'INTERRUPTED',
+    'This call was interrupted before it returned; whether it took effect is unknown.',
+  )
 }
 
 /**

@@ -25,7 +25,11 @@ interface DraftPlace {
  * Streams to the space's topic, guarded by the run: once that is over nothing more of it comes through.
  * `ready` resolves with the message's id when it exists; text pushed before that waits.
  */
-export function createDraftStream({ log, logger, config }: Platform, place: DraftPlace, ready: Promise<string>): DraftStream {
+export function createDraftStream(
+  { log, logger, config }: Platform,
+  place: DraftPlace,
+  ready: Promise<string>,
+): DraftStream {
   const { spaceId, partIndex, runId } = place
   let text = ''
   let sent = 0
@@ -39,7 +43,9 @@ export function createDraftStream({ log, logger, config }: Platform, place: Draf
     const upTo = text.length
     sent = upTo
     const append = log.appendDelta(spaceTopic(spaceId), delta, () => text.slice(0, upTo), { guard: runTopic(runId) })
-    const settled = append.catch((error) => logger.warn({ runId, messageId, error: messageOf(error) }, 'a delta was lost'))
+    const settled = append.catch((error) =>
+      logger.warn({ runId, messageId, error: messageOf(error) }, 'a delta was lost'),
+    )
     appended = Promise.all([appended, settled])
   }
 

@@ -37,7 +37,9 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
       place.giveBack()
       return wait.finally(() => place.takeAgain())
     }
-    const end = await perform(platform, parts, { claim, fresh, signal, standAside }).catch((error) => failureOf(claim, error))
+    const end = await perform(platform, parts, { claim, fresh, signal, standAside }).catch((error) =>
+      failureOf(claim, error),
+    )
     if (end.type === 'aborted') return
     if (end.type !== 'waiting') await lifecycle.end(claim, endingOf(end))
     else if (!(await lifecycle.pause(claim, end.callIds))) await carryOut(claim, false, place, signal)
@@ -66,7 +68,10 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
         }
         return signal.reason === 'handed-back' ? 'handed-back' : 'done'
       } catch (error) {
-        logger.error({ runId: run.id, error: messageOf(error) }, 'a run could not be ended here; another worker takes it up')
+        logger.error(
+          { runId: run.id, error: messageOf(error) },
+          'a run could not be ended here; another worker takes it up',
+        )
         return 'handed-back'
       } finally {
         clearTimeout(timer)

@@ -63,7 +63,7 @@ export function createLiveGeneration({ step, tools, writer, events }: LiveParts)
   }
 }
 
-type Content = ReadonlyArray<ContentPart<ToolSet>>
+type Content = readonly ContentPart<ToolSet>[]
 
 /** A generation's content as the assistant's message. Sources are for readers, not for providers. */
 export function assistantMessage(content: Content): ModelMessage {
@@ -96,6 +96,7 @@ function newCall(part: TypedToolCall<ToolSet>, tool: Tool | undefined, live: Liv
   const id = live.callIdOf(toolCallId)
   const call = { id, modelCallId: toolCallId, toolName, execution: tool?.execution ?? null, input: inputOf(part.input) }
   if (part.invalid !== true) return { ...call, status: 'RUNNING', output: null, error: null }
-  const fault = tool === undefined ? `There is no tool ${toolName} for you at this step.` : 'The input is not a JSON object.'
+  const fault =
+    tool === undefined ? `There is no tool ${toolName} for you at this step.` : 'The input is not a JSON object.'
   return { ...call, status: 'FAILED', output: failureResult('BAD_INPUT', fault), error: fault }
 }

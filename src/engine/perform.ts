@@ -1,7 +1,7 @@
 import type { LanguageModel, ModelMessage } from 'ai'
 import type { Json } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { JournaledStep, Journal } from '../runs/journal.ts'
+import type { Journal, JournaledStep } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import { createRunEvents, type RunEvents } from '../runs/run-events.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
@@ -75,7 +75,12 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   }
 }
 
-function takeInHand({ claim, signal, standAside }: Performance, scene: Scene, journal: Journal, events: RunEvents): RunInHand {
+function takeInHand(
+  { claim, signal, standAside }: Performance,
+  scene: Scene,
+  journal: Journal,
+  events: RunEvents,
+): RunInHand {
   const { activeSpaceId, enteredSeq } = claim.run
   const run: RunInHand = {
     claim,

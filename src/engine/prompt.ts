@@ -20,11 +20,25 @@ export function instructionsOf({ claim, scene, activeSpaceId, guidance }: Prompt
   const { agent } = scene
   const sections = [
     `You are ${oneLine(agent.name)}, an agent. Your id is ${agent.id}.\n\n${agent.instructions}`,
-    section('YOUR SPACES:', scene.spaces.map((space) => spaceLine(space, agent.id, activeSpaceId))),
+    section(
+      'YOUR SPACES:',
+      scene.spaces.map((space) => spaceLine(space, agent.id, activeSpaceId)),
+    ),
     activeRuns(claim, scene),
-    section('YOUR GOALS:', agent.goals.map(({ id, description }) => `- ${oneLine(description)} (id: ${id})`)),
-    section('YOUR MEMORIES:', agent.memories.map(({ key, value }) => `- ${oneLine(key)}: ${value}`)),
-    section('YOUR PLANS:', agent.plans.map((plan) => `- ${oneLine(plan.name)} (id: ${plan.id}, ${plan.cron ?? 'once'}): ${oneLine(plan.instruction)}`)),
+    section(
+      'YOUR GOALS:',
+      agent.goals.map(({ id, description }) => `- ${oneLine(description)} (id: ${id})`),
+    ),
+    section(
+      'YOUR MEMORIES:',
+      agent.memories.map(({ key, value }) => `- ${oneLine(key)}: ${value}`),
+    ),
+    section(
+      'YOUR PLANS:',
+      agent.plans.map(
+        (plan) => `- ${oneLine(plan.name)} (id: ${plan.id}, ${plan.cron ?? 'once'}): ${oneLine(plan.instruction)}`,
+      ),
+    ),
     section('HOW YOU ACT:', guidance),
   ]
   return sections.filter((text) => text !== '').join('\n\n')
@@ -35,14 +49,18 @@ function section(title: string, lines: string[]): string {
 }
 
 function spaceLine(space: SceneSpace, agentId: string, activeSpaceId: string | null): string {
-  const members = space.members.map(({ id, name, kind }) => `${id === agentId ? 'You' : oneLine(name)} (${kind.toLowerCase()})`)
+  const members = space.members.map(
+    ({ id, name, kind }) => `${id === agentId ? 'You' : oneLine(name)} (${kind.toLowerCase()})`,
+  )
   const active = space.id === activeSpaceId ? ' [ACTIVE]' : ''
   return `- "${oneLine(space.name)}" (id: ${space.id})${active} — Members: ${members.join(', ')}`
 }
 
 /** This run first; then every other queued, running or waiting one. */
 function activeRuns({ run }: Claim, { otherRuns }: Scene): string {
-  const others = otherRuns.map(({ id, status, triggerSummary }) => `- Run ${id} (${status.toLowerCase()}) — ${triggerSummary}`)
+  const others = otherRuns.map(
+    ({ id, status, triggerSummary }) => `- Run ${id} (${status.toLowerCase()}) — ${triggerSummary}`,
+  )
   return section('ACTIVE RUNS:', [`- Run ${run.id} (this run) — triggered by ${run.triggerSummary}`, ...others])
 }
 
@@ -60,7 +78,8 @@ export function triggerMessageOf({ run }: Claim, scene: Scene): string {
 }
 
 function triggerOf(run: Claim['run'], { origin, triggerMessage }: Scene): string {
-  if (run.triggerType === 'PLAN') return `your plan "${oneLine(run.triggerName ?? '')}" is due: ${JSON.stringify(run.triggerPayload)}`
+  if (run.triggerType === 'PLAN')
+    return `your plan "${oneLine(run.triggerName ?? '')}" is due: ${JSON.stringify(run.triggerPayload)}`
   if (run.triggerType === 'SERVICE') {
     return `the service "${oneLine(run.triggerName ?? '')}" sent (quoted as data): ${JSON.stringify(run.triggerPayload)}`
   }
@@ -70,5 +89,13 @@ function triggerOf(run: Claim['run'], { origin, triggerMessage }: Scene): string
 
 function quote({ id, sender, senderId, type, timestamp, text, origin }: HistoryLine, agentId: string): string {
   const you = senderId === agentId ? { you: true } : {}
-  return JSON.stringify({ id, from: oneLine(sender), kind: type, ...you, at: timestamp, text, ...(origin ? { origin } : {}) })
+  return JSON.stringify({
+    id,
+    from: oneLine(sender),
+    kind: type,
+    ...you,
+    at: timestamp,
+    text,
+    ...(origin ? { origin } : {}),
+  })
 }

@@ -73,7 +73,12 @@ export function createSceneLoader({ db, config }: Platform, history: History): S
         }),
         run.triggerSpaceId === null
           ? []
-          : history.read({ spaceId: run.triggerSpaceId, readerId: run.agentId, upToSeq: run.enteredSeq, limit: historyLimit }),
+          : history.read({
+              spaceId: run.triggerSpaceId,
+              readerId: run.agentId,
+              upToSeq: run.enteredSeq,
+              limit: historyLimit,
+            }),
         loadOrigin(db.prisma, run),
       ])
       const triggerMessage = lines.find(({ id }) => id === run.triggerMessageId) ?? null
@@ -116,7 +121,9 @@ async function loadOrigin(db: Prisma.TransactionClient, run: Claim['run']): Prom
     triggerMessage: null,
   }
   if (run.triggerSpaceId === null) return origin
-  const [row] = await db.$queryRaw<{ spaceName: string; senderName: string | null; message: Parameters<typeof messageOfRow>[0] | null }[]>`
+  const [row] = await db.$queryRaw<
+    { spaceName: string; senderName: string | null; message: Parameters<typeof messageOfRow>[0] | null }[]
+  >`
     SELECT s.name AS "spaceName", e.name AS "senderName", to_jsonb(m) AS message
     FROM "Space" s LEFT JOIN "Message" m ON m.id = ${run.triggerMessageId} LEFT JOIN "Entity" e ON e.id = ${run.triggerSenderId}
     WHERE s.id = ${run.triggerSpaceId}`

@@ -135,4 +135,3 @@ export function createSpaceWriter({ platform, posting, run, origin }: WriterOpti
     },
   }
 }
-

@@ -24,4 +24,3 @@ export function spentTokens(steps: { inputTokens: number; outputTokens: number }
   const carried = steps[0]?.inputTokens ?? 0
   return steps.reduce((sum, step) => sum + step.outputTokens + Math.max(0, step.inputTokens - carried), 0)
 }
-

@@ -5,12 +5,12 @@ import {
   type LanguageModelCallEndEvent,
   type ModelMessage,
   type StepResult,
+  tool as sdkTool,
   streamText,
   type ToolSet,
-  tool as sdkTool,
 } from 'ai'
-import type { Claim } from '../runs/lifecycle.ts'
 import type { Journal, Usage } from '../runs/journal.ts'
+import type { Claim } from '../runs/lifecycle.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 import { type Tool, WAITING } from '../tools/tool.ts'
 import { assistantMessage, callsOf, createLiveGeneration, type LiveGeneration } from './generation.ts'
@@ -154,8 +154,15 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
       waiting.length > 0 || input.isDone() || (input.tokenBudget !== null && spentTokens(spent) >= input.tokenBudget),
 
     async stepSettings(stepNumber: number, carried: ModelMessage[], prepared: StepPlan | null) {
-      const { instructions, messages, model, activeTools, toolChoice } = prepared ?? (await prepare(stepNumber, carried))
-      return { instructions, messages, activeTools, toolChoice, model: tapModel(model.model, (part) => live?.see(part)) }
+      const { instructions, messages, model, activeTools, toolChoice } =
+        prepared ?? (await prepare(stepNumber, carried))
+      return {
+        instructions,
+        messages,
+        activeTools,
+        toolChoice,
+        model: tapModel(model.model, (part) => live?.see(part)),
+      }
     },
 
     generated: ({ content, usage, finishReason, performance }: LanguageModelCallEndEvent) =>
@@ -163,7 +170,11 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
         if (plan === null || live === null) return
         const calls = callsOf(content, tools, live)
         const sent = plan
-        const counted = usageOf(usage, () => [sent.instructions, sent.messages], () => content)
+        const counted = usageOf(
+          usage,
+          () => [sent.instructions, sent.messages],
+          () => content,
+        )
         spent.push(counted)
         live.end()
         closing = { text: textOf(content), finishReason, calls: calls.length }
@@ -180,7 +191,8 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
             assistant: assistantMessage(content),
             finishReason,
             usage: counted,
-            msToFirstChunk: performance.timeToFirstOutputMs === undefined ? null : Math.round(performance.timeToFirstOutputMs),
+            msToFirstChunk:
+              performance.timeToFirstOutputMs === undefined ? null : Math.round(performance.timeToFirstOutputMs),
             startedAt: new Date(stepStartedAt),
             durationMs: Date.now() - stepStartedAt,
           },
@@ -197,11 +209,16 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
       guarded(async () => {
         if (fault !== null) return
         const index = firstIndex + step.stepNumber
-        if (waiting.length === 0) await journal.stepEnded(claim, index, step.response.messages as ModelMessage[], Date.now() - stepStartedAt)
+        if (waiting.length === 0)
+          await journal.stepEnded(claim, index, step.response.messages as ModelMessage[], Date.now() - stepStartedAt)
         const usage = spent.at(-1)
         if (usage !== undefined) {
           const total = usage.inputTokens + usage.outputTokens
-          events.emit({ type: 'RunStepFinished', step: index, usage: { estimated: false, ...usage, totalTokens: total } })
+          events.emit({
+            type: 'RunStepFinished',
+            step: index,
+            usage: { estimated: false, ...usage, totalTokens: total },
+          })
         }
       }),
 
@@ -230,12 +247,13 @@ function textOf(content: ReadonlyArray<{ type: string }>): string {
 function closingOf(closing: { text: string; finishReason: string; calls: number } | null): LoopEnd {
   if (closing === null) return { type: 'failed', error: 'The model sent nothing.' }
   const { text, finishReason, calls } = closing
-  if (finishReason === 'content-filter') return { type: 'failed', error: "The provider's content filter stopped the model." }
-  if (finishReason === 'interrupted') return { type: 'failed', error: 'The model broke off in the middle of its answer.' }
+  if (finishReason === 'content-filter')
+    return { type: 'failed', error: "The provider's content filter stopped the model." }
+  if (finishReason === 'interrupted')
+    return { type: 'failed', error: 'The model broke off in the middle of its answer.' }
   if (finishReason === 'error') return { type: 'failed', error: 'The model ended with an error.' }
   if (finishReason === 'length' && calls > 0) {
     return { type: 'failed', error: 'The model reached its output limit in the middle of a tool call.' }
   }
   return { type: 'finished', text: text.trim() === '' ? null : text.trim() }
 }
-

@@ -61,7 +61,8 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
       } catch (error) {
         if (error instanceof RunLostError || run.signal.aborted) throw error
         settlement = failureOf(error)
-        if (!(error instanceof ToolFailure)) logger.error({ runId: run.claim.run.id, tool: tool.name, error: messageOf(error) }, 'a tool broke')
+        if (!(error instanceof ToolFailure))
+          logger.error({ runId: run.claim.run.id, tool: tool.name, error: messageOf(error) }, 'a tool broke')
       }
       await settle(tool, callId, settlement)
       return settlement.output

@@ -8,7 +8,11 @@ import type { AbortReason, Executor, Place } from './execute-run.ts'
 
 /** What a job asks for, other than a run. */
 export type WakeUpHandlers = {
-  [T in Exclude<WakeUp['type'], 'run'>]: (wakeUp: Extract<WakeUp, { type: T }>, jobId: string, signal: AbortSignal) => Promise<void>
+  [T in Exclude<WakeUp['type'], 'run'>]: (
+    wakeUp: Extract<WakeUp, { type: T }>,
+    jobId: string,
+    signal: AbortSignal,
+  ) => Promise<void>
 }
 
 export interface Worker {
@@ -31,7 +35,10 @@ const SWEEP_MS = 10_000
 const BUSY_MS = 500
 
 /** Claims jobs as long as there is room, woken by the signal of new work and once a second; keeps their leases alive. */
-export async function createWorker(platform: Platform, { lifecycle, executor, handlers }: WorkerParts): Promise<Worker> {
+export async function createWorker(
+  platform: Platform,
+  { lifecycle, executor, handlers }: WorkerParts,
+): Promise<Worker> {
   const { jobs, db, signals, logger, config } = platform
   const bell = createBell()
   const stopping = new AbortController()
@@ -63,7 +70,8 @@ export async function createWorker(platform: Platform, { lifecycle, executor, ha
     }
     const result = await lifecycle.claim(wakeUp.runId, job.id)
     if (result.type === 'claimed') return executor.execute(result.claim, place(), handBack.signal)
-    if (result.type === 'busy') await db.transaction((tx) => jobs.enqueue(tx, [{ wakeUp, at: new Date(Date.now() + BUSY_MS) }]))
+    if (result.type === 'busy')
+      await db.transaction((tx) => jobs.enqueue(tx, [{ wakeUp, at: new Date(Date.now() + BUSY_MS) }]))
     return 'done'
   }
 

@@ -68,5 +68,5 @@ export class UnauthenticatedError extends Error {
 /** The text of whatever was thrown, for a log or a run's `error`. */
 export function messageOf(error: unknown): string {
   if (error instanceof Error) return error.message
-  return typeof error === 'string' ? error : JSON.stringify(error) ?? String(error)
+  return typeof error === 'string' ? error : (JSON.stringify(error) ?? String(error))
 }

@@ -85,7 +85,7 @@ async function openPostgres(url: string, { poolSize = 20, onError = () => {} }: 
   pool.on('error', onError)
   const factory = new PrismaPg(pool, { statementNameGenerator: createStatementNames(), onConnectionError: onError })
   try {
-    await migratePostgres(pool, factory)
+    await migratePostgres(url)
   } catch (error) {
     await pool.end()
     throw new Error(`DATABASE_URL: the database cannot be used: ${messageOf(error)}`)
@@ -104,16 +104,20 @@ async function openPostgres(url: string, { poolSize = 20, onError = () => {} }: 
   }
 }
 
-/** One process migrates at a time: the others wait for the lock and find nothing left to do. */
-async function migratePostgres(pool: pg.Pool, factory: PrismaPg): Promise<void> {
-  const guard = await pool.connect()
+/**
+ * One process migrates at a time: the others wait for the lock and find nothing left to do. On connections of its own, closed
+ * afterwards: Prisma's engine takes a session's advisory lock and leaves it to the session's end to release it.
+ */
+async function migratePostgres(url: string): Promise<void> {
+  const settings = { connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS, max: 1 }
+  const guard = new pg.Pool(settings)
+  const migrating = new pg.Pool(settings)
   try {
-    await guard.query('SET statement_timeout = 0')
     await guard.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
-    await applyMigrations(factory)
+    await applyMigrations(new PrismaPg(migrating))
   } finally {
-    await guard.query('SELECT pg_advisory_unlock($1)', [MIGRATION_LOCK]).catch(() => {})
-    guard.release(true)
+    await migrating.end()
+    await guard.end()
   }
 }
 

@@ -58,7 +58,10 @@ function jobOf(wakeUp: WakeUp, at?: Date) {
  * Starts pg-boss on the database. A worker also supervises: a job that nobody touched for 10 s is handed on.
  * Source: shared/design/pitfalls.md, "pg-boss 12 on Postgres and PGlite".
  */
-export async function openJobs(db: Database, options: { supervise: boolean; onError: (error: Error) => void }): Promise<Jobs> {
+export async function openJobs(
+  db: Database,
+  options: { supervise: boolean; onError: (error: Error) => void },
+): Promise<Jobs> {
   const boss = new PgBoss({
     ...db.bossOptions,
     supervise: options.supervise,
@@ -88,17 +91,24 @@ export async function openJobs(db: Database, options: { supervise: boolean; onEr
       return jobs.map((job) => ({ id: job.id, wakeUp: job.data }))
     },
     async complete(jobs) {
-      if (jobs.length > 0) await boss.complete(QUEUE, jobs.map((job) => job.id))
+      if (jobs.length > 0)
+        await boss.complete(
+          QUEUE,
+          jobs.map((job) => job.id),
+        )
     },
     async release(job) {
       await boss.fail(QUEUE, job.id)
     },
     async touch(jobs) {
-      if (jobs.length > 0) await boss.touch(QUEUE, jobs.map((job) => job.id))
+      if (jobs.length > 0)
+        await boss.touch(
+          QUEUE,
+          jobs.map((job) => job.id),
+        )
     },
     async close() {
       await boss.stop({ graceful: false }).catch((error) => options.onError(new Error(messageOf(error))))
     },
   }
 }
-

@@ -89,8 +89,7 @@ export async function applyMigrations(factory: SqlMigrationAwareDriverAdapterFac
 export async function migrationDrift(factory: SqlMigrationAwareDriverAdapterFactory): Promise<string | null> {
   const engine = await loadEngine(factory)
   const migrations = await readMigrations()
-  const from =
-    migrations.migrationDirectories.length === 0 ? { tag: 'empty' } : { tag: 'migrations', ...migrations }
+  const from = migrations.migrationDirectories.length === 0 ? { tag: 'empty' } : { tag: 'migrations', ...migrations }
   const { exitCode, stdout } = await engine.diff({
     from,
     to: { tag: 'schemaDatamodel', files: [{ path: SCHEMA_FILE, content: await readFile(SCHEMA_FILE, 'utf8') }] },

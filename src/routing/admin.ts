@@ -14,14 +14,19 @@ export const admin: Route = (message, room) => {
     )
   }
   const only = room.agents.length === 1 ? room.agents[0]?.id : undefined
-  const target = room.agents.some((agent) => agent.id === room.adminAgentId) ? room.adminAgentId : only
+  const target = room.adminAgentId ?? only
   return decide(
     message,
     room,
-    (agent) => (agent.id === target ? (agent.id === room.adminAgentId ? 'It is the admin agent.' : 'It is the only agent.') : null),
+    (agent) =>
+      agent.id === target
+        ? agent.id === room.adminAgentId
+          ? 'It is the admin agent.'
+          : 'It is the only agent.'
+        : null,
     () =>
-      target === undefined
-        ? 'The space has no admin agent: set one with updateSpace.'
-        : "Under ADMIN routing a human's message wakes the admin agent.",
+      room.agents.some((agent) => agent.id === target)
+        ? "Under ADMIN routing a human's message wakes the admin agent."
+        : 'The space has no admin agent among its members: set one with updateSpace.',
   )
 }

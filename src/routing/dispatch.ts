@@ -1,10 +1,10 @@
-import type { EntityKind, Mind, OutcomeKind, Prisma, Routing, Run } from '../generated/prisma/client.ts'
+import type { Inbox } from '../agents/inbox.ts'
 import type { Limits } from '../config.ts'
+import type { EntityKind, Mind, OutcomeKind, Prisma, Routing, Run } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
 import { cut, oneLine } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { Inbox } from '../agents/inbox.ts'
 import type { Runs } from '../runs/runs.ts'
 import { type Message, textOf } from '../spaces/message.ts'
 import type { Routed } from '../spaces/posting.ts'
@@ -62,8 +62,14 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
       const woken = decision.wakes.slice(0, allowed.count).map(({ agent }) => agent)
       const stateless = woken.filter((agent) => agent.mind === 'STATELESS')
       const persistent = woken.filter((agent) => agent.mind === 'PERSISTENT')
-      const started = await runs.start(tx, stateless.map((agent) => runFor(agent, message, scene)))
-      const arrived = await inbox.deliver(tx, persistent.map((agent) => inboxEventFor(agent, message, scene)))
+      const started = await runs.start(
+        tx,
+        stateless.map((agent) => runFor(agent, message, scene)),
+      )
+      const arrived = await inbox.deliver(
+        tx,
+        persistent.map((agent) => inboxEventFor(agent, message, scene)),
+      )
       const verdicts = verdictsOf(decision, allowed, started.runs, arrived.agentIds)
       await writeOutcomes(tx, message.id, verdicts)
       return {

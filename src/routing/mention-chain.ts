@@ -25,7 +25,8 @@ export const mentionChain: Route = (message, room) => {
   const decision = decide(
     message,
     room,
-    (agent) => (agent.id !== picked?.id ? null : agent.id === message.mentionedAgentId ? 'It was mentioned.' : 'It was its turn.'),
+    (agent) =>
+      agent.id !== picked?.id ? null : agent.id === message.mentionedAgentId ? 'It was mentioned.' : 'It was its turn.',
     () => 'Another agent was picked.',
   )
   const byTurn = picked !== undefined && picked.id !== message.mentionedAgentId

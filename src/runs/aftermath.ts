@@ -34,7 +34,8 @@ export function createAftermath({ db, log, signals }: Platform, announcer: Annou
     const parts = [...message.parts]
     for (const [index, text] of drafts ?? []) {
       const part = parts[index]
-      if (part === undefined || (part.type === 'text' && part.text.length < text.length)) parts[index] = { type: 'text', text }
+      if (part === undefined || (part.type === 'text' && part.text.length < text.length))
+        parts[index] = { type: 'text', text }
     }
     return parts.filter((part) => part !== undefined)
   }
@@ -50,7 +51,11 @@ export function createAftermath({ db, log, signals }: Platform, announcer: Annou
   async function announceEnds(rows: MessageRow[]): Promise<void> {
     for (const row of rows) {
       await announcer.announce(row)
-      await log.append(spaceTopic(row.spaceId), { type: 'MessageFinished', messageId: row.id }, { once: `finished:${row.id}` })
+      await log.append(
+        spaceTopic(row.spaceId),
+        { type: 'MessageFinished', messageId: row.id },
+        { once: `finished:${row.id}` },
+      )
       await log.finishDraft(row.id)
     }
   }
@@ -60,9 +65,16 @@ export function createAftermath({ db, log, signals }: Platform, announcer: Annou
     for (const { id, messageId, spaceId } of calls) {
       if (messageId === null || spaceId === null) continue
       const message = await db.prisma.message.findUnique({ where: { id: messageId } })
-      const partIndex = message === null ? -1 : messageOfRow(message).parts.findIndex((part) => part.type === 'tool' && part.toolCallId === id)
+      const partIndex =
+        message === null
+          ? -1
+          : messageOfRow(message).parts.findIndex((part) => part.type === 'tool' && part.toolCallId === id)
       if (partIndex >= 0) {
-        await log.append(spaceTopic(spaceId), { type: 'MessagePartChanged', messageId, partIndex }, { once: `canceled:${id}` })
+        await log.append(
+          spaceTopic(spaceId),
+          { type: 'MessagePartChanged', messageId, partIndex },
+          { once: `canceled:${id}` },
+        )
       }
       await signals.publish(spaceChannel(spaceId), { type: 'tool-settled', toolCallId: id })
     }
@@ -92,7 +104,9 @@ export function createAftermath({ db, log, signals }: Platform, announcer: Annou
         db.prisma.toolCall.findMany({ where: { runId: run.id }, select: { id: true } }),
       ])
       const journaled = new Set(calls.map(({ id }) => id))
-      const orphans = rows.filter(({ status, runPostKey }) => status === 'STREAMING' && !journaled.has(runPostKey ?? ''))
+      const orphans = rows.filter(
+        ({ status, runPostKey }) => status === 'STREAMING' && !journaled.has(runPostKey ?? ''),
+      )
       for (const row of orphans) await interrupt(row)
       await announceEnds(rows.filter((row) => isWhole(row.status) || orphans.includes(row)))
     },

@@ -1,3 +1,4 @@
+import { wellFormedIds } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /** Agents that hand a conversation on. */
@@ -16,7 +17,7 @@ export interface Chains {
 export function createChains({ db }: Platform): Chains {
   return {
     async getMany(ids) {
-      const rows = await db.prisma.chain.findMany({ where: { id: { in: [...ids] } } })
+      const rows = await db.prisma.chain.findMany({ where: { id: { in: wellFormedIds(ids) } } })
       const byId = new Map(rows.map((row) => [row.id, { ...row, replyStack: row.replyStack as Chain['replyStack'] }]))
       return ids.map((id) => byId.get(id) ?? null)
     },

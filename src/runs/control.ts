@@ -1,7 +1,6 @@
-import type { Run, ToolCall } from '../generated/prisma/client.ts'
 import type { Viewer } from '../access/viewer.ts'
-import { isGranted } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
+import type { Run, ToolCall } from '../generated/prisma/client.ts'
 import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { type Json, toJson } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -32,8 +31,10 @@ export function createControl({ db }: Platform, { visibility, lifecycle, runs, t
   return {
     async stopRun(viewer, { runId, cascade }) {
       const [run] = await runs.getMany([runId])
-      if (run == null || !(await visibility.runs(viewer, [run])).has(run.id)) throw new NotFoundError('There is no such run.')
-      if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service cannot stop runs: ask an admin or a member of the space.')
+      if (run == null || !(await visibility.runs(viewer, [run])).has(run.id))
+        throw new NotFoundError('There is no such run.')
+      if (viewer.scope === 'SERVICE')
+        throw new ForbiddenError('A service cannot stop runs: ask an admin or a member of the space.')
       const stopped = await lifecycle.stop(runId, { cascade })
       if (stopped === null) throw new ConflictError('The run had already finished.')
       return stopped
@@ -48,8 +49,12 @@ export function createControl({ db }: Platform, { visibility, lifecycle, runs, t
     },
     async pendingToolCalls(viewer) {
       if (viewer.scope === 'ADMIN') return toolCalls.waiting({ spaceIds: null, agentIds: null }, MOST_PENDING)
-      if (viewer.scope === 'SERVICE') return toolCalls.waiting({ spaceIds: [], agentIds: viewer.agentIds }, MOST_PENDING)
-      const memberships = await db.prisma.membership.findMany({ where: { entityId: viewer.id }, select: { spaceId: true } })
+      if (viewer.scope === 'SERVICE')
+        return toolCalls.waiting({ spaceIds: [], agentIds: viewer.agentIds }, MOST_PENDING)
+      const memberships = await db.prisma.membership.findMany({
+        where: { entityId: viewer.id },
+        select: { spaceId: true },
+      })
       return toolCalls.waiting({ spaceIds: memberships.map(({ spaceId }) => spaceId), agentIds: [] }, MOST_PENDING)
     },
   }
@@ -58,7 +63,8 @@ export function createControl({ db }: Platform, { visibility, lifecycle, runs, t
 /** SPACE calls are answered by members of the space in which they show, EXTERNAL ones by services that were granted the agent. */
 async function mayAnswer(viewer: Viewer, call: ToolCall, visibility: Visibility): Promise<boolean> {
   if (viewer.scope === 'ADMIN') return true
-  if (viewer.scope === 'SERVICE') return call.execution === 'EXTERNAL' && isGranted(viewer, call.agentId)
+  if (viewer.scope === 'SERVICE')
+    return call.execution === 'EXTERNAL' && visibility.agents(viewer, [call.agentId]).has(call.agentId)
   return call.execution === 'SPACE' && call.spaceId !== null && (await visibility.isMember(call.spaceId, viewer.id))
 }
 

@@ -141,7 +141,8 @@ function fence({ run, attempt }: Claim, set?: Prisma.Sql): Prisma.Sql {
 }
 
 function generationStatement(claim: Claim, generation: Generation, calls: NewToolCall[]): Prisma.Sql {
-  const { index, model, instructions, messagesKept, usage, finishReason, msToFirstChunk, startedAt, durationMs } = generation
+  const { index, model, instructions, messagesKept, usage, finishReason, msToFirstChunk, startedAt, durationMs } =
+    generation
   return Prisma.sql`
     WITH fence AS (${fence(claim, counted(usage))}), step AS (
       INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "messagesAdded", "activeTools", assistant,

@@ -38,7 +38,8 @@ export function createRunEvents({ log, logger, config }: Platform, runId: string
 
   return {
     text: (step, delta) => push(`t${step}`, delta, (joined) => ({ type: 'RunTextDelta', step, delta: joined })),
-    reasoning: (step, delta) => push(`r${step}`, delta, (joined) => ({ type: 'RunReasoningDelta', step, delta: joined })),
+    reasoning: (step, delta) =>
+      push(`r${step}`, delta, (joined) => ({ type: 'RunReasoningDelta', step, delta: joined })),
     toolInput: (step, toolCallId, toolName, delta) =>
       push(toolCallId, delta, (joined) => ({ type: 'RunToolInputDelta', step, toolCallId, toolName, delta: joined })),
     emit(event) {

@@ -1,5 +1,5 @@
 import type { Prisma, Run, RunStatus, TriggerType } from '../generated/prisma/client.ts'
-import { newId } from '../lib/ids.ts'
+import { newId, wellFormedIds } from '../lib/ids.ts'
 import type { Json } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -57,7 +57,9 @@ export function createRuns({ db, jobs, signals }: Platform): Runs {
       runs.sort((a, b) => data.findIndex(({ id }) => id === a.id) - data.findIndex(({ id }) => id === b.id))
       await jobs.enqueue(
         tx,
-        runs.map(({ id: runId, agentId }) => ({ wakeUp: { type: 'run', runId, agentId, concurrency: concurrencyOf(newRuns, agentId) } })),
+        runs.map(({ id: runId, agentId }) => ({
+          wakeUp: { type: 'run', runId, agentId, concurrency: concurrencyOf(newRuns, agentId) },
+        })),
       )
       return {
         runs,
@@ -69,7 +71,7 @@ export function createRuns({ db, jobs, signals }: Platform): Runs {
       }
     },
     async getMany(ids) {
-      const rows = await db.prisma.run.findMany({ where: { id: { in: ids } } })
+      const rows = await db.prisma.run.findMany({ where: { id: { in: wellFormedIds(ids) } } })
       const byId = new Map(rows.map((row) => [row.id, row]))
       return ids.map((id) => byId.get(id) ?? null)
     },

@@ -1,7 +1,7 @@
 import type { Step } from '../generated/prisma/client.ts'
+import { Prisma } from '../generated/prisma/client.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
-import { Prisma } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /** What a step was sent, and what came back: for admins. */

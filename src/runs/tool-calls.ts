@@ -1,5 +1,6 @@
 import { Prisma, type ToolCall, type ToolCallStatus } from '../generated/prisma/client.ts'
 import { ConflictError } from '../lib/errors.ts'
+import { wellFormedIds } from '../lib/ids.ts'
 import type { Json } from '../lib/json.ts'
 import { checkJsonSize } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
@@ -31,7 +32,12 @@ export interface ToolCalls {
 
 /** What a model gets for a call that nobody answered in time. */
 export function timedOutResult(toolName: string): Json {
-  return { error: { code: 'TIMED_OUT', message: `Nobody answered ${toolName} in time. Go on without its result, or ask again.` } }
+  return {
+    error: {
+      code: 'TIMED_OUT',
+      message: `Nobody answered ${toolName} in time. Go on without its result, or ask again.`,
+    },
+  }
 }
 
 export function createToolCalls(platform: Platform, hooks: ToolCallHooks): ToolCalls {
@@ -46,7 +52,7 @@ export function createToolCalls(platform: Platform, hooks: ToolCallHooks): ToolC
 
   return {
     async getMany(ids) {
-      const rows = await db.prisma.toolCall.findMany({ where: { id: { in: ids } } })
+      const rows = await db.prisma.toolCall.findMany({ where: { id: { in: wellFormedIds(ids) } } })
       const byId = new Map(rows.map((row) => [row.id, row]))
       return ids.map((id) => byId.get(id) ?? null)
     },
@@ -57,13 +63,18 @@ export function createToolCalls(platform: Platform, hooks: ToolCallHooks): ToolC
     async submit(call, result) {
       checkJsonSize(result, 'input.result')
       const settled = await settle(call.id, { status: 'DONE', output: result, error: null }, null)
-      if (settled === null) throw new ConflictError('This call was answered already, has timed out, or its run is over.')
+      if (settled === null)
+        throw new ConflictError('This call was answered already, has timed out, or its run is over.')
       return settled
     },
     async expire(toolCallId) {
       const [call] = await this.getMany([toolCallId])
       if (call == null) return
-      const answer: Answer = { status: 'TIMED_OUT', output: timedOutResult(call.toolName), error: 'Nobody answered in time.' }
+      const answer: Answer = {
+        status: 'TIMED_OUT',
+        output: timedOutResult(call.toolName),
+        error: 'Nobody answered in time.',
+      }
       await settle(toolCallId, answer, new Date(clock.now()))
     },
     waiting({ spaceIds, agentIds }, most) {
@@ -111,7 +122,9 @@ async function writeAnswer(
   if (async !== null) settled.afterCommit.push(async.afterCommit)
   const waiting = await tx.toolCall.count({ where: { runId: run.id, status: 'WAITING' } })
   if (waiting === 0 && run.status === 'WAITING_TOOL') {
-    await jobs.enqueue(tx, [{ wakeUp: { type: 'run', runId: run.id, agentId: run.agentId, concurrency: run.concurrency } }])
+    await jobs.enqueue(tx, [
+      { wakeUp: { type: 'run', runId: run.id, agentId: run.agentId, concurrency: run.concurrency } },
+    ])
   }
   return settled
 }
@@ -138,7 +151,11 @@ async function publish({ log, signals }: Platform, { call, partIndex, afterCommi
     await signals.publish(spaceChannel(call.spaceId), { type: 'tool-settled', toolCallId: call.id })
   }
   await signals.publish(agentChannel(call.agentId), { type: 'tool-settled', toolCallId: call.id })
-  await log.append(runTopic(call.runId), { type: 'RunToolReturned', toolCallId: call.id }, { guard: runTopic(call.runId) })
+  await log.append(
+    runTopic(call.runId),
+    { type: 'RunToolReturned', toolCallId: call.id },
+    { guard: runTopic(call.runId) },
+  )
   for (const after of afterCommit) await after()
   await signals.publish(JOBS_CHANNEL, {})
 }

@@ -1,4 +1,4 @@
-import { Prisma, type EntityKind, type MessageStatus } from '../generated/prisma/client.ts'
+import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { MessageOrigin, MessagePart } from './message.ts'
 
@@ -18,7 +18,13 @@ export interface HistoryLine {
 /** What agents read of a space. Whether they may is the caller's to check. */
 export interface History {
   /** The last `limit` messages up to `seq`, `offset` further back, oldest first; those still being written are left out. */
-  read(input: { spaceId: string; readerId: string; upToSeq?: number | null; offset?: number; limit: number }): Promise<HistoryLine[]>
+  read(input: {
+    spaceId: string
+    readerId: string
+    upToSeq?: number | null
+    offset?: number
+    limit: number
+  }): Promise<HistoryLine[]>
   /** The space's name and last `seq`, if the entity is a member; else null. */
   enter(spaceId: string, entityId: string): Promise<{ name: string; lastSeq: number } | null>
 }

@@ -127,7 +127,11 @@ export function createPosting(platform: Platform, announcer: Announcer, hooks: P
     const guard = runId === null ? {} : { guard: runTopic(runId) }
     const partIndex = parts.length - 1
     await Promise.all([
-      log.append(topic, { type: 'MessagePartChanged', messageId: id, partIndex }, { once: `whole:${id}:${partIndex}`, ...guard }),
+      log.append(
+        topic,
+        { type: 'MessagePartChanged', messageId: id, partIndex },
+        { once: `whole:${id}:${partIndex}`, ...guard },
+      ),
       log.append(topic, { type: 'MessageFinished', messageId: id }, { once: `finished:${id}`, ...guard }),
       log.finishDraft(id),
       signals.publish(spaceChannel(spaceId), { type: 'message' }),
@@ -284,7 +288,12 @@ async function insertRunMessage(tx: Tx, platform: Platform, input: RunMessage): 
 }
 
 /** Ties the call to its message; one that waits gets its deadline, and the job that enforces it. */
-async function showCall(tx: Tx, { jobs }: Platform, { id, spaceId }: RunMessage, { toolCallId, waitsUntil }: ShownCall) {
+async function showCall(
+  tx: Tx,
+  { jobs }: Platform,
+  { id, spaceId }: RunMessage,
+  { toolCallId, waitsUntil }: ShownCall,
+) {
   const waiting = waitsUntil === null ? {} : { status: 'WAITING' as const, expiresAt: waitsUntil }
   await tx.toolCall.update({ where: { id: toolCallId }, data: { messageId: id, spaceId, ...waiting } })
   if (waitsUntil !== null) await jobs.enqueue(tx, [{ wakeUp: { type: 'tool-deadline', toolCallId }, at: waitsUntil }])

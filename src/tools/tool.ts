@@ -1,4 +1,12 @@
-import type { AgentTool, EntityKind, McpServer, Mind, Routing, ToolExecution, Toolset } from '../generated/prisma/client.ts'
+import type {
+  AgentTool,
+  EntityKind,
+  McpServer,
+  Mind,
+  Routing,
+  ToolExecution,
+  Toolset,
+} from '../generated/prisma/client.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import type { Message } from '../spaces/message.ts'

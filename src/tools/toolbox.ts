@@ -1,33 +1,10 @@
 import { openToolHeaders } from '../agents/custom-tools.ts'
 import type { AgentTool } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
-import type { SecretBox } from '../platform/secret-box.ts'
-import type { Lifecycle } from '../runs/lifecycle.ts'
-import type { Runs } from '../runs/runs.ts'
-import type { History } from '../spaces/history.ts'
-import type { GuardedHttp } from './custom/guarded-http.ts'
 import { ownTool } from './custom/own-tool.ts'
-import type { McpToolset } from './mcp/mcp-toolset.ts'
 import { activeSpaceTools } from './space/toolset.ts'
-import type { RunInHand, Speech, Tool, ToolScene } from './tool.ts'
-
-/** What decides which tools a run gets. */
-export interface ToolboxInput {
-  run: RunInHand
-  scene: ToolScene
-  speech: Speech
-}
-
-/** What tools are made from. */
-export interface ToolboxParts {
-  history: History
-  historyLimit: number
-  runs: Runs
-  lifecycle: Lifecycle
-  http: GuardedHttp
-  secretBox: SecretBox
-  mcp: McpToolset
-}
+import type { Tool } from './tool.ts'
+import type { ToolboxInput, ToolboxParts } from './toolbox-parts.ts'
 
 /** The tools of a run, by name: the sum of its toolset, its routing, its mind and the agent's own. */
 export interface Toolbox {

@@ -24,15 +24,29 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
 
   test('goes from QUEUED over RUNNING to COMPLETED, posts its message, and keeps its closing words as summary', async () => {
     const { human, space } = await room('Ada')
-    parley.models.script(forAgent('Ada', steps([{ toolCall: 'send_message', input: { text: 'Good morning!' } }], [{ text: 'I greeted.' }])))
+    parley.models.script(
+      forAgent(
+        'Ada',
+        steps([{ toolCall: 'send_message', input: { text: 'Good morning!' } }], [{ text: 'I greeted.' }]),
+      ),
+    )
     const { message, runs } = await parley.send(human, space.id, 'Hello')
-    expect(runs).toMatchObject([{ status: 'QUEUED', triggerType: 'SPACE_MESSAGE', triggerMessageId: message.id, depth: 0, rootId: message.id }])
+    expect(runs).toMatchObject([
+      { status: 'QUEUED', triggerType: 'SPACE_MESSAGE', triggerMessageId: message.id, depth: 0, rootId: message.id },
+    ])
     const run = await parley.runWhen(runs[0]?.id ?? '')
     expect(run).toMatchObject({ status: 'COMPLETED', summary: 'I greeted.', stepCount: 2, error: null })
     expect(run.inputTokens).toBeGreaterThan(0)
     expect(await parley.messages(space.id)).toMatchObject([
       { seq: 1, status: 'COMPLETE' },
-      { seq: 2, status: 'COMPLETE', parts: [{ type: 'text', text: 'Good morning!' }], runId: run.id, depth: 1, rootId: message.id },
+      {
+        seq: 2,
+        status: 'COMPLETE',
+        parts: [{ type: 'text', text: 'Good morning!' }],
+        runId: run.id,
+        depth: 1,
+        rootId: message.id,
+      },
     ])
     const events = await parley.eventsOf(run.id)
     expect(events[0]).toBe('RunStarted')
@@ -64,7 +78,14 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
 
   test('that loses the model in mid-message keeps what had streamed as INTERRUPTED, and estimates what it cost', async () => {
     const { human, space } = await room('Cyd')
-    parley.models.script(() => [{ toolCall: 'send_message', input: { text: 'This will never be whole' }, chunks: ['{"text":"This will', ' never'] }, { disconnect: true }])
+    parley.models.script(() => [
+      {
+        toolCall: 'send_message',
+        input: { text: 'This will never be whole' },
+        chunks: ['{"text":"This will', ' never'],
+      },
+      { disconnect: true },
+    ])
     const { runs } = await parley.send(human, space.id, 'Hello')
     const run = await parley.runWhen(runs[0]?.id ?? '')
     expect(run).toMatchObject({ status: 'FAILED', usageEstimated: true })
@@ -79,7 +100,9 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
     const held = new Promise<void>((resolve) => {
       release = resolve
     })
-    parley.models.script(() => [{ toolCall: 'send_message', input: {}, chunks: ['{"text":"One, two', held, ', three"}'] }])
+    parley.models.script(() => [
+      { toolCall: 'send_message', input: {}, chunks: ['{"text":"One, two', held, ', three"}'] },
+    ])
     const { runs } = await parley.send(human, space.id, 'Count')
     const runId = runs[0]?.id ?? ''
     await until('the message has begun', async () => (await parley.eventsOf(runId)).includes('RunToolInputDelta'))
@@ -130,7 +153,10 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
     )
     const { runs } = await parley.send(human, space.id, 'Hello')
     expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED' })
-    const calls = await parley.app.platform.db.prisma.toolCall.findMany({ where: { runId: runs[0]?.id ?? '' }, orderBy: { id: 'asc' } })
+    const calls = await parley.app.platform.db.prisma.toolCall.findMany({
+      where: { runId: runs[0]?.id ?? '' },
+      orderBy: { id: 'asc' },
+    })
     expect(calls.map(({ status }) => status)).toEqual(['FAILED', 'FAILED', 'FAILED', 'DONE'])
     expect(calls[0]?.output).toMatchObject({ error: { code: 'BAD_INPUT' } })
     expect(parley.models.refusals).toEqual([])

@@ -7,8 +7,19 @@ import { hasPostgres } from '../support/postgres.ts'
 
 const SCHEMA = { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] }
 const ASK: ToolInput = { name: 'ask', description: 'Asks the members.', inputSchema: SCHEMA, execution: 'SPACE' }
-const LOOK_UP: ToolInput = { name: 'look_up', description: 'Asks a worker outside.', inputSchema: SCHEMA, execution: 'EXTERNAL' }
-const CHART: ToolInput = { name: 'chart', description: 'Draws.', inputSchema: { type: 'object' }, execution: 'INTERNAL', visible: true }
+const LOOK_UP: ToolInput = {
+  name: 'look_up',
+  description: 'Asks a worker outside.',
+  inputSchema: SCHEMA,
+  execution: 'EXTERNAL',
+}
+const CHART: ToolInput = {
+  name: 'chart',
+  description: 'Draws.',
+  inputSchema: { type: 'object' },
+  execution: 'INTERNAL',
+  visible: true,
+}
 
 const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
@@ -28,29 +39,43 @@ describe.each(STACKS)('tools that wait, on the %s stack', (stack) => {
     return { human, agent, space }
   }
 
-  const submit = (viewer: Parameters<typeof parley.app.api.control.submitToolResult>[0], toolCallId: string, result: unknown) =>
-    parley.app.api.control.submitToolResult(viewer, { toolCallId, result })
+  const submit = (
+    viewer: Parameters<typeof parley.app.api.control.submitToolResult>[0],
+    toolCallId: string,
+    result: unknown,
+  ) => parley.app.api.control.submitToolResult(viewer, { toolCallId, result })
 
   const waitingOf = async (runId: string) =>
     (await parley.app.api.toolCalls.ofRuns([runId])).get(runId)?.filter(({ status }) => status === 'WAITING') ?? []
 
   /** The results that the model got with its second generation. */
-  const resultsIn = (request: ModelRequest) => request.messages.filter(({ role }) => role === 'tool').map(({ text }) => text)
+  const resultsIn = (request: ModelRequest) =>
+    request.messages.filter(({ role }) => role === 'tool').map(({ text }) => text)
 
   test('a SPACE call pauses the run as WAITING_TOOL, shows as REQUIRES_ACTION, and a member answers it', async () => {
     const { human, space } = await room([ASK])
-    parley.models.script(steps([{ toolCall: 'ask', input: { question: 'Go?' } }], [{ toolCall: 'send_message', input: { text: 'Going.' } }]))
+    parley.models.script(
+      steps(
+        [{ toolCall: 'ask', input: { question: 'Go?' } }],
+        [{ toolCall: 'send_message', input: { text: 'Going.' } }],
+      ),
+    )
     const { runs } = await parley.send(human, space.id, 'Ask me')
     const run = await parley.runWhen(runs[0]?.id ?? '', 'WAITING_TOOL')
     const [call] = await waitingOf(run.id)
     expect(call).toMatchObject({ toolName: 'ask', status: 'WAITING', input: { question: 'Go?' }, spaceId: space.id })
     expect(call?.expiresAt?.getTime()).toBeGreaterThan(Date.now() + 590_000)
-    expect((await parley.messages(space.id))[1]).toMatchObject({ status: 'REQUIRES_ACTION', parts: [{ type: 'tool', toolCallId: call?.id }] })
+    expect((await parley.messages(space.id))[1]).toMatchObject({
+      status: 'REQUIRES_ACTION',
+      parts: [{ type: 'tool', toolCallId: call?.id }],
+    })
     expect(await parley.app.api.control.pendingToolCalls(human)).toMatchObject([{ id: call?.id }])
     expect(await submit(human, call?.id ?? '', { yes: true })).toMatchObject({ status: 'DONE', output: { yes: true } })
     expect(await parley.runWhen(run.id)).toMatchObject({ status: 'COMPLETED' })
     expect((await parley.messages(space.id)).map(({ status }) => status)).toEqual(['COMPLETE', 'COMPLETE', 'COMPLETE'])
-    const lifecycle = (await parley.eventsOf(run.id)).filter((type) => /^Run(Started|WaitingTool|Resumed|Completed)$/.test(type))
+    const lifecycle = (await parley.eventsOf(run.id)).filter((type) =>
+      /^Run(Started|WaitingTool|Resumed|Completed)$/.test(type),
+    )
     expect(lifecycle).toEqual(['RunStarted', 'RunWaitingTool', 'RunResumed', 'RunCompleted'])
     expect(resultsIn(await parley.models.request(({ step }) => step === 1))).toEqual(['{"yes":true}'])
     expect(parley.models.refusals).toEqual([])
@@ -73,7 +98,12 @@ describe.each(STACKS)('tools that wait, on the %s stack', (stack) => {
     const other = await parley.human('Ahmad')
     await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
     const questions = ['A', 'B', 'C', 'D', 'E']
-    parley.models.script(steps(questions.map((question) => ({ toolCall: 'ask', input: { question } })), [{ text: 'Thanks.' }]))
+    parley.models.script(
+      steps(
+        questions.map((question) => ({ toolCall: 'ask', input: { question } })),
+        [{ text: 'Thanks.' }],
+      ),
+    )
     const { runs } = await parley.send(human, space.id, 'Ask us')
     const run = await parley.runWhen(runs[0]?.id ?? '', 'WAITING_TOOL')
     const calls = await waitingOf(run.id)
@@ -83,7 +113,9 @@ describe.each(STACKS)('tools that wait, on the %s stack', (stack) => {
       await submit(index % 2 === 0 ? human : other, call?.id ?? '', `answer ${questions[index]}`)
     }
     await parley.runWhen(run.id)
-    expect(resultsIn(await parley.models.request(({ step }) => step === 1))).toEqual(questions.map((question) => `answer ${question}`))
+    expect(resultsIn(await parley.models.request(({ step }) => step === 1))).toEqual(
+      questions.map((question) => `answer ${question}`),
+    )
   })
 
   test('50 submissions of one result at once: one counts, the others get ConflictError', async () => {
@@ -95,14 +127,22 @@ describe.each(STACKS)('tools that wait, on the %s stack', (stack) => {
     const results = await Promise.allSettled(Array.from({ length: 50 }, (_, n) => submit(human, call?.id ?? '', n)))
     const counted = results.filter((result) => result.status === 'fulfilled')
     expect(counted).toHaveLength(1)
-    for (const result of results) if (result.status === 'rejected') expect(result.reason).toMatchObject({ code: 'CONFLICT' })
+    for (const result of results)
+      if (result.status === 'rejected') expect(result.reason).toMatchObject({ code: 'CONFLICT' })
     await parley.runWhen(run.id)
     expect(parley.models.requests.filter(({ step }) => step === 1)).toHaveLength(1)
   })
 
   test('an EXTERNAL call is seen and answered by a service that was granted the agent, and by nobody else', async () => {
     const { human, agent, space } = await room([LOOK_UP])
-    const service: ServiceViewer = { scope: 'SERVICE', id: 'acc_a', name: 'crm', agentIds: [agent.id], tokenId: null, expiresAt: null }
+    const service: ServiceViewer = {
+      scope: 'SERVICE',
+      id: 'acc_a',
+      name: 'crm',
+      agentIds: [agent.id],
+      tokenId: null,
+      expiresAt: null,
+    }
     const stranger: ServiceViewer = { ...service, id: 'acc_b', agentIds: [] }
     parley.models.script(steps([{ toolCall: 'look_up', input: { question: 'Who?' } }], [{ text: 'Found.' }]))
     const { runs } = await parley.send(human, space.id, 'Look it up')
@@ -134,7 +174,10 @@ describe.each(STACKS)('tools that wait, on the %s stack', (stack) => {
     expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED' })
     const [call] = (await parley.app.api.toolCalls.ofRuns([runs[0]?.id ?? ''])).get(runs[0]?.id ?? '') ?? []
     expect(call).toMatchObject({ status: 'FAILED', output: { error: { code: 'BAD_INPUT' } } })
-    expect((await parley.messages(space.id))[1]).toMatchObject({ status: 'COMPLETE', parts: [{ type: 'tool', toolCallId: call?.id }] })
+    expect((await parley.messages(space.id))[1]).toMatchObject({
+      status: 'COMPLETE',
+      parts: [{ type: 'tool', toolCallId: call?.id }],
+    })
   })
 
   test('stopping a waiting run cancels its calls: an answer after that is a ConflictError', async () => {
@@ -179,7 +222,9 @@ describe('the longest run', () => {
     const human = await parley.human('Husam')
     const agent = await parley.agent('Ada', { tools: [ASK] })
     const space = await parley.space(human, [agent.id])
-    parley.models.script(({ messages }) => (messages.at(-1)?.text.includes('hang') ? [{ hang: true }] : [{ toolCall: 'ask', input: { question: '?' } }]))
+    parley.models.script(({ messages }) =>
+      messages.at(-1)?.text.includes('hang') ? [{ hang: true }] : [{ toolCall: 'ask', input: { question: '?' } }],
+    )
     const waiting = await parley.send(human, space.id, 'Ask')
     const hanging = await parley.send(human, space.id, 'Please hang')
     for (const { runs } of [waiting, hanging]) {

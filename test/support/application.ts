@@ -20,7 +20,11 @@ export interface TestApplication {
   /** An agent of model `openai.chat:test`, which the model server plays. */
   agent(name: string, input?: Partial<CreateAgentInput>): Promise<{ id: string; name: string }>
   space(creator: HumanViewer, memberIds: string[], input?: Partial<Space>): Promise<Space>
-  send(sender: HumanViewer, spaceId: string, text: string): Promise<{ message: { id: string; seq: number }; runs: Run[] }>
+  send(
+    sender: HumanViewer,
+    spaceId: string,
+    text: string,
+  ): Promise<{ message: { id: string; seq: number }; runs: Run[] }>
   run(id: string): Promise<Run>
   /** Waits until the run has one of the statuses; by default until it has ended. */
   runWhen(id: string, ...statuses: RunStatus[]): Promise<Run>

@@ -39,11 +39,21 @@ export function ownTool(settings: OwnToolSettings, parts: OwnToolParts): Tool {
 }
 
 /** POSTs the input as JSON. The call's id goes as `Idempotency-Key`: a call that is repeated after a crash has the same. */
-async function call({ url, timeoutMs }: OwnToolSettings, { http, headers }: OwnToolParts, input: JsonObject, use: ToolUse): Promise<Json> {
+async function call(
+  { url, timeoutMs }: OwnToolSettings,
+  { http, headers }: OwnToolParts,
+  input: JsonObject,
+  use: ToolUse,
+): Promise<Json> {
   const outcome = await http.send({
     method: 'POST',
     url: url ?? '',
-    headers: { accept: 'application/json', ...headers(), 'content-type': 'application/json', 'idempotency-key': use.callId },
+    headers: {
+      accept: 'application/json',
+      ...headers(),
+      'content-type': 'application/json',
+      'idempotency-key': use.callId,
+    },
     body: JSON.stringify(input),
     timeoutMs,
     signal: use.run.signal,
@@ -58,6 +68,9 @@ function answerOf(contentType: string, body: string): Json {
   try {
     return JSON.parse(body) as Json
   } catch (error) {
-    throw new ToolFailure('BAD_ANSWER', `The tool's server says that it answers with JSON, but does not: ${messageOf(error)}`)
+    throw new ToolFailure(
+      'BAD_ANSWER',
+      `The tool's server says that it answers with JSON, but does not: ${messageOf(error)}`,
+    )
   }
 }

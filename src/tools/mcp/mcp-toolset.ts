@@ -42,9 +42,13 @@ export function createMcpToolset({ db, secretBox, logger }: Platform, mcp: McpTo
       if (servers.length === 0) return []
       const accesses = servers.flatMap(accessTo)
       const { tools, changed, failed, firstSeen } = await mcp.list(accesses)
-      for (const { serverName, toolName, reason } of failed) logger.warn({ serverName, toolName, reason }, 'an MCP server was left out')
+      for (const { serverName, toolName, reason } of failed)
+        logger.warn({ serverName, toolName, reason }, 'an MCP server was left out')
       for (const { serverName, toolName } of changed) {
-        logger.warn({ serverName, toolName }, 'an MCP tool has changed since it was first used: an admin must confirm it')
+        logger.warn(
+          { serverName, toolName },
+          'an MCP tool has changed since it was first used: an admin must confirm it',
+        )
       }
       await trust(servers, firstSeen)
       return tools.flatMap((tool) => {
@@ -58,7 +62,10 @@ export function createMcpToolset({ db, secretBox, logger }: Platform, mcp: McpTo
             presence: { type: 'hidden' },
             execution: null,
             async execute(input, { run }) {
-              const outcome = await mcp.call(access, tool.toolName, input, { timeoutMs: CALL_TIMEOUT_MS, signal: run.signal })
+              const outcome = await mcp.call(access, tool.toolName, input, {
+                timeoutMs: CALL_TIMEOUT_MS,
+                signal: run.signal,
+              })
               if (outcome.type === 'failure') throw new ToolFailure(outcome.code, outcome.message)
               return outcome.output
             },

@@ -25,7 +25,10 @@ export function getMyRunsTool(runs: Pick<Runs, 'ofAgent' | 'activeOf'>): Tool {
       const active = (await runs.activeOf([run.agent.id])).get(run.agent.id) ?? []
       const found = await runs.ofAgent(run.agent.id, statuses, Math.min(Math.trunc(Number(limit)), MOST) + 1)
       return {
-        runs: found.filter(({ id }) => id !== run.claim.run.id).slice(0, Number(limit)).map(entryOf),
+        runs: found
+          .filter(({ id }) => id !== run.claim.run.id)
+          .slice(0, Number(limit))
+          .map(entryOf),
         totalActive: active.length,
       }
     },
@@ -33,7 +36,10 @@ export function getMyRunsTool(runs: Pick<Runs, 'ofAgent' | 'activeOf'>): Tool {
 }
 
 function entryOf(run: Run) {
-  const ended = run.finishedAt === null ? {} : { finishedAt: run.finishedAt.toISOString(), summary: run.summary, ...(run.error ? { error: run.error } : {}) }
+  const ended =
+    run.finishedAt === null
+      ? {}
+      : { finishedAt: run.finishedAt.toISOString(), summary: run.summary, ...(run.error ? { error: run.error } : {}) }
   return {
     runId: run.id,
     status: run.status.toLowerCase(),

@@ -6,17 +6,21 @@ import { type Tool, ToolFailure } from '../tool.ts'
 export function stopRunTool(runs: Pick<Runs, 'getMany'>, lifecycle: Pick<Lifecycle, 'stop'>): Tool {
   return {
     name: 'stop_run',
-    description: 'Cancel one of your own active runs by its id, when what it does is out of date or less urgent. It cannot be this one.',
+    description:
+      'Cancel one of your own active runs by its id, when what it does is out of date or less urgent. It cannot be this one.',
     inputSchema: {
       type: 'object',
-      properties: { runId: { type: 'string', description: 'Id of the run to cancel: one of your own, see get_my_runs.' } },
+      properties: {
+        runId: { type: 'string', description: 'Id of the run to cancel: one of your own, see get_my_runs.' },
+      },
       required: ['runId'],
     },
     presence: { type: 'hidden' },
     execution: null,
     async execute({ runId }, { run }) {
       const id = String(runId)
-      if (id === run.claim.run.id) throw new ToolFailure('BAD_INPUT', 'This run cannot stop itself: end it by calling no more tools.')
+      if (id === run.claim.run.id)
+        throw new ToolFailure('BAD_INPUT', 'This run cannot stop itself: end it by calling no more tools.')
       const [other] = await runs.getMany([id])
       if (other == null || other.agentId !== run.agent.id) {
         throw new ToolFailure('NOT_FOUND', 'You have no run with that id: get_my_runs lists yours.')

@@ -1,7 +1,8 @@
 import type { History } from '../../spaces/history.ts'
 import { type Tool, ToolFailure } from '../tool.ts'
 
-export const NOT_A_MEMBER = 'You are not a member of that space. Your spaces are listed under YOUR SPACES, with their ids.'
+export const NOT_A_MEMBER =
+  'You are not a member of that space. Your spaces are listed under YOUR SPACES, with their ids.'
 
 /** Makes a space the active one, and shows what was said there last. Members do not notice. */
 export function enterSpaceTool(history: History, historyLimit: number): Tool {
@@ -21,7 +22,12 @@ export function enterSpaceTool(history: History, historyLimit: number): Tool {
       const space = await history.enter(id, run.agent.id)
       if (space === null) throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
       await run.enter({ id, seq: space.lastSeq })
-      const lines = await history.read({ spaceId: id, readerId: run.agent.id, upToSeq: space.lastSeq, limit: historyLimit })
+      const lines = await history.read({
+        spaceId: id,
+        readerId: run.agent.id,
+        upToSeq: space.lastSeq,
+        limit: historyLimit,
+      })
       return {
         success: true,
         spaceId: id,

@@ -14,8 +14,18 @@ export function readMessagesTool(history: History): Tool {
     inputSchema: {
       type: 'object',
       properties: {
-        offset: { type: 'integer', minimum: 0, default: 0, description: 'How many of the newest messages to skip. Default 0.' },
-        limit: { type: 'integer', minimum: 1, default: 50, description: `How many to read. Default 50, at most ${MOST_AT_ONCE}.` },
+        offset: {
+          type: 'integer',
+          minimum: 0,
+          default: 0,
+          description: 'How many of the newest messages to skip. Default 0.',
+        },
+        limit: {
+          type: 'integer',
+          minimum: 1,
+          default: 50,
+          description: `How many to read. Default 50, at most ${MOST_AT_ONCE}.`,
+        },
       },
     },
     presence: { type: 'hidden' },

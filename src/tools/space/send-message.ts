@@ -4,7 +4,8 @@ import type { Speech, Tool } from '../tool.ts'
 export function sendMessageTool(speech: Speech): Tool {
   return {
     name: 'send_message',
-    description: 'Say something in your active space. This is the only way to be heard: your own text is seen by nobody.',
+    description:
+      'Say something in your active space. This is the only way to be heard: your own text is seen by nobody.',
     inputSchema: {
       type: 'object',
       properties: { text: { type: 'string', description: 'What to say.' } },

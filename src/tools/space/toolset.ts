@@ -1,13 +1,16 @@
-import type { Tool } from '../tool.ts'
 import { getMyRunsTool } from '../runs/get-my-runs.ts'
 import { stopRunTool } from '../runs/stop-run.ts'
-import type { ToolboxInput, ToolboxParts } from '../toolbox.ts'
+import type { Tool } from '../tool.ts'
+import type { ToolboxInput, ToolboxParts } from '../toolbox-parts.ts'
 import { enterSpaceTool } from './enter-space.ts'
 import { readMessagesTool } from './read-messages.ts'
 import { sendMessageTool } from './send-message.ts'
 
 /** ACTIVE_SPACE: the space entered is where everything happens. */
-export function activeSpaceTools({ speech }: ToolboxInput, { history, historyLimit, runs, lifecycle }: ToolboxParts): Tool[] {
+export function activeSpaceTools(
+  { speech }: ToolboxInput,
+  { history, historyLimit, runs, lifecycle }: ToolboxParts,
+): Tool[] {
   return [
     enterSpaceTool(history, historyLimit),
     sendMessageTool(speech),

@@ -1,0 +1,25 @@
+import type { SecretBox } from '../platform/secret-box.ts'
+import type { Lifecycle } from '../runs/lifecycle.ts'
+import type { Runs } from '../runs/runs.ts'
+import type { History } from '../spaces/history.ts'
+import type { GuardedHttp } from './custom/guarded-http.ts'
+import type { McpToolset } from './mcp/mcp-toolset.ts'
+import type { RunInHand, Speech, ToolScene } from './tool.ts'
+
+/** What decides which tools a run gets. */
+export interface ToolboxInput {
+  run: RunInHand
+  scene: ToolScene
+  speech: Speech
+}
+
+/** What tools are made from. */
+export interface ToolboxParts {
+  history: History
+  historyLimit: number
+  runs: Runs
+  lifecycle: Lifecycle
+  http: GuardedHttp
+  secretBox: SecretBox
+  mcp: McpToolset
+}
