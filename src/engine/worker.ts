@@ -26,6 +26,8 @@ interface WorkerParts {
   lifecycle: Lifecycle
   executor: Executor
   handlers: WakeUpHandlers
+  /** What is looked after every few seconds: what a process that died left behind. */
+  sweeps: (() => Promise<void>)[]
 }
 
 const POLL_MS = 1000
@@ -37,7 +39,7 @@ const BUSY_MS = 500
 /** Claims jobs as long as there is room, woken by the signal of new work and once a second; keeps their leases alive. */
 export async function createWorker(
   platform: Platform,
-  { lifecycle, executor, handlers }: WorkerParts,
+  { lifecycle, executor, handlers, sweeps }: WorkerParts,
 ): Promise<Worker> {
   const { jobs, db, signals, logger, config } = platform
   const bell = createBell()
@@ -132,7 +134,7 @@ export async function createWorker(
   const loop = claimLoop()
   const upkeep = [
     every(TOUCH_MS, 'keeping leases', () => jobs.touch([...active.values()].map(({ job }) => job))),
-    every(SWEEP_MS, 'tidying up', () => lifecycle.sweep()),
+    ...sweeps.map((sweep) => every(SWEEP_MS, 'tidying up', sweep)),
   ]
 
   return {

@@ -1,3 +1,6 @@
+import type { Goals } from '../agents/goals.ts'
+import type { Memories } from '../agents/memories.ts'
+import type { Plans } from '../plans/plans.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
 import type { Runs } from '../runs/runs.ts'
@@ -22,4 +25,7 @@ export interface ToolboxParts {
   http: GuardedHttp
   secretBox: SecretBox
   mcp: McpToolset
+  memories: Memories
+  goals: Goals
+  plans: Plans
 }

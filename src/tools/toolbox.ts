@@ -2,6 +2,7 @@ import { openToolHeaders } from '../agents/custom-tools.ts'
 import type { AgentTool } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { ownTool } from './custom/own-tool.ts'
+import { knowledgeTools } from './knowledge/knowledge-tools.ts'
 import { activeSpaceTools } from './space/toolset.ts'
 import type { Tool } from './tool.ts'
 import type { ToolboxInput, ToolboxParts } from './toolbox-parts.ts'
@@ -16,7 +17,8 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
     async toolsFor(input) {
       const own = input.scene.agent.tools.map((tool) => ownToolOf(tool, parts))
       const mcp = await parts.mcp.toolsFor(input.scene.agent.mcpServers)
-      const tools = [...mcp, ...own, ...activeSpaceTools(input, parts)]
+      const style = input.scene.agent.toolset === 'SPACE_TOOLS' ? 'camel' : 'snake'
+      const tools = [...mcp, ...own, ...activeSpaceTools(input, parts), ...knowledgeTools(parts, style)]
       return new Map(tools.map((tool) => [tool.name, tool]))
     },
   }

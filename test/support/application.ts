@@ -1,4 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { AdminViewer, HumanViewer } from '../../src/access/viewer.ts'
@@ -7,6 +6,7 @@ import { type Application, type AppOptions, createApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import type { Message, Run, RunStatus, Space } from '../../src/generated/prisma/client.ts'
 import { type ModelServer, startModelServer } from './model-server.ts'
+import { createTestDataDirectory } from './pglite.ts'
 import { createTestDatabase } from './postgres.ts'
 import { openTestRedis } from './redis.ts'
 import { until } from './until.ts'
@@ -52,10 +52,8 @@ const ENDED: RunStatus[] = ['COMPLETED', 'FAILED', 'CANCELED']
 export async function startApplication(options: TestApplicationOptions): Promise<TestApplication> {
   const { stack, worker = true, beside } = options
   const models = beside?.models ?? (await startModelServer())
-  const folder = await mkdtemp(path.join(tmpdir(), 'parley-app-'))
   const stores = beside?.stores ?? (await openStores(stack))
   const settings = {
-    DATA_DIR: folder,
     PARLEY_ADMIN_TOKEN: ADMIN_TOKEN,
     PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
     PARLEY_LOG_LEVEL: 'error',
@@ -70,7 +68,6 @@ export async function startApplication(options: TestApplicationOptions): Promise
   if (worker) await app.startWorker()
   const close = async () => {
     await app.close(2000)
-    await rm(folder, { recursive: true, force: true })
     if (beside !== undefined) return
     await models.close()
     await stores.close()
@@ -86,12 +83,15 @@ export interface Stores {
 }
 
 async function openStores(stack: 'postgres' | 'embedded'): Promise<Stores> {
-  if (stack === 'embedded') return { settings: {}, options: {}, async close() {} }
+  if (stack === 'embedded') {
+    const directory = await createTestDataDirectory()
+    return { settings: { DATA_DIR: directory.path }, options: {}, close: directory.remove }
+  }
   const database = await createTestDatabase()
   const redis = await openTestRedis()
   if (redis === null) throw new Error('this test needs a Redis')
   return {
-    settings: { DATABASE_URL: database.url, REDIS_URL: redis.url },
+    settings: { DATABASE_URL: database.url, REDIS_URL: redis.url, DATA_DIR: path.join(tmpdir(), 'parley-no-data') },
     options: { redisPrefix: redis.prefix },
     close: async () => {
       await redis.release()

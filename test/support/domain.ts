@@ -1,6 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import pino from 'pino'
 import { createTokens, type Tokens } from '../../src/access/tokens.ts'
 import type { AdminViewer, HumanViewer, ServiceViewer } from '../../src/access/viewer.ts'
@@ -21,6 +18,7 @@ import { createMembers, type Members } from '../../src/spaces/members.ts'
 import { createReading, type Reading } from '../../src/spaces/reading.ts'
 import { createSpaceNews } from '../../src/spaces/space-news.ts'
 import { createSpaces, type Spaces } from '../../src/spaces/spaces.ts'
+import { createTestDataDirectory } from './pglite.ts'
 import { createTestDatabase } from './postgres.ts'
 
 /** The domain on a database of its own, without jobs and engine: what people and admins do, and what they see. */
@@ -106,9 +104,8 @@ async function openOnPostgres() {
 }
 
 async function openEmbedded() {
-  const dataDirectory = await mkdtemp(path.join(tmpdir(), 'parley-domain-'))
-  const drop = () => rm(dataDirectory, { recursive: true, force: true })
-  return { db: await openDatabase({ url: null, dataDirectory }), drop }
+  const directory = await createTestDataDirectory()
+  return { db: await openDatabase({ url: null, dataDirectory: directory.path }), drop: directory.remove }
 }
 
 function testConfig(): Config {

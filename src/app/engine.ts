@@ -1,0 +1,67 @@
+import type { Config } from '../config.ts'
+import { createExecutor } from '../engine/execute-run.ts'
+import { createSceneLoader } from '../engine/scene.ts'
+import { createWorker, type Worker } from '../engine/worker.ts'
+import type { ModelRegistry } from '../models/registry.ts'
+import type { Platform } from '../platform/platform.ts'
+import { createJournal } from '../runs/journal.ts'
+import { createToolWaits } from '../runs/tool-waits.ts'
+import { createGuardedHttp } from '../tools/custom/guarded-http.ts'
+import { createMcpTools } from '../tools/mcp/mcp-tools.ts'
+import { createMcpToolset } from '../tools/mcp/mcp-toolset.ts'
+import { createToolbox } from '../tools/toolbox.ts'
+import type { Api } from './api.ts'
+import type { Core } from './core.ts'
+
+export interface EngineParts {
+  config: Config
+  core: Core
+  api: Api
+  models: ModelRegistry
+}
+
+/** What executes runs in this process. */
+export interface Engine {
+  /** Gives running work `graceMs`, hands the rest back to the queue. */
+  close(graceMs: number): Promise<void>
+}
+
+/** Builds what executes runs, and begins. */
+export async function startEngine(platform: Platform, { config, core, api, models }: EngineParts): Promise<Engine> {
+  const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
+  const mcpTools = createMcpTools({ http, clock: platform.clock })
+  const toolbox = createToolbox({
+    ...core,
+    ...api,
+    historyLimit: config.limits.historyLimit,
+    http,
+    mcp: createMcpToolset(platform, mcpTools),
+    secretBox: platform.secretBox,
+  })
+  const executor = createExecutor(platform, {
+    ...core,
+    journal: createJournal(platform),
+    waits: createToolWaits(platform),
+    scenes: createSceneLoader(platform, core.history),
+    toolbox,
+    models,
+  })
+  const worker: Worker = await createWorker(platform, {
+    executor,
+    lifecycle: core.lifecycle,
+    handlers: {
+      'tool-deadline': ({ toolCallId }) => core.toolCalls.expire(toolCallId),
+      'run-deadline': ({ runId }) => core.lifecycle.expire(runId),
+      plan: ({ planId }) => core.planFiring.fire(planId),
+      cycle: async () => {},
+    },
+    sweeps: [core.lifecycle.sweep, core.planFiring.sweep],
+  })
+  return {
+    async close(graceMs) {
+      await worker.drain(graceMs)
+      await mcpTools.close()
+      await http.close()
+    },
+  }
+}

@@ -1,0 +1,65 @@
+import { pino } from 'pino'
+import type { Config } from '../config.ts'
+import { messageOf } from '../lib/errors.ts'
+import type { ModelRegistryOptions } from '../models/registry.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
+import { openDatabase } from '../platform/db.ts'
+import { openJobs } from '../platform/jobs.ts'
+import type { Platform } from '../platform/platform.ts'
+import { createSecretBox } from '../platform/secret-box.ts'
+import { keptSecret } from '../platform/secrets.ts'
+import { createRealtime, type Realtime } from '../realtime/realtime.ts'
+
+/** What tests put in the place of the outside. */
+export interface AppOptions {
+  clock?: Clock
+  models?: ModelRegistryOptions
+  /** Begins every key in Redis: tests that share one need different ones. */
+  redisPrefix?: string
+}
+
+/** The outside, and the way to close it. */
+export interface Outside {
+  platform: Platform
+  realtime: Realtime
+  close(): Promise<void>
+}
+
+/**
+ * Opens database, queue and realtime once; `close` closes them in the opposite order.
+ * @throws where one of them cannot be used, with one readable line.
+ */
+export async function openOutside(config: Config, { clock = systemClock, redisPrefix }: AppOptions): Promise<Outside> {
+  const logger = pino({ level: config.logLevel })
+  const onError = (error: Error) => logger.warn({ error: messageOf(error) }, 'the database had a fault')
+  const db = await openDatabase({ url: config.databaseUrl, dataDirectory: config.dataDirectory, onError })
+  try {
+    const realtime = await createRealtime({
+      redisUrl: config.redisUrl,
+      logger,
+      ...(redisPrefix ? { prefix: redisPrefix } : {}),
+    })
+    const jobs = await openJobs(db, { supervise: config.role !== 'api', onError })
+    const secretKey = keptSecret(config.dataDirectory, 'secret-key', config.secretKey)
+    const { log, signals } = realtime
+    const platform: Platform = {
+      config,
+      db,
+      jobs,
+      log,
+      signals,
+      clock,
+      logger,
+      secretBox: createSecretBox(secretKey.value),
+    }
+    const close = async () => {
+      await jobs.close()
+      await realtime.close()
+      await db.close()
+    }
+    return { platform, realtime, close }
+  } catch (error) {
+    await db.close()
+    throw error
+  }
+}
