@@ -4,6 +4,7 @@ import { newId } from '../lib/ids.ts'
 import { type Json, toJson } from '../lib/json.ts'
 import type { NewToolCall, Usage } from '../runs/journal.ts'
 import type { RunEvents } from '../runs/run-events.ts'
+import { takePlacement } from '../tools/placement.ts'
 import { failureResult, type Tool } from '../tools/tool.ts'
 import type { SpaceWriter } from './space-writer.ts'
 import { estimatedUsage } from './token-usage.ts'
@@ -94,7 +95,8 @@ export function callsOf(content: Content, tools: Map<string, Tool>, live: LiveGe
 function newCall(part: TypedToolCall<ToolSet>, tool: Tool | undefined, live: LiveGeneration): NewToolCall {
   const { toolCallId, toolName } = part
   const id = live.callIdOf(toolCallId)
-  const call = { id, modelCallId: toolCallId, toolName, execution: tool?.execution ?? null, input: inputOf(part.input) }
+  const { input, state } = takePlacement(tool, inputOf(part.input))
+  const call = { id, modelCallId: toolCallId, toolName, execution: tool?.execution ?? null, input, state }
   if (part.invalid !== true) return { ...call, status: 'RUNNING', output: null, error: null }
   const fault =
     tool === undefined ? `There is no tool ${toolName} for you at this step.` : 'The input is not a JSON object.'

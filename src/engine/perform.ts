@@ -1,5 +1,5 @@
 import type { LanguageModel, ModelMessage } from 'ai'
-import type { Json } from '../lib/json.ts'
+import type { Json, JsonObject } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Journal, JournaledStep } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
@@ -120,7 +120,8 @@ async function carryOn(input: CarryOnInput): Promise<{ steps: JournaledStep[]; w
     }
     const tool = tools.get(call.toolName)
     if (tool === undefined) await journal.settled(claim, call.id, goneTool(call.toolName))
-    else if ((await runner.execute(tool, call.id, call.input as Json)) === WAITING) waiting.push(call.id)
+    else if ((await runner.execute(tool, call.id, call.input as Json, (call.state ?? {}) as JsonObject)) === WAITING)
+      waiting.push(call.id)
   }
   if (waiting.length > 0) return { steps, waiting }
   const settled = await journal.read(claim.run.id)

@@ -7,7 +7,7 @@ import type { Message, MessageOrigin } from '../spaces/message.ts'
 import type { MessageLease, Posting, ToolResult } from '../spaces/posting.ts'
 import { NOT_A_MEMBER } from '../tools/space/enter-space.ts'
 import { NO_ACTIVE_SPACE } from '../tools/space/read-messages.ts'
-import { type RunInHand, type Speech, ToolFailure } from '../tools/tool.ts'
+import { type RunInHand, type Speech, ToolFailure, type ToolUse } from '../tools/tool.ts'
 import { createDraftStream, type DraftStream } from './draft-stream.ts'
 import { createTextFieldScanner } from './text-field.ts'
 
@@ -17,10 +17,17 @@ export interface SpaceWriter extends Speech {
   open(callId: string, field: string): void
   /** More of that input, as raw JSON. */
   write(callId: string, delta: string): void
-  /** Shows a call as a part; with `waitsUntil` somebody has to answer it by then. @throws ToolFailure */
-  show(callId: string, waitsUntil: Date | null): Promise<void>
+  /**
+   * Shows a call as a part; with `waitsUntil` somebody has to answer it by then. False: it is to show nowhere.
+   * @throws ToolFailure
+   */
+  show(use: ToolUse, waitsUntil: Date | null): Promise<boolean>
   /** What was shown or written for a call is over: its message is whole, and its result journaled. False: it posted nothing. */
   close(result: ToolResult): Promise<boolean>
+  /** Whether a call's result was journaled together with what it posted. */
+  hasJournaled(callId: string): boolean
+  /** The run pauses or ends by itself: messages that were left open for more are whole now. */
+  finish(): Promise<void>
 }
 
 interface OpenMessage {
@@ -43,6 +50,7 @@ export function createSpaceWriter({ platform, posting, run, origin }: WriterOpti
   const { signals, clock } = platform
   const scanners = new Map<string, ReturnType<typeof createTextFieldScanner>>()
   const open = new Map<string, OpenMessage>()
+  const journaled = new Set<string>()
   const { claim, agent } = run
   let savedAt = clock.now()
 
@@ -111,9 +119,12 @@ export function createSpaceWriter({ platform, posting, run, origin }: WriterOpti
       await entry.stream.complete(text)
       const output = toJson({ success: true, messageId: message.id })
       const result: ToolResult = { toolCallId: callId, status: 'DONE', output, error: null }
-      return posting.finish(lease(message), [{ type: 'text', text }], result)
+      const posted = await posting.finish(lease(message), [{ type: 'text', text }], result)
+      journaled.add(callId)
+      return posted
     },
-    async show(callId, waitsUntil) {
+    composite: null,
+    async show({ callId }, waitsUntil) {
       const message = begin(callId, { toolCallId: callId, waitsUntil })
       open.set(callId, { message, stream: null })
       const begun = await message
@@ -121,7 +132,10 @@ export function createSpaceWriter({ platform, posting, run, origin }: WriterOpti
       if (waitsUntil !== null) {
         await signals.publish(spaceChannel(begun.spaceId), { type: 'tool-waiting', toolCallId: callId })
       }
+      return true
     },
+    hasJournaled: (callId) => journaled.has(callId),
+    async finish() {},
     async close(result) {
       const entry = open.get(result.toolCallId)
       const message = await entry?.message.catch(() => null)

@@ -9,9 +9,11 @@ import {
   streamText,
   type ToolSet,
 } from 'ai'
+import type { Json } from '../lib/json.ts'
 import type { Journal, Usage } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import type { RunEvents } from '../runs/run-events.ts'
+import { takePlacement } from '../tools/placement.ts'
 import { type Tool, WAITING } from '../tools/tool.ts'
 import { assistantMessage, callsOf, createLiveGeneration, type LiveGeneration } from './generation.ts'
 import { tapModel } from './model-tap.ts'
@@ -124,7 +126,8 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
     if (tool === undefined || live === null || fault !== null) throw broken.signal.reason
     const callId = live.callIdOf(modelCallId)
     try {
-      const output = await runner.execute(tool, callId, toolInput as never)
+      const { input: own, state } = takePlacement(tool, toolInput as Json)
+      const output = await runner.execute(tool, callId, own, state)
       if (output !== WAITING) return output
       waiting.push(callId)
       return { status: 'waiting' }
@@ -199,9 +202,11 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
           calls,
         )
         previous = { instructions: sent.instructions, lasting: sent.lasting }
-        for (const { id, status } of calls) {
+        for (const { id, status, output, error } of calls) {
           events.emit({ type: 'RunToolCalled', toolCallId: id })
-          if (status === 'FAILED') events.emit({ type: 'RunToolReturned', toolCallId: id })
+          if (status !== 'FAILED') continue
+          await writer.close({ toolCallId: id, status, output, error })
+          events.emit({ type: 'RunToolReturned', toolCallId: id })
         }
       }),
 

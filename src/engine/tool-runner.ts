@@ -7,14 +7,18 @@ import type { RunEvents } from '../runs/run-events.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
 import { RunLostError } from '../spaces/posting.ts'
 import { checkInput } from '../tools/custom/json-schema.ts'
-import { failureResult, type RunInHand, type Tool, ToolFailure, WAITING } from '../tools/tool.ts'
+import { failureResult, type RunInHand, type Tool, ToolFailure, type ToolUse, WAITING } from '../tools/tool.ts'
 import type { SpaceWriter } from './space-writer.ts'
 
 /** Executes the journaled calls of one run, each once: input check, presence in the space, the tool, the journal, the event. */
 export interface ToolRunner {
   /** @returns what the model gets, or WAITING when somebody else will answer. @throws RunLostError, or the signal's reason */
-  execute(tool: Tool, callId: string, input: Json): Promise<Json | typeof WAITING>
+  execute(tool: Tool, callId: string, input: Json, state: JsonObject): Promise<Json | typeof WAITING>
 }
+
+const RUN_IS_OVER = 'You have ended this run: nothing more is said or shown in it.'
+const NO_TARGET_SPACE =
+  'A member of a space answers this tool: name the space in which to show it as targetSpaceId, one of YOUR SPACES.'
 
 interface RunnerParts {
   platform: Platform
@@ -28,34 +32,37 @@ interface RunnerParts {
 export function createToolRunner({ platform, run, journal, waits, writer, events }: RunnerParts): ToolRunner {
   const { clock, logger } = platform
 
-  async function attempt(tool: Tool, callId: string, input: JsonObject): Promise<Json | typeof WAITING> {
+  async function attempt(tool: Tool, input: JsonObject, use: ToolUse): Promise<Json | typeof WAITING> {
+    const { callId } = use
+    if (run.ending !== null && tool.presence.type !== 'hidden') throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
     const fault = checkInput(tool.inputSchema, input)
     const waitsUntil = tool.waitMs === undefined || fault !== null ? null : new Date(clock.now() + tool.waitMs)
-    if (tool.presence.type === 'part') await writer.show(callId, waitsUntil)
+    const shows = tool.presence.type === 'part' && (await writer.show(use, waitsUntil))
     if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
     if (waitsUntil !== null) {
-      if (tool.presence.type !== 'part') await waits.begin(run.claim, callId, waitsUntil)
+      if (!shows && tool.execution === 'SPACE') throw new ToolFailure('NO_TARGET_SPACE', NO_TARGET_SPACE)
+      if (!shows) await waits.begin(run.claim, callId, waitsUntil)
       return WAITING
     }
     // A tool that ignores the signal goes on alone: its result is discarded.
     const gone = aborted(run.signal).then(() => Promise.reject(run.signal.reason))
     gone.catch(() => {})
-    return Promise.race([tool.execute(input, { run, callId }), gone])
+    return Promise.race([tool.execute(input, use), gone])
   }
 
-  async function settle(tool: Tool, callId: string, settlement: Settlement): Promise<void> {
+  async function settle(callId: string, settlement: Settlement): Promise<void> {
     const { status, output, error } = settlement
-    const spoke = tool.presence.type === 'speech' && status === 'DONE'
     const result = { toolCallId: callId, status: status === 'DONE' ? status : ('FAILED' as const), output, error }
-    if (!spoke && !(await writer.close(result))) await journal.settled(run.claim, callId, settlement)
+    if (!writer.hasJournaled(callId) && !(await writer.close(result)))
+      await journal.settled(run.claim, callId, settlement)
     events.emit({ type: 'RunToolReturned', toolCallId: callId })
   }
 
   return {
-    async execute(tool, callId, input) {
+    async execute(tool, callId, input, state) {
       let settlement: Settlement
       try {
-        const output = await attempt(tool, callId, input as JsonObject)
+        const output = await attempt(tool, input as JsonObject, { run, callId, state })
         if (output === WAITING) return WAITING
         settlement = { status: 'DONE', output: toJson(output), error: null }
       } catch (error) {
@@ -64,7 +71,7 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
         if (!(error instanceof ToolFailure))
           logger.error({ runId: run.claim.run.id, tool: tool.name, error: messageOf(error) }, 'a tool broke')
       }
-      await settle(tool, callId, settlement)
+      await settle(callId, settlement)
       return settlement.output
     },
   }

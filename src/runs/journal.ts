@@ -43,6 +43,8 @@ export interface NewToolCall {
   input: Json
   output: Json
   error: string | null
+  /** What it must remember over a crash from the beginning: where it shows. */
+  state: Json
 }
 
 /** What came of a tool call. */
@@ -152,11 +154,11 @@ function generationStatement(claim: Claim, generation: Generation, calls: NewToo
         ${finishReason}, ${usage.inputTokens}, ${usage.outputTokens}, ${usage.estimated}, ${msToFirstChunk}, ${durationMs}, ${startedAt}
       FROM fence
     ), calls AS (
-      INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, input, output, error, "settledAt")
+      INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, input, output, error, state, "settledAt")
       SELECT c.id, fence."runId", fence."agentId", ${index}, c."modelCallId", c."toolName", c.execution::"ToolExecution",
-        c.status::"ToolCallStatus", c.input, CASE c.status WHEN 'FAILED' THEN c.output END, c.error, CASE c.status WHEN 'FAILED' THEN now() END
+        c.status::"ToolCallStatus", c.input, CASE c.status WHEN 'FAILED' THEN c.output END, c.error, c.state, CASE c.status WHEN 'FAILED' THEN now() END
       FROM fence, jsonb_to_recordset(${jsonbText(calls)}::jsonb) AS c(id text, "modelCallId" text, "toolName" text,
-        execution text, status text, input jsonb, output jsonb, error text)
+        execution text, status text, input jsonb, output jsonb, error text, state jsonb)
     )
     SELECT "runId" FROM fence`
 }

@@ -73,6 +73,8 @@ export interface ToolUse {
   run: RunInHand
   /** Our id of the call, `tcl_…`; also the key under which what it posts is posted once. */
   callId: string
+  /** What the call remembers over a crash: where it shows, or what it kept itself when it began. */
+  state: JsonObject
 }
 
 /** What an agent can do. */
@@ -83,6 +85,8 @@ export interface Tool {
   inputSchema: JsonObject
   /** How it is shown. */
   presence: Presence
+  /** Fields of its input that say where the call shows: they are no part of what is checked, kept, shown and executed. */
+  placement?: readonly string[]
   /** Who carries it out, for an agent's own tool; null for a built-in. */
   execution: ToolExecution | null
   /** Somebody outside answers it, within this time; `execute` is not called then. */
@@ -106,4 +110,26 @@ export type Presence =
 export interface Speech {
   /** Posts a text in the active space, or finishes the message that streamed while the model wrote it. @throws ToolFailure */
   post(use: ToolUse, text: string): Promise<Message>
+  /** For tools that name their space; null where the run's messages go to its active space. */
+  composite: CompositeSpeech | null
+}
+
+/** How a run speaks whose tools name their space: the texts for one space are parts of one message. */
+export interface CompositeSpeech {
+  /** Adds a text to the run's message in that space. @throws ToolFailure, before anything is posted where that is possible */
+  say(use: ToolUse, utterance: Utterance): Promise<Message>
+}
+
+export interface Utterance {
+  spaceId: string
+  text: string
+  /** An agent member to wake: finishes the message. */
+  mention: string | null
+  /**
+   * What is written in the same transaction as the text: the call's result, or, for a call that goes on to wait, what it
+   * must remember, which finishes the message.
+   */
+  journals(message: Message): { type: 'result'; output: JsonObject } | { type: 'state'; state: JsonObject }
+  /** Whether the text is the last part of its message. A mention makes it so too. */
+  finishes: boolean
 }
