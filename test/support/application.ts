@@ -104,6 +104,14 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
   const { prisma } = app.platform.db
   const admin: AdminViewer = { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null }
   const run = (id: string) => prisma.run.findUniqueOrThrow({ where: { id } })
+
+  async function eventsOf(runId: string): Promise<string[]> {
+    const topic = `run:${runId}`
+    const [head] = await app.platform.log.heads([topic])
+    const beginning = await app.platform.log.read(topic, startOf(head ?? ''), 10_000)
+    return beginning.type === 'entries' ? beginning.entries.map(({ event }) => event.type) : []
+  }
+
   return {
     admin,
     async human(name) {
@@ -123,22 +131,21 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
       app.api.spaces.create(creator, { name: 'Project Alpha', routing: 'BROADCAST', memberIds, ...input }),
     send: (sender, spaceId, text) => app.api.sending.send(sender, { spaceId, text }),
     run,
-    runWhen: (id, ...statuses) =>
-      until(`${id} is ${statuses.join(' or ') || 'over'}`, async () => {
-        const found = await run(id)
-        return (statuses.length === 0 ? ENDED : statuses).includes(found.status) ? found : null
-      }),
-    async eventsOf(runId) {
-      const types: string[] = []
-      const topic = `run:${runId}`
-      const [head] = await app.platform.log.heads([topic])
-      const beginning = await app.platform.log.read(topic, startOf(head ?? ''), 10_000)
-      if (beginning.type === 'entries') types.push(...beginning.entries.map(({ event }) => event.type))
-      return types
+    async runWhen(id, ...statuses) {
+      const found = await until(`${id} is ${statuses.join(' or ') || 'over'}`, async () => {
+        const current = await run(id)
+        return (statuses.length === 0 ? ENDED : statuses).includes(current.status) ? current : null
+      })
+      if (ENDED.includes(found.status))
+        await until(`the end of ${id} is told`, async () => isEnd((await eventsOf(id)).at(-1)))
+      return found
     },
+    eventsOf,
     messages: (spaceId) => prisma.message.findMany({ where: { spaceId }, orderBy: { seq: 'asc' } }),
   }
 }
+
+const isEnd = (type: string | undefined) => type !== undefined && /^Run(Completed|Failed|Canceled)$/.test(type)
 
 /** The cursor before a topic's first entry, from any other of its cursors. */
 function startOf(cursor: string): string {
