@@ -1,0 +1,119 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openDatabase } from '../../src/platform/db.ts'
+import { type ClaimedJob, type Jobs, openJobs } from '../../src/platform/jobs.ts'
+import type { Platform } from '../../src/platform/platform.ts'
+import { type Domain, openDomain } from '../support/domain.ts'
+import { createPlanning, type Planning } from '../support/planning.ts'
+import { hasPostgres } from '../support/postgres.ts'
+
+const MINUTE_MS = 60_000
+const START = Date.parse('2030-01-01T00:00:30Z')
+const PLANS = 25
+const MINUTES = 40
+
+/** What becomes of a process while it has a job in its hands. */
+const FATES = ['works', 'works', 'works', 'works twice', 'dies before', 'dies after'] as const
+
+/** The same numbers in every run, in [0, 1). Source: mulberry32, public domain. */
+function createRandom(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296
+  }
+}
+
+interface Scheduler {
+  planning: Planning
+  jobs: Jobs
+  close(): Promise<void>
+}
+
+describe.skipIf(!hasPostgres)('1,000 slots over two schedulers', () => {
+  let domain: Domain
+  let now = START
+  const schedulers: Scheduler[] = []
+
+  /** A process of its own: connections, queue and a clock that is behind by so much. */
+  async function openScheduler(behindMs: number): Promise<Scheduler> {
+    const [here] = await domain.platform.db.prisma.$queryRaw<{ name: string }[]>`SELECT current_database() AS name`
+    const url = new URL(here?.name ?? '', process.env.TEST_DATABASE_URL).href
+    const db = await openDatabase({ url, dataDirectory: '', poolSize: 5 })
+    const jobs = await openJobs(db, { supervise: false, onError: (error) => console.error(error) })
+    const platform: Platform = { ...domain.platform, db, jobs, clock: { now: () => now - behindMs } }
+    const close = async () => {
+      await jobs.close()
+      await db.close()
+    }
+    return { planning: createPlanning(platform), jobs, close }
+  }
+
+  /** The queue's clock, which pg-boss reads through this function, is the injected one too. */
+  async function moveTo(time: number): Promise<void> {
+    now = time
+    await domain.platform.db.prisma.$executeRawUnsafe(`
+      CREATE OR REPLACE FUNCTION pgboss.job_now() RETURNS timestamptz LANGUAGE sql STABLE
+      AS $$ SELECT '${new Date(time).toISOString()}'::timestamptz $$`)
+  }
+
+  beforeAll(async () => {
+    domain = await openDomain()
+    schedulers.push(await openScheduler(0), await openScheduler(1500))
+    await moveTo(START)
+  })
+  afterAll(async () => {
+    await Promise.all(schedulers.map((scheduler) => scheduler.close()))
+    await domain.close()
+  })
+
+  async function handle({ planning, jobs }: Scheduler, job: ClaimedJob, fate: (typeof FATES)[number]): Promise<void> {
+    if (job.wakeUp.type !== 'plan') return jobs.complete([job])
+    if (fate === 'dies before') return
+    const { planId } = job.wakeUp
+    const times = fate === 'works twice' ? 2 : 1
+    await Promise.all(Array.from({ length: times }, () => planning.firing.fire(planId)))
+    await (fate === 'dies after' ? jobs.release(job) : jobs.complete([job]))
+  }
+
+  /** Serves the queue until every slot up to now has fired, losing jobs and doing them twice on the way. */
+  async function serve(scheduler: Scheduler, random: () => number, isDone: () => Promise<boolean>): Promise<void> {
+    const pick = (count: number) => Math.floor(random() * count)
+    while (!(await isDone())) {
+      const claimed = await scheduler.jobs.claim(1 + pick(8))
+      await Promise.all(claimed.map((job) => handle(scheduler, job, FATES[pick(FATES.length)] ?? 'works')))
+      if (pick(5) === 0) await scheduler.planning.firing.sweep()
+    }
+  }
+
+  test('none fires twice and none is missed, while jobs are lost, late, early and doubled', {
+    timeout: 120_000,
+  }, async () => {
+    const { prisma } = domain.platform.db
+    const [first] = schedulers as [Scheduler]
+    const agents = await Promise.all(Array.from({ length: 5 }, (_, index) => domain.agent(`Agent ${index}`)))
+    const planIds: string[] = []
+    for (let index = 0; index < PLANS; index++) {
+      const plan = { name: `plan ${index}`, instruction: 'Go.', cron: '* * * * *' }
+      const [made] = await first.planning.plans.setOwn(agents[index % agents.length]?.id ?? '', [plan])
+      planIds.push(made?.id ?? '')
+    }
+    for (let minute = 1; minute <= MINUTES; minute++) {
+      await moveTo(START - 30_000 + minute * MINUTE_MS + (minute % 3) * 1000)
+      const isDone = async () => (await prisma.planFiring.count()) >= PLANS * minute
+      await Promise.all(
+        schedulers.map((scheduler, index) => serve(scheduler, createRandom(minute * 2 + index), isDone)),
+      )
+    }
+    const firings = await prisma.planFiring.findMany({ orderBy: [{ planId: 'asc' }, { slot: 'asc' }] })
+    const slots = Array.from({ length: MINUTES }, (_, index) => START - 30_000 + (index + 1) * MINUTE_MS)
+    const expected = [...planIds]
+      .sort()
+      .flatMap((planId) => slots.map((slot) => `${planId}:${new Date(slot).toISOString()}`))
+    expect(firings.map(({ planId, slot }) => `${planId}:${slot.toISOString()}`)).toEqual(expected)
+    const runs = await prisma.run.findMany({ select: { dedupKey: true, rootId: true } })
+    expect(runs.map(({ dedupKey }) => dedupKey).sort()).toEqual([...expected].sort())
+    expect(runs.map(({ rootId }) => rootId).sort()).toEqual(firings.map(({ rootId }) => rootId).sort())
+  })
+})
