@@ -5,9 +5,10 @@ import { type Json, jsonbText, storableText } from '../lib/json.ts'
 import { checkMessageText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { runTopic, spaceChannel, spaceTopic } from '../realtime/topics.ts'
+import { spaceChannel } from '../realtime/topics.ts'
 import type { Announcer } from './announcer.ts'
 import { type Message, type MessageOrigin, type MessagePart, messageOfRow } from './message.ts'
+import { createMessageNews } from './message-news.ts'
 
 /** What routing did with a message, within the transaction that made it whole. */
 export interface Routed {
@@ -68,8 +69,8 @@ export interface Posting {
   begin(message: RunMessage): Promise<Message | null>
   /** What of a message's text is kept should this process die: its draft is in the live log only. */
   save(message: MessageLease, parts: MessagePart[]): Promise<void>
-  /** The message will not become whole: what was written of it stays. Settles its tool call. */
-  interrupt(message: MessageLease, parts: MessagePart[], result: ToolResult): Promise<void>
+  /** The message will not become whole: what was written of it stays. Settles its tool call, if there is one to settle. */
+  interrupt(message: MessageLease, parts: MessagePart[], result: ToolResult | null): Promise<void>
   /** The message is whole: it is routed, and its tool call's result journaled, in one transaction. */
   finish(message: MessageLease, parts: MessagePart[], result: ToolResult | null): Promise<Message>
   /** Makes whole, within a transaction, a message that showed a call which is answered now. */
@@ -92,14 +93,6 @@ export interface ToolResult {
   error: string | null
 }
 
-interface EndedMessage {
-  id: string
-  spaceId: string
-  parts: MessagePart[]
-  /** The run whose end forbids the announcement; null where somebody else makes it. */
-  runId: string | null
-}
-
 interface CounterRow {
   lastSeq: number
 }
@@ -113,29 +106,13 @@ export function runFence(runId: string, attempt: number): Prisma.Sql {
 }
 
 export function createPosting(platform: Platform, announcer: Announcer, hooks: PostingHooks): Posting {
-  const { db, log, signals } = platform
+  const { db, signals } = platform
+  const news = createMessageNews(platform)
 
   async function announce(message: Message, routed: Routed | null): Promise<void> {
     await announcer.announce(message)
     await routed?.afterCommit()
     await signals.publish(spaceChannel(message.spaceId), { type: 'message' })
-  }
-
-  /** Its last part is whole, and so is the message; appended in this order without waiting in between. */
-  async function announceEnd({ id, spaceId, parts, runId }: EndedMessage): Promise<void> {
-    const topic = spaceTopic(spaceId)
-    const guard = runId === null ? {} : { guard: runTopic(runId) }
-    const partIndex = parts.length - 1
-    await Promise.all([
-      log.append(
-        topic,
-        { type: 'MessagePartChanged', messageId: id, partIndex },
-        { once: `whole:${id}:${partIndex}`, ...guard },
-      ),
-      log.append(topic, { type: 'MessageFinished', messageId: id }, { once: `finished:${id}`, ...guard }),
-      log.finishDraft(id),
-      signals.publish(spaceChannel(spaceId), { type: 'message' }),
-    ])
   }
 
   return {
@@ -159,12 +136,13 @@ export function createPosting(platform: Platform, announcer: Announcer, hooks: P
     async save({ id, runId, attempt }, parts) {
       await db.prisma.$executeRaw`
         WITH fence AS (${runFence(runId, attempt)})
-        UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb WHERE id = ${id} AND EXISTS (SELECT 1 FROM fence)`
+        UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb
+        WHERE id = ${id} AND status = 'STREAMING' AND EXISTS (SELECT 1 FROM fence)`
     },
 
     async interrupt(lease, parts, result) {
       await db.transaction((tx) => closeMessage(tx, lease, 'INTERRUPTED', parts, result))
-      await announceEnd({ ...lease, parts })
+      await news.ended(lease, lastOf(parts))
     },
 
     async finish(lease, parts, result) {
@@ -172,7 +150,7 @@ export function createPosting(platform: Platform, announcer: Announcer, hooks: P
         const message = await closeMessage(tx, lease, 'COMPLETE', parts, result)
         return { message, routed: await hooks.route(tx, message) }
       })
-      await announceEnd({ ...lease, parts })
+      await news.ended(lease, lastOf(parts))
       await routed.afterCommit()
       return message
     },
@@ -187,12 +165,16 @@ export function createPosting(platform: Platform, announcer: Announcer, hooks: P
       const routed = await hooks.route(tx, message)
       return {
         async afterCommit() {
-          await announceEnd({ ...message, runId: null })
+          await news.ended({ ...message, runId: null }, lastOf(message.parts))
           await routed.afterCommit()
         },
       }
     },
   }
+}
+
+function lastOf(parts: MessagePart[]): number | null {
+  return parts.length === 0 ? null : parts.length - 1
 }
 
 function checkIdempotencyKey(key: string | null): void {

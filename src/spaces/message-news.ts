@@ -1,0 +1,64 @@
+import type { Platform } from '../platform/platform.ts'
+import type { SpaceLogEvent } from '../realtime/topics.ts'
+import { runTopic, spaceChannel, spaceTopic } from '../realtime/topics.ts'
+
+/** The message that news are of. */
+export interface MessageInNews {
+  id: string
+  spaceId: string
+  /** The run whose end forbids the announcement; null where somebody else makes it. */
+  runId: string | null
+}
+
+/** Tells who follows a space what became of a message in it, once that is committed. */
+export interface MessageNews {
+  /** A part was added, or its tool call changed. */
+  partChanged(message: MessageInNews, partIndex: number): Promise<void>
+  /** A text part is whole. Said once, however often it is called. */
+  partWhole(message: MessageInNews, partIndex: number): Promise<void>
+  /** Its status changed, and more will come. */
+  updated(message: MessageInNews): Promise<void>
+  /** Its last part is whole (null: it was before), and so is the message. Said once. */
+  ended(message: MessageInNews, lastPart: number | null): Promise<void>
+}
+
+export function createMessageNews({ log, signals }: Pick<Platform, 'log' | 'signals'>): MessageNews {
+  async function append({ spaceId, runId }: MessageInNews, event: SpaceLogEvent, once?: string): Promise<void> {
+    const guard = runId === null ? {} : { guard: runTopic(runId) }
+    await log.append(spaceTopic(spaceId), event, { ...guard, ...(once === undefined ? {} : { once }) })
+  }
+
+  const appendWhole = (message: MessageInNews, partIndex: number) =>
+    append(
+      message,
+      { type: 'MessagePartChanged', messageId: message.id, partIndex },
+      `whole:${message.id}:${partIndex}`,
+    )
+
+  return {
+    async partChanged(message, partIndex) {
+      await append(message, { type: 'MessagePartChanged', messageId: message.id, partIndex })
+    },
+    async partWhole(message, partIndex) {
+      await Promise.all([
+        appendWhole(message, partIndex),
+        signals.publish(spaceChannel(message.spaceId), { type: 'message' }),
+      ])
+    },
+    async updated(message) {
+      await Promise.all([
+        append(message, { type: 'MessageUpdated', messageId: message.id }),
+        signals.publish(spaceChannel(message.spaceId), { type: 'message' }),
+      ])
+    },
+    // Appended in this order, without waiting in between.
+    async ended(message, lastPart) {
+      await Promise.all([
+        ...(lastPart === null ? [] : [appendWhole(message, lastPart)]),
+        append(message, { type: 'MessageFinished', messageId: message.id }, `finished:${message.id}`),
+        log.finishDraft(message.id),
+        signals.publish(spaceChannel(message.spaceId), { type: 'message' }),
+      ])
+    },
+  }
+}
