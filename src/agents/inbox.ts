@@ -21,6 +21,8 @@ export interface NewInboxEvent {
   depth: number
   parentRunId?: string | null
   chainId?: string | null
+  /** How an agent of a chain, or a delegation, woke it: becomes the `wokenBy` of the cycle's run. */
+  wokenBy?: Json
 }
 
 export interface Delivered {
@@ -33,6 +35,8 @@ export interface Delivered {
 export interface Inbox {
   /** Writes events, and a job that wakes their agents, in the caller's transaction. */
   deliver(tx: Tx, events: NewInboxEvent[]): Promise<Delivered>
+  /** A message that a run waited for has answered it: no cycle will be shown it again. */
+  answered(tx: Tx, reply: { agentId: string; messageId: string; runId: string }): Promise<void>
 }
 
 export function createInbox({ jobs, signals }: Platform): Inbox {
@@ -55,6 +59,10 @@ export function createInbox({ jobs, signals }: Platform): Inbox {
         },
       }
     },
+    async answered(tx, { agentId, messageId, runId }) {
+      const where = { agentId, messageId, type: 'SPACE_MESSAGE' as const, runId: null, doneAt: null }
+      await tx.inboxEvent.updateMany({ where, data: { runId, doneAt: new Date() } })
+    },
   }
 }
 
@@ -63,10 +71,11 @@ async function urgentSenders(tx: Tx, agentIds: string[]): Promise<Map<string, st
   return new Map(agents.map(({ id, cycle }) => [id, (cycle as { urgentFrom?: string[] } | null)?.urgentFrom ?? []]))
 }
 
-function rowOf({ senderId, urgent, payload, ...event }: NewInboxEvent, urgentFrom: string[]): Prisma.InboxEventCreateManyInput {
+function rowOf({ senderId, urgent, payload, wokenBy, ...event }: NewInboxEvent, urgentFrom: string[]): Prisma.InboxEventCreateManyInput {
   const sources = [senderId, event.spaceId]
   return {
     ...event,
+    ...(wokenBy == null ? {} : { wokenBy: wokenBy as Prisma.InputJsonValue }),
     id: newId('inb'),
     payload: payload as Prisma.InputJsonValue,
     urgent: urgent === true || sources.some((source) => source != null && urgentFrom.includes(source)),

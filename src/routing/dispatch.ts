@@ -2,7 +2,7 @@ import type { Inbox } from '../agents/inbox.ts'
 import type { Limits } from '../config.ts'
 import type { EntityKind, Mind, OutcomeKind, Prisma, Routing, Run } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
-import { cut, oneLine } from '../lib/json.ts'
+import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Runs } from '../runs/runs.ts'
@@ -10,7 +10,9 @@ import { type Message, textOf } from '../spaces/message.ts'
 import type { Routed } from '../spaces/posting.ts'
 import { admin } from './admin.ts'
 import { broadcast } from './broadcast.ts'
+import { type Allowance, allowance } from './loop-limits.ts'
 import { mentionChain } from './mention-chain.ts'
+import { inboxEventOf, type MessageTrigger, runOf } from './message-trigger.ts'
 import type { AgentMember, Room, Route, RoutingDecision } from './route.ts'
 
 const ROUTES: Record<Routing, Route> = { BROADCAST: broadcast, ADMIN: admin, MENTION_CHAIN: mentionChain }
@@ -30,7 +32,9 @@ interface MemberRow {
   spaceName: string
   routing: Routing
   adminAgentId: string | null
+  joinedAt: Date
   lastPickedId: string | null
+  lastPickedJoinedAt: Date | null
 }
 
 /** The space, its members in join order, and the sender, who may have left since. */
@@ -55,21 +59,24 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
     async route(tx, message) {
       const scene = await loadScene(tx, message)
       const decision = ROUTES[scene.room.routing]({ ...message, senderKind: scene.sender.kind }, scene.room)
-      if (decision.picked !== null) {
-        await tx.space.update({ where: { id: message.spaceId }, data: { lastPickedId: decision.picked } })
-      }
-      const allowed = await allowance(tx, message, limits)
+      if (decision.picked !== null) await takeTurn(tx, message.spaceId, decision.picked)
+      const allowed = await allowanceOf(tx, message, limits)
       const woken = decision.wakes.slice(0, allowed.count).map(({ agent }) => agent)
+      const chainId = scene.room.routing === 'MENTION_CHAIN' && woken.length > 0 ? newId('chn') : null
+      const trigger = triggerOf(message, scene)
+      const lineage = { rootId: message.rootId, depth: message.depth, parentRunId: message.runId, chainId }
       const stateless = woken.filter((agent) => agent.mind === 'STATELESS')
       const persistent = woken.filter((agent) => agent.mind === 'PERSISTENT')
       const started = await runs.start(
         tx,
-        stateless.map((agent) => runFor(agent, message, scene)),
+        stateless.map((agent) => runOf(agent, trigger, { ...lineage, dedupKey: `${agent.id}:${message.id}` })),
       )
       const arrived = await inbox.deliver(
         tx,
-        persistent.map((agent) => inboxEventFor(agent, message, scene)),
+        persistent.map((agent) => inboxEventOf(agent, trigger, { ...lineage, dedupKey: message.id })),
       )
+      const [first] = woken
+      if (chainId !== null && first !== undefined) await beginChain(tx, chainId, message, first.id, started.runs[0])
       const verdicts = verdictsOf(decision, allowed, started.runs, arrived.agentIds)
       await writeOutcomes(tx, message.id, verdicts)
       return {
@@ -85,7 +92,8 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
 
 async function loadScene(tx: Tx, message: Message): Promise<Scene> {
   const rows = await tx.$queryRaw<MemberRow[]>`
-    SELECT e.id, e.name, e.kind, a.mind, a."maxConcurrentRuns", s.name AS "spaceName", s.routing, s."adminAgentId", s."lastPickedId"
+    SELECT e.id, e.name, e.kind, a.mind, a."maxConcurrentRuns", s.name AS "spaceName", s.routing, s."adminAgentId", m."joinedAt",
+      s."lastPickedId", s."lastPickedJoinedAt"
     FROM "Space" s
     JOIN "Membership" m ON m."spaceId" = s.id
     JOIN "Entity" e ON e.id = m."entityId"
@@ -95,7 +103,7 @@ async function loadScene(tx: Tx, message: Message): Promise<Scene> {
   const agents = rows.flatMap((row): AgentMember[] =>
     row.mind === null || row.maxConcurrentRuns === null
       ? []
-      : [{ id: row.id, name: row.name, mind: row.mind, maxConcurrentRuns: row.maxConcurrentRuns }],
+      : [{ ...row, mind: row.mind, maxConcurrentRuns: row.maxConcurrentRuns, joinedAt: row.joinedAt.getTime() }],
   )
   if (message.mentionedAgentId !== null && !agents.some((agent) => agent.id === message.mentionedAgentId)) {
     throw new BadInputError('Only an agent that is a member of the space can be mentioned.', 'input.mentionedAgentId')
@@ -109,76 +117,39 @@ async function loadScene(tx: Tx, message: Message): Promise<Scene> {
     room: {
       routing: space?.routing ?? 'BROADCAST',
       adminAgentId: space?.adminAgentId ?? null,
-      lastPickedId: space?.lastPickedId ?? null,
+      lastPicked: placeOf(space),
       agents,
     },
   }
 }
 
-interface Allowance {
-  /** How many more runs and cycles the message's root may set off. */
-  count: number
-  reason: string
+function placeOf(space: MemberRow | undefined): Room['lastPicked'] {
+  if (space?.lastPickedId == null || space.lastPickedJoinedAt === null) return null
+  return { id: space.lastPickedId, joinedAt: space.lastPickedJoinedAt.getTime() }
 }
 
-/** Loop protection by depth and by runs per root. Messages of one root are routed one at a time, so that the count is exact. */
-async function allowance(tx: Tx, message: Message, { maxChainDepth, maxRootRuns }: Limits): Promise<Allowance> {
-  if (message.depth === 0) return { count: Number.POSITIVE_INFINITY, reason: '' }
-  if (message.depth >= maxChainDepth) {
-    return { count: 0, reason: `The chain of triggers has reached its greatest depth, ${maxChainDepth}.` }
-  }
-  await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${message.rootId}, 0))`
-  const [row] = await tx.$queryRaw<{ count: number }[]>`
-    SELECT ((SELECT count(*) FROM "Run" WHERE "rootId" = ${message.rootId}) +
-      (SELECT count(*) FROM "InboxEvent" WHERE "rootId" = ${message.rootId} AND "doneAt" IS NULL))::int AS count`
-  return {
-    count: Math.max(0, maxRootRuns - (row?.count ?? 0)),
-    reason: `What began the chain has set off ${maxRootRuns} runs, the most it may.`,
-  }
+/** The space's row is locked by the message's counter: turns are taken one at a time. */
+async function takeTurn(tx: Tx, spaceId: string, { id, joinedAt }: AgentMember): Promise<void> {
+  await tx.space.update({
+    where: { id: spaceId },
+    data: { lastPickedId: id, lastPickedJoinedAt: new Date(joinedAt) },
+  })
 }
 
-function aboutOf(message: Message, scene: Scene): string {
-  const text = cut(oneLine(textOf(message.parts)), 120)
-  return `${oneLine(scene.sender.name)} in "${oneLine(scene.spaceName)}"${text === '' ? '' : `: "${text}"`}`
+/** A human's message begins anew; what comes of it counts. */
+async function allowanceOf(tx: Tx, message: Message, limits: Limits): Promise<Allowance> {
+  return message.depth === 0 ? { count: Number.POSITIVE_INFINITY, reason: '' } : allowance(tx, message, limits)
 }
 
-function runFor(agent: AgentMember, message: Message, scene: Scene) {
-  return {
-    agent,
-    dedupKey: `${agent.id}:${message.id}`,
-    triggerType: 'SPACE_MESSAGE' as const,
-    triggerSpaceId: message.spaceId,
-    triggerMessageId: message.id,
-    triggerSenderId: message.senderId,
-    triggerSummary: aboutOf(message, scene),
-    activeSpaceId: message.spaceId,
-    enteredSeq: message.seq,
-    depth: message.depth,
-    rootId: message.rootId,
-    parentRunId: message.runId,
-  }
+function triggerOf(message: Message, { spaceName, sender }: Scene): MessageTrigger {
+  const { id, spaceId, seq, senderId, parts } = message
+  const space = { id: spaceId, name: spaceName }
+  return { space, seq, messageId: id, text: textOf(parts), sender: { ...sender, id: senderId } }
 }
 
-function inboxEventFor(agent: AgentMember, message: Message, scene: Scene) {
-  return {
-    agentId: agent.id,
-    type: 'SPACE_MESSAGE' as const,
-    dedupKey: message.id,
-    spaceId: message.spaceId,
-    messageId: message.id,
-    senderId: message.senderId,
-    payload: {
-      spaceId: message.spaceId,
-      spaceName: scene.spaceName,
-      senderId: message.senderId,
-      senderName: scene.sender.name,
-      senderKind: scene.sender.kind,
-      content: textOf(message.parts),
-    },
-    rootId: message.rootId,
-    depth: message.depth,
-    parentRunId: message.runId,
-  }
+/** Under MENTION_CHAIN routing the agent that a human's message wakes begins a chain. */
+async function beginChain(tx: Tx, chainId: string, { spaceId }: Message, holderId: string, run: Run | undefined) {
+  await tx.chain.create({ data: { id: chainId, spaceId, depth: 1, holderId, holderRunId: run?.id ?? null } })
 }
 
 function verdictsOf(decision: RoutingDecision, allowed: Allowance, runs: Run[], inboxes: Set<string>): Verdict[] {

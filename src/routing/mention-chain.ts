@@ -1,15 +1,19 @@
 import { type AgentMember, decide, type Room, type Route } from './route.ts'
 
-/** The mentioned agent, else the next in turn: join order, after the one picked last. */
-function pick(mentionedId: string | null, room: Room): AgentMember | undefined {
-  const mentioned = room.agents.find((agent) => agent.id === mentionedId)
-  if (mentioned !== undefined) return mentioned
-  const last = room.agents.findIndex((agent) => agent.id === room.lastPickedId)
-  return room.agents[(last + 1) % Math.max(room.agents.length, 1)]
+/**
+ * Whose turn it is: the first agent in join order after the place of the one picked last, who may have left since; from the
+ * beginning again after the last. A newcomer stands at the end, and so waits a whole round at most.
+ */
+export function nextInTurn({ agents, lastPicked }: Pick<Room, 'agents' | 'lastPicked'>): AgentMember | undefined {
+  if (lastPicked === null) return agents[0]
+  const last = lastPicked
+  const isAfter = ({ joinedAt, id }: AgentMember) =>
+    joinedAt > last.joinedAt || (joinedAt === last.joinedAt && id > last.id)
+  return agents.find(isAfter) ?? agents[0]
 }
 
 /**
- * MENTION_CHAIN: a human's message wakes one agent, the mentioned one or the next in turn;
+ * MENTION_CHAIN: a human's message wakes one agent, the mentioned one or the next in turn (a mention takes nobody's turn);
  * an agent's message wakes nobody, for its mentions act when its run ends.
  */
 export const mentionChain: Route = (message, room) => {
@@ -21,14 +25,13 @@ export const mentionChain: Route = (message, room) => {
       () => 'Under MENTION_CHAIN routing an agent hands on by mentionAgent, when its run ends.',
     )
   }
-  const picked = pick(message.mentionedAgentId, room)
+  const mentioned = room.agents.find(({ id }) => id === message.mentionedAgentId)
+  const picked = mentioned ?? nextInTurn(room)
   const decision = decide(
     message,
     room,
-    (agent) =>
-      agent.id !== picked?.id ? null : agent.id === message.mentionedAgentId ? 'It was mentioned.' : 'It was its turn.',
+    (agent) => (agent !== picked ? null : agent === mentioned ? 'It was mentioned.' : 'It was its turn.'),
     () => 'Another agent was picked.',
   )
-  const byTurn = picked !== undefined && picked.id !== message.mentionedAgentId
-  return { ...decision, picked: byTurn ? picked.id : null }
+  return { ...decision, picked: mentioned === undefined ? (picked ?? null) : null }
 }

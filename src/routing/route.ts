@@ -13,14 +13,16 @@ export interface AgentMember {
   name: string
   mind: Mind
   maxConcurrentRuns: number
+  /** In milliseconds since 1970. */
+  joinedAt: number
 }
 
 /** The space at the moment of posting. */
 export interface Room {
   routing: Routing
   adminAgentId: string | null
-  /** The agent that was picked last, when its turn counts. */
-  lastPickedId: string | null
+  /** The agent that was picked last, when its turn counts, and when it had joined; it may have left since. */
+  lastPicked: { joinedAt: number; id: string } | null
   agents: AgentMember[]
 }
 
@@ -29,7 +31,7 @@ export interface RoutingDecision {
   wakes: { agent: AgentMember; reason: string }[]
   sleeps: { agent: AgentMember; kind: OutcomeKind; reason: string }[]
   /** The agent whose turn it was, where turns are taken and this message took one. */
-  picked: string | null
+  picked: AgentMember | null
 }
 
 /** Who a message wakes: a pure function of the message and the room. */

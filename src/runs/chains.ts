@@ -1,14 +1,41 @@
-import { wellFormedIds } from '../lib/ids.ts'
+import type { Chain as Row } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
+
+/** An agent that asked another with `expectReply`, and is called back in that space when all it asked for is over. */
+export interface Waiter {
+  entityId: string
+  /** Why it asked. */
+  reason: string | null
+  spaceId: string
+}
 
 /** Agents that hand a conversation on. */
 export interface Chain {
   id: string
+  /** Where it began. */
+  spaceId: string
   /** Runs in it so far, re-triggers included. */
   depth: number
+  /** Whose turn it is, and its run (null for a persistent agent); both null once the chain has ended. */
+  holderId: string | null
+  holderRunId: string | null
   /** Who waits to be called back, the last to be asked last. */
-  replyStack: { entityId: string; reason: string | null }[]
+  replyStack: Waiter[]
+  /** `<from>-><to>` of every mention so far. */
+  mentionedPairs: string[]
 }
+
+/** The agent that handed a run on, how and why. */
+export type WokenBy =
+  /** It said something and mentioned the run's agent; it waits for a reply where that was expected. */
+  | { type: 'mention'; agentId: string; reason: string | null; expectReply: boolean }
+  /** It handed its own trigger over without a word. */
+  | { type: 'delegation'; agentId: string; reason: string | null }
+  /** The run's agent had asked (`askedFor`); the one whose turn came last ended like this. */
+  | { type: 'callback'; agentId: string; askedFor: string | null; ended: TurnOutcome; reason: string | null }
+
+/** How a turn in a chain ended, for who waits: everything but a word in the space where it waits counts as a skip. */
+export type TurnOutcome = 'responded' | 'skipped' | 'failed' | 'stopped' | 'unreachable'
 
 export interface Chains {
   getMany(ids: readonly string[]): Promise<(Chain | null)[]>
@@ -17,9 +44,17 @@ export interface Chains {
 export function createChains({ db }: Platform): Chains {
   return {
     async getMany(ids) {
-      const rows = await db.prisma.chain.findMany({ where: { id: { in: wellFormedIds(ids) } } })
-      const byId = new Map(rows.map((row) => [row.id, { ...row, replyStack: row.replyStack as Chain['replyStack'] }]))
+      const rows = await db.prisma.chain.findMany({ where: { id: { in: [...ids] } } })
+      const byId = new Map(rows.map((row) => [row.id, chainOfRow(row)]))
       return ids.map((id) => byId.get(id) ?? null)
     },
+  }
+}
+
+export function chainOfRow({ replyStack, mentionedPairs, ...row }: Row): Chain {
+  return {
+    ...row,
+    replyStack: replyStack as unknown as Waiter[],
+    mentionedPairs: mentionedPairs as string[],
   }
 }

@@ -26,6 +26,8 @@ export interface NewRun {
   rootId: string | null
   parentRunId?: string | null
   chainId?: string | null
+  /** WokenBy: what of a chain, or which delegation, woke it. */
+  wokenBy?: Json
 }
 
 export interface StartedRuns {
@@ -93,7 +95,7 @@ function concurrencyOf(newRuns: NewRun[], agentId: string): number {
   return newRuns.find(({ agent }) => agent.id === agentId)?.agent.maxConcurrentRuns ?? 1
 }
 
-function rowOf({ agent, rootId, triggerPayload, ...run }: NewRun): Prisma.RunCreateManyInput {
+function rowOf({ agent, rootId, triggerPayload, wokenBy, ...run }: NewRun): Prisma.RunCreateManyInput {
   const id = newId('run')
   return {
     ...run,
@@ -102,5 +104,6 @@ function rowOf({ agent, rootId, triggerPayload, ...run }: NewRun): Prisma.RunCre
     status: 'QUEUED',
     rootId: rootId ?? id,
     ...(triggerPayload == null ? {} : { triggerPayload: triggerPayload as Prisma.InputJsonValue }),
+    ...(wokenBy == null ? {} : { wokenBy: wokenBy as Prisma.InputJsonValue }),
   }
 }

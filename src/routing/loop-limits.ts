@@ -1,0 +1,30 @@
+import type { Limits } from '../config.ts'
+import type { Tx } from '../platform/db.ts'
+
+/** How many more agents what began it all may wake, and why no more. */
+export interface Allowance {
+  count: number
+  reason: string
+}
+
+/**
+ * Loop protection by depth and by runs per root. Those of one root are counted one at a time, so that the count is exact:
+ * the lock holds until the transaction ends.
+ */
+export async function allowance(
+  tx: Tx,
+  { rootId, depth }: { rootId: string; depth: number },
+  { maxChainDepth, maxRootRuns }: Limits,
+): Promise<Allowance> {
+  if (depth >= maxChainDepth) {
+    return { count: 0, reason: `The chain of triggers has reached its greatest depth, ${maxChainDepth}.` }
+  }
+  await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${rootId}, 0))`
+  const [row] = await tx.$queryRaw<{ count: number }[]>`
+    SELECT ((SELECT count(*) FROM "Run" WHERE "rootId" = ${rootId}) +
+      (SELECT count(*) FROM "InboxEvent" WHERE "rootId" = ${rootId} AND "doneAt" IS NULL))::int AS count`
+  return {
+    count: Math.max(0, maxRootRuns - (row?.count ?? 0)),
+    reason: `What began the chain has set off ${maxRootRuns} runs, the most it may.`,
+  }
+}

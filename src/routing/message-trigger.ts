@@ -1,0 +1,76 @@
+import type { NewInboxEvent } from '../agents/inbox.ts'
+import type { EntityKind } from '../generated/prisma/client.ts'
+import { cut, type Json, oneLine } from '../lib/json.ts'
+import type { NewRun } from '../runs/runs.ts'
+
+/** What happened in a space that wakes an agent: a message, or an agent of a chain that ended without one. */
+export interface MessageTrigger {
+  space: { id: string; name: string }
+  /** The space's last message that the agent sees when it wakes. */
+  seq: number
+  /** Null where nothing was said. */
+  messageId: string | null
+  text: string
+  sender: { id: string; name: string; kind: EntityKind }
+}
+
+/** Where a wake-up stands among what set it off. */
+export interface Lineage {
+  rootId: string
+  depth: number
+  parentRunId: string | null
+  chainId?: string | null
+  wokenBy?: Json
+}
+
+/** Who, where, and about what, in one line. */
+export function aboutMessage({ sender, space, text }: MessageTrigger): string {
+  const subject = cut(oneLine(text), 120)
+  return `${oneLine(sender.name)} in "${oneLine(space.name)}"${subject === '' ? '' : `: "${subject}"`}`
+}
+
+/** The run that a stateless agent is woken by. */
+export function runOf(
+  agent: { id: string; maxConcurrentRuns: number },
+  trigger: MessageTrigger,
+  { dedupKey, ...lineage }: Lineage & { dedupKey: string },
+): NewRun {
+  return {
+    agent,
+    dedupKey,
+    triggerType: 'SPACE_MESSAGE',
+    triggerSpaceId: trigger.space.id,
+    triggerMessageId: trigger.messageId,
+    triggerSenderId: trigger.sender.id,
+    triggerSummary: aboutMessage(trigger),
+    activeSpaceId: trigger.space.id,
+    enteredSeq: trigger.seq,
+    ...lineage,
+  }
+}
+
+/** The inbox event that a persistent agent is woken by. */
+export function inboxEventOf(
+  agent: { id: string },
+  trigger: MessageTrigger,
+  { dedupKey, ...lineage }: Lineage & { dedupKey: string },
+): NewInboxEvent {
+  const { space, sender, messageId, text } = trigger
+  return {
+    agentId: agent.id,
+    type: 'SPACE_MESSAGE',
+    dedupKey,
+    spaceId: space.id,
+    messageId,
+    senderId: sender.id,
+    payload: {
+      spaceId: space.id,
+      spaceName: space.name,
+      senderId: sender.id,
+      senderName: sender.name,
+      senderKind: sender.kind,
+      content: text,
+    },
+    ...lineage,
+  }
+}
