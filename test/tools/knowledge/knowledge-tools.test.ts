@@ -1,0 +1,205 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createGoals, type Goals } from '../../../src/agents/goals.ts'
+import { createMemories, type Memories } from '../../../src/agents/memories.ts'
+import { BUILT_IN_TOOL_NAMES } from '../../../src/agents/tool-names.ts'
+import type { JsonObject } from '../../../src/lib/json.ts'
+import type { Plans } from '../../../src/plans/plans.ts'
+import type { Platform } from '../../../src/platform/platform.ts'
+import { checkInput, checkInputSchema } from '../../../src/tools/custom/json-schema.ts'
+import { knowledgeTools, type NameStyle } from '../../../src/tools/knowledge/knowledge-tools.ts'
+import type { Tool, ToolUse } from '../../../src/tools/tool.ts'
+import { type Domain, openDomain } from '../../support/domain.ts'
+import { createPlanning, withJobs } from '../../support/planning.ts'
+import { hasPostgres } from '../../support/postgres.ts'
+
+const NOW = Date.parse('2030-01-01T10:00:00Z')
+
+describe.skipIf(!hasPostgres)('an agent', () => {
+  let domain: Domain
+  let platform: Platform
+  let parts: { memories: Memories; goals: Goals; plans: Plans }
+  let agentId: string
+
+  beforeAll(async () => {
+    domain = await openDomain()
+    domain.clock.set(NOW)
+    platform = await withJobs(domain.platform)
+    const { plans } = createPlanning(platform)
+    parts = { memories: createMemories(platform), goals: createGoals(platform), plans }
+  })
+  beforeEach(async () => {
+    agentId = (await domain.agent('Helper')).id
+  })
+  afterAll(async () => {
+    await platform.jobs.close()
+    await domain.close()
+  })
+
+  const toolNamed = (name: string, style: NameStyle = 'snake') =>
+    knowledgeTools(parts, style).find((tool) => tool.name === name) as Tool
+
+  /** A call as the engine makes it: the input is checked first. */
+  function call(name: string, input: JsonObject, style: NameStyle = 'snake') {
+    const tool = toolNamed(name, style)
+    expect(checkInput(tool.inputSchema, input)).toBe(null)
+    const use = { run: { agent: { id: agentId, name: 'Helper' } }, callId: 'tcl_1' } as unknown as ToolUse
+    return tool.execute(input, use) as Promise<JsonObject>
+  }
+  const memoriesOf = async (id: string) =>
+    ((await parts.memories.listMany([id])).get(id) ?? []).map(({ key, value }) => [key, value])
+  const goalsOf = async (id: string) =>
+    ((await parts.goals.listMany([id])).get(id) ?? []).map(({ description, status }) => [description, status])
+  const plansOf = async (id: string) => ((await parts.plans.listMany([id])).get(id) ?? []).map(({ name }) => name)
+
+  test.each<[NameStyle, string[]]>([
+    [
+      'snake',
+      ['set_memories', 'delete_memories', 'set_goals', 'delete_goals', 'set_plans', 'get_plans', 'delete_plans'],
+    ],
+    ['camel', ['setMemories', 'deleteMemories', 'setGoals', 'deleteGoals', 'setPlans', 'getPlans', 'deletePlans']],
+  ])('has them under the names of its toolset: %s', (style, names) => {
+    const tools = knowledgeTools(parts, style)
+    expect(tools.map(({ name }) => name)).toEqual(names)
+    for (const { name, description, inputSchema, presence } of tools) {
+      expect(BUILT_IN_TOOL_NAMES).toContain(name)
+      expect(description.length).toBeGreaterThan(40)
+      expect(checkInputSchema(inputSchema)).toBe(null)
+      expect(presence).toEqual({ type: 'hidden' })
+    }
+  })
+
+  test('remembers by key, and forgets', async () => {
+    const fact = { key: 'language', value: 'French' }
+    expect(await call('set_memories', { memories: [fact, { key: 'city', value: 'Paris' }] })).toEqual({
+      success: true,
+      keys: ['city', 'language'],
+    })
+    await call('setMemories', { memories: [{ key: 'city', value: 'Lyon' }] }, 'camel')
+    expect(await memoriesOf(agentId)).toEqual([
+      ['city', 'Lyon'],
+      ['language', 'French'],
+    ])
+    expect(await call('delete_memories', { keys: ['city', 'county'] })).toEqual({
+      success: true,
+      deleted: ['city'],
+      notFound: ['county'],
+    })
+    expect(await memoriesOf(agentId)).toEqual([['language', 'French']])
+  })
+
+  test('pursues goals, ends them, and removes them', async () => {
+    const added = await call('set_goals', { goals: [{ description: 'Ship it.' }, { description: 'Rest.' }] })
+    const [ship, rest] = added.goals as { id: string }[]
+    expect(added).toEqual({
+      success: true,
+      goals: [
+        { id: expect.stringMatching(/^gol_/), description: 'Ship it.', status: 'active' },
+        { id: expect.stringMatching(/^gol_/), description: 'Rest.', status: 'active' },
+      ],
+    })
+    expect(await call('set_goals', { goals: [{ id: ship?.id ?? '', status: 'completed' }] })).toEqual({
+      success: true,
+      goals: [{ id: ship?.id, description: 'Ship it.', status: 'completed' }],
+    })
+    expect(await call('delete_goals', { ids: [rest?.id ?? '', 'gol_none'] })).toEqual({
+      success: true,
+      deleted: [rest?.id],
+      notFound: ['gol_none'],
+    })
+    expect(await goalsOf(agentId)).toEqual([['Ship it.', 'COMPLETED']])
+  })
+
+  test('plans, looks at its plans, and gives them up by name or id', async () => {
+    const made = await call('set_plans', {
+      plans: [
+        { name: 'Report', instruction: 'Write it.', cron: '0 6 * * 1-5' },
+        { name: 'Call back', instruction: 'Call Ada.', at: '2030-01-01T12:00:00+01:00' },
+        { name: 'Look again', instruction: 'Look.', afterSeconds: 90 },
+      ],
+    })
+    const plan = (name: string, instruction: string, cron: string | null, nextRunAt: string) => ({
+      id: expect.stringMatching(/^pln_/),
+      name,
+      instruction,
+      cron,
+      nextRunAt,
+      enabled: true,
+    })
+    expect(made).toEqual({
+      success: true,
+      plans: [
+        plan('Report', 'Write it.', '0 6 * * 1-5', '2030-01-02T06:00:00.000Z'),
+        plan('Call back', 'Call Ada.', null, '2030-01-01T11:00:00.000Z'),
+        plan('Look again', 'Look.', null, '2030-01-01T10:01:30.000Z'),
+      ],
+    })
+    expect(await call('get_plans', {})).toEqual(made)
+    const lookAgain = (made.plans as { id: string }[])[2]?.id ?? ''
+    expect(await call('delete_plans', { names: [' Report', lookAgain, 'Lunch'] })).toEqual({
+      success: true,
+      deleted: ['Report', 'Look again'],
+      notFound: ['Lunch'],
+    })
+    expect(await plansOf(agentId)).toEqual(['Call back'])
+  })
+
+  test('acts on nothing of another agent', async () => {
+    const own = agentId
+    await call('set_memories', { memories: [{ key: 'secret', value: 'x' }] })
+    await call('set_plans', { plans: [{ name: 'Report', instruction: 'Write it.', afterSeconds: 1 }] })
+    const { goals } = await call('set_goals', { goals: [{ description: 'Ship it.' }] })
+    const goalId = (goals as { id: string }[])[0]?.id ?? ''
+    agentId = (await domain.agent('Other')).id
+    expect(await call('delete_memories', { keys: ['secret'] })).toMatchObject({ notFound: ['secret'] })
+    expect(await call('delete_plans', { names: ['Report'] })).toMatchObject({ notFound: ['Report'] })
+    expect(await call('delete_goals', { ids: [goalId] })).toMatchObject({ notFound: [goalId] })
+    await expect(call('set_goals', { goals: [{ id: goalId, status: 'abandoned' }] })).rejects.toMatchObject({
+      name: 'ToolFailure',
+      code: 'NOT_FOUND',
+    })
+    expect([await memoriesOf(own), await goalsOf(own), await plansOf(own)]).toEqual([
+      [['secret', 'x']],
+      [['Ship it.', 'ACTIVE']],
+      ['Report'],
+    ])
+  })
+
+  test.each<[string, string, JsonObject, string]>([
+    ['a memory without a key', 'set_memories', { memories: [{ key: ' ', value: 'x' }] }, 'memories.0.key: '],
+    ['a goal without a description', 'set_goals', { goals: [{ status: 'active' }] }, 'goals.0.description: '],
+    ['a plan without a schedule', 'set_plans', { plans: [{ name: 'a', instruction: 'b' }] }, 'plans.0: '],
+    [
+      'a cron of six fields',
+      'set_plans',
+      { plans: [{ name: 'a', instruction: 'b', cron: '* * * * * *' }] },
+      'plans.0.cron: ',
+    ],
+    [
+      'a time of no zone',
+      'set_plans',
+      { plans: [{ name: 'a', instruction: 'b', at: '2031-01-01T06:00' }] },
+      'plans.0.at: ',
+    ],
+    [
+      'a time that is past',
+      'set_plans',
+      { plans: [{ name: 'a', instruction: 'b', at: '2020-01-01T06:00:00Z' }] },
+      'plans.0.at: ',
+    ],
+  ])('is told where its input is at fault: %s', async (_, name, input, fault) => {
+    await expect(call(name, input)).rejects.toMatchObject({
+      name: 'ToolFailure',
+      code: 'BAD_INPUT',
+      message: expect.stringContaining(fault),
+    })
+  })
+
+  test('is told when it has too much of a kind', async () => {
+    const memories = Array.from({ length: 500 }, (_, index) => ({ key: `key ${index}`, value: 'x' }))
+    await call('set_memories', { memories })
+    await expect(call('set_memories', { memories: [{ key: 'one more', value: 'x' }] })).rejects.toMatchObject({
+      name: 'ToolFailure',
+      code: 'LIMIT_EXCEEDED',
+    })
+  })
+})
