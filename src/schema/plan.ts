@@ -1,8 +1,8 @@
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
-import type { Plan as PlanShape } from './app.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
 import { Agent, Node, Plan } from './refs.ts'
+import type * as shapes from './shapes.ts'
 
 Plan.implement({
   interfaces: [Node],
@@ -37,7 +37,7 @@ const CreatePlanInput = builder.inputType('CreatePlanInput', {
   }),
 })
 
-const CreatePlanPayload = builder.objectRef<{ plan: PlanShape }>('CreatePlanPayload').implement({
+const CreatePlanPayload = builder.objectRef<{ plan: shapes.Plan }>('CreatePlanPayload').implement({
   fields: (t) => ({ plan: t.expose('plan', { type: Plan }) }),
 })
 

@@ -1,12 +1,5 @@
 import type { Viewer as ViewerShape } from '../access/viewer.ts'
-import type {
-  Chain as ChainShape,
-  Consciousness as ConsciousnessShape,
-  InboxEvent as InboxEventShape,
-  Plan as PlanShape,
-  StepRecord as StepRecordShape,
-  Webhook as WebhookShape,
-} from './app.ts'
+import type { Webhook as WebhookShape } from './app.ts'
 import { builder } from './builder.ts'
 import type * as shapes from './shapes.ts'
 
@@ -22,18 +15,18 @@ export const Tool = builder.objectRef<shapes.Tool>('Tool')
 export const McpServer = builder.objectRef<shapes.McpServer>('McpServer')
 export const Memory = builder.objectRef<shapes.Memory>('Memory')
 export const Goal = builder.objectRef<shapes.Goal>('Goal')
-export const Consciousness = builder.objectRef<ConsciousnessShape>('Consciousness')
-export const InboxEvent = builder.objectRef<InboxEventShape>('InboxEvent')
+export const Consciousness = builder.objectRef<shapes.Consciousness>('Consciousness')
+export const InboxEvent = builder.objectRef<shapes.InboxEvent>('InboxEvent')
 export const Space = builder.objectRef<shapes.Space>('Space')
 export const Message = builder.objectRef<shapes.Message>('Message')
 export const AgentOutcome = builder.objectRef<shapes.Outcome>('AgentOutcome')
 export const ToolCall = builder.objectRef<shapes.ToolCall>('ToolCall')
 export const Run = builder.objectRef<shapes.Run>('Run')
 export const RunInternals = builder.objectRef<{ runId: string }>('RunInternals')
-export const StepRecord = builder.objectRef<StepRecordShape>('StepRecord')
+export const StepRecord = builder.objectRef<shapes.StepRecord>('StepRecord')
 export const TokenUsage = builder.objectRef<shapes.Usage>('TokenUsage')
-export const Chain = builder.objectRef<ChainShape>('Chain')
-export const Plan = builder.objectRef<PlanShape>('Plan')
+export const Chain = builder.objectRef<shapes.Chain>('Chain')
+export const Plan = builder.objectRef<shapes.Plan>('Plan')
 export const Viewer = builder.objectRef<ViewerShape>('Viewer')
 export const AccessToken = builder.objectRef<shapes.AccessToken>('AccessToken')
 export const Webhook = builder.objectRef<WebhookShape>('Webhook')

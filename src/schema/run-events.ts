@@ -24,7 +24,10 @@ const runEvent = (type: OfRun, description?: string) =>
     ...(description ? { description } : {}),
     interfaces: [RunEvent],
     fields: (t) => ({
-      run: t.field({ type: Run, resolve: async ({ runId }, _, { loaders }) => (await loaders.runs.load(runId))! }),
+      run: t.field({
+        type: Run,
+        resolve: async ({ runId, lastKnown }, _, { loaders }) => ((await loaders.runs.load(runId)) ?? lastKnown)!,
+      }),
     }),
   })
 
@@ -85,7 +88,10 @@ event('RunWaitingTool').implement({
 event('RunFailed').implement({
   interfaces: [RunEvent],
   fields: (t) => ({
-    run: t.field({ type: Run, resolve: async ({ runId }, _, { loaders }) => (await loaders.runs.load(runId))! }),
+    run: t.field({
+      type: Run,
+      resolve: async ({ runId, lastKnown }, _, { loaders }) => ((await loaders.runs.load(runId)) ?? lastKnown)!,
+    }),
     error: t.exposeString('error'),
   }),
 })

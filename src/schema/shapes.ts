@@ -7,15 +7,20 @@ type Item<List extends (ids: never) => Promise<Map<string, readonly unknown[]>>>
 /** What stands behind the API's types: what the domain answers with. */
 export type AccessToken = Awaited<ReturnType<App['tokens']['create']>>['accessToken']
 export type Agent = Row<App['agents']['getMany']>
+export type Chain = Row<App['chains']['getMany']>
+export type Consciousness = Row<App['consciousness']['getMany']>
 export type Entity = Row<App['entities']['getMany']>
 export type Goal = Row<App['goals']['getMany']>
+export type InboxEvent = Row<App['inbox']['getMany']>
 export type McpServer = Item<App['mcpServers']['listMany']>
 export type Memory = Item<App['memories']['listMany']>
 export type Message = Row<App['reading']['getMany']>
 export type MessagePart = Message['parts'][number]
 export type Outcome = Item<App['reading']['outcomesMany']>
+export type Plan = Row<App['plans']['getMany']>
 export type Run = Row<App['runs']['getMany']>
 export type Space = Row<App['spaces']['getMany']>
+export type StepRecord = Awaited<ReturnType<App['stepRecords']['pageMany']>>[number]['items'][number]
 export type Tool = Item<App['customTools']['listMany']>
 export type ToolCall = Row<App['toolCalls']['getMany']>
 

@@ -1,0 +1,90 @@
+import type { ServerResponse } from 'node:http'
+import type { GraphQLSchema } from 'graphql'
+import { createYoga, useExecutionCancellation, type YogaServerInstance } from 'graphql-yoga'
+import type { Viewer } from '../access/viewer.ts'
+import type { App } from '../schema/app.ts'
+import { type Context, createContext } from '../schema/context.ts'
+import type { Streams } from '../schema/streams.ts'
+import { useAuthentication } from './authentication.ts'
+import { useComplexity } from './complexity.ts'
+import { documentCaching, useDocumentLimits } from './document-cache.ts'
+import { useGraphqlResponseJson, useJsonOnly } from './json-only.ts'
+import type { MaskError } from './masking.ts'
+
+export const GRAPHQL_PATH = '/graphql'
+
+/** Bytes of a request's body, and of a frame on a socket. */
+export const LARGEST_REQUEST_BYTES = 1024 * 1024
+
+export interface GraphqlOptions {
+  app: App
+  schema: GraphQLSchema
+  streams: Streams
+  maskError: MaskError
+  allowedOrigins: readonly string[]
+}
+
+/** What comes with an operation: over HTTP the server's own, over a socket what its session says. */
+export interface OperationContext {
+  viewer?: Viewer
+  /** The response of an operation that came by HTTP. */
+  res?: ServerResponse
+  /** Called when the client cannot keep up with a subscription. */
+  onSlow?: () => void
+}
+
+export type Graphql = YogaServerInstance<OperationContext, Context>
+
+/**
+ * The one pipeline that every operation goes through, by POST, GET, SSE and, through `getEnveloped`, by socket: who asks,
+ * parsing and validation (once a process for each document), limits, execution, masking.
+ */
+export function createGraphql({ app, schema, streams, maskError, allowedOrigins }: GraphqlOptions): Graphql {
+  return createYoga<OperationContext, Context>({
+    schema,
+    graphqlEndpoint: GRAPHQL_PATH,
+    context: ({ viewer, res, onSlow, params }) => {
+      if (viewer === undefined) throw new Error('an operation without a viewer')
+      return createContext({
+        app,
+        streams,
+        viewer,
+        query: params.query ?? '',
+        onSlow: onSlow ?? (() => res?.destroy()),
+      })
+    },
+    plugins: [
+      useAuthentication(app.tokens) as never,
+      useJsonOnly(),
+      useGraphqlResponseJson(),
+      useDocumentLimits(),
+      useComplexity(maskError),
+      useExecutionCancellation(),
+    ],
+    cors: (request) => corsOf(request, allowedOrigins),
+    maskedErrors: { maskError: (error) => maskError(error), errorMessage: '' },
+    parserAndValidationCache: documentCaching,
+    maxRequestBodySize: LARGEST_REQUEST_BYTES,
+    multipart: false,
+    batching: false,
+    // Ours: see graphiql.ts, start-page.ts and health.ts.
+    graphiql: false,
+    landingPage: false,
+    healthCheckEndpoint: '/graphql/health',
+    // What must be logged, masking.ts logs.
+    logging: false,
+  })
+}
+
+/** Headers for origins that are allowed; nothing for others, whose browsers then keep the answer from them. */
+function corsOf(request: Request, allowedOrigins: readonly string[]) {
+  const origin = request.headers.get('origin')
+  if (origin === null || !allowedOrigins.includes(origin)) return false
+  return {
+    origin: [origin, 'null'],
+    methods: ['GET', 'POST'],
+    allowedHeaders: ['authorization', 'content-type', 'accept'],
+    credentials: false,
+    maxAge: 3600,
+  }
+}

@@ -1,0 +1,43 @@
+import { getOperationAST } from 'graphql'
+import type { Plugin } from 'graphql-yoga'
+import { topLevelError } from './masking.ts'
+
+/** Whether a content type is JSON; parameters like the charset do not matter. */
+function isJson(contentType: string | null): boolean {
+  return contentType?.split(';')[0]?.trim().toLowerCase() === 'application/json'
+}
+
+/**
+ * What a web page of another origin can send without being asked (forms, text, links) is refused: POST takes JSON
+ * alone, GET runs queries alone.
+ */
+export function useJsonOnly(): Plugin {
+  return {
+    onRequestParse({ request }) {
+      if (request.method === 'POST' && !isJson(request.headers.get('content-type'))) {
+        throw topLevelError('BAD_USER_INPUT', 'Send the operation as JSON, with Content-Type: application/json.', {
+          status: 415,
+        })
+      }
+    },
+    onSubscribe({ args }) {
+      const request = (args.contextValue as { request?: Request }).request
+      const operation = getOperationAST(args.document, args.operationName)
+      if (request?.method === 'GET' && operation?.operation !== 'query') {
+        throw topLevelError('BAD_USER_INPUT', 'A GET request runs queries only.', { status: 405 })
+      }
+    },
+  }
+}
+
+/** Without an `Accept` that says otherwise, answers are `application/graphql-response+json`, with the statuses that go with it. */
+export function useGraphqlResponseJson(): Plugin {
+  return {
+    onResultProcess({ request, resultProcessor, setResultProcessor }) {
+      const accept = request.headers.get('accept')
+      if ((accept === null || accept.trim() === '*/*') && resultProcessor !== undefined) {
+        setResultProcessor(resultProcessor, 'application/graphql-response+json')
+      }
+    },
+  }
+}

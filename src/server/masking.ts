@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto'
+import { GraphQLError } from 'graphql'
+import type { Logger } from 'pino'
+import {
+  BadInputError,
+  DomainError,
+  type DomainErrorCode,
+  messageOf,
+  RateLimitedError,
+  UnauthenticatedError,
+} from '../lib/errors.ts'
+
+/** Every `extensions.code` of a top-level error that a client may meet: the contract, "Errors and growth". */
+export type TopLevelCode =
+  | 'UNAUTHENTICATED'
+  | 'FORBIDDEN'
+  | 'NOT_FOUND'
+  | 'BAD_USER_INPUT'
+  | 'GRAPHQL_PARSE_FAILED'
+  | 'GRAPHQL_VALIDATION_FAILED'
+  | 'QUERY_TOO_COMPLEX'
+  | 'RATE_LIMITED'
+  | 'INTERNAL_SERVER_ERROR'
+
+const CODE_OF_DOMAIN_ERROR: Record<DomainErrorCode, TopLevelCode> = {
+  BAD_INPUT: 'BAD_USER_INPUT',
+  FORBIDDEN: 'FORBIDDEN',
+  NOT_FOUND: 'NOT_FOUND',
+  CONFLICT: 'BAD_USER_INPUT',
+  LIMIT_EXCEEDED: 'BAD_USER_INPUT',
+  RATE_LIMITED: 'RATE_LIMITED',
+}
+
+/** What the GraphQL server itself says of a faulty request, in our words. */
+const CODE_OF_SERVER_ERROR: Record<string, TopLevelCode> = {
+  BAD_REQUEST: 'BAD_USER_INPUT',
+  REQUEST_ENTITY_TOO_LARGE: 'BAD_USER_INPUT',
+  OPERATION_RESOLUTION_FAILURE: 'BAD_USER_INPUT',
+}
+
+const OWN_CODES: ReadonlySet<string> = new Set([
+  'UNAUTHENTICATED',
+  'QUERY_TOO_COMPLEX',
+  'GRAPHQL_PARSE_FAILED',
+  'GRAPHQL_VALIDATION_FAILED',
+  'BAD_USER_INPUT',
+  'RATE_LIMITED',
+] satisfies TopLevelCode[])
+
+/** Turns whatever was thrown into what a client may read: a known fault with its code, anything else masked and logged. */
+export type MaskError = (error: unknown) => GraphQLError
+
+/** An error that is ready for clients. `http` sets the status of a request that came to nothing else. */
+export function topLevelError(
+  code: TopLevelCode,
+  message: string,
+  http?: { status: number; spec?: boolean },
+): GraphQLError {
+  return new GraphQLError(message, { extensions: { code, ...(http ? { http } : {}) } })
+}
+
+/** The error itself, without the places in documents that GraphQL has put around it. */
+function rootOf(error: unknown): unknown {
+  let root = error
+  while (root instanceof GraphQLError && root.originalError) root = root.originalError
+  return root
+}
+
+/** The code of a fault that is the client's; null for everything that is not. */
+function codeOf(root: unknown, error: unknown): TopLevelCode | null {
+  if (root instanceof UnauthenticatedError) return 'UNAUTHENTICATED'
+  if (root instanceof DomainError) return CODE_OF_DOMAIN_ERROR[root.code]
+  if (!(root instanceof GraphQLError)) return null
+  const { code } = root.extensions
+  if (typeof code === 'string' && OWN_CODES.has(code)) return code as TopLevelCode
+  if (typeof code === 'string') return CODE_OF_SERVER_ERROR[code] ?? null
+  // GraphQL's own: of variables before the execution, where nothing has a path yet, and of arguments during it.
+  const isOfRequest = !(error instanceof GraphQLError) || error.path === undefined
+  return isOfRequest || root.message.startsWith('Argument "') ? 'BAD_USER_INPUT' : null
+}
+
+function detailsOf(root: unknown): Record<string, unknown> {
+  if (root instanceof BadInputError && root.field !== null) return { field: root.field }
+  if (root instanceof RateLimitedError) return { retryAfterMs: root.retryAfterMs }
+  return {}
+}
+
+/** "Did you mean" would tell names that introspection may not. */
+function withoutSuggestion(message: string): string {
+  return message.replace(/ Did you mean [\s\S]+\?$/, '')
+}
+
+export function createMasking(logger: Logger): MaskError {
+  return (error) => {
+    const root = rootOf(error)
+    const code = codeOf(root, error)
+    const place = error instanceof GraphQLError ? error : null
+    const at = { nodes: place?.nodes, source: place?.source, positions: place?.positions, path: place?.path }
+    if (code === null) {
+      const requestId = randomUUID()
+      logger.error(
+        { requestId, path: place?.path, error: root instanceof Error ? (root.stack ?? root.message) : messageOf(root) },
+        'unexpected',
+      )
+      const extensions = { code: 'INTERNAL_SERVER_ERROR', requestId, ...(place?.path ? {} : { http: { status: 500 } }) }
+      return new GraphQLError('Something went wrong on our side. Tell the operator the request id.', {
+        ...at,
+        extensions,
+      })
+    }
+    const { http } = place?.extensions ?? {}
+    const isOfRequest = place?.path === undefined
+    const status = http ?? (isOfRequest ? httpOf(code) : undefined)
+    const extensions = { code, ...detailsOf(root), ...(status ? { http: status } : {}) }
+    return new GraphQLError(withoutSuggestion(messageOf(root)), { ...at, extensions })
+  }
+}
+
+/** The status of a request that ends in one error and nothing else. `spec`: not for clients that ask for plain JSON. */
+function httpOf(code: TopLevelCode): { status: number; spec?: boolean } {
+  if (code === 'UNAUTHENTICATED') return { status: 401 }
+  if (code === 'RATE_LIMITED') return { status: 429 }
+  return { status: 400, spec: true }
+}
+
+/** What goes over the wire: `extensions.http` is for the server alone. */
+export function formatError(error: GraphQLError): object {
+  const { http: _, ...extensions } = error.extensions
+  return { ...error.toJSON(), extensions }
+}

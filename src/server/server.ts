@@ -1,0 +1,192 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { Registry } from 'prom-client'
+import type { Config } from '../config.ts'
+import { sleep } from '../lib/async.ts'
+import { messageOf } from '../lib/errors.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { App } from '../schema/app.ts'
+import { schema } from '../schema/schema.ts'
+import { createGraphql, GRAPHQL_PATH } from './graphql.ts'
+import { createHealth, type Handler, sendJson } from './health.ts'
+import { createMasking } from './masking.ts'
+import { createMetrics } from './metrics.ts'
+import { createGraphiql, sendNotFound, startPage, wantsPage } from './pages.ts'
+import { createSockets, type Sockets } from './sockets.ts'
+import type { RunJournal } from './streams/run-replay.ts'
+import { createStreams, type OwnStreams } from './streams/streams.ts'
+import { createWebhookHandler, WEBHOOK_PATH, type WebhookReceiver } from './webhooks.ts'
+
+/** What is served. */
+export interface Served {
+  platform: Platform
+  api: App & { webhooks: WebhookReceiver }
+  announcer: { watch(spaceId: string): () => void }
+  journal: RunJournal
+  /** Figures of other parts, if there are any. */
+  metrics?: Registry
+}
+
+export interface RunningServer {
+  /** Where a browser on this machine finds it, without a path. */
+  url: string
+  port: number
+  /** With `drain`: takes nothing new, closes sockets with 1001, lets requests end for up to 5 s. Without: cuts all off. */
+  close(options: { drain: boolean }): Promise<void>
+}
+
+const DRAIN_MS = 5000
+
+/** Serves by the settings' role: everything, or health and metrics alone for a worker. @throws one line for a busy port. */
+export async function startServer(served: Served, config: Config): Promise<RunningServer> {
+  const { platform } = served
+  const { logger } = platform
+  let draining = false
+  const isApi = config.role !== 'worker'
+  const api = isApi ? createApi(served, config) : null
+  const route = createRoutes(served, api, () => draining)
+
+  const server = createServer((request, response) => {
+    if (draining) response.setHeader('connection', 'close')
+    Promise.resolve(route(request)(request, response)).catch((error) => {
+      logger.error({ path: request.url, error: messageOf(error) }, 'a request failed')
+      if (response.headersSent) response.destroy()
+      else sendJson(response, 500, { error: 'Something went wrong on our side.' })
+    })
+  })
+  const streaming = trackStreaming(server)
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    if (draining || api === null || pathOf(request) !== GRAPHQL_PATH) return refuse(socket, draining ? 503 : 404)
+    if (!isAllowedOrigin(request, config.allowedOrigins)) return refuse(socket, 403)
+    api.sockets.upgrade(request, socket, head)
+  })
+  await listen(server, config)
+  const { port } = server.address() as AddressInfo
+
+  return {
+    url: `http://${nameOf(config.host)}:${port}`,
+    port,
+    async close({ drain }) {
+      draining = true
+      const closed = new Promise((resolve) => server.close(resolve))
+      await api?.sockets.close()
+      for (const response of streaming) response.destroy()
+      if (drain) await Promise.race([closed, sleep(DRAIN_MS)])
+      server.closeAllConnections()
+      await closed
+      await api?.close()
+    },
+  }
+}
+
+interface Api {
+  handle: Handler
+  sockets: Sockets
+  close(): Promise<void>
+}
+
+function createApi({ platform, api: app, announcer, journal }: Served, { allowedOrigins, limits }: Config): Api {
+  const { logger } = platform
+  const maskError = createMasking(logger)
+  const streams: OwnStreams = createStreams({ platform, app, announcer, journal })
+  const graphql = createGraphql({ app, schema, streams, maskError, allowedOrigins })
+  const { maxSocketsPerViewer } = limits
+  const sockets = createSockets({
+    graphql,
+    maskError,
+    tokens: app.tokens,
+    watchViewer: streams.watchViewer,
+    maxSocketsPerViewer,
+    logger,
+  })
+  const graphiql = createGraphiql()
+  return {
+    handle: (request, response) => (wantsPage(request) ? graphiql(request, response) : graphql(request, response)),
+    sockets,
+    close: () => streams.close(),
+  }
+}
+
+/** What answers which path. */
+function createRoutes(
+  { platform, api: app, metrics = new Registry() }: Served,
+  api: Api | null,
+  isDraining: () => boolean,
+) {
+  const { db, log } = platform
+  const health = createHealth({ database: () => db.healthy(), realtime: () => log.healthy(), isDraining })
+  const figures = createMetrics({
+    registry: metrics,
+    tokens: app.tokens,
+    sockets: () => api?.sockets.count() ?? 0,
+    followed: () => log.stats(),
+  })
+  const webhook = createWebhookHandler(app.webhooks)
+  const notFound: Handler = (_, response) => sendNotFound(response)
+  const byPath: Record<string, Handler> = {
+    '/health/live': health.live,
+    '/health/ready': health.ready,
+    '/metrics': figures,
+    ...(api === null ? {} : { [GRAPHQL_PATH]: api.handle, '/': startPage }),
+  }
+  return (request: IncomingMessage): Handler => {
+    const path = pathOf(request)
+    if (api !== null && request.method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
+    const handler = byPath[path]
+    const isRead = request.method === 'GET' || request.method === 'HEAD'
+    return handler === undefined || (path !== GRAPHQL_PATH && !isRead) ? notFound : handler
+  }
+}
+
+function pathOf({ url = '/' }: IncomingMessage): string {
+  return url.split('?')[0] ?? '/'
+}
+
+/** A browser says where its page is from. Pages from here, and from the origins that are allowed; others than browsers say nothing. */
+function isAllowedOrigin({ headers }: IncomingMessage, allowedOrigins: readonly string[]): boolean {
+  const { origin, host } = headers
+  if (origin === undefined) return true
+  return allowedOrigins.includes(origin) || (URL.canParse(origin) && new URL(origin).host === host)
+}
+
+function refuse(socket: Duplex, status: 403 | 404 | 503): void {
+  const reason = { 403: 'Forbidden', 404: 'Not Found', 503: 'Service Unavailable' }[status]
+  socket.on('error', () => {})
+  socket.end(`HTTP/1.1 ${status} ${reason}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+}
+
+/** Responses that go on for as long as the client likes. */
+function trackStreaming(server: Server): Set<ServerResponse> {
+  const streaming = new Set<ServerResponse>()
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    if (!String(request.headers.accept ?? '').includes('text/event-stream')) return
+    streaming.add(response)
+    response.once('close', () => streaming.delete(response))
+  })
+  return streaming
+}
+
+async function listen(server: Server, { port, host }: Config): Promise<void> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(port, host, () => {
+        server.off('error', reject)
+        resolve()
+      })
+    })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE') throw new Error(`PORT: ${host}:${port} is in use; stop what uses it, or set PORT`)
+    if (code === 'EACCES')
+      throw new Error(`PORT: ${host}:${port} may not be used by this user; set PORT to another one`)
+    throw new Error(`HOST: ${host}:${port} cannot be listened on: ${messageOf(error)}`)
+  }
+}
+
+/** Any address of this machine is reached as localhost. */
+function nameOf(host: string): string {
+  if (['127.0.0.1', '0.0.0.0', '::', '::1', 'localhost'].includes(host)) return 'localhost'
+  return host.includes(':') ? `[${host}]` : host
+}

@@ -1,0 +1,122 @@
+import { type ExecutionArgs, type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
+import type { ServerOptions, SubscribePayload } from 'graphql-ws'
+import type { Viewer } from '../access/viewer.ts'
+import { UnauthenticatedError } from '../lib/errors.ts'
+import type { Graphql } from './graphql.ts'
+import { formatError, type MaskError, topLevelError } from './masking.ts'
+
+/** What a socket is from its acknowledgement on. */
+export interface Session {
+  viewer: Viewer | null
+  /** The viewer's token is no longer good: nothing new is begun. */
+  ended: boolean
+  /** The ids of the subscriptions that run on it. */
+  subscriptions: Set<string>
+  /** The client cannot keep up. */
+  onSlow(): void
+}
+
+type Result = ExecutionResult | AsyncIterable<ExecutionResult>
+
+/** An operation with the executor that its pipeline made for it. */
+interface OperationArgs extends ExecutionArgs {
+  run(args: ExecutionArgs): Promise<Result> | Result
+}
+
+const MOST_SUBSCRIPTIONS = 100
+
+/** Errors that are an operation's whole answer. */
+class OperationFailed extends Error {
+  readonly errors: readonly GraphQLError[]
+  constructor(errors: readonly GraphQLError[]) {
+    super('the operation failed')
+    this.errors = errors
+  }
+}
+
+/** An answer that comes as an `error` message, which ends the operation. */
+async function* failing(errors: readonly GraphQLError[]): AsyncGenerator<ExecutionResult> {
+  yield* []
+  throw new OperationFailed(errors)
+}
+
+type AllHooks = ServerOptions<Record<string, unknown>, { session: Session }>
+type Hooks = Pick<AllHooks, 'onSubscribe' | 'onNext' | 'onError' | 'onComplete' | 'execute' | 'subscribe'>
+type SessionHooks = { [Name in keyof Hooks]-?: NonNullable<Hooks[Name]> }
+
+/**
+ * How the operations of sockets go through the pipeline that HTTP uses. A fault in one is the answer to that one: nothing
+ * here throws, for that would close the socket.
+ */
+export function socketOperations(graphql: Graphql, maskError: MaskError): SessionHooks {
+  async function begin(session: Session, id: string, payload: SubscribePayload): Promise<OperationArgs> {
+    const { viewer, onSlow } = session
+    if (viewer === null || session.ended) throw new UnauthenticatedError('Your token is no longer good.')
+    const { query, operationName, variables } = payload
+    const params = { query, operationName: operationName ?? undefined, variables: variables ?? undefined }
+    const enveloped = graphql.getEnveloped({ viewer, onSlow, params } as never)
+    const document = enveloped.parse(query)
+    const errors = enveloped.validate(enveloped.schema, document)
+    if (errors.length > 0) throw new OperationFailed(errors)
+    const operation = getOperationAST(document, operationName)
+    if (operation == null) throw topLevelError('BAD_USER_INPUT', 'There is no such operation in the document.')
+    const isSubscription = operation.operation === 'subscription'
+    if (isSubscription) {
+      if (session.subscriptions.size >= MOST_SUBSCRIPTIONS) {
+        throw topLevelError('RATE_LIMITED', `A socket carries at most ${MOST_SUBSCRIPTIONS} subscriptions.`)
+      }
+      session.subscriptions.add(id)
+    }
+    return {
+      schema: enveloped.schema,
+      document,
+      operationName,
+      variableValues: variables,
+      contextValue: await enveloped.contextFactory(),
+      run: isSubscription ? enveloped.subscribe : enveloped.execute,
+    }
+  }
+
+  const errorsOf = (error: unknown) => (error instanceof OperationFailed ? error.errors : [error]).map(maskError)
+
+  async function run(args: ExecutionArgs): Promise<Result> {
+    try {
+      const result = await (args as OperationArgs).run(args)
+      if (Symbol.asyncIterator in result || result.data != null) return result
+      const isRequestError = !('data' in result) || isSubscription(args)
+      return isRequestError ? failing(result.errors ?? []) : result
+    } catch (error) {
+      return failing(errorsOf(error))
+    }
+  }
+
+  return {
+    async onSubscribe({ extra }, id, payload) {
+      try {
+        return await begin(extra.session, id, payload)
+      } catch (error) {
+        return errorsOf(error)
+      }
+    },
+    execute: run as never,
+    subscribe: run as never,
+    onNext: (_context, _id, _payload, _args, result) =>
+      result.errors === undefined ? undefined : { ...result, errors: result.errors.map(formatError) as never },
+    onError: (_context, _id, _payload, errors) => errors.flatMap((error) => wireErrorsOf(error, maskError)) as never,
+    onComplete({ extra }, id) {
+      extra.session.subscriptions.delete(id)
+    },
+  }
+}
+
+function isSubscription({ document, operationName }: ExecutionArgs): boolean {
+  return getOperationAST(document, operationName)?.operation === 'subscription'
+}
+
+/** graphql-ws wraps what an iteration throws; what is inside is final already, or has still to be masked. */
+function wireErrorsOf(error: GraphQLError, maskError: MaskError): object[] {
+  const inner = error.originalError ?? error
+  if (inner instanceof OperationFailed) return inner.errors.map(formatError)
+  const isFinal = inner instanceof GraphQLError && typeof inner.extensions['code'] === 'string'
+  return [formatError(isFinal ? inner : maskError(inner))]
+}

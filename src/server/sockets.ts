@@ -1,0 +1,201 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { CloseCode, handleProtocols, makeServer } from 'graphql-ws'
+import type { Logger } from 'pino'
+import { type WebSocket, WebSocketServer } from 'ws'
+import type { Tokens } from '../access/tokens.ts'
+import type { Viewer } from '../access/viewer.ts'
+import { sleep } from '../lib/async.ts'
+import { messageOf, UnauthenticatedError } from '../lib/errors.ts'
+import { authenticate } from './authentication.ts'
+import { type Graphql, LARGEST_REQUEST_BYTES } from './graphql.ts'
+import type { MaskError } from './masking.ts'
+import { type Session, socketOperations } from './socket-operations.ts'
+
+export interface SocketsOptions {
+  graphql: Graphql
+  maskError: MaskError
+  tokens: Pick<Tokens, 'authenticate'>
+  /** Tells when a viewer's token ceases to be good; comes back with the way to stop. */
+  watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
+  maxSocketsPerViewer: number
+  logger: Logger
+}
+
+/** GraphQL over WebSocket, `graphql-transport-ws`. */
+export interface Sockets {
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
+  /** Open now. */
+  count(): number
+  /** Closes all with 1001, which clients take as a call to come back; those that do not answer are cut off. */
+  close(): Promise<void>
+}
+
+const INIT_TIMEOUT_MS = 3000
+const KEEP_ALIVE_MS = 12_000
+/** What may lie unsent on a socket. */
+const MOST_WAITING_BYTES = 4 * 1024 * 1024
+const MOST_WAITING_SENDS = 1000
+/** How long a socket has to answer a close, before it is cut off. */
+const CLOSE_TIMEOUT_MS = 5000
+const GOING_AWAY = 1001
+const TRY_AGAIN_LATER = 1013
+
+export function createSockets(options: SocketsOptions): Sockets {
+  const { tokens, watchViewer, maxSocketsPerViewer, logger } = options
+  const server = new WebSocketServer({
+    noServer: true,
+    maxPayload: LARGEST_REQUEST_BYTES,
+    perMessageDeflate: false,
+    handleProtocols,
+  })
+  const socketsOfViewer = new Map<string, number>()
+  const alive = new WeakSet<WebSocket>()
+
+  function countViewer(key: string, change: number): number {
+    const count = (socketsOfViewer.get(key) ?? 0) + change
+    if (count === 0) socketsOfViewer.delete(key)
+    else socketsOfViewer.set(key, count)
+    return count
+  }
+
+  /** The client's token, its viewer, and a place among the viewer's sockets. False closes with 4403. */
+  async function connect(connection: Connection, parameters: Record<string, unknown> = {}): Promise<boolean> {
+    const { socket, session, request } = connection
+    const given = parameters['authorization'] ?? parameters['Authorization'] ?? request.headers.authorization
+    try {
+      const viewer = await authenticate(tokens, given)
+      const key = `${viewer.scope} ${viewer.id}`
+      const leave = await watchViewer(viewer, () => {
+        session.ended = true
+      })
+      connection.onClosed(leave)
+      if (socket.readyState !== socket.OPEN) return true
+      connection.onClosed(() => countViewer(key, -1))
+      if (countViewer(key, 1) > maxSocketsPerViewer) shut(socket, TRY_AGAIN_LATER, 'Too many sockets of one viewer')
+      session.viewer = viewer
+      return true
+    } catch (error) {
+      if (error instanceof UnauthenticatedError) return false
+      logger.warn({ error: messageOf(error) }, 'a socket could not be authenticated')
+      shut(socket, TRY_AGAIN_LATER, 'Try again later')
+      return true
+    }
+  }
+
+  const protocol = makeServer<Record<string, unknown>, Connection>({
+    connectionInitWaitTimeout: INIT_TIMEOUT_MS,
+    onConnect: async ({ extra, connectionParams }) => connect(extra, connectionParams),
+    ...socketOperations(options.graphql, options.maskError),
+  })
+
+  function opened(socket: WebSocket, request: IncomingMessage): void {
+    const connection = createConnection(socket, request)
+    alive.add(socket)
+    socket.on('pong', () => alive.add(socket))
+    // A frame that is too large or none at all: ws closes the socket with the code that fits.
+    socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket had a fault'))
+    const closed = protocol.opened(portOf(socket, logger), connection)
+    socket.once('close', (code, reason) => {
+      connection.close()
+      Promise.resolve(closed(code, String(reason))).catch((error) =>
+        logger.warn({ error: messageOf(error) }, 'a socket did not close well'),
+      )
+    })
+  }
+  server.on('connection', opened)
+
+  const keepAlive = setInterval(() => {
+    for (const socket of server.clients) {
+      if (!alive.delete(socket)) socket.terminate()
+      else if (socket.readyState === socket.OPEN) socket.ping()
+    }
+  }, KEEP_ALIVE_MS).unref()
+
+  return {
+    upgrade(request, socket, head) {
+      server.handleUpgrade(request, socket, head, (client) => server.emit('connection', client, request))
+    },
+    count: () => server.clients.size,
+    async close() {
+      clearInterval(keepAlive)
+      const sockets = [...server.clients]
+      const allClosed = Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('close', resolve))))
+      for (const socket of sockets) shut(socket, GOING_AWAY, 'Going away')
+      await Promise.race([allClosed, sleep(CLOSE_TIMEOUT_MS)])
+      for (const socket of server.clients) socket.terminate()
+      server.close()
+    },
+  }
+}
+
+/** One socket and what is to be put away with it. */
+interface Connection {
+  socket: WebSocket
+  request: IncomingMessage
+  session: Session
+  onClosed(cleanUp: () => void): void
+}
+
+function createConnection(socket: WebSocket, request: IncomingMessage): Connection & { close(): void } {
+  const cleanUps: (() => void)[] = []
+  let closed = false
+  const session: Session = {
+    viewer: null,
+    ended: false,
+    subscriptions: new Set(),
+    onSlow: () => shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor'),
+  }
+  return {
+    socket,
+    request,
+    session,
+    onClosed(cleanUp) {
+      if (closed) cleanUp()
+      else cleanUps.push(cleanUp)
+    },
+    close() {
+      closed = true
+      for (const cleanUp of cleanUps.splice(0)) cleanUp()
+    },
+  }
+}
+
+/** Asks the client to close, and cuts it off when it does not. */
+function shut(socket: WebSocket, code: number, reason: string): void {
+  if (socket.readyState !== socket.OPEN) return
+  socket.close(code, reason)
+  const cutOff = setTimeout(() => socket.terminate(), CLOSE_TIMEOUT_MS).unref()
+  socket.once('close', () => clearTimeout(cutOff))
+}
+
+/** The socket as the protocol sees it. A send resolves when the system has taken it, so that each operation waits for its client. */
+function portOf(socket: WebSocket, logger: Logger) {
+  let waiting = 0
+  return {
+    protocol: socket.protocol,
+    send(data: string): Promise<void> {
+      if (socket.readyState !== socket.OPEN) return Promise.resolve()
+      if (socket.bufferedAmount > MOST_WAITING_BYTES || waiting >= MOST_WAITING_SENDS) {
+        shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor')
+        return Promise.resolve()
+      }
+      waiting += 1
+      return new Promise((resolve) => {
+        socket.send(data, () => {
+          waiting -= 1
+          resolve()
+        })
+      })
+    },
+    close: (code: number, reason: string) => shut(socket, code, reason),
+    onMessage(listener: (data: string) => Promise<void>) {
+      socket.on('message', (data) => {
+        listener(String(data)).catch((error) => {
+          logger.error({ error: messageOf(error) }, 'a message could not be handled')
+          shut(socket, CloseCode.InternalServerError, 'Internal server error')
+        })
+      })
+    },
+  }
+}

@@ -1,0 +1,69 @@
+import { sleep } from '../../lib/async.ts'
+import { messageOf } from '../../lib/errors.ts'
+import type { Platform } from '../../platform/platform.ts'
+import type { App } from '../../schema/app.ts'
+import type { Run } from '../../schema/shapes.ts'
+
+/** Notices that watched runs are over, where their end was never announced: who ended them may have died in between. */
+export interface EndedRuns {
+  /** Calls once with the run, or null when it is gone, after it has been over for at least one look. */
+  watch(runId: string, onOver: (run: Run | null) => void): () => void
+  close(): Promise<void>
+}
+
+const LOOK_INTERVAL_MS = 5000
+
+interface Watch {
+  onOver: (run: Run | null) => void
+  /** The look before found it over: whatever was to be announced has been. */
+  seenOver: boolean
+}
+
+export function createEndedRuns(
+  { logger }: Pick<Platform, 'logger'>,
+  app: Pick<App, 'runs'>,
+  intervalMs = LOOK_INTERVAL_MS,
+): EndedRuns {
+  const watches = new Map<string, Set<Watch>>()
+  const stop = new AbortController()
+
+  function tell(runId: string, run: Run | null): void {
+    for (const watch of [...(watches.get(runId) ?? [])]) {
+      if (watch.seenOver) watch.onOver(run)
+      watch.seenOver = true
+    }
+  }
+
+  async function look(): Promise<void> {
+    const ids = [...watches.keys()]
+    if (ids.length === 0) return
+    const runs = await app.runs.getMany(ids)
+    for (const [index, run] of runs.entries()) {
+      if (run === null || run.finishedAt !== null) tell(ids[index] as string, run)
+    }
+  }
+
+  async function keepLooking(): Promise<void> {
+    while (!stop.signal.aborted) {
+      await sleep(intervalMs, stop.signal)
+      await look().catch((error) => logger.warn({ error: messageOf(error) }, 'watched runs could not be looked up'))
+    }
+  }
+  const looking = keepLooking()
+
+  return {
+    watch(runId, onOver) {
+      const watch = { onOver, seenOver: false }
+      const ofRun = watches.get(runId) ?? new Set()
+      watches.set(runId, ofRun.add(watch))
+      return () => {
+        ofRun.delete(watch)
+        if (ofRun.size === 0 && watches.get(runId) === ofRun) watches.delete(runId)
+      }
+    },
+    async close() {
+      stop.abort()
+      await looking
+    },
+  }
+}

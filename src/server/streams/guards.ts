@@ -1,0 +1,133 @@
+import type { Viewer } from '../../access/viewer.ts'
+import { sleep } from '../../lib/async.ts'
+import { ForbiddenError, messageOf, NotFoundError, UnauthenticatedError } from '../../lib/errors.ts'
+import type { Platform } from '../../platform/platform.ts'
+import { type EntitySignal, entityChannel, tokenChannel } from '../../realtime/topics.ts'
+import type { App } from '../../schema/app.ts'
+import type { Run } from '../../schema/shapes.ts'
+import type { Lifeline } from './live-iteration.ts'
+import { createSharedWatch } from './shared-watch.ts'
+
+/** What a viewer's own channel says, and that it may have missed something. */
+export type EntityNews = EntitySignal | { type: 'reconnected' }
+
+/**
+ * Ends what a viewer watches as soon as it may not any more, on whichever process that was decided. Each guard stands when
+ * its promise resolves, and leaves with the lifeline; each looks first and listens from before it looked.
+ */
+export interface Guards {
+  /** UnauthenticatedError once the viewer's token is revoked or has expired. */
+  viewer(viewer: Viewer, lifeline: Pick<Lifeline, 'fail' | 'onEnd'>): Promise<void>
+  /** ForbiddenError once the viewer is no member any more. @throws NotFoundError where it is none now. */
+  space(viewer: Viewer, spaceId: string, lifeline: Lifeline): Promise<void>
+  /** ForbiddenError once the viewer may not see the run any more. @throws NotFoundError where it may not now. */
+  run(viewer: Viewer, runId: string, lifeline: Lifeline): Promise<Run>
+  /** What happens to a human, to whom many may listen. */
+  entityNews(entityId: string, listener: (news: EntityNews) => void): Promise<() => void>
+}
+
+type GuardsPlatform = Pick<Platform, 'signals' | 'clock' | 'logger'>
+type GuardsApp = Pick<App, 'tokens' | 'visibility' | 'spaces' | 'runs'>
+
+const RETRY_MS = 500
+/** setTimeout takes no more. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+export function createGuards({ signals, clock, logger }: GuardsPlatform, app: GuardsApp): Guards {
+  const { tokens, visibility } = app
+
+  /** Looks until it can: a database that is away must not keep a door open for good. */
+  async function lookAgain(look: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        return await look()
+      } catch (error) {
+        logger.warn({ error: messageOf(error) }, 'what a viewer may watch could not be looked up')
+        await sleep(RETRY_MS, signal)
+      }
+    }
+  }
+
+  const revocations = createSharedWatch<'revoked'>(
+    async (tokenId, emit) => {
+      const over = new AbortController()
+      const token: Viewer = { scope: 'ADMIN', id: tokenId, tokenId, expiresAt: null }
+      const look = async () => {
+        if (!(await tokens.stands(token))) emit('revoked')
+      }
+      const leave = await signals.subscribe(tokenChannel(tokenId), () => emit('revoked'))
+      const leaveReconnect = signals.onReconnect(() => void lookAgain(look, over.signal))
+      await look()
+      return () => {
+        over.abort()
+        leave()
+        leaveReconnect()
+      }
+    },
+    { final: true },
+  )
+
+  const entities = createSharedWatch<EntityNews>(async (entityId, emit) => {
+    const leave = await signals.subscribe(entityChannel(entityId), (payload) => emit(payload as EntitySignal))
+    const leaveReconnect = signals.onReconnect(() => emit({ type: 'reconnected' }))
+    return () => {
+      leave()
+      leaveReconnect()
+    }
+  })
+
+  /** Looks now, and again whenever the viewer may have lost a membership. */
+  async function keepLooking(
+    viewer: Viewer,
+    lifeline: Lifeline,
+    sees: () => Promise<boolean>,
+    concerns: (news: EntityNews) => boolean,
+  ): Promise<boolean> {
+    const look = async () => {
+      if (!(await sees())) lifeline.fail(new ForbiddenError('You may not see this any more.'))
+    }
+    if (viewer.scope === 'HUMAN') {
+      const onNews = (news: EntityNews) => {
+        if (news.type === 'reconnected' || concerns(news)) void lookAgain(look, lifeline.signal)
+      }
+      lifeline.onEnd(await entities.join(viewer.id, onNews))
+    }
+    return sees()
+  }
+
+  return {
+    async viewer({ tokenId, expiresAt }, lifeline) {
+      const end = () => lifeline.fail(new UnauthenticatedError('Your token is no longer good.'))
+      if (expiresAt !== null) lifeline.onEnd(callAt(expiresAt.getTime(), clock.now, end))
+      if (tokenId !== null) lifeline.onEnd(await revocations.join(tokenId, end))
+    },
+    async space(viewer, spaceId, lifeline) {
+      const sees = async () => (await visibility.spaces(viewer, [spaceId])).has(spaceId)
+      const concerns = (news: EntityNews) => news.type === 'member-left' && news.spaceId === spaceId
+      const visible = await keepLooking(viewer, lifeline, sees, concerns)
+      // An admin sees every space, also one that there is not.
+      const exists = viewer.scope !== 'ADMIN' || (await app.spaces.getMany([spaceId]))[0] != null
+      if (!visible || !exists) throw new NotFoundError('There is no such space, or you are not a member of it.')
+    },
+    async run(viewer, runId, lifeline) {
+      const [run] = await app.runs.getMany([runId])
+      const sees = async () => run != null && (await visibility.runs(viewer, [run])).has(runId)
+      const visible = await keepLooking(viewer, lifeline, sees, ({ type }) => type === 'member-left')
+      if (run == null || !visible) throw new NotFoundError('There is no such run.')
+      return run
+    },
+    entityNews: (entityId, listener) => entities.join(entityId, listener),
+  }
+}
+
+/** Calls at a time, however far away it is; comes back with the way to call it off. */
+function callAt(time: number, now: () => number, call: () => void): () => void {
+  let timer: NodeJS.Timeout
+  const wait = () => {
+    const left = time - now()
+    timer = setTimeout(left > LONGEST_TIMER_MS ? wait : call, Math.min(Math.max(left, 0), LONGEST_TIMER_MS))
+    timer.unref()
+  }
+  wait()
+  return () => clearTimeout(timer)
+}

@@ -1,0 +1,63 @@
+import type { RunLogEvent } from '../../realtime/topics.ts'
+import type { Run } from '../../schema/shapes.ts'
+
+/** What the database keeps of a run's steps: the journal. */
+export interface RunJournal {
+  read(runId: string): Promise<JournaledStep[]>
+}
+
+interface JournaledStep {
+  step: {
+    index: number
+    startedAt: Date
+    durationMs: number | null
+    /** Null until the step has ended. */
+    response: unknown
+    inputTokens: number
+    outputTokens: number
+    usageEstimated: boolean
+  }
+  calls: { id: string; createdAt: Date; settledAt: Date | null }[]
+}
+
+/** An event that is told again, with its time. */
+export interface ReplayedEvent {
+  at: Date
+  event: RunLogEvent
+}
+
+/** What a run's log held, in short, where the log is gone: its start, its steps and tool calls, and its end if it has one. */
+export function replayOf(run: Run, steps: JournaledStep[]): ReplayedEvent[] {
+  const began = run.startedAt === null ? [] : [{ at: run.startedAt, event: { type: 'RunStarted' as const } }]
+  const end = endOf(run)
+  return [...began, ...steps.flatMap(replayStep), ...(end === null ? [] : [end])]
+}
+
+/** The one end event of a run; null while it lives. */
+export function endOf(run: Run): ReplayedEvent | null {
+  const at = run.finishedAt ?? new Date(0)
+  switch (run.status) {
+    case 'COMPLETED':
+      return { at, event: { type: 'RunCompleted' } }
+    case 'FAILED':
+      return { at, event: { type: 'RunFailed', error: run.error ?? '' } }
+    case 'CANCELED':
+      return { at, event: { type: 'RunCanceled' } }
+    default:
+      return null
+  }
+}
+
+function replayStep({ step, calls }: JournaledStep): ReplayedEvent[] {
+  const { index, inputTokens, outputTokens, usageEstimated: estimated, startedAt, durationMs } = step
+  const usage = { estimated, inputTokens, outputTokens, totalTokens: inputTokens + outputTokens }
+  const finishedAt = new Date(startedAt.getTime() + (durationMs ?? 0))
+  const finished = { at: finishedAt, event: { type: 'RunStepFinished' as const, step: index, usage } }
+  return [...calls.flatMap(replayCall), ...(step.response == null ? [] : [finished])]
+}
+
+function replayCall({ id: toolCallId, createdAt, settledAt }: JournaledStep['calls'][number]): ReplayedEvent[] {
+  const called = { at: createdAt, event: { type: 'RunToolCalled' as const, toolCallId } }
+  if (settledAt === null) return [called]
+  return [called, { at: settledAt, event: { type: 'RunToolReturned' as const, toolCallId } }]
+}

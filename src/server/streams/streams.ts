@@ -1,0 +1,48 @@
+import type { Viewer } from '../../access/viewer.ts'
+import type { Platform } from '../../platform/platform.ts'
+import { runTopic, spaceTopic } from '../../realtime/topics.ts'
+import type { App } from '../../schema/app.ts'
+import type { Streams } from '../../schema/streams.ts'
+import { createAgentActivity } from './agent-activity.ts'
+import { createEndedRuns } from './ended-runs.ts'
+import { createGuards } from './guards.ts'
+import { createRunEvents } from './run-events.ts'
+import type { RunJournal } from './run-replay.ts'
+import { createSpaceMessages } from './space-messages.ts'
+import { createViewerEvents } from './viewer-events.ts'
+
+export interface StreamsParts {
+  platform: Pick<Platform, 'log' | 'signals' | 'clock' | 'logger'>
+  app: App
+  announcer: { watch(spaceId: string): () => void }
+  journal: RunJournal
+}
+
+/** Where this process's subscriptions get their events. */
+export interface OwnStreams extends Streams {
+  /** Tells when a viewer's token ceases to be good; comes back with the way to stop. */
+  watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
+  close(): Promise<void>
+}
+
+export function createStreams({ platform, app, announcer, journal }: StreamsParts): OwnStreams {
+  const { log } = platform
+  const guards = createGuards(platform, app)
+  const endedRuns = createEndedRuns(platform, app)
+  return {
+    spaceMessages: createSpaceMessages(platform, { guards, app, announcer }),
+    runEvents: createRunEvents(platform, { guards, app, journal, endedRuns }),
+    agentActivity: createAgentActivity(platform, { guards, app }),
+    viewerEvents: createViewerEvents(platform, { guards, app }),
+    spaceCursors: (spaceIds) => log.heads(spaceIds.map(spaceTopic)),
+    runCursors: (runIds) => log.heads(runIds.map(runTopic)),
+    async watchViewer(viewer, onEnd) {
+      const leaving: (() => void)[] = []
+      await guards.viewer(viewer, { fail: onEnd, onEnd: (leave) => leaving.push(leave) })
+      return () => {
+        for (const leave of leaving.splice(0)) leave()
+      }
+    },
+    close: endedRuns.close,
+  }
+}

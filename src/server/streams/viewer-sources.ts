@@ -1,0 +1,117 @@
+import type { Viewer } from '../../access/viewer.ts'
+import { createSerial, sleep } from '../../lib/async.ts'
+import type { Platform } from '../../platform/platform.ts'
+import { agentChannel, type SignalPayload, spaceChannel } from '../../realtime/topics.ts'
+import type { App } from '../../schema/app.ts'
+import type { ToolCall } from '../../schema/shapes.ts'
+import type { ViewerEvent } from '../../schema/streams.ts'
+import { createChannelSet } from './channel-set.ts'
+import type { EntityNews, Guards } from './guards.ts'
+import type { Lifeline } from './live-iteration.ts'
+
+/** An event before it has its time. */
+export type ViewerNews = ViewerEvent extends infer Event
+  ? Event extends { at: Date }
+    ? Omit<Event, 'at'>
+    : never
+  : never
+
+/** Where the news of a viewer come from: its own channel, and those of its spaces and agents. */
+export interface ViewerSources {
+  /** Resolves when everything is listened to. What cannot be looked up later goes to `onError`. */
+  listen(
+    viewer: Viewer,
+    lifeline: Lifeline,
+    onNews: (news: ViewerNews) => void,
+    onError: (error: unknown) => void,
+  ): Promise<void>
+}
+
+type SourcesApp = Pick<App, 'members' | 'spaces' | 'toolCalls' | 'agents'>
+
+/** Spaces and agents that one who sees all of them listens to: the newest ones. */
+const MOST_WATCHED = 1000
+/** Nobody tells an admin of new spaces, nor a service of new agents: they look. */
+const LOOK_INTERVAL_MS = 2000
+
+export function createViewerSources(
+  { signals }: Pick<Platform, 'signals'>,
+  { guards, app }: { guards: Guards; app: SourcesApp },
+): ViewerSources {
+  /** The channels that a viewer should listen to now. */
+  async function channelsOf(viewer: Viewer): Promise<string[]> {
+    if (viewer.scope === 'HUMAN') return (await app.members.spacesOf(viewer.id)).map(spaceChannel)
+    if (viewer.scope === 'ADMIN') return (await newest((request) => app.spaces.page(viewer, request))).map(spaceChannel)
+    const agentIds = viewer.agentIds ?? (await newest((request) => app.agents.page(viewer, request)))
+    return agentIds.map(agentChannel)
+  }
+
+  return {
+    async listen(viewer, lifeline, onNews, onError) {
+      const serial = createSerial()
+
+      async function onToolCall(type: 'ViewerToolCallWaiting' | 'ViewerToolCallSettled', toolCallId: string) {
+        const [call] = await app.toolCalls.getMany([toolCallId])
+        if (call != null && isForViewer(viewer, call)) onNews({ type, toolCallId })
+      }
+
+      function onSignal(channel: string, payload: SignalPayload): void {
+        const spaceId = spaceOf(channel)
+        if (spaceId !== null && (payload.type === 'message' || payload.type === 'changed')) {
+          onNews({ type: 'ViewerSpaceChanged', spaceId })
+        }
+        const toolCallId = 'toolCallId' in payload ? payload.toolCallId : undefined
+        if (toolCallId === undefined) return
+        const type = payload.type === 'tool-waiting' ? 'ViewerToolCallWaiting' : 'ViewerToolCallSettled'
+        void serial.run(() => onToolCall(type, toolCallId)).catch(onError)
+      }
+
+      function tell({ came, went }: { came: string[]; went: string[] }): void {
+        for (const spaceId of went.map(spaceOf)) if (spaceId !== null) onNews({ type: 'ViewerSpaceRemoved', spaceId })
+        for (const spaceId of came.map(spaceOf)) if (spaceId !== null) onNews({ type: 'ViewerSpaceAdded', spaceId })
+      }
+
+      const channels = createChannelSet(signals, lifeline, () => channelsOf(viewer), onSignal)
+      const tellAnew = () => onNews({ type: 'ViewerSnapshot' })
+      lifeline.onEnd(signals.onReconnect(() => void channels.refresh(tell).then(tellAnew, onError)))
+      if (viewer.scope === 'HUMAN') {
+        const onEntityNews = (news: EntityNews) => {
+          if (news.type === 'member-joined' || news.type === 'member-left') channels.refresh(tell).catch(onError)
+          if (news.type === 'read' && news.spaceId) onNews({ type: 'ViewerSpaceChanged', spaceId: news.spaceId })
+        }
+        lifeline.onEnd(await guards.entityNews(viewer.id, onEntityNews))
+      } else void keepRefreshing(lifeline.signal, () => channels.refresh(tell), onError)
+      await channels.refresh()
+    },
+  }
+}
+
+async function keepRefreshing(signal: AbortSignal, refresh: () => Promise<void>, onError: (error: unknown) => void) {
+  while (!signal.aborted) {
+    await sleep(LOOK_INTERVAL_MS, signal)
+    if (!signal.aborted) await refresh().catch(onError)
+  }
+}
+
+function spaceOf(channel: string): string | null {
+  return channel.startsWith('space:') ? channel.slice('space:'.length) : null
+}
+
+/** Whether the viewer may answer a call: the rule of runs/control.ts, for a space or agent that is the viewer's already. */
+function isForViewer({ scope }: Viewer, { execution }: ToolCall): boolean {
+  if (scope === 'ADMIN') return execution === 'SPACE' || execution === 'EXTERNAL'
+  return execution === (scope === 'HUMAN' ? 'SPACE' : 'EXTERNAL')
+}
+
+type NewestPage = Awaited<ReturnType<App['spaces']['page']>> | Awaited<ReturnType<App['agents']['page']>>
+type NewestRequest = Parameters<App['spaces']['page']>[1]
+
+/** The ids of the newest things, page by page. */
+async function newest(page: (request: NewestRequest) => Promise<NewestPage>): Promise<string[]> {
+  const ids: string[] = []
+  for (;;) {
+    const { items, hasNextPage } = await page({ size: 100, fromEnd: false, after: ids.at(-1) ?? null, before: null })
+    ids.push(...items.map(({ id }) => id))
+    if (!hasNextPage || ids.length >= MOST_WATCHED || items.length === 0) return ids
+  }
+}

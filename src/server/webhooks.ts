@@ -1,0 +1,70 @@
+import type { IncomingMessage } from 'node:http'
+import { DomainError, type DomainErrorCode, RateLimitedError, UnauthenticatedError } from '../lib/errors.ts'
+import { LARGEST_REQUEST_BYTES } from './graphql.ts'
+import { type Handler, sendJson } from './health.ts'
+
+/** Takes what services send. */
+export interface WebhookReceiver {
+  /**
+   * @throws UnauthenticatedError for a bad signature; NotFoundError for no such webhook; BadInputError for a payload that is
+   * none; RateLimitedError.
+   */
+  receive(webhookId: string, headers: Record<string, string>, rawBody: Buffer): Promise<{ runId: string | null }>
+}
+
+export const WEBHOOK_PATH = /^\/hooks\/agents\/([^/]+)$/
+
+const STATUS_OF: Record<DomainErrorCode, number> = {
+  BAD_INPUT: 400,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  CONFLICT: 409,
+  LIMIT_EXCEEDED: 422,
+  RATE_LIMITED: 429,
+}
+
+class BodyTooLargeError extends Error {}
+
+/** `POST /hooks/agents/:webhookId`: 202 with the run's id, or why not. */
+export function createWebhookHandler(receiver: WebhookReceiver): Handler {
+  return async (request, response) => {
+    const [, webhookId = ''] = WEBHOOK_PATH.exec(new URL(request.url ?? '', 'http://localhost').pathname) ?? []
+    try {
+      const body = await readBody(request)
+      const accepted = await receiver.receive(webhookId, headersOf(request), body)
+      sendJson(response, 202, accepted)
+    } catch (error) {
+      const [status, message] = answerTo(error)
+      const retry =
+        error instanceof RateLimitedError ? { 'retry-after': String(Math.ceil(error.retryAfterMs / 1000)) } : {}
+      sendJson(response, status, { error: message }, retry)
+    }
+  }
+}
+
+/** @throws what is not the sender's fault. */
+function answerTo(error: unknown): [status: number, message: string] {
+  if (error instanceof BodyTooLargeError) return [413, 'At most 1 MiB.']
+  if (error instanceof UnauthenticatedError) return [401, error.message]
+  if (error instanceof DomainError) return [STATUS_OF[error.code], error.message]
+  throw error
+}
+
+function retryHeaderOf(error: unknown): Record<string, string> {
+  return error instanceof RateLimitedError ? { 'retry-after': String(Math.ceil(error.retryAfterMs / 1000)) } : {}
+}
+
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size > LARGEST_REQUEST_BYTES) throw new BodyTooLargeError()
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+function headersOf({ headers }: IncomingMessage): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]))
+}
