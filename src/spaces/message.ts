@@ -1,7 +1,9 @@
 import type { MessageStatus, Message as Row, TriggerType } from '../generated/prisma/client.ts'
 
 /** A part of a message, by index. A tool part's content is the tool call. */
-export type MessagePart = { type: 'text'; text: string } | { type: 'tool'; toolCallId: string }
+export type MessagePart =
+  /** `unfinished`: kept of a part of a composite message that was being written when it was saved, or cut off. */
+  { type: 'text'; text: string; unfinished?: true } | { type: 'tool'; toolCallId: string }
 
 /** Why a message was posted, when its run was triggered elsewhere than in its space. */
 export interface MessageOrigin {
@@ -26,6 +28,16 @@ export function messageOfRow(row: Row): Message {
 /** The text parts, joined by a blank line. */
 export function textOf(parts: MessagePart[]): string {
   return parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n')
+}
+
+/** What keeps the n-th composite message of a run and space from being posted twice. */
+export function compositeKey(spaceId: string, n: number): string {
+  return `${spaceId}:${n}`
+}
+
+/** Which of its run's composite messages for the space this is; null for a message that is none. */
+export function compositeNumber({ spaceId, runPostKey }: Pick<Row, 'spaceId' | 'runPostKey'>): number | null {
+  return runPostKey?.startsWith(`${spaceId}:`) ? Number(runPostKey.slice(spaceId.length + 1)) : null
 }
 
 /** Nothing of the message changes any more. */

@@ -9,6 +9,7 @@ import { spaceChannel } from '../realtime/topics.ts'
 import type { Announcer } from './announcer.ts'
 import { type Message, type MessageOrigin, type MessagePart, messageOfRow } from './message.ts'
 import { createMessageNews } from './message-news.ts'
+import { type ShownCall, showCall } from './shown-call.ts'
 
 /** What routing did with a message, within the transaction that made it whole. */
 export interface Routed {
@@ -39,12 +40,6 @@ export interface RunMessage {
   origin: MessageOrigin | null
   /** The tool call that the message shows; absent for one that is written. */
   shows?: ShownCall
-}
-
-/** A tool call shown as a message's part: running, or waiting for an answer until a time. */
-export interface ShownCall {
-  toolCallId: string
-  waitsUntil: Date | null
 }
 
 /** The run is over or was taken over by another worker: nothing of it may be written any more. */
@@ -267,18 +262,6 @@ async function insertRunMessage(tx: Tx, platform: Platform, input: RunMessage): 
   })
   if (input.shows !== undefined) await showCall(tx, platform, input, input.shows)
   return messageOfRow(row)
-}
-
-/** Ties the call to its message; one that waits gets its deadline, and the job that enforces it. */
-async function showCall(
-  tx: Tx,
-  { jobs }: Platform,
-  { id, spaceId }: RunMessage,
-  { toolCallId, waitsUntil }: ShownCall,
-) {
-  const waiting = waitsUntil === null ? {} : { status: 'WAITING' as const, expiresAt: waitsUntil }
-  await tx.toolCall.update({ where: { id: toolCallId }, data: { messageId: id, spaceId, ...waiting } })
-  if (waitsUntil !== null) await jobs.enqueue(tx, [{ wakeUp: { type: 'tool-deadline', toolCallId }, at: waitsUntil }])
 }
 
 /** The end of a message and the result of its tool call, in one statement, if the run is still the lease's. */
