@@ -1,8 +1,8 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { Webhook as StandardWebhook } from 'standardwebhooks'
 import type { Viewer } from '../access/viewer.ts'
-import type { Prisma, Run } from '../generated/prisma/client.ts'
-import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import type { Prisma } from '../generated/prisma/client.ts'
+import { ForbiddenError, NotFoundError, UnauthenticatedError } from '../lib/errors.ts'
 import { newId, wellFormedIds } from '../lib/ids.ts'
 import { type Json, toJson } from '../lib/json.ts'
 import { checkJsonSize, checkName } from '../lib/validate.ts'
@@ -18,17 +18,13 @@ export interface Webhook {
   createdAt: Date
 }
 
-/** What a delivery came to. Of the refused, none has done anything. */
-export type Delivery =
-  /** It woke the agent, or had before: `isNew` says which. `run` is null where it went to a persistent agent's inbox. */
-  | { type: 'accepted'; isNew: boolean; run: Run | null }
-  | { type: 'not-found' }
-  /** The headers are missing, too old or too new, or the signature is not of this webhook and body. */
-  | { type: 'unauthenticated'; reason: string }
-  | { type: 'bad-input'; reason: string }
-
-/** A request's headers with names in lower case, as Node gives them. */
-export type Headers = Record<string, string | string[] | undefined>
+/** What a delivery came to: it woke the agent, or had before. */
+export interface Delivery {
+  /** Null where it went to a persistent agent's inbox. */
+  runId: string | null
+  /** False for a repeat. */
+  isNew: boolean
+}
 
 export interface WebhookHooks {
   call: Triggers['call']
@@ -42,8 +38,13 @@ export interface Webhooks {
   create(viewer: Viewer, input: { agentId: string; serviceName: string }): Promise<{ webhook: Webhook; secret: string }>
   /** By id, in the order of the ids; null where there is none. Says nothing of who may see them. */
   getMany(ids: readonly string[]): Promise<(Webhook | null)[]>
-  /** A delivery: its id counts once, its body is JSON or text. Answers once the trigger is written. */
-  receive(webhookId: string, headers: Headers, rawBody: Buffer): Promise<Delivery>
+  /**
+   * A delivery, its headers named in lower case: its id counts once, its body is JSON or text. Answers once the trigger is
+   * written.
+   * @throws NotFoundError for no such webhook, UnauthenticatedError where it is not signed by it or not sent just now,
+   * BadInputError for a payload that is too much.
+   */
+  receive(webhookId: string, headers: Record<string, string>, rawBody: Buffer): Promise<Delivery>
 }
 
 const SECRET_PREFIX = 'whsec_'
@@ -84,21 +85,22 @@ export function createWebhooks({ db, secretBox, clock }: Platform, { call, baseU
     },
     async receive(webhookId, headers, rawBody) {
       const [row] = await db.prisma.webhook.findMany({ where: { id: { in: wellFormedIds([webhookId]) } } })
-      if (row === undefined) return { type: 'not-found' }
+      if (row === undefined) throw new NotFoundError(NO_SUCH_WEBHOOK)
       const signed = readHeaders(headers, clock.now())
-      if ('reason' in signed) return { type: 'unauthenticated', ...signed }
+      const { agentId, serviceName: name } = row
       if (!isSignedBy(secretBox.open(row.secretSealed, row.id), signed, rawBody)) {
-        return { type: 'unauthenticated', reason: 'No signature matches.' }
+        throw new UnauthenticatedError('No signature matches.')
       }
       const payload = readBody(rawBody)
-      if ('reason' in payload) return { type: 'bad-input', ...payload }
-      const { agentId, serviceName: name } = row
       const key = { callerId: row.id, value: signed.deliveryId }
-      const woken = await call({ agentId, name, serviceId: row.id, payload: payload.json, urgent: false, key })
-      return woken === null ? { type: 'not-found' } : { type: 'accepted', isNew: woken.isNew, run: woken.run }
+      const woken = await call({ agentId, name, serviceId: row.id, payload, urgent: false, key })
+      if (woken === null) throw new NotFoundError(NO_SUCH_WEBHOOK)
+      return { runId: woken.run?.id ?? null, isNew: woken.isNew }
     },
   }
 }
+
+const NO_SUCH_WEBHOOK = 'There is no such webhook.'
 
 interface SignedHeaders {
   deliveryId: string
@@ -106,18 +108,17 @@ interface SignedHeaders {
   signatures: string[]
 }
 
-function readHeaders(headers: Headers, now: number): SignedHeaders | { reason: string } {
-  const [deliveryId, timestamp, signature] = ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) =>
-    String(headers[name] ?? ''),
-  )
+function readHeaders(headers: Record<string, string>, now: number): SignedHeaders {
+  const { 'webhook-id': deliveryId, 'webhook-timestamp': timestamp, 'webhook-signature': signature } = headers
   if (!deliveryId || !timestamp || !signature) {
-    return { reason: 'The headers webhook-id, webhook-timestamp and webhook-signature are required.' }
+    throw new UnauthenticatedError('The headers webhook-id, webhook-timestamp and webhook-signature are required.')
   }
-  if (deliveryId.length > LONGEST_DELIVERY_ID)
-    return { reason: `A webhook-id has at most ${LONGEST_DELIVERY_ID} characters.` }
+  if (deliveryId.length > LONGEST_DELIVERY_ID) {
+    throw new UnauthenticatedError(`A webhook-id has at most ${LONGEST_DELIVERY_ID} characters.`)
+  }
   const seconds = /^\d{1,12}$/.test(timestamp) ? Number(timestamp) : Number.NaN
   if (!(Math.abs(now / 1000 - seconds) <= TOLERANCE_SECONDS)) {
-    return { reason: `The webhook-timestamp is not within ${TOLERANCE_SECONDS / 60} minutes of the server's time.` }
+    throw new UnauthenticatedError('The webhook-timestamp is not within 5 minutes of the time here.')
   }
   return { deliveryId, sentAt: new Date(seconds * 1000), signatures: signature.split(' ').slice(0, MOST_SIGNATURES) }
 }
@@ -133,16 +134,11 @@ function isSignedBy(secret: string, { deliveryId, sentAt, signatures }: SignedHe
     .some((matches) => matches)
 }
 
-/** JSON where it is JSON, else the text itself. */
-function readBody(rawBody: Buffer): { json: Json } | { reason: string } {
+/** JSON where it is JSON, else the text itself. @throws BadInputError */
+function readBody(rawBody: Buffer): Json {
   const value = parsed(rawBody.toString())
-  try {
-    checkJsonSize(value, 'body')
-    return { json: toJson(value) }
-  } catch (error) {
-    if (error instanceof BadInputError) return { reason: error.message }
-    throw error
-  }
+  checkJsonSize(value, 'body')
+  return toJson(value)
 }
 
 function parsed(text: string): unknown {
