@@ -60,7 +60,7 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
       const scene = await loadScene(tx, message)
       const decision = ROUTES[scene.room.routing]({ ...message, senderKind: scene.sender.kind }, scene.room)
       if (decision.picked !== null) await takeTurn(tx, message.spaceId, decision.picked)
-      const allowed = await allowanceOf(tx, message, limits)
+      const allowed = decision.wakes.length === 0 ? UNLIMITED : await allowanceOf(tx, message, limits)
       const woken = decision.wakes.slice(0, allowed.count).map(({ agent }) => agent)
       const chainId = scene.room.routing === 'MENTION_CHAIN' && woken.length > 0 ? newId('chn') : null
       const trigger = triggerOf(message, scene)
@@ -136,9 +136,11 @@ async function takeTurn(tx: Tx, spaceId: string, { id, joinedAt }: AgentMember):
   })
 }
 
+const UNLIMITED: Allowance = { count: Number.POSITIVE_INFINITY, reason: '' }
+
 /** A human's message begins anew; what comes of it counts. */
 async function allowanceOf(tx: Tx, message: Message, limits: Limits): Promise<Allowance> {
-  return message.depth === 0 ? { count: Number.POSITIVE_INFINITY, reason: '' } : allowance(tx, message, limits)
+  return message.depth === 0 ? UNLIMITED : allowance(tx, message, limits)
 }
 
 function triggerOf(message: Message, { spaceName, sender }: Scene): MessageTrigger {

@@ -1,5 +1,5 @@
 import { Prisma, type Run } from '../generated/prisma/client.ts'
-import { BadInputError, ConflictError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, ConflictError, messageOf, NotFoundError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { type Json, jsonbText, storableText } from '../lib/json.ts'
 import { checkMessageText } from '../lib/validate.ts'
@@ -123,7 +123,16 @@ export function createPosting(platform: Platform, announcer: Announcer, hooks: P
     },
 
     async begin(input) {
-      const message = await db.transaction((tx) => insertRunMessage(tx, platform, input))
+      const { shows } = input
+      const insert =
+        shows === undefined
+          ? insertRunMessage(db.prisma, input)
+          : db.transaction(async (tx) => {
+              const inserted = await insertRunMessage(tx, input)
+              if (inserted !== null) await showCall(tx, platform, input, shows)
+              return inserted
+            })
+      const message = await insert.catch((error) => postedBefore(error, db.prisma, input))
       if (message !== null) await announce(message, null)
       return message
     },
@@ -229,38 +238,39 @@ async function repeatOf(error: unknown, { db }: Platform, input: HumanMessage) {
   return { message, runs: await db.prisma.run.findMany({ where: { id: { in: ids } }, orderBy: { id: 'asc' } }) }
 }
 
-async function insertRunMessage(tx: Tx, platform: Platform, input: RunMessage): Promise<Message | null> {
-  const [fence] = await tx.$queryRaw<unknown[]>`${runFence(input.runId, input.attempt)}`
-  if (fence === undefined) throw new RunLostError(input.runId)
-  const before = await tx.message.findFirst({ where: { runId: input.runId, runPostKey: input.postKey } })
-  if (before !== null) return messageOfRow(before)
-  const [counter] = await tx.$queryRaw<CounterRow[]>`
-    WITH counter AS (
-      UPDATE "Space" SET "lastSeq" = "lastSeq" + 1 WHERE id = ${input.spaceId} AND EXISTS (
-        SELECT 1 FROM "Membership" WHERE "spaceId" = ${input.spaceId} AND "entityId" = ${input.senderId})
+/**
+ * In one statement: the run's fence, the space's counter for a member, the space as one that the run wrote in, the message.
+ * The same key a second time fails on its unique key, so that the counter stays as it was, and gives the first message.
+ */
+async function insertRunMessage(tx: Tx, input: RunMessage): Promise<Message | null> {
+  const { shows, spaceId, senderId, runId, attempt, postKey } = input
+  const parts: MessagePart[] = shows === undefined ? [] : [{ type: 'tool', toolCallId: shows.toolCallId }]
+  const status = shows?.waitsUntil ? 'REQUIRES_ACTION' : 'STREAMING'
+  const [row] = await tx.$queryRaw<Prisma.MessageGetPayload<object>[]>`
+    WITH fence AS (${runFence(runId, attempt)}), counter AS (
+      UPDATE "Space" SET "lastSeq" = "lastSeq" + 1 WHERE id = ${spaceId} AND EXISTS (SELECT 1 FROM fence) AND EXISTS (
+        SELECT 1 FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ${senderId})
       RETURNING id, "lastSeq"
     ), written AS (
-      INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${input.runId}, id FROM counter ON CONFLICT DO NOTHING
+      INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${runId}, id FROM counter ON CONFLICT DO NOTHING
     )
-    SELECT "lastSeq" FROM counter`
-  if (counter === undefined) return null
-  const row = await tx.message.create({
-    data: {
-      id: input.id,
-      spaceId: input.spaceId,
-      seq: counter.lastSeq,
-      senderId: input.senderId,
-      status: input.shows?.waitsUntil ? 'REQUIRES_ACTION' : 'STREAMING',
-      parts: input.shows === undefined ? [] : [{ type: 'tool', toolCallId: input.shows.toolCallId }],
-      mentionedAgentId: input.mentionedAgentId,
-      runId: input.runId,
-      runPostKey: input.postKey,
-      rootId: input.rootId,
-      depth: input.depth,
-      origin: input.origin === null ? Prisma.DbNull : { ...input.origin },
-    },
-  })
-  if (input.shows !== undefined) await showCall(tx, platform, input, input.shows)
+    INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "mentionedAgentId", "runId", "runPostKey", "rootId",
+      depth, origin)
+    SELECT ${input.id}, id, "lastSeq", ${senderId}, ${status}::"MessageStatus", ${jsonbText(parts)}::jsonb,
+      ${input.mentionedAgentId}, ${runId}, ${postKey}, ${input.rootId}, ${input.depth},
+      ${input.origin === null ? null : jsonbText(input.origin)}::jsonb
+    FROM counter RETURNING *`
+  if (row !== undefined) return messageOfRow(row)
+  const [fence] = await tx.$queryRaw<unknown[]>`${runFence(runId, attempt)}`
+  if (fence === undefined) throw new RunLostError(runId)
+  return null
+}
+
+/** What a run posted under the key before, when posting it again was refused for that. */
+async function postedBefore(error: unknown, tx: Tx, { runId, postKey }: RunMessage): Promise<Message> {
+  const isRepeat = error instanceof Prisma.PrismaClientKnownRequestError && messageOf(error).includes('23505')
+  const row = isRepeat ? await tx.message.findFirst({ where: { runId, runPostKey: postKey } }) : null
+  if (row === null) throw error
   return messageOfRow(row)
 }
 
