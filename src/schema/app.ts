@@ -1,5 +1,4 @@
 import type { Tokens } from '../access/tokens.ts'
-import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import type { Agents } from '../agents/agents.ts'
 import type { ConsciousnessReading } from '../agents/consciousness.ts'
@@ -10,7 +9,8 @@ import type { Humans } from '../agents/humans.ts'
 import type { InboxReading } from '../agents/inbox-reading.ts'
 import type { McpServers } from '../agents/mcp-servers.ts'
 import type { Memories } from '../agents/memories.ts'
-import type { Json } from '../lib/json.ts'
+import type { Triggers } from '../agents/triggers.ts'
+import type { Webhooks } from '../agents/webhooks.ts'
 import type { Plans } from '../plans/plans.ts'
 import type { Chains } from '../runs/chains.ts'
 import type { Control } from '../runs/control.ts'
@@ -44,38 +44,8 @@ export interface App {
   runReading: RunReading
   stepRecords: StepRecords
   chains: Chains
-  control: Control
+  control: Control & { triggerAgent: Triggers['trigger'] }
   toolCalls: Pick<ToolCalls, 'getMany' | 'ofRuns'>
-  triggers: Triggers
   plans: Pick<Plans, 'create' | 'delete' | 'getMany' | 'listMany'>
-  webhooks: Webhooks
-}
-
-type Run = NonNullable<Awaited<ReturnType<Runs['getMany']>>[number]>
-
-/** How services wake agents. */
-export interface Triggers {
-  /** `run` is null where the trigger went to a persistent agent's inbox. */
-  trigger(viewer: Viewer, input: TriggerAgentInput): Promise<{ run: Run | null }>
-}
-
-export interface TriggerAgentInput {
-  agentId: string
-  serviceName?: string | null
-  payload: Json
-  urgent?: boolean | null
-  idempotencyKey?: string | null
-}
-
-export interface Webhooks {
-  create(viewer: Viewer, input: { agentId: string; serviceName: string }): Promise<{ webhook: Webhook; secret: string }>
-  getMany(ids: readonly string[]): Promise<(Webhook | null)[]>
-}
-
-export interface Webhook {
-  id: string
-  agentId: string
-  serviceName: string
-  url: string
-  createdAt: Date
+  webhooks: Pick<Webhooks, 'create' | 'getMany' | 'receive'>
 }

@@ -1,5 +1,4 @@
 import type { Viewer as ViewerShape } from '../access/viewer.ts'
-import type { Webhook as WebhookShape } from './app.ts'
 import { builder } from './builder.ts'
 import type * as shapes from './shapes.ts'
 
@@ -29,4 +28,4 @@ export const Chain = builder.objectRef<shapes.Chain>('Chain')
 export const Plan = builder.objectRef<shapes.Plan>('Plan')
 export const Viewer = builder.objectRef<ViewerShape>('Viewer')
 export const AccessToken = builder.objectRef<shapes.AccessToken>('AccessToken')
-export const Webhook = builder.objectRef<WebhookShape>('Webhook')
+export const Webhook = builder.objectRef<shapes.Webhook>('Webhook')

@@ -23,6 +23,7 @@ export type Space = Row<App['spaces']['getMany']>
 export type StepRecord = Awaited<ReturnType<App['stepRecords']['pageMany']>>[number]['items'][number]
 export type Tool = Item<App['customTools']['listMany']>
 export type ToolCall = Row<App['toolCalls']['getMany']>
+export type Webhook = Row<App['webhooks']['getMany']>
 
 /** An entity of which only what all have in common is known; the rest is loaded where it is asked for. */
 export type Participant = Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>

@@ -28,7 +28,7 @@ builder.mutationField('triggerAgent', (t) =>
     args: { input: t.arg({ type: TriggerAgentInput, required: true }) },
     async resolve(_, { input }, context) {
       const { app, viewer, loaders } = renewed(context)
-      const { run } = await app.triggers.trigger(viewer, input)
+      const { run } = await app.control.triggerAgent(viewer, input)
       const [seen] = await loaders.seenRuns(run === null ? [] : [run])
       return { run: seen ?? null }
     },

@@ -1,8 +1,8 @@
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
-import type { Webhook as WebhookShape } from './app.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
 import { Agent, Node, Webhook } from './refs.ts'
+import type * as shapes from './shapes.ts'
 
 Webhook.implement({
   description: 'A signed way in for a service: `POST url` wakes the agent.',
@@ -23,7 +23,7 @@ const CreateWebhookInput = builder.inputType('CreateWebhookInput', {
 })
 
 const CreateWebhookPayload = builder
-  .objectRef<{ webhook: WebhookShape; secret: string }>('CreateWebhookPayload')
+  .objectRef<{ webhook: shapes.Webhook; secret: string }>('CreateWebhookPayload')
   .implement({
     description: '`secret` (Standard Webhooks, `whsec_…`) is shown this once and kept encrypted.',
     fields: (t) => ({

@@ -112,7 +112,8 @@ export function createMasking(logger: Logger): MaskError {
     const isOfRequest = place?.path === undefined
     const status = http ?? (isOfRequest ? httpOf(code) : undefined)
     const extensions = { code, ...detailsOf(root), ...(status ? { http: status } : {}) }
-    return new GraphQLError(withoutSuggestion(messageOf(root)), { ...at, extensions })
+    const message = root instanceof GraphQLError && place !== null ? place.message : messageOf(root)
+    return new GraphQLError(withoutSuggestion(message), { ...at, extensions })
   }
 }
 

@@ -16,14 +16,14 @@ import { createGraphiql, sendNotFound, startPage, wantsPage } from './pages.ts'
 import { createSockets, type Sockets } from './sockets.ts'
 import type { RunJournal } from './streams/run-replay.ts'
 import { createStreams, type OwnStreams } from './streams/streams.ts'
-import { createWebhookHandler, WEBHOOK_PATH, type WebhookReceiver } from './webhooks.ts'
+import { createWebhookHandler, WEBHOOK_PATH } from './webhooks.ts'
 
 /** What is served. */
 export interface Served {
   platform: Platform
-  api: App & { webhooks: WebhookReceiver }
+  api: App
   announcer: { watch(spaceId: string): () => void }
-  journal: RunJournal
+  journal?: RunJournal
   /** Figures of other parts, if there are any. */
   metrics?: Registry
 }
@@ -33,19 +33,21 @@ export interface RunningServer {
   url: string
   port: number
   /** With `drain`: takes nothing new, closes sockets with 1001, lets requests end for up to 5 s. Without: cuts all off. */
-  close(options: { drain: boolean }): Promise<void>
+  close(options?: { drain: boolean }): Promise<void>
 }
 
 const DRAIN_MS = 5000
+/** Longer than what proxies keep an idle connection for: they, not we, close it. */
+const KEEP_ALIVE_MS = 65_000
 
 /** Serves by the settings' role: everything, or health and metrics alone for a worker. @throws one line for a busy port. */
-export async function startServer(served: Served, config: Config): Promise<RunningServer> {
-  const { platform } = served
+export async function startServer({ app, config }: { app: Served; config: Config }): Promise<RunningServer> {
+  const { platform } = app
   const { logger } = platform
   let draining = false
   const isApi = config.role !== 'worker'
-  const api = isApi ? createApi(served, config) : null
-  const route = createRoutes(served, api, () => draining)
+  const api = isApi ? createApi(app, config) : null
+  const route = createRoutes(app, api, () => draining)
 
   const server = createServer((request, response) => {
     if (draining) response.setHeader('connection', 'close')
@@ -55,6 +57,7 @@ export async function startServer(served: Served, config: Config): Promise<Runni
       else sendJson(response, 500, { error: 'Something went wrong on our side.' })
     })
   })
+  server.keepAliveTimeout = KEEP_ALIVE_MS
   const streaming = trackStreaming(server)
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     if (draining || api === null || pathOf(request) !== GRAPHQL_PATH) return refuse(socket, draining ? 503 : 404)
@@ -67,7 +70,7 @@ export async function startServer(served: Served, config: Config): Promise<Runni
   return {
     url: `http://${nameOf(config.host)}:${port}`,
     port,
-    async close({ drain }) {
+    async close({ drain } = { drain: true }) {
       draining = true
       const closed = new Promise((resolve) => server.close(resolve))
       await api?.sockets.close()
@@ -80,13 +83,19 @@ export async function startServer(served: Served, config: Config): Promise<Runni
   }
 }
 
+/** Until there is one: a run whose log is gone is told by its start and its end. */
+const NO_JOURNAL: RunJournal = { read: async () => [] }
+
 interface Api {
   handle: Handler
   sockets: Sockets
   close(): Promise<void>
 }
 
-function createApi({ platform, api: app, announcer, journal }: Served, { allowedOrigins, limits }: Config): Api {
+function createApi(
+  { platform, api: app, announcer, journal = NO_JOURNAL }: Served,
+  { allowedOrigins, limits }: Config,
+): Api {
   const { logger } = platform
   const maskError = createMasking(logger)
   const streams: OwnStreams = createStreams({ platform, app, announcer, journal })

@@ -1,16 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { DomainError, type DomainErrorCode, RateLimitedError, UnauthenticatedError } from '../lib/errors.ts'
+import type { App } from '../schema/app.ts'
 import { LARGEST_REQUEST_BYTES } from './graphql.ts'
 import { type Handler, sendJson } from './health.ts'
-
-/** Takes what services send. */
-export interface WebhookReceiver {
-  /**
-   * @throws UnauthenticatedError for a bad signature; NotFoundError for no such webhook; BadInputError for a payload that is
-   * none; RateLimitedError.
-   */
-  receive(webhookId: string, headers: Record<string, string>, rawBody: Buffer): Promise<{ runId: string | null }>
-}
 
 export const WEBHOOK_PATH = /^\/hooks\/agents\/([^/]+)$/
 
@@ -26,18 +18,16 @@ const STATUS_OF: Record<DomainErrorCode, number> = {
 class BodyTooLargeError extends Error {}
 
 /** `POST /hooks/agents/:webhookId`: 202 with the run's id, or why not. */
-export function createWebhookHandler(receiver: WebhookReceiver): Handler {
+export function createWebhookHandler(webhooks: Pick<App['webhooks'], 'receive'>): Handler {
   return async (request, response) => {
     const [, webhookId = ''] = WEBHOOK_PATH.exec(new URL(request.url ?? '', 'http://localhost').pathname) ?? []
     try {
       const body = await readBody(request)
-      const accepted = await receiver.receive(webhookId, headersOf(request), body)
-      sendJson(response, 202, accepted)
+      const accepted = await webhooks.receive(webhookId, headersOf(request), body)
+      sendJson(response, 202, { runId: accepted.runId })
     } catch (error) {
       const [status, message] = answerTo(error)
-      const retry =
-        error instanceof RateLimitedError ? { 'retry-after': String(Math.ceil(error.retryAfterMs / 1000)) } : {}
-      sendJson(response, status, { error: message }, retry)
+      sendJson(response, status, { error: message }, retryHeaderOf(error))
     }
   }
 }

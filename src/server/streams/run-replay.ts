@@ -11,8 +11,6 @@ interface JournaledStep {
     index: number
     startedAt: Date
     durationMs: number | null
-    /** Null until the step has ended. */
-    response: unknown
     inputTokens: number
     outputTokens: number
     usageEstimated: boolean
@@ -53,7 +51,7 @@ function replayStep({ step, calls }: JournaledStep): ReplayedEvent[] {
   const usage = { estimated, inputTokens, outputTokens, totalTokens: inputTokens + outputTokens }
   const finishedAt = new Date(startedAt.getTime() + (durationMs ?? 0))
   const finished = { at: finishedAt, event: { type: 'RunStepFinished' as const, step: index, usage } }
-  return [...calls.flatMap(replayCall), ...(step.response == null ? [] : [finished])]
+  return [...calls.flatMap(replayCall), ...(calls.every(({ settledAt }) => settledAt !== null) ? [finished] : [])]
 }
 
 function replayCall({ id: toolCallId, createdAt, settledAt }: JournaledStep['calls'][number]): ReplayedEvent[] {

@@ -1,0 +1,49 @@
+import type { Viewer } from '../../src/access/viewer.ts'
+import { type RunningServer, startServer } from '../../src/server/server.ts'
+import { startApplication, type TestApplication, type TestApplicationOptions } from './application.ts'
+import { createParleyClient, type ParleyClient } from './parley-client.ts'
+
+/** The application behind its server, in this process. */
+export interface TestServer extends TestApplication {
+  server: RunningServer
+  /** `http://127.0.0.1:<port>`, without a path. */
+  origin: string
+  /** A new token of a human, a service or an admin. */
+  tokenOf(viewer: Viewer): Promise<string>
+  /** A client with a new token of its own; closed with the server. */
+  clientOf(viewer: Viewer): Promise<ParleyClient>
+}
+
+export async function startTestServer(options: TestApplicationOptions): Promise<TestServer> {
+  const parley = await startApplication({ ...options, settings: { PORT: '0', ...options.settings } })
+  const server = await startServer({ app: parley.app, config: parley.app.platform.config })
+  const origin = `http://127.0.0.1:${server.port}`
+  const clients: ParleyClient[] = []
+
+  async function tokenOf(viewer: Viewer): Promise<string> {
+    const { secret } = await parley.app.api.tokens.create(parley.admin, { grant: grantOf(viewer) })
+    return secret
+  }
+
+  return {
+    ...parley,
+    server,
+    origin,
+    tokenOf,
+    async clientOf(viewer) {
+      const client = createParleyClient({ origin, token: await tokenOf(viewer) })
+      clients.push(client)
+      return client
+    },
+    async close() {
+      await Promise.all(clients.map((client) => client.close()))
+      await server.close({ drain: false })
+      await parley.close()
+    },
+  }
+}
+
+function grantOf(viewer: Viewer) {
+  if (viewer.scope === 'HUMAN') return { humanId: viewer.id }
+  return viewer.scope === 'ADMIN' ? { admin: {} } : { service: { name: viewer.name, agentIds: viewer.agentIds } }
+}
