@@ -1,14 +1,14 @@
-import type { LanguageModel, ModelMessage } from 'ai'
+import type { LanguageModel } from 'ai'
 import type { Json, JsonObject } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { Journal, JournaledStep } from '../runs/journal.ts'
+import { closingWords, messagesOf } from '../runs/conversation.ts'
+import { isStepOver, type Journal, type JournaledStep } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import { createRunEvents, type RunEvents } from '../runs/run-events.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
 import type { Posting } from '../spaces/posting.ts'
 import { failureResult, type RequestedEnding, type RunInHand, type Tool, WAITING } from '../tools/tool.ts'
 import type { Toolbox } from '../tools/toolbox.ts'
-import { messagesOf } from './conversation.ts'
 import { createStatelessMind } from './minds/stateless.ts'
 import type { Scene, SceneLoader } from './scene.ts'
 import { createSpaceWriter } from './space-writer.ts'
@@ -54,6 +54,8 @@ export async function perform(platform: Platform, parts: PerformParts, performan
     const carried = await carryOn({ claim, steps, tools, runner, journal })
     if (carried.waiting.length > 0) return { type: 'waiting', callIds: carried.waiting }
     if (run.ending !== null) return { type: 'ending', ending: run.ending }
+    const over = endOfJournal(carried.steps, scene.agent.maxSteps)
+    if (over !== null) return over
     const mind = createStatelessMind({ claim, scene, run, models, tools })
     const end = await runToolLoop(
       {
@@ -106,11 +108,11 @@ interface CarryOnInput {
   journal: Journal
 }
 
-/** Executes, in order, the calls of the last journaled step that have no result yet, and closes that step. */
+/** Executes, in order, the calls of the last journaled step that have no result yet. */
 async function carryOn(input: CarryOnInput): Promise<{ steps: JournaledStep[]; waiting: string[] }> {
   const { claim, steps, tools, runner, journal } = input
   const last = steps.at(-1)
-  if (last === undefined || last.step.response !== null) return { steps, waiting: [] }
+  if (last === undefined || isStepOver(last)) return { steps, waiting: [] }
   const waiting: string[] = []
   for (const call of last.calls) {
     if (call.settledAt !== null) continue
@@ -124,10 +126,14 @@ async function carryOn(input: CarryOnInput): Promise<{ steps: JournaledStep[]; w
       waiting.push(call.id)
   }
   if (waiting.length > 0) return { steps, waiting }
-  const settled = await journal.read(claim.run.id)
-  const added: ModelMessage[] = messagesOf(settled.slice(-1))
-  await journal.stepEnded(claim, last.step.index, added, last.step.durationMs ?? 0)
-  return { steps: settled, waiting }
+  return { steps: await journal.read(claim.run.id), waiting }
+}
+
+/** How the loop had ended, when the worker died between that and the run's end: the model is not asked again. */
+function endOfJournal(steps: JournaledStep[], maxSteps: number): LoopEnd | null {
+  const last = steps.at(-1)
+  if (last === undefined || (last.calls.length > 0 && steps.length < maxSteps)) return null
+  return { type: 'finished', text: closingWords(last) }
 }
 
 /** The agent lost the tool between the call and now. */

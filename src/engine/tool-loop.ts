@@ -214,8 +214,6 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
       guarded(async () => {
         if (fault !== null) return
         const index = firstIndex + step.stepNumber
-        if (waiting.length === 0)
-          await journal.stepEnded(claim, index, step.response.messages as ModelMessage[], Date.now() - stepStartedAt)
         const usage = spent.at(-1)
         if (usage !== undefined) {
           const total = usage.inputTokens + usage.outputTokens

@@ -54,10 +54,21 @@ export interface Settlement {
   error: string | null
 }
 
-/** A step as it was journaled, with its calls in the order in which the model made them. */
+/** A step as it was journaled, with its calls in the order in which the model made them. It is over when all of them are settled. */
 export interface JournaledStep {
   step: Step
   calls: ToolCall[]
+}
+
+/** Steps with their calls; both in order, of any number of runs. */
+export function journaledSteps(steps: Step[], calls: ToolCall[]): JournaledStep[] {
+  const byStep = Map.groupBy(calls, ({ runId, stepIndex }) => `${runId}/${stepIndex}`)
+  return steps.map((step) => ({ step, calls: byStep.get(`${step.runId}/${step.index}`) ?? [] }))
+}
+
+/** Whether every call of the step has its result. */
+export function isStepOver({ calls }: Pick<JournaledStep, 'calls'>): boolean {
+  return calls.every(({ settledAt }) => settledAt !== null)
 }
 
 /**
@@ -69,8 +80,6 @@ export interface Journal {
   generated(claim: Claim, generation: Generation, calls: NewToolCall[]): Promise<void>
   /** A tool returned. */
   settled(claim: Claim, toolCallId: string, settlement: Settlement): Promise<void>
-  /** The step is over: the messages that it added. */
-  stepEnded(claim: Claim, index: number, response: ModelMessage[], durationMs: number): Promise<void>
   /** What an unfinished generation cost, of a run that was stopped, failed or is handed back: allowed after its end. */
   abandoned(claim: Claim, usage: Usage): Promise<void>
   /** The run's active space, and the last message there. */
@@ -100,14 +109,6 @@ export function createJournal({ db }: Platform): Journal {
           FROM fence WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`,
       )
     },
-    async stepEnded(claim, index, response, durationMs) {
-      await fenced(
-        claim,
-        Prisma.sql`WITH fence AS (${fence(claim, Prisma.sql`"stepCount" = ${index + 1}`)})
-          UPDATE "Step" SET response = ${jsonbText(response)}::jsonb, "durationMs" = ${durationMs}
-          FROM fence WHERE "Step"."runId" = ${claim.run.id} AND "Step".index = ${index} RETURNING "Step".id`,
-      )
-    },
     async abandoned({ run, attempt }, usage) {
       await db.prisma.$executeRaw`UPDATE "Run" SET ${counted(usage)} WHERE id = ${run.id} AND attempt = ${attempt}`
     },
@@ -126,7 +127,7 @@ export function createJournal({ db }: Platform): Journal {
         db.prisma.step.findMany({ where: { runId }, orderBy: { index: 'asc' } }),
         db.prisma.toolCall.findMany({ where: { runId }, orderBy: { id: 'asc' } }),
       ])
-      return steps.map((step) => ({ step, calls: calls.filter(({ stepIndex }) => stepIndex === step.index) }))
+      return journaledSteps(steps, calls)
     },
   }
 }
@@ -146,7 +147,7 @@ function generationStatement(claim: Claim, generation: Generation, calls: NewToo
   const { index, model, instructions, messagesKept, usage, finishReason, msToFirstChunk, startedAt, durationMs } =
     generation
   return Prisma.sql`
-    WITH fence AS (${fence(claim, counted(usage))}), step AS (
+    WITH fence AS (${fence(claim, Prisma.sql`"stepCount" = ${index + 1}, ${counted(usage)}`)}), step AS (
       INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "messagesAdded", "activeTools", assistant,
         "finishReason", "inputTokens", "outputTokens", "usageEstimated", "msToFirstChunk", "durationMs", "startedAt")
       SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept},

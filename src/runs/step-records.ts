@@ -1,8 +1,9 @@
-import type { Step } from '../generated/prisma/client.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
+import { messagesOf } from './conversation.ts'
+import { type JournaledStep, journaledSteps } from './journal.ts'
 
 /** What a step was sent, and what came back: for admins. */
 export interface StepRecord {
@@ -25,7 +26,7 @@ export interface StepRecord {
 
 /** The journal's steps, with what each was sent put together again. */
 export interface StepRecords {
-  /** A page of each run's steps, oldest first, in the order of the ids. Two statements, however many runs. */
+  /** A page of each run's steps, oldest first, in the order of the ids. Three statements, however many runs. */
   pageMany(runIds: readonly string[], request: PageRequest): Promise<Page<StepRecord>[]>
 }
 
@@ -36,10 +37,14 @@ export function createStepRecords({ db }: Platform): StepRecords {
     async pageMany(runIds, request) {
       const source = Prisma.sql`SELECT id FROM "Step" WHERE "runId" = parent.id`
       const pages = await fetchIdPages(db.prisma, { parents: [...new Set(runIds)], source, order: 'oldest', request })
-      const rows = await db.prisma.step.findMany({ where: { runId: { in: [...runIds] } }, orderBy: { index: 'asc' } })
+      const where = { runId: { in: [...runIds] } }
+      const [steps, calls] = await Promise.all([
+        db.prisma.step.findMany({ where, orderBy: { index: 'asc' } }),
+        db.prisma.toolCall.findMany({ where, orderBy: { id: 'asc' } }),
+      ])
       const records = new Map<string, StepRecord>()
-      for (const steps of Map.groupBy(rows, ({ runId }) => runId).values()) {
-        for (const record of recordsOf(steps)) records.set(record.id, record)
+      for (const ofRun of Map.groupBy(journaledSteps(steps, calls), ({ step }) => step.runId).values()) {
+        for (const record of recordsOf(ofRun)) records.set(record.id, record)
       }
       return runIds.map((runId) => {
         const page = pages.get(runId)
@@ -51,18 +56,17 @@ export function createStepRecords({ db }: Platform): StepRecords {
 }
 
 /** Each step is stored as what it was sent beyond the step before. */
-function recordsOf(steps: Step[]): StepRecord[] {
+function recordsOf(steps: JournaledStep[]): StepRecord[] {
   let instructions = ''
   let messages: unknown[] = []
-  return steps.map((step) => {
+  return steps.map(({ step, calls }) => {
     instructions = step.instructions ?? instructions
     messages = [...messages.slice(0, step.messagesKept), ...(step.messagesAdded as unknown[])]
-    const assistant = step.assistant === null ? [] : [step.assistant]
     return {
       ...step,
       instructions,
       messages,
-      response: (step.response as unknown[] | null) ?? assistant,
+      response: messagesOf([{ step, calls }]),
       finishReason: step.finishReason ?? 'unknown',
       durationMs: step.durationMs ?? 0,
     }

@@ -1,0 +1,3 @@
+-- AlterTable
+ALTER TABLE "Step" DROP COLUMN "response",
+ALTER COLUMN "assistant" SET NOT NULL;

@@ -1,0 +1,46 @@
+import type { AssistantModelMessage, ModelMessage, ToolModelMessage } from 'ai'
+import type { Json } from '../lib/json.ts'
+import type { JournaledStep } from './journal.ts'
+
+/** A tool's result, as the provider gets it. */
+export function toolResult(modelCallId: string, toolName: string, output: Json): ToolModelMessage['content'][number] {
+  const value =
+    typeof output === 'string' ? { type: 'text' as const, value: output } : { type: 'json' as const, value: output }
+  return { type: 'tool-result', toolCallId: modelCallId, toolName, output: value }
+}
+
+/** What the model is told of a call that never came to an end. */
+const INTERRUPTED: Json = {
+  error: { code: 'INTERRUPTED', message: 'This call was interrupted; whether it took effect is unknown.' },
+}
+
+/**
+ * The messages that a journaled step added. Repaired in both directions, so that a provider accepts it: every call has exactly
+ * one result, in the order of the calls, and there is no result without its call.
+ */
+export function messagesOfStep({ step, calls }: JournaledStep): ModelMessage[] {
+  const assistant = assistantOf(step)
+  // Some providers refuse an assistant's message without content.
+  if (calls.length === 0) return assistant.content.length === 0 ? [] : [assistant]
+  const content = calls.map(({ modelCallId, toolName, settledAt, output }) =>
+    toolResult(modelCallId, toolName, settledAt === null ? INTERRUPTED : (output as Json)),
+  )
+  return [assistant, { role: 'tool', content }]
+}
+
+/** The messages that a run's journaled steps added. */
+export function messagesOf(steps: JournaledStep[]): ModelMessage[] {
+  return steps.flatMap(messagesOfStep)
+}
+
+/** The text with which a step ended, which is internal; null for none. */
+export function closingWords({ step }: JournaledStep): string | null {
+  const { content } = assistantOf(step)
+  const texts =
+    typeof content === 'string' ? [content] : content.flatMap((part) => (part.type === 'text' ? [part.text] : []))
+  return texts.join('').trim() || null
+}
+
+function assistantOf(step: JournaledStep['step']): AssistantModelMessage {
+  return step.assistant as unknown as AssistantModelMessage
+}
