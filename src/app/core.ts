@@ -18,7 +18,7 @@ export function createCore(platform: Platform) {
   const announcer = createAnnouncer(platform)
   const dispatch = createDispatch(platform, { runs, inbox })
   const posting = createPosting(platform, announcer, { route: dispatch.route })
-  const lifecycle = createLifecycle(platform, announcer, createRunEnd())
+  const lifecycle = createLifecycle(platform, announcer, createRunEnd(platform, { runs, inbox }))
   const toolCalls = createToolCalls(platform, {
     onMessageAnswered: posting.finishAnswered,
     onAsyncResult: async () => null,

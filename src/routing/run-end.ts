@@ -1,6 +1,12 @@
+import type { Inbox } from '../agents/inbox.ts'
 import type { Run } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
 import type { RunEnding } from '../runs/lifecycle.ts'
+import type { Runs } from '../runs/runs.ts'
+import { createChaining } from './chain.ts'
+import { createHandoff } from './handoff.ts'
+import { collectOutcomeChanges, type OutcomeChanges } from './outcome-changes.ts'
 
 /** What the end of a run means for others. */
 export interface RunEnd {
@@ -8,17 +14,39 @@ export interface RunEnd {
   onRunEnded(tx: Tx, run: Run, ending: RunEnding): Promise<{ afterCommit(): Promise<void> }>
 }
 
-/** A run that called `skip` leaves the outcome SKIPPED with the message that triggered it. */
-export function createRunEnd(): RunEnd {
+export function createRunEnd(platform: Platform, parts: { runs: Runs; inbox: Inbox }): RunEnd {
+  const handoff = createHandoff(platform, parts)
+  const chaining = createChaining(platform, { ...parts, handoff })
+
+  /** A delegation outside of any chain: nothing of the delegator shows. */
+  async function handSilently(tx: Tx, run: Run, ending: RunEnding, outcomes: OutcomeChanges) {
+    if (ending.status !== 'CANCELED' || ending.delegated === undefined) return null
+    const { targetAgentId: targetId, reason } = ending.delegated
+    const woke = await handoff.handOn(tx, run, { targetId, reason, chainId: null }, outcomes)
+    return woke.type === 'woken' ? woke : null
+  }
+
   return {
     async onRunEnded(tx, run, ending) {
-      if (ending.status === 'COMPLETED' && ending.skipped !== undefined && run.triggerMessageId !== null) {
-        await tx.outcome.updateMany({
-          where: { messageId: run.triggerMessageId, agentId: run.agentId },
-          data: { kind: 'SKIPPED', reason: ending.skipped.reason },
-        })
+      const outcomes = collectOutcomeChanges(tx, platform.log)
+      await noteSkip(tx, run, ending, outcomes)
+      const followed = await chaining.turnEnded(tx, run, ending, outcomes)
+      const woken = followed ?? (await handSilently(tx, run, ending, outcomes))
+      return {
+        async afterCommit() {
+          await outcomes.announce()
+          await woken?.afterCommit()
+        },
       }
-      return { async afterCommit() {} }
     },
   }
+}
+
+/** A run that called `skip` leaves the outcome SKIPPED with the message that triggered it, unless it had said something. */
+async function noteSkip(tx: Tx, run: Run, ending: RunEnding, outcomes: OutcomeChanges): Promise<void> {
+  if (ending.status !== 'COMPLETED' || ending.skipped === undefined || run.triggerMessageId === null) return
+  if ((await tx.message.count({ where: { runId: run.id } })) > 0) return
+  const { triggerMessageId: messageId, agentId } = run
+  const runId = run.triggerType === 'INBOX' ? null : run.id // a cycle that skips leaves no run
+  await outcomes.set({ messageId, agentId, kind: 'SKIPPED', reason: ending.skipped.reason, runId })
 }

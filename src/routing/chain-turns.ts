@@ -1,0 +1,94 @@
+import type { Run } from '../generated/prisma/client.ts'
+import { newId } from '../lib/ids.ts'
+import type { JsonObject } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import { type Chain, chainOfRow, type TurnOutcome } from '../runs/chains.ts'
+import type { RunEnding } from '../runs/lifecycle.ts'
+import { type Delegation, type Mention, NEW_CHAIN } from './chain-rules.ts'
+import { placeOfHandoff } from './handoff.ts'
+
+/** How a run's turn in a chain ended: what it handed on, if anything, and what it is to who waits. */
+export interface TurnEnd {
+  run: Run
+  handingOn: Mention | Delegation | null
+  /** `responded` where it said something in the space of who waits; else this. */
+  silent: Exclude<TurnOutcome, 'responded'>
+  /** Why it skipped. */
+  reason: string | null
+}
+
+/** What a run's end is to the chain. A run that did not come to its own end hands nothing on. */
+export async function turnEndOf(tx: Tx, run: Run, ending: RunEnding): Promise<TurnEnd> {
+  const end = { run, handingOn: null, reason: null }
+  if (ending.status === 'FAILED') return { ...end, silent: 'failed' }
+  if (ending.status === 'COMPLETED') {
+    if (ending.skipped !== undefined) return { ...end, silent: 'skipped', reason: ending.skipped.reason }
+    return { ...end, handingOn: await mentionOf(tx, run.id), silent: 'skipped' }
+  }
+  if (ending.delegated === undefined) return { ...end, silent: 'stopped' }
+  const { targetAgentId: targetId, reason } = ending.delegated
+  return { ...end, handingOn: { type: 'delegation', targetId, reason }, silent: 'skipped' }
+}
+
+/** The request that mentionAgent left in the journal; else the last mention that a message of the run carries. */
+async function mentionOf(tx: Tx, runId: string): Promise<Mention | null> {
+  const call = await tx.toolCall.findFirst({
+    where: { runId, toolName: 'mentionAgent', execution: null, status: 'DONE' },
+    orderBy: { id: 'asc' },
+  })
+  if (call !== null) return mentionIn(call.output as JsonObject)
+  const [message] = await tx.$queryRaw<{ spaceId: string; targetId: string }[]>`
+    SELECT m."spaceId", m."mentionedAgentId" AS "targetId" FROM "Message" m JOIN "Space" s ON s.id = m."spaceId"
+    WHERE m."runId" = ${runId} AND m."mentionedAgentId" IS NOT NULL AND s.routing = 'MENTION_CHAIN'
+    ORDER BY m.id DESC LIMIT 1`
+  return message === undefined ? null : { type: 'mention', ...message, reason: null, expectReply: false }
+}
+
+/** The result that mentionAgent gave: all that its end needs. */
+function mentionIn({ targetAgentEntityId, spaceId, reason, expectReply }: JsonObject): Mention {
+  return {
+    type: 'mention',
+    targetId: String(targetAgentEntityId),
+    spaceId: String(spaceId),
+    reason: typeof reason === 'string' ? reason : null,
+    expectReply: expectReply === true,
+  }
+}
+
+/** The last whole message of a run in a space. */
+export async function lastWordOf(tx: Tx, runId: string, spaceId: string): Promise<string | null> {
+  const message = await tx.message.findFirst({
+    where: { runId, spaceId, status: { in: ['COMPLETE', 'REQUIRES_ACTION'] } },
+    orderBy: { seq: 'desc' },
+    select: { id: true },
+  })
+  return message?.id ?? null
+}
+
+/**
+ * The chain in which a run has its turn, its row locked: null where the turn is another's, or where nothing is handed on that
+ * would begin one. Outside a chain, a mention begins one, and a delegation does in a MENTION_CHAIN space.
+ */
+export async function chainOf(tx: Tx, { run, handingOn }: TurnEnd): Promise<Chain | null> {
+  if (run.chainId !== null) {
+    await tx.$queryRaw`SELECT 1 FROM "Chain" WHERE id = ${run.chainId} FOR UPDATE`
+    const row = await tx.chain.findUnique({ where: { id: run.chainId } })
+    const isItsTurn = row !== null && row.holderId === run.agentId && (row.holderRunId ?? run.id) === run.id
+    return isItsTurn ? chainOfRow(row) : null
+  }
+  if (handingOn === null) return null
+  const spaceId = handingOn.type === 'mention' ? handingOn.spaceId : placeOfHandoff(run)
+  const space = spaceId === null ? null : await tx.space.findUnique({ where: { id: spaceId } })
+  if (space?.routing !== 'MENTION_CHAIN') return null
+  const chain = { id: newId('chn'), spaceId: space.id, ...NEW_CHAIN, holderId: run.agentId, holderRunId: run.id }
+  const { replyStack, mentionedPairs, ...row } = chain
+  await tx.chain.create({ data: row })
+  await tx.run.update({ where: { id: run.id }, data: { chainId: chain.id } })
+  return chain
+}
+
+/** Who has the turn now, and what the chain remembers. */
+export async function saveChain(tx: Tx, { id, replyStack, ...chain }: Chain): Promise<void> {
+  const stack = replyStack.map((waiter) => ({ ...waiter }))
+  await tx.chain.update({ where: { id }, data: { ...chain, replyStack: stack } })
+}

@@ -1,0 +1,187 @@
+import type { Inbox } from '../agents/inbox.ts'
+import type { Run } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Chain, TurnOutcome, Waiter, WokenBy } from '../runs/chains.ts'
+import type { RunEnding } from '../runs/lifecycle.ts'
+import type { Runs } from '../runs/runs.ts'
+import { afterTurn, agentOf, callBack, cutShort, type Mention, type NextTurn, type Step } from './chain-rules.ts'
+import { chainOf, lastWordOf, saveChain, type TurnEnd, turnEndOf } from './chain-turns.ts'
+import type { Handoff } from './handoff.ts'
+import { allowance } from './loop-limits.ts'
+import { inboxEventOf, runOf } from './message-trigger.ts'
+import type { OutcomeChanges } from './outcome-changes.ts'
+import { agentMember, loadMessageTrigger, type Woke, wake } from './wake.ts'
+
+/** Passes the turn from run to run. */
+export interface Chaining {
+  /**
+   * In the transaction that ends a run, under its chain's row lock: wakes whose turn is next, or ends the chain. Null where
+   * the run's end is nothing to any chain.
+   */
+  turnEnded(
+    tx: Tx,
+    run: Run,
+    ending: RunEnding,
+    outcomes: OutcomeChanges,
+  ): Promise<{ afterCommit(): Promise<void> } | null>
+}
+
+/** What whoever is called back learns of the turn before. */
+interface Before {
+  agentId: string
+  /** Null: nothing was said where it waits. */
+  messageId: string | null
+  ended: TurnOutcome
+  reason: string | null
+}
+
+/** A turn to be given: the chain at this point, and the turn before as who is called back sees it. */
+interface Giving {
+  chain: Chain
+  end: TurnEnd
+  before: Before
+  outcomes: OutcomeChanges
+}
+
+/** An agent woken in a space by what was said there last, or by silence. */
+interface Call {
+  agentId: string
+  spaceId: string
+  messageId: string | null
+  senderId: string
+  wokenBy: Exclude<WokenBy, { type: 'delegation' }>
+}
+
+const WHY = {
+  mention: 'It was mentioned.',
+  callback: 'It was called back: this is the reply that it waited for.',
+}
+
+interface ChainingParts {
+  runs: Runs
+  inbox: Inbox
+  handoff: Handoff
+}
+
+export function createChaining({ config }: Platform, { handoff, ...wakers }: ChainingParts): Chaining {
+  const { limits } = config
+
+  async function call(tx: Tx, { chain, end: { run }, outcomes }: Giving, given: Call): Promise<Woke> {
+    const { agentId, spaceId, messageId, wokenBy } = given
+    const agent = await agentMember(tx, spaceId, agentId)
+    if (agent === null) return { type: 'gone' }
+    const lineage = { rootId: run.rootId, depth: run.depth + 1, parentRunId: run.id, chainId: chain.id, wokenBy }
+    const allowed = await allowance(tx, lineage, limits)
+    if (allowed.count === 0) return { type: 'limit', reason: allowed.reason }
+    const trigger = await loadMessageTrigger(tx, { spaceId, messageId, senderId: given.senderId, seq: null })
+    const step = `chain:${chain.id}:${chain.depth + 1}`
+    const key = wokenBy.type === 'mention' ? messageId : null
+    const woke = await wake(tx, wakers, agent, {
+      run: runOf(agent, trigger, { ...lineage, dedupKey: key === null ? step : `${agentId}:${key}` }),
+      event: inboxEventOf(agent, trigger, { ...lineage, dedupKey: key ?? step }),
+    })
+    if (woke.type === 'woken' && messageId !== null) {
+      const runId = woke.run?.id ?? null
+      await outcomes.set({
+        messageId,
+        agentId,
+        kind: runId === null ? 'INBOX' : 'RUN',
+        reason: WHY[wokenBy.type],
+        runId,
+      })
+    }
+    return woke
+  }
+
+  async function give(tx: Tx, giving: Giving, turn: NextTurn): Promise<Woke> {
+    const { chain, end, before, outcomes } = giving
+    if (turn.type === 'delegation') return handoff.handOn(tx, end.run, { ...turn, chainId: chain.id }, outcomes)
+    return call(
+      tx,
+      giving,
+      turn.type === 'mention' ? await mentionCall(tx, end, turn) : callBackCall(turn.waiter, before),
+    )
+  }
+
+  /** Gives the turn to the first who can take it; whoever cannot counts as one who skipped. */
+  async function pass(
+    tx: Tx,
+    begun: Chain,
+    end: TurnEnd,
+    outcomes: OutcomeChanges,
+  ): Promise<{ afterCommit(): Promise<void> }> {
+    let step = afterTurn(begun, end.run.agentId, end.handingOn, limits)
+    let unreachable: Before | null = null
+    while (step.next !== null) {
+      const { next } = step
+      const chain = { ...begun, ...step.state }
+      const before = unreachable ?? (await turnBefore(tx, end, next))
+      const woke = await give(tx, { chain, end, before, outcomes }, next)
+      if (woke.type === 'woken') {
+        const { id: holderRunId = null } = woke.run ?? {}
+        await saveChain(tx, { ...chain, depth: chain.depth + 1, holderId: agentOf(next), holderRunId })
+        return woke
+      }
+      unreachable ??=
+        next.type === 'callback'
+          ? null
+          : { agentId: next.targetId, messageId: null, ended: 'unreachable', reason: null }
+      step = woke.type === 'limit' ? cutShort(step) : callBack(step.state, limits)
+    }
+    if (step.forbidden !== undefined) await noteLimit(tx, end, step.forbidden, outcomes)
+    await saveChain(tx, { ...begun, ...step.state, holderId: null, holderRunId: null })
+    return { async afterCommit() {} }
+  }
+
+  return {
+    async turnEnded(tx, run, ending, outcomes) {
+      const end = await turnEndOf(tx, run, ending)
+      const chain = await chainOf(tx, end)
+      return chain === null ? null : pass(tx, chain, end, outcomes)
+    },
+  }
+}
+
+async function turnBefore(tx: Tx, { run, silent, reason }: TurnEnd, next: NextTurn): Promise<Before> {
+  const spoke = next.type === 'callback' && silent === 'skipped'
+  const messageId = spoke ? await lastWordOf(tx, run.id, next.waiter.spaceId) : null
+  return { agentId: run.agentId, messageId, ended: messageId === null ? silent : 'responded', reason }
+}
+
+/** The run's last message where it mentions is the mention's: it says so from now on. */
+async function mentionCall(
+  tx: Tx,
+  { run }: TurnEnd,
+  { targetId, spaceId, reason, expectReply }: Mention,
+): Promise<Call> {
+  const messageId = await lastWordOf(tx, run.id, spaceId)
+  if (messageId !== null) {
+    await tx.message.updateMany({
+      where: { id: messageId, mentionedAgentId: null },
+      data: { mentionedAgentId: targetId },
+    })
+  }
+  const wokenBy = { type: 'mention' as const, agentId: run.agentId, reason, expectReply }
+  return { agentId: targetId, spaceId, messageId, senderId: run.agentId, wokenBy }
+}
+
+function callBackCall({ entityId, spaceId, reason: askedFor }: Waiter, before: Before): Call {
+  const { agentId, messageId, ended, reason } = before
+  const wokenBy = { type: 'callback' as const, agentId, askedFor, ended, reason }
+  return { agentId: entityId, spaceId, messageId, senderId: agentId, wokenBy }
+}
+
+/** Says with the run's last message why nobody woke by it any more. */
+async function noteLimit(
+  tx: Tx,
+  { run }: TurnEnd,
+  turn: Step['forbidden'] & object,
+  outcomes: OutcomeChanges,
+): Promise<void> {
+  if (turn.type === 'delegation') return
+  const messageId = await lastWordOf(tx, run.id, turn.type === 'callback' ? turn.waiter.spaceId : turn.spaceId)
+  if (messageId === null) return
+  const reason = 'The chain has had the most runs that it may have: nobody is woken any more.'
+  await outcomes.set({ messageId, agentId: agentOf(turn), kind: 'LOOP_LIMIT', reason, runId: null })
+}

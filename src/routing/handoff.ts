@@ -1,0 +1,111 @@
+import type { Inbox } from '../agents/inbox.ts'
+import type { Run } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { WokenBy } from '../runs/chains.ts'
+import type { Runs } from '../runs/runs.ts'
+import { eventFor, type HandedTrigger, runFor, triggerOf } from './handed-trigger.ts'
+import { allowance } from './loop-limits.ts'
+import type { OutcomeChanges } from './outcome-changes.ts'
+import { agentMember, type Woke, wake } from './wake.ts'
+
+export interface HandOn {
+  targetId: string
+  reason: string | null
+  /** The chain in which it happens. Without one the target learns nothing of it. */
+  chainId: string | null
+}
+
+/** Gives what triggered a run to another agent, as if that had been woken by it. */
+export interface Handoff {
+  /**
+   * In the transaction that ends the delegator's run: the target's run or inbox event, with the same trigger, root and depth,
+   * and what became of the message with both. Who was woken by this trigger before is `gone`.
+   */
+  handOn(tx: Tx, run: Run, to: HandOn, outcomes: OutcomeChanges): Promise<Woke>
+}
+
+export function createHandoff({ config }: Platform, parts: { runs: Runs; inbox: Inbox }): Handoff {
+  async function attempt(
+    tx: Tx,
+    run: Run,
+    { targetId, reason, chainId }: HandOn,
+    trigger: HandedTrigger,
+  ): Promise<Woke> {
+    const spaceId = placeOfHandoff(run)
+    const target = spaceId === null ? null : await agentMember(tx, spaceId, targetId)
+    if (target === null || (await hadTrigger(tx, run, targetId))) return { type: 'gone' }
+    const { rootId, depth } = run
+    const allowed = await allowance(tx, { rootId, depth }, config.limits)
+    if (allowed.count === 0) return { type: 'limit', reason: allowed.reason }
+    const wokenBy = chainId === null ? null : ({ type: 'delegation', agentId: run.agentId, reason } satisfies WokenBy)
+    const lineage = { rootId, depth, parentRunId: run.id, chainId, wokenBy }
+    return wake(tx, parts, target, {
+      run: runFor(target, run, trigger, lineage),
+      event: eventFor(target, run, trigger, lineage),
+    })
+  }
+
+  return {
+    async handOn(tx, run, to, outcomes) {
+      const trigger = await triggerOf(tx, run)
+      if (trigger === null) return { type: 'gone' }
+      const woke = await attempt(tx, run, to, trigger)
+      const messageId = trigger.type === 'SPACE_MESSAGE' ? trigger.message.messageId : null
+      if (messageId === null || woke.type === 'gone') return woke
+      const about = { messageId, agentId: to.targetId, runId: null }
+      if (woke.type === 'limit') {
+        await outcomes.set({ ...about, kind: 'LOOP_LIMIT', reason: woke.reason })
+        return woke
+      }
+      const because = to.reason === null ? '' : ` ${to.reason}`
+      await outcomes.set({
+        ...about,
+        agentId: run.agentId,
+        kind: 'NOT_ROUTED',
+        reason: `It handed the message on.${because}`,
+      })
+      const runId = woke.run?.id ?? null
+      await outcomes.set({
+        ...about,
+        kind: runId === null ? 'INBOX' : 'RUN',
+        reason: 'It was handed on by another agent.',
+        runId,
+      })
+      return woke
+    },
+  }
+}
+
+/** Where a run's trigger is handed on: in its own space, or in the space that a run without one has entered. */
+export function placeOfHandoff({
+  triggerSpaceId,
+  activeSpaceId,
+}: Pick<Run, 'triggerSpaceId' | 'activeSpaceId'>): string | null {
+  return triggerSpaceId ?? activeSpaceId
+}
+
+/**
+ * Whether an agent has had what triggered a run: it wrote the message, or was woken by it; or, where there is no message, it is
+ * among those through whose hands the trigger went.
+ */
+export async function hadTrigger(tx: Tx, run: Run, agentId: string): Promise<boolean> {
+  if (run.triggerMessageId === null) return handedBy(tx, run, agentId)
+  const [row] = await tx.$queryRaw<{ had: boolean }[]>`
+    SELECT (EXISTS (SELECT 1 FROM "Run" WHERE "agentId" = ${agentId} AND "triggerMessageId" = ${run.triggerMessageId})
+      OR EXISTS (SELECT 1 FROM "InboxEvent" WHERE "agentId" = ${agentId} AND "messageId" = ${run.triggerMessageId})
+      OR EXISTS (SELECT 1 FROM "Message" WHERE id = ${run.triggerMessageId} AND "senderId" = ${agentId})) AS had`
+  return row?.had === true
+}
+
+/** A delegator's run is CANCELED; the run that it handed its trigger to names it as parent. */
+async function handedBy(tx: Tx, run: Run, agentId: string): Promise<boolean> {
+  const rows = await tx.$queryRaw<unknown[]>`
+    WITH RECURSIVE line AS (
+      SELECT id, "agentId", "parentRunId" FROM "Run" WHERE id = ${run.id}
+      UNION SELECT r.id, r."agentId", r."parentRunId" FROM "Run" r JOIN line l ON r.id = l."parentRunId"
+      WHERE r.status = 'CANCELED' AND r."triggerMessageId" IS NULL
+    )
+    SELECT 1 FROM line WHERE "agentId" = ${agentId}`
+  return rows.length > 0
+}

@@ -1,0 +1,40 @@
+import type { OutcomeKind } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { spaceTopic } from '../realtime/topics.ts'
+
+/** What became of a message with an agent, when that is not what routing had said. */
+export interface OutcomeChange {
+  messageId: string
+  agentId: string
+  kind: OutcomeKind
+  reason: string | null
+  runId: string | null
+}
+
+/** The changes of one transaction. */
+export interface OutcomeChanges {
+  /** Writes it over what was there. */
+  set(change: OutcomeChange): Promise<void>
+  /** Once committed: tells whoever sees the messages. */
+  announce(): Promise<void>
+}
+
+export function collectOutcomeChanges(tx: Tx, log: Platform['log']): OutcomeChanges {
+  const changed = new Map<string, string>()
+  return {
+    async set({ messageId, agentId, kind, reason, runId }) {
+      const [row] = await tx.$queryRaw<{ spaceId: string }[]>`
+        INSERT INTO "Outcome" ("messageId", "agentId", kind, reason, "runId")
+        VALUES (${messageId}, ${agentId}, ${kind}::"OutcomeKind", ${reason}, ${runId})
+        ON CONFLICT ("messageId", "agentId") DO UPDATE SET kind = excluded.kind, reason = excluded.reason, "runId" = excluded."runId"
+        RETURNING (SELECT "spaceId" FROM "Message" WHERE id = "messageId") AS "spaceId"`
+      if (row?.spaceId != null) changed.set(messageId, row.spaceId)
+    },
+    async announce() {
+      for (const [messageId, spaceId] of changed) {
+        await log.append(spaceTopic(spaceId), { type: 'MessageUpdated', messageId })
+      }
+    },
+  }
+}

@@ -1,0 +1,76 @@
+import type { Inbox, NewInboxEvent } from '../agents/inbox.ts'
+import type { EntityKind, Mind, Run } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import type { NewRun, Runs } from '../runs/runs.ts'
+import { messageOfRow, textOf } from '../spaces/message.ts'
+import type { MessageTrigger } from './message-trigger.ts'
+
+/** What came of waking one agent. */
+export type Woke =
+  /** `run` is null for a persistent agent. */
+  | { type: 'woken'; run: Run | null; afterCommit(): Promise<void> }
+  /** It is no agent member of the space any more, or the same key had woken it. */
+  | { type: 'gone' }
+  /** A loop limit forbids it. */
+  | { type: 'limit'; reason: string }
+
+/** An agent that can be woken in a space. */
+export interface Wakeable {
+  id: string
+  name: string
+  mind: Mind
+  maxConcurrentRuns: number
+}
+
+/** Null: there is no such agent member. */
+export async function agentMember(tx: Tx, spaceId: string, agentId: string): Promise<Wakeable | null> {
+  const [agent] = await tx.$queryRaw<Wakeable[]>`
+    SELECT e.id, e.name, a.mind, a."maxConcurrentRuns" FROM "Membership" m
+    JOIN "Entity" e ON e.id = m."entityId" JOIN "Agent" a ON a.id = e.id
+    WHERE m."spaceId" = ${spaceId} AND m."entityId" = ${agentId}`
+  return agent ?? null
+}
+
+/** Wakes an agent the way of its mind: by a run, or by an event in its inbox. */
+export async function wake(
+  tx: Tx,
+  { runs, inbox }: { runs: Runs; inbox: Inbox },
+  agent: Wakeable,
+  { run, event }: { run: NewRun; event: NewInboxEvent },
+): Promise<Woke> {
+  if (agent.mind === 'PERSISTENT') {
+    const { agentIds, afterCommit } = await inbox.deliver(tx, [event])
+    return agentIds.has(agent.id) ? { type: 'woken', run: null, afterCommit } : { type: 'gone' }
+  }
+  const started = await runs.start(tx, [run])
+  const [first] = started.runs
+  return first === undefined ? { type: 'gone' } : { type: 'woken', run: first, afterCommit: started.afterCommit }
+}
+
+interface TriggerSource {
+  spaceId: string
+  messageId: string | null
+  senderId: string
+  /** What the agent sees when it wakes ends here; null: with the space's last message. */
+  seq: number | null
+}
+
+/** What a message of a space, or an agent that said nothing there, is to whom it wakes. */
+export async function loadMessageTrigger(
+  tx: Tx,
+  { spaceId, messageId, senderId, seq }: TriggerSource,
+): Promise<MessageTrigger> {
+  const [row] = await tx.$queryRaw<
+    { spaceName: string; lastSeq: number; name: string | null; kind: EntityKind | null }[]
+  >`
+    SELECT s.name AS "spaceName", s."lastSeq", e.name, e.kind FROM "Space" s LEFT JOIN "Entity" e ON e.id = ${senderId}
+    WHERE s.id = ${spaceId}`
+  const message = messageId === null ? null : await tx.message.findUnique({ where: { id: messageId } })
+  return {
+    space: { id: spaceId, name: row?.spaceName ?? '' },
+    seq: seq ?? row?.lastSeq ?? 0,
+    messageId: message?.id ?? null,
+    text: message === null ? '' : textOf(messageOfRow(message).parts),
+    sender: { id: senderId, name: row?.name ?? '', kind: row?.kind ?? 'AGENT' },
+  }
+}
