@@ -8,8 +8,10 @@ import { createLifecycle } from '../runs/lifecycle.ts'
 import { createRuns } from '../runs/runs.ts'
 import { createToolCalls } from '../runs/tool-calls.ts'
 import { createAnnouncer } from '../spaces/announcer.ts'
+import { createCompositePosting } from '../spaces/composite-posting.ts'
 import { createHistory } from '../spaces/history.ts'
 import { createPosting } from '../spaces/posting.ts'
+import { createReplies } from '../spaces/replies.ts'
 
 /** What a message, a plan or a service sets off, and what posting and ending need of one another: the one circle, closed here. */
 export function createCore(platform: Platform) {
@@ -18,6 +20,8 @@ export function createCore(platform: Platform) {
   const announcer = createAnnouncer(platform)
   const dispatch = createDispatch(platform, { runs, inbox })
   const posting = createPosting(platform, announcer, { route: dispatch.route })
+  const composites = createCompositePosting(platform, { route: dispatch.route })
+  const replies = createReplies(platform)
   const lifecycle = createLifecycle(platform, announcer, createRunEnd(platform, { runs, inbox }))
   const toolCalls = createToolCalls(platform, {
     onMessageAnswered: posting.finishAnswered,
@@ -28,7 +32,7 @@ export function createCore(platform: Platform) {
     wake: (tx, { agent, ...plan }) => waking.wake(tx, agent, { type: 'PLAN', ...plan }),
   })
   const history = createHistory(platform)
-  return { runs, inbox, announcer, posting, lifecycle, toolCalls, waking, planFiring, history }
+  return { runs, inbox, announcer, posting, composites, replies, lifecycle, toolCalls, waking, planFiring, history }
 }
 
 export type Core = ReturnType<typeof createCore>

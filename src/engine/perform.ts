@@ -1,19 +1,24 @@
 import type { LanguageModel } from 'ai'
+import type { Recalling } from '../agents/recall.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
-import { closingWords, messagesOf } from '../runs/conversation.ts'
+import { closingWords } from '../runs/conversation.ts'
 import { isStepOver, type Journal, type JournaledStep } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import { createRunEvents, type RunEvents } from '../runs/run-events.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
+import type { CompositePosting } from '../spaces/composite-posting.ts'
 import type { Posting } from '../spaces/posting.ts'
 import { failureResult, type RequestedEnding, type RunInHand, type Tool, WAITING } from '../tools/tool.ts'
 import type { Toolbox } from '../tools/toolbox.ts'
+import type { Mind, MindInput } from './minds/mind.ts'
+import { createPersistentMind } from './minds/persistent.ts'
 import { createStatelessMind } from './minds/stateless.ts'
-import type { Scene, SceneLoader } from './scene.ts'
-import { createSpaceWriter } from './space-writer.ts'
+import type { Scene, SceneAgent, SceneLoader } from './scene.ts'
 import { type LoopEnd, runToolLoop } from './tool-loop.ts'
+import { spentTokens } from './token-usage.ts'
 import { createToolRunner, type ToolRunner } from './tool-runner.ts'
+import { finishing, openWriter } from './writer.ts'
 
 /** The model behind a name. */
 export interface Models {
@@ -24,9 +29,11 @@ export interface PerformParts {
   journal: Journal
   waits: ToolWaits
   posting: Posting
+  composites: CompositePosting
   scenes: SceneLoader
   toolbox: Toolbox
   models: Models
+  recalling: Recalling
 }
 
 /** A claimed run, and what binds it to this process. */
@@ -42,36 +49,41 @@ export type PerformEnd = LoopEnd | { type: 'ending'; ending: RequestedEnding }
 
 /** One stretch of a run, from being claimed to its end or its next pause: what the journal holds is carried on, then the loop. */
 export async function perform(platform: Platform, parts: PerformParts, performance: Performance): Promise<PerformEnd> {
-  const { journal, scenes, posting, toolbox, models, waits } = parts
+  const { journal, scenes, toolbox, models, waits } = parts
   const { claim, fresh, signal } = performance
   const events = createRunEvents(platform, claim.run.id)
   const [scene, steps] = await Promise.all([scenes.load(claim), fresh ? [] : journal.read(claim.run.id)])
   const run = takeInHand(performance, scene, journal, events)
-  const writer = createSpaceWriter({ platform, posting, run, origin: scene.origin })
+  const writer = await openWriter(platform, { ...parts, run, scene, fresh })
   const tools = await toolbox.toolsFor({ run, scene, speech: writer })
   const runner = createToolRunner({ platform, run, journal, waits, writer, events })
-  try {
+  const stretch = async (): Promise<PerformEnd> => {
     const carried = await carryOn({ claim, steps, tools, runner, journal })
     if (carried.waiting.length > 0) return { type: 'waiting', callIds: carried.waiting }
+    run.ending ??= endingAskedFor(carried.steps)
     if (run.ending !== null) return { type: 'ending', ending: run.ending }
-    const over = endOfJournal(carried.steps, scene.agent.maxSteps)
+    const mind = mindOf(platform, parts, { claim, scene, run, models, tools })
+    const opening = await mind.opening(carried.steps)
+    const over = endOfJournal(carried.steps, scene.agent, mind)
     if (over !== null) return over
-    const mind = createStatelessMind({ claim, scene, run, models, tools })
     const end = await runToolLoop(
       {
         claim,
         stepsBefore: steps.map(({ step }) => step),
-        messages: [...mind.opening(), ...messagesOf(carried.steps)],
+        ...opening,
         tools,
         maxSteps: scene.agent.maxSteps,
         tokenBudget: scene.agent.tokenBudget,
         signal,
         plan: mind.plan,
-        isDone: () => run.ending !== null,
+        isDone: (steps) => run.ending !== null || mind.isDone(steps),
       },
       { journal, runner, writer, events },
     )
     return end.type === 'finished' && run.ending !== null ? { type: 'ending', ending: run.ending } : end
+  }
+  try {
+    return await finishing(writer, signal, stretch)
   } finally {
     await events.settled()
   }
@@ -117,7 +129,8 @@ async function carryOn(input: CarryOnInput): Promise<{ steps: JournaledStep[]; w
   for (const call of last.calls) {
     if (call.settledAt !== null) continue
     if (call.status === 'WAITING') {
-      waiting.push(call.id)
+      // A think cycle has gone on: the answer will come to the inbox.
+      if (claim.run.triggerType !== 'INBOX') waiting.push(call.id)
       continue
     }
     const tool = tools.get(call.toolName)
@@ -130,10 +143,23 @@ async function carryOn(input: CarryOnInput): Promise<{ steps: JournaledStep[]; w
 }
 
 /** How the loop had ended, when the worker died between that and the run's end: the model is not asked again. */
-function endOfJournal(steps: JournaledStep[], maxSteps: number): LoopEnd | null {
+function endOfJournal(steps: JournaledStep[], { maxSteps, tokenBudget }: SceneAgent, mind: Mind): LoopEnd | null {
   const last = steps.at(-1)
-  if (last === undefined || (last.calls.length > 0 && steps.length < maxSteps)) return null
+  if (last === undefined) return null
+  const isSpent = tokenBudget !== null && spentTokens(steps.map(({ step }) => step)) >= tokenBudget
+  if (last.calls.length > 0 && steps.length < maxSteps && !isSpent && !mind.isDone([])) return null
   return { type: 'finished', text: closingWords(last) }
+}
+
+/** The end that a tool of the last step has asked for, when the worker died before it came to that. */
+function endingAskedFor(steps: JournaledStep[]): RequestedEnding | null {
+  const states = (steps.at(-1)?.calls ?? []).map(({ state }) => state as { ending?: RequestedEnding } | null)
+  return states.find((state) => state?.ending != null)?.ending ?? null
+}
+
+function mindOf(platform: Platform, { recalling }: PerformParts, input: MindInput): Mind {
+  if (input.scene.agent.mind === 'STATELESS') return createStatelessMind(input)
+  return createPersistentMind({ ...input, platform, recalling })
 }
 
 /** The agent lost the tool between the call and now. */

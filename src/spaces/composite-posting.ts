@@ -3,7 +3,7 @@ import { type Json, jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { spaceChannel } from '../realtime/topics.ts'
-import { type Message, type MessagePart, messageOfRow } from './message.ts'
+import { compositeNumber, type Message, type MessagePart, messageOfRow } from './message.ts'
 import { createMessageNews } from './message-news.ts'
 import { type MessageLease, type PostingHooks, RunLostError, runFence, type ToolResult } from './posting.ts'
 import { type ShownCall, showCall } from './shown-call.ts'
@@ -12,6 +12,8 @@ import { type ShownCall, showCall } from './shown-call.ts'
 export interface CompositePosting {
   /** Whether an agent may write in a space, and mention another there. */
   mayWrite(input: { spaceId: string; senderId: string; mention: string | null }): Promise<MayWrite>
+  /** What a run that is taken up again has begun, by space. */
+  begunBy(runId: string): Promise<BegunComposites[]>
   /** A text part is whole; the result of the call that wrote it is journaled with it. @throws RunLostError */
   addText(message: MessageLease, parts: MessagePart[], result: ToolResult): Promise<void>
   /** A call shows, running or waiting for its answer. @throws RunLostError */
@@ -23,6 +25,14 @@ export interface CompositePosting {
    * is given; else it is whole now, and routed. @throws RunLostError; BadInputError where the one mentioned has left
    */
   finish(message: MessageLease, parts: MessagePart[], end: CompositeEnd): Promise<Message>
+}
+
+/** A run's composite messages in one space. */
+export interface BegunComposites {
+  spaceId: string
+  count: number
+  /** The whole parts of the last one, if it is still open for more. */
+  parts: MessagePart[] | null
 }
 
 export type MayWrite = 'yes' | 'not-a-member' | 'mentions-no-agent'
@@ -66,6 +76,18 @@ export function createCompositePosting(platform: Platform, hooks: PostingHooks):
       const mentioned = members.find(({ entityId }) => entityId === mention)
       return mention === null || mentioned?.entity.kind === 'AGENT' ? 'yes' : 'mentions-no-agent'
     },
+    async begunBy(runId) {
+      const rows = await db.prisma.message.findMany({ where: { runId }, orderBy: { seq: 'asc' } })
+      const bySpace = Map.groupBy(
+        rows.filter((row) => compositeNumber(row) !== null),
+        ({ spaceId }) => spaceId,
+      )
+      return [...bySpace].map(([spaceId, messages]) => {
+        const last = messages.at(-1)
+        const parts = last?.status === 'STREAMING' ? messageOfRow(last).parts.filter(isWholePart) : null
+        return { spaceId, count: messages.length, parts }
+      })
+    },
     async addText(lease, parts, result) {
       await fenced(lease, async (tx) => {
         await writeParts(tx, lease, parts)
@@ -107,6 +129,10 @@ export function createCompositePosting(platform: Platform, hooks: PostingHooks):
     if (end.adds?.type === 'text') await news.partWhole(lease, last)
     await news.updated(lease)
   }
+}
+
+function isWholePart(part: MessagePart): boolean {
+  return part.type === 'tool' || part.unfinished !== true
 }
 
 function indexOfCall(parts: MessagePart[], { toolCallId }: ToolResult): number {
