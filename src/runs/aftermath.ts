@@ -3,7 +3,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { RunLogEvent } from '../realtime/topics.ts'
 import { runTopic, spaceChannel, spaceTopic } from '../realtime/topics.ts'
 import type { Announcer } from '../spaces/announcer.ts'
-import { isWhole, type MessagePart, messageOfRow } from '../spaces/message.ts'
+import { compositeNumber, isUnfinished, isWhole, type MessagePart, messageOfRow } from '../spaces/message.ts'
 
 /** What must be put in order once a run has ended, however it ended and whoever ended it. */
 export interface Aftermath {
@@ -32,10 +32,11 @@ export function createAftermath({ db, log, signals }: Platform, announcer: Annou
     const message = messageOfRow(row)
     const drafts = (await log.drafts([row.id])).get(row.id)
     const parts = [...message.parts]
+    const mark = compositeNumber(row) === null ? {} : { unfinished: true as const }
     for (const [index, text] of drafts ?? []) {
       const part = parts[index]
       if (part === undefined || (part.type === 'text' && part.text.length < text.length))
-        parts[index] = { type: 'text', text }
+        parts[index] = { type: 'text', text, ...mark }
     }
     return parts.filter((part) => part !== undefined)
   }
@@ -80,13 +81,39 @@ export function createAftermath({ db, log, signals }: Platform, announcer: Annou
     }
   }
 
+  /**
+   * The messages that nobody will go on writing: their call is not in the journal. A composite message stays open for more
+   * parts, unless one of them was being written by a generation that is not in the journal, which begins only once all calls
+   * that are have their results.
+   */
+  async function orphansOf(rows: MessageRow[], calls: { id: string; settledAt: Date | null }[]): Promise<MessageRow[]> {
+    const journaled = new Set(calls.map(({ id }) => id))
+    const streaming = rows.filter(
+      ({ status, runPostKey }) => status === 'STREAMING' && !journaled.has(runPostKey ?? ''),
+    )
+    if (calls.every(({ settledAt }) => settledAt !== null)) {
+      const parts = await Promise.all(streaming.map(partsSoFar))
+      return streaming.filter((row, index) => compositeNumber(row) === null || parts[index]?.some(isUnfinished))
+    }
+    return streaming.filter((row) => compositeNumber(row) === null)
+  }
+
+  /** The messages with a call that will be answered, though its run is over. */
+  async function waitedFor(rows: MessageRow[]): Promise<Set<string | null>> {
+    const open = rows.filter(({ status }) => !isWhole(status)).map(({ id }) => id)
+    const calls = await db.prisma.toolCall.findMany({ where: { messageId: { in: open }, status: 'WAITING' } })
+    return new Set(calls.map(({ messageId }) => messageId))
+  }
+
   /** For a run that did not come to its own end. */
   async function tidyUp(run: Run): Promise<void> {
     await log.seal(runTopic(run.id))
     const rows = await db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } })
-    for (const row of rows) if (!isWhole(row.status)) await interrupt(row)
+    const waited = await waitedFor(rows)
+    const over = rows.filter(({ id }) => !waited.has(id))
+    for (const row of over) if (!isWhole(row.status)) await interrupt(row)
     await announceToolCalls(run.id)
-    await announceEnds(rows)
+    await announceEnds(over)
   }
 
   async function settle(run: Run, end: RunLogEvent): Promise<void> {
@@ -101,12 +128,9 @@ export function createAftermath({ db, log, signals }: Platform, announcer: Annou
     async takeOver(run) {
       const [rows, calls] = await Promise.all([
         db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } }),
-        db.prisma.toolCall.findMany({ where: { runId: run.id }, select: { id: true } }),
+        db.prisma.toolCall.findMany({ where: { runId: run.id }, select: { id: true, settledAt: true } }),
       ])
-      const journaled = new Set(calls.map(({ id }) => id))
-      const orphans = rows.filter(
-        ({ status, runPostKey }) => status === 'STREAMING' && !journaled.has(runPostKey ?? ''),
-      )
+      const orphans = await orphansOf(rows, calls)
       for (const row of orphans) await interrupt(row)
       await announceEnds(rows.filter((row) => isWhole(row.status) || orphans.includes(row)))
     },
@@ -114,7 +138,8 @@ export function createAftermath({ db, log, signals }: Platform, announcer: Annou
       const runs = await db.prisma.$queryRaw<Run[]>`
         SELECT DISTINCT r.* FROM "Message" m JOIN "Run" r ON r.id = m."runId"
         WHERE m.status IN ('STREAMING', 'REQUIRES_ACTION') AND r.status IN ('COMPLETED', 'FAILED', 'CANCELED')
-          AND r."finishedAt" < now() - interval '10 seconds' LIMIT 100`
+          AND r."finishedAt" < now() - interval '10 seconds'
+          AND NOT EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."messageId" = m.id AND c.status = 'WAITING') LIMIT 100`
       for (const run of runs) await settle(run, endEventOf(run))
     },
   }

@@ -3,7 +3,7 @@ import { type Json, jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { spaceChannel } from '../realtime/topics.ts'
-import { compositeNumber, type Message, type MessagePart, messageOfRow } from './message.ts'
+import { compositeNumber, isUnfinished, type Message, type MessagePart, messageOfRow } from './message.ts'
 import { createMessageNews } from './message-news.ts'
 import { type MessageLease, type PostingHooks, RunLostError, runFence, type ToolResult } from './posting.ts'
 import { type ShownCall, showCall } from './shown-call.ts'
@@ -84,7 +84,8 @@ export function createCompositePosting(platform: Platform, hooks: PostingHooks):
       )
       return [...bySpace].map(([spaceId, messages]) => {
         const last = messages.at(-1)
-        const parts = last?.status === 'STREAMING' ? messageOfRow(last).parts.filter(isWholePart) : null
+        const parts =
+          last?.status === 'STREAMING' ? messageOfRow(last).parts.filter((part) => !isUnfinished(part)) : null
         return { spaceId, count: messages.length, parts }
       })
     },
@@ -129,10 +130,6 @@ export function createCompositePosting(platform: Platform, hooks: PostingHooks):
     if (end.adds?.type === 'text') await news.partWhole(lease, last)
     await news.updated(lease)
   }
-}
-
-function isWholePart(part: MessagePart): boolean {
-  return part.type === 'tool' || part.unfinished !== true
 }
 
 function indexOfCall(parts: MessagePart[], { toolCallId }: ToolResult): number {

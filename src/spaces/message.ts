@@ -30,6 +30,11 @@ export function textOf(parts: MessagePart[]): string {
   return parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n')
 }
 
+/** A text that was cut off, or is being written. */
+export function isUnfinished(part: MessagePart): boolean {
+  return part.type === 'text' && part.unfinished === true
+}
+
 /** What keeps the n-th composite message of a run and space from being posted twice. */
 export function compositeKey(spaceId: string, n: number): string {
   return `${spaceId}:${n}`
