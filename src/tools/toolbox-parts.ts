@@ -7,6 +7,7 @@ import type { Runs } from '../runs/runs.ts'
 import type { History } from '../spaces/history.ts'
 import type { GuardedHttp } from './custom/guarded-http.ts'
 import type { McpToolset } from './mcp/mcp-toolset.ts'
+import type { HandingOn } from './routing/handing-on.ts'
 import type { RunInHand, Speech, ToolScene } from './tool.ts'
 
 /** What decides which tools a run gets. */
@@ -28,4 +29,5 @@ export interface ToolboxParts {
   memories: Memories
   goals: Goals
   plans: Plans
+  handingOn: HandingOn
 }

@@ -3,6 +3,7 @@ import type { AgentTool } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { ownTool } from './custom/own-tool.ts'
 import { knowledgeTools } from './knowledge/knowledge-tools.ts'
+import { chainTools } from './routing/chain-tools.ts'
 import { activeSpaceTools } from './space/toolset.ts'
 import type { Tool } from './tool.ts'
 import type { ToolboxInput, ToolboxParts } from './toolbox-parts.ts'
@@ -18,7 +19,13 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
       const own = input.scene.agent.tools.map((tool) => ownToolOf(tool, parts))
       const mcp = await parts.mcp.toolsFor(input.scene.agent.mcpServers)
       const style = input.scene.agent.toolset === 'SPACE_TOOLS' ? 'camel' : 'snake'
-      const tools = [...mcp, ...own, ...activeSpaceTools(input, parts), ...knowledgeTools(parts, style)]
+      const tools = [
+        ...mcp,
+        ...own,
+        ...activeSpaceTools(input, parts),
+        ...chainTools(input.scene, parts),
+        ...knowledgeTools(parts, style),
+      ]
       return new Map(tools.map((tool) => [tool.name, tool]))
     },
   }

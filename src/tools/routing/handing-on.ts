@@ -1,0 +1,45 @@
+import type { Run } from '../../generated/prisma/client.ts'
+import { ToolFailure } from '../tool.ts'
+
+/** What a run asks before it hands on. */
+export interface HandingOnQuestion {
+  run: Run
+  /** Where it acts. */
+  spaceId: string | null
+  targetId: string
+}
+
+/** Whether a run may hand on, and why not: asked by the tools, decided by the routing. */
+export interface HandingOn {
+  /** Where a run acts that names its spaces rather than entering them: where it said something last; else `activeSpaceId`. */
+  placeOf(run: Run, activeSpaceId: string | null): Promise<string | null>
+  /** Why the run may not mention that agent in that space, which must be one of MENTION_CHAIN routing. */
+  refuseMention(question: HandingOnQuestion & { expectReply: boolean }): Promise<Refusal | null>
+  /**
+   * Why the run may not hand its trigger to that agent. `inChain`: only where MENTION_CHAIN routing holds.
+   * The target belongs to the trigger's space; `spaceId` counts where there is none.
+   */
+  refuseDelegation(question: HandingOnQuestion & { inChain: boolean }): Promise<Refusal | null>
+  /** Whether the run has a mention that is to act when it ends. */
+  hasMentioned(runId: string): Promise<boolean>
+}
+
+/** What the model is told. */
+export interface Refusal {
+  code: string
+  message: string
+}
+
+/** @throws ToolFailure for a refusal */
+export function orFail(refusal: Refusal | null): void {
+  if (refusal !== null) throw new ToolFailure(refusal.code, refusal.message)
+}
+
+/** @throws ToolFailure where a tool of the same step has ended the run already */
+export function failIfOver({ ending }: { ending: unknown }): void {
+  if (ending !== null)
+    throw new ToolFailure('RUN_IS_OVER', 'You have ended this run already: nothing more of it counts.')
+}
+
+export const ALREADY_MENTIONED =
+  'You have mentioned an agent in this run already; it is woken when the run ends. Say what is left to say, and end by calling no more tools.'

@@ -1,0 +1,42 @@
+import { type Tool, ToolFailure } from '../tool.ts'
+import { failIfOver, type HandingOn, orFail } from './handing-on.ts'
+
+/** Gives the next turn to another agent once this run has ended. Its result is what the run's end acts on: it is in the journal. */
+export function mentionAgentTool(handingOn: HandingOn, namesItsSpaces: boolean): Tool {
+  return {
+    name: 'mentionAgent',
+    description:
+      'Wake another agent of your active space once this run has ended, to go on with the conversation after what you said. At most once a run. With expectReply you are woken again when that agent, and all that it asks in turn, is done: use it when you need the outcome to go on.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        targetAgentEntityId: { type: 'string', description: 'Entity id of the agent to wake next.' },
+        reason: { type: 'string', description: 'Briefly, why it should respond and what you need of it.' },
+        expectReply: {
+          type: 'boolean',
+          default: false,
+          description:
+            'True: you are woken again when it has finished, whether it responded or skipped. Default false.',
+        },
+      },
+      required: ['targetAgentEntityId'],
+    },
+    presence: { type: 'hidden' },
+    execution: null,
+    async execute({ targetAgentEntityId, reason, expectReply = false }, { run }) {
+      failIfOver(run)
+      const activeSpaceId = run.activeSpace?.id ?? null
+      const spaceId = namesItsSpaces ? await handingOn.placeOf(run.claim.run, activeSpaceId) : activeSpaceId
+      const asked = { targetId: String(targetAgentEntityId), expectReply: expectReply === true }
+      orFail(await handingOn.refuseMention({ run: run.claim.run, spaceId, ...asked }))
+      if (spaceId === null) throw new ToolFailure('NO_ACTIVE_SPACE', 'You are in no space.')
+      return {
+        success: true,
+        targetAgentEntityId: asked.targetId,
+        spaceId,
+        reason: typeof reason === 'string' ? reason : null,
+        expectReply: asked.expectReply,
+      }
+    },
+  }
+}
