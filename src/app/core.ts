@@ -3,6 +3,7 @@ import { createWaking } from '../agents/waking.ts'
 import { createPlanFiring } from '../plans/firing.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createDispatch } from '../routing/dispatch.ts'
+import { createHandingOn } from '../routing/handing-on.ts'
 import { createRunEnd } from '../routing/run-end.ts'
 import { createLifecycle } from '../runs/lifecycle.ts'
 import { createRuns } from '../runs/runs.ts'
@@ -32,7 +33,8 @@ export function createCore(platform: Platform) {
     wake: (tx, { agent, ...plan }) => waking.wake(tx, agent, { type: 'PLAN', ...plan }),
   })
   const history = createHistory(platform)
-  return { runs, inbox, announcer, posting, composites, replies, lifecycle, toolCalls, waking, planFiring, history }
+  const handingOn = createHandingOn(platform)
+  return { runs, inbox, announcer, posting, composites, replies, lifecycle, toolCalls, waking, planFiring, history, handingOn }
 }
 
 export type Core = ReturnType<typeof createCore>
