@@ -43,14 +43,20 @@ export function createInbox({ jobs, signals }: Platform): Inbox {
   return {
     async deliver(tx, events) {
       if (events.length === 0) return { agentIds: new Set(), async afterCommit() {} }
-      const urgentFrom = await urgentSenders(tx, events.map(({ agentId }) => agentId))
+      const urgentFrom = await urgentSenders(
+        tx,
+        events.map(({ agentId }) => agentId),
+      )
       const rows = await tx.inboxEvent.createManyAndReturn({
         data: events.map((event) => rowOf(event, urgentFrom.get(event.agentId) ?? [])),
         skipDuplicates: true,
         select: { agentId: true },
       })
       const agentIds = new Set(rows.map(({ agentId }) => agentId))
-      await jobs.enqueue(tx, [...agentIds].map((agentId) => ({ wakeUp: { type: 'cycle', agentId } })))
+      await jobs.enqueue(
+        tx,
+        [...agentIds].map((agentId) => ({ wakeUp: { type: 'cycle', agentId } })),
+      )
       return {
         agentIds,
         async afterCommit() {
@@ -71,7 +77,10 @@ async function urgentSenders(tx: Tx, agentIds: string[]): Promise<Map<string, st
   return new Map(agents.map(({ id, cycle }) => [id, (cycle as { urgentFrom?: string[] } | null)?.urgentFrom ?? []]))
 }
 
-function rowOf({ senderId, urgent, payload, wokenBy, ...event }: NewInboxEvent, urgentFrom: string[]): Prisma.InboxEventCreateManyInput {
+function rowOf(
+  { senderId, urgent, payload, wokenBy, ...event }: NewInboxEvent,
+  urgentFrom: string[],
+): Prisma.InboxEventCreateManyInput {
   const sources = [senderId, event.spaceId]
   return {
     ...event,

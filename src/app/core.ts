@@ -1,9 +1,15 @@
 import { createInbox } from '../agents/inbox.ts'
+import { createRecalling } from '../agents/recall.ts'
 import { createWaking } from '../agents/waking.ts'
+import { createAsyncResults } from '../engine/async-results.ts'
+import { createCycleEnd } from '../engine/cycle-end.ts'
+import { estimateTokens } from '../engine/token-usage.ts'
 import { createPlanFiring } from '../plans/firing.ts'
+import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createDispatch } from '../routing/dispatch.ts'
 import { createHandingOn } from '../routing/handing-on.ts'
+import { collectOutcomeChanges } from '../routing/outcome-changes.ts'
 import { createRunEnd } from '../routing/run-end.ts'
 import { createLifecycle } from '../runs/lifecycle.ts'
 import { createRuns } from '../runs/runs.ts'
@@ -23,10 +29,12 @@ export function createCore(platform: Platform) {
   const posting = createPosting(platform, announcer, { route: dispatch.route })
   const composites = createCompositePosting(platform, { route: dispatch.route })
   const replies = createReplies(platform)
-  const lifecycle = createLifecycle(platform, announcer, createRunEnd(platform, { runs, inbox }))
+  const runEnd = createRunEnd(platform, { runs, inbox })
+  const outcomes = (tx: Tx) => collectOutcomeChanges(tx, platform.log)
+  const lifecycle = createLifecycle(platform, announcer, createCycleEnd(platform, { ...runEnd, outcomes }))
   const toolCalls = createToolCalls(platform, {
     onMessageAnswered: posting.finishAnswered,
-    onAsyncResult: async () => null,
+    onAsyncResult: createAsyncResults({ inbox }).deliver,
   })
   const waking = createWaking({ inbox, startRuns: runs.start })
   const planFiring = createPlanFiring(platform, {
@@ -34,7 +42,22 @@ export function createCore(platform: Platform) {
   })
   const history = createHistory(platform)
   const handingOn = createHandingOn(platform)
-  return { runs, inbox, announcer, posting, composites, replies, lifecycle, toolCalls, waking, planFiring, history, handingOn }
+  const recalling = createRecalling(platform, { estimateTokens })
+  return {
+    runs,
+    inbox,
+    recalling,
+    announcer,
+    posting,
+    composites,
+    replies,
+    lifecycle,
+    toolCalls,
+    waking,
+    planFiring,
+    history,
+    handingOn,
+  }
 }
 
 export type Core = ReturnType<typeof createCore>

@@ -1,4 +1,5 @@
 import type { Config } from '../config.ts'
+import { createCycles } from '../engine/cycle.ts'
 import { createExecutor } from '../engine/execute-run.ts'
 import { createSceneLoader } from '../engine/scene.ts'
 import { createWorker, type Worker } from '../engine/worker.ts'
@@ -45,15 +46,16 @@ export async function startEngine(platform: Platform, { config, core, api, model
     scenes: createSceneLoader(platform, core.history),
     toolbox,
     models,
+    recalling: core.recalling,
   })
   const worker: Worker = await createWorker(platform, {
     executor,
     lifecycle: core.lifecycle,
+    cycles: createCycles(platform, core),
     handlers: {
       'tool-deadline': ({ toolCallId }) => core.toolCalls.expire(toolCallId),
       'run-deadline': ({ runId }) => core.lifecycle.expire(runId),
       plan: ({ planId }) => core.planFiring.fire(planId),
-      cycle: async () => {},
     },
     sweeps: [core.lifecycle.sweep, core.planFiring.sweep],
   })

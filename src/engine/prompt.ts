@@ -10,13 +10,15 @@ export interface PromptInput {
   activeSpaceId: string | null
   /** How to act with the tools and the routing at hand, a paragraph each. */
   guidance: string[]
+  /** Whether the agent is told of its runs: a persistent mind has one at a time. Yes where not given. */
+  showsRuns?: boolean
 }
 
 /**
  * The instructions of a step: who the agent is, where it is, what else it is doing, what it knows, and how it acts.
  * Nothing that others wrote stands here but names, each cut to one line. Sections that would be empty are left out.
  */
-export function instructionsOf({ claim, scene, activeSpaceId, guidance }: PromptInput): string {
+export function instructionsOf({ claim, scene, activeSpaceId, guidance, showsRuns = true }: PromptInput): string {
   const { agent } = scene
   const sections = [
     `You are ${oneLine(agent.name)}, an agent. Your id is ${agent.id}.\n\n${agent.instructions}`,
@@ -24,7 +26,7 @@ export function instructionsOf({ claim, scene, activeSpaceId, guidance }: Prompt
       'YOUR SPACES:',
       scene.spaces.map((space) => spaceLine(space, agent.id, activeSpaceId)),
     ),
-    activeRuns(claim, scene),
+    showsRuns ? activeRuns(claim, scene) : '',
     section(
       'YOUR GOALS:',
       agent.goals.map(({ id, description }) => `- ${oneLine(description)} (id: ${id})`),

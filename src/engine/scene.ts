@@ -71,7 +71,7 @@ export function createSceneLoader({ db, config }: Platform, history: History): S
           orderBy: { id: 'asc' },
           take: 20,
         }),
-        run.triggerSpaceId === null
+        run.triggerSpaceId === null || run.triggerType === 'INBOX'
           ? []
           : history.read({
               spaceId: run.triggerSpaceId,

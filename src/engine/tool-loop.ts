@@ -54,8 +54,10 @@ export interface LoopInput {
   signal: AbortSignal
   /** `carried`: the messages so far, what lasts of earlier steps and what they added. */
   plan(step: number, carried: ModelMessage[]): Promise<StepPlan>
-  /** Further reasons to stop after a step. */
-  isDone(): boolean
+  /** How many of `messages`, the first, are on record elsewhere than in the journal. */
+  recorded: number
+  /** Further reasons to stop, after these steps of this loop. */
+  isDone(steps: StepResult<ToolSet>[]): boolean
 }
 
 export interface LoopParts {
@@ -153,8 +155,10 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
     broken,
     sdkTools,
     prepare,
-    isOver: () =>
-      waiting.length > 0 || input.isDone() || (input.tokenBudget !== null && spentTokens(spent) >= input.tokenBudget),
+    isOver: ({ steps }: { steps: StepResult<ToolSet>[] }) =>
+      waiting.length > 0 ||
+      input.isDone(steps) ||
+      (input.tokenBudget !== null && spentTokens(spent) >= input.tokenBudget),
 
     async stepSettings(stepNumber: number, carried: ModelMessage[], prepared: StepPlan | null) {
       const { instructions, messages, model, activeTools, toolChoice } =
@@ -181,7 +185,7 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
         spent.push(counted)
         live.end()
         closing = { text: textOf(content), finishReason, calls: calls.length }
-        const kept = previous?.lasting ?? 0
+        const kept = previous?.lasting ?? input.recorded
         await journal.generated(
           claim,
           {

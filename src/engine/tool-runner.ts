@@ -2,6 +2,7 @@ import { aborted } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { type Json, type JsonObject, toJson } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
+import { pendingResult } from '../runs/conversation.ts'
 import type { Journal, Settlement } from '../runs/journal.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
@@ -15,6 +16,9 @@ export interface ToolRunner {
   /** @returns what the model gets, or WAITING when somebody else will answer. @throws RunLostError, or the signal's reason */
   execute(tool: Tool, callId: string, input: Json, state: JsonObject): Promise<Json | typeof WAITING>
 }
+
+/** Somebody outside will answer, and the model does not wait for it. */
+const PENDING = Symbol('pending')
 
 const RUN_IS_OVER = 'You have ended this run: nothing more is said or shown in it.'
 const NO_TARGET_SPACE =
@@ -32,7 +36,7 @@ interface RunnerParts {
 export function createToolRunner({ platform, run, journal, waits, writer, events }: RunnerParts): ToolRunner {
   const { clock, logger } = platform
 
-  async function attempt(tool: Tool, input: JsonObject, use: ToolUse): Promise<Json | typeof WAITING> {
+  async function attempt(tool: Tool, input: JsonObject, use: ToolUse): Promise<Json | typeof WAITING | typeof PENDING> {
     const { callId } = use
     if (run.ending !== null && tool.presence.type !== 'hidden') throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
     const fault = checkInput(tool.inputSchema, input)
@@ -42,7 +46,7 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
     if (waitsUntil !== null) {
       if (!shows && tool.execution === 'SPACE') throw new ToolFailure('NO_TARGET_SPACE', NO_TARGET_SPACE)
       if (!shows) await waits.begin(run.claim, callId, waitsUntil)
-      return WAITING
+      return tool.asynchronous === true ? PENDING : WAITING
     }
     // A tool that ignores the signal goes on alone: its result is discarded.
     const gone = aborted(run.signal).then(() => Promise.reject(run.signal.reason))
@@ -61,9 +65,12 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
   return {
     async execute(tool, callId, input, state) {
       let settlement: Settlement
+      const { ending } = run
       try {
         const output = await attempt(tool, input as JsonObject, { run, callId, state })
         if (output === WAITING) return WAITING
+        if (output === PENDING) return pendingResult(callId)
+        if (run.ending !== ending) await journal.remember(run.claim, callId, { ...state, ending: toJson(run.ending) })
         settlement = { status: 'DONE', output: toJson(output), error: null }
       } catch (error) {
         if (error instanceof RunLostError || run.signal.aborted) throw error

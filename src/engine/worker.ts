@@ -4,11 +4,12 @@ import type { ClaimedJob, WakeUp } from '../platform/jobs.ts'
 import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
+import type { Cycles } from './cycle.ts'
 import type { AbortReason, Executor, Place } from './execute-run.ts'
 
-/** What a job asks for, other than a run. */
+/** What a job asks for, other than a run or a think cycle. */
 export type WakeUpHandlers = {
-  [T in Exclude<WakeUp['type'], 'run'>]: (
+  [T in Exclude<WakeUp['type'], 'run' | 'cycle'>]: (
     wakeUp: Extract<WakeUp, { type: T }>,
     jobId: string,
     signal: AbortSignal,
@@ -24,6 +25,7 @@ export interface Worker {
 
 interface WorkerParts {
   lifecycle: Lifecycle
+  cycles: Cycles
   executor: Executor
   handlers: WakeUpHandlers
   /** What is looked after every few seconds: what a process that died left behind. */
@@ -39,7 +41,7 @@ const BUSY_MS = 500
 /** Claims jobs as long as there is room, woken by the signal of new work and once a second; keeps their leases alive. */
 export async function createWorker(
   platform: Platform,
-  { lifecycle, executor, handlers, sweeps }: WorkerParts,
+  { lifecycle, cycles, executor, handlers, sweeps }: WorkerParts,
 ): Promise<Worker> {
   const { jobs, db, signals, logger, config } = platform
   const bell = createBell()
@@ -65,12 +67,13 @@ export async function createWorker(
 
   async function handle(job: ClaimedJob): Promise<'done' | 'handed-back'> {
     const { wakeUp } = job
-    if (wakeUp.type !== 'run') {
+    if (wakeUp.type !== 'run' && wakeUp.type !== 'cycle') {
       const handler = handlers[wakeUp.type] as (wakeUp: WakeUp, jobId: string, signal: AbortSignal) => Promise<void>
       await handler(wakeUp, job.id, handBack.signal)
       return 'done'
     }
-    const result = await lifecycle.claim(wakeUp.runId, job.id)
+    const result =
+      wakeUp.type === 'run' ? await lifecycle.claim(wakeUp.runId, job.id) : await cycles.claim(wakeUp.agentId, job.id)
     if (result.type === 'claimed') return executor.execute(result.claim, place(), handBack.signal)
     if (result.type === 'busy')
       await db.transaction((tx) => jobs.enqueue(tx, [{ wakeUp, at: new Date(Date.now() + BUSY_MS) }]))

@@ -1,4 +1,5 @@
 import type { AssistantModelMessage, ModelMessage, ToolModelMessage } from 'ai'
+import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Json } from '../lib/json.ts'
 import type { JournaledStep } from './journal.ts'
 
@@ -14,23 +15,36 @@ const INTERRUPTED: Json = {
   error: { code: 'INTERRUPTED', message: 'This call was interrupted; whether it took effect is unknown.' },
 }
 
+/** What the model gets at once for a call of a persistent mind that somebody else answers: the answer goes to the inbox. */
+export function pendingResult(toolCallId: string): Json {
+  return { status: 'pending', toolCallId }
+}
+
+/** What the model was told of a call. */
+function resultOf(
+  { id, status, execution, output, settledAt }: ToolCall,
+  { asynchronous }: { asynchronous: boolean },
+): Json {
+  const isAnsweredElsewhere = asynchronous && (execution === 'SPACE' || execution === 'EXTERNAL')
+  if (isAnsweredElsewhere && ['WAITING', 'DONE', 'TIMED_OUT'].includes(status)) return pendingResult(id)
+  return settledAt === null || status === 'CANCELED' ? INTERRUPTED : (output as Json)
+}
+
 /**
  * The messages that a journaled step added. Repaired in both directions, so that a provider accepts it: every call has exactly
  * one result, in the order of the calls, and there is no result without its call.
  */
-export function messagesOfStep({ step, calls }: JournaledStep): ModelMessage[] {
+export function messagesOfStep({ step, calls }: JournaledStep, mode = { asynchronous: false }): ModelMessage[] {
   const assistant = assistantOf(step)
   // Some providers refuse an assistant's message without content.
   if (calls.length === 0) return assistant.content.length === 0 ? [] : [assistant]
-  const content = calls.map(({ modelCallId, toolName, settledAt, output }) =>
-    toolResult(modelCallId, toolName, settledAt === null ? INTERRUPTED : (output as Json)),
-  )
+  const content = calls.map((call) => toolResult(call.modelCallId, call.toolName, resultOf(call, mode)))
   return [assistant, { role: 'tool', content }]
 }
 
 /** The messages that a run's journaled steps added. */
 export function messagesOf(steps: JournaledStep[]): ModelMessage[] {
-  return steps.flatMap(messagesOfStep)
+  return steps.flatMap((step) => messagesOfStep(step))
 }
 
 /** The text with which a step ended, which is internal; null for none. */

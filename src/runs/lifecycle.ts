@@ -32,7 +32,13 @@ export type RunEnding =
 
 export interface LifecycleHooks {
   /** In the transaction that ends a run: what its chain, its outcome and whoever waits for it need. */
-  onRunEnded(tx: Tx, run: Run, ending: RunEnding): Promise<{ afterCommit(): Promise<void> }>
+  onRunEnded(tx: Tx, run: Run, ending: RunEnding): Promise<RunAftermath>
+}
+
+export interface RunAftermath {
+  /** The run was rolled back: nothing of it is left but what was said to have happened. */
+  isErased?: boolean
+  afterCommit(): Promise<void>
 }
 
 /** The only writer of `Run.status`: every change is a compare-and-set from the statuses that it may come from. */
@@ -67,7 +73,7 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
   async function finish(where: Prisma.RunWhereInput & { id: string }, ending: RunEnding): Promise<Run | null> {
     const ended = await db.transaction((tx) => writeEnd(tx, where, ending, hooks))
     if (ended === null) return null
-    await aftermath.settle(ended.run, endEventOf(ending))
+    await aftermath.settle(ended.run, ended.isErased ? { type: 'RunCanceled' } : endEventOf(ending))
     await ended.afterCommit()
     await changed(ended.run)
     return ended.run
@@ -154,12 +160,16 @@ async function writeEnd(tx: Tx, where: Prisma.RunWhereInput, ending: RunEnding, 
   if (run === undefined) return null
   if (ending.status !== 'COMPLETED') {
     await tx.toolCall.updateMany({
-      where: { runId: run.id, status: { in: ['STREAMING', 'RUNNING', 'WAITING'] } },
+      where: { runId: run.id, status: { in: ['STREAMING', 'RUNNING', 'WAITING'] }, ...exceptAsynchronous(run) },
       data: { status: 'CANCELED', settledAt: new Date() },
     })
   }
-  const { afterCommit } = await hooks.onRunEnded(tx, run, ending)
-  return { run, afterCommit }
+  return { run, isErased: false, ...(await hooks.onRunEnded(tx, run, ending)) }
+}
+
+/** What a think cycle asked somebody outside is still answered after its end: the answer goes to the inbox. */
+function exceptAsynchronous({ triggerType }: Run): Prisma.ToolCallWhereInput {
+  return triggerType === 'INBOX' ? { NOT: { status: 'WAITING', execution: { in: ['SPACE', 'EXTERNAL'] } } } : {}
 }
 
 type WrittenClaim = ClaimResult | { type: 'exhausted'; attempt: number }

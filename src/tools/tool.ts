@@ -91,6 +91,8 @@ export interface Tool {
   execution: ToolExecution | null
   /** Somebody outside answers it, within this time; `execute` is not called then. */
   waitMs?: number
+  /** The model goes on without that answer, which comes to the agent's inbox. */
+  asynchronous?: boolean
   /** @returns the result for the model. @throws ToolFailure for what the model can act on. */
   execute(input: JsonObject, use: ToolUse): Promise<Json>
 }

@@ -1,52 +1,27 @@
-import type { LanguageModel, ModelMessage } from 'ai'
-import type { Claim } from '../../runs/lifecycle.ts'
-import type { RunInHand, Tool } from '../../tools/tool.ts'
+import { messagesOf } from '../../runs/conversation.ts'
 import { guidanceFor } from '../guidance.ts'
 import { instructionsOf, triggerMessageOf } from '../prompt.ts'
-import type { Scene } from '../scene.ts'
-import type { StepPlan } from '../tool-loop.ts'
-
-/** From step `fromStep` until the next phase begins. */
-interface Phase {
-  fromStep: number
-  model: string | null
-  activeTools: string[] | null
-  toolChoice: 'AUTO' | 'REQUIRED' | 'NONE'
-}
-
-/** Prepares what the model is shown. */
-export interface Mind {
-  /** The messages that a run begins with. */
-  opening(): ModelMessage[]
-  /** What the next step is sent, from the messages carried so far. */
-  plan(step: number, carried: ModelMessage[]): Promise<StepPlan>
-}
-
-interface MindInput {
-  claim: Claim
-  scene: Scene
-  run: RunInHand
-  models: { resolve(name: string): LanguageModel }
-  tools: Map<string, Tool>
-}
+import { type Mind, type MindInput, phaseOf } from './mind.ts'
 
 /** A stateless mind: its context is rebuilt from the room at every wake-up. */
-export function createStatelessMind({ claim, scene, run, models, tools }: MindInput): Mind {
-  const phases = scene.agent.phases as unknown as Phase[]
+export function createStatelessMind(input: MindInput): Mind {
+  const { claim, scene, run, tools } = input
   const guidance = guidanceFor(tools)
   return {
-    opening: () => [{ role: 'user', content: triggerMessageOf(claim, scene) }],
+    async opening(steps) {
+      return {
+        messages: [{ role: 'user', content: triggerMessageOf(claim, scene) }, ...messagesOf(steps)],
+        recorded: 0,
+      }
+    },
     async plan(step, messages) {
-      const phase = phases.findLast(({ fromStep }) => fromStep <= step)
-      const name = phase?.model ?? scene.agent.model
       return {
         instructions: instructionsOf({ claim, scene, activeSpaceId: run.activeSpace?.id ?? null, guidance }),
         messages,
         lasting: messages.length,
-        model: { name, model: models.resolve(name) },
-        activeTools: [...tools.keys()].filter((tool) => phase?.activeTools?.includes(tool) ?? true),
-        toolChoice: (phase?.toolChoice ?? 'AUTO').toLowerCase() as StepPlan['toolChoice'],
+        ...phaseOf(scene.agent, step, input),
       }
     },
+    isDone: () => false,
   }
 }

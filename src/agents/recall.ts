@@ -1,0 +1,173 @@
+import { cut } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+
+/**
+ * Which part of a consciousness a cycle was shown: cycles from `whole` up to `end` whole, and of those from `summed` up to
+ * `whole` their own closing summaries. Cycles never change once written, so that this is enough to show it again.
+ */
+export interface Recall {
+  summed: number
+  whole: number
+  end: number
+}
+
+/** ModelMessage of the AI SDK, as JSON. */
+export type StoredMessage = { role: string; content: unknown }
+
+export interface Recalled {
+  recall: Recall
+  messages: StoredMessage[]
+  /** About how many tokens they have. */
+  tokens: number
+}
+
+/** What of a consciousness is sent. */
+export interface Recalling {
+  /**
+   * What the agent's next cycle is shown, in at most `budget` tokens. While all since the last compaction fits, that, so that
+   * a provider's prompt cache sees the same beginning; else it is compacted: the last cycles whole in half the budget, but
+   * `leastWhole` of them where these alone fit into it, and before them summaries, newest first, as far as there is room.
+   * Reads what fits the budget, however many cycles there are.
+   */
+  choose(agentId: string, limits: { budget: number; leastWhole: number }): Promise<Recalled>
+  /** The same again. */
+  again(agentId: string, recall: Recall): Promise<StoredMessage[]>
+}
+
+export interface RecallHooks {
+  /** About how many tokens a text has. */
+  estimateTokens(text: string): number
+}
+
+interface Size {
+  index: number
+  tokenEstimate: number
+}
+
+interface Summary {
+  index: number
+  summary: string
+  createdAt: Date
+}
+
+const LONGEST_SUMMARY = 600
+/** Of the budget: what compaction fills with whole cycles, and what it gives to summaries at most. */
+const WHOLE_SHARE = 0.5
+const SUMMARY_SHARE = 0.25
+/** Cycles that are looked at for one prompt: those of a budget of 100,000 tokens are some hundreds. */
+const MOST_CYCLES = 5000
+const SUMMARIES_AT_ONCE = 500
+
+export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }: RecallHooks): Recalling {
+  const { prisma } = db
+
+  async function summariesTokens(agentId: string, from: number, to: number): Promise<number> {
+    const text = summariesMessage(await readSummaries(prisma, agentId, from, to))
+    return text === null ? 0 : estimateTokens(text.content as string)
+  }
+
+  /** Where the summaries begin that fit into `room`, newest first. */
+  async function summedFrom(agentId: string, first: number, whole: number, room: number): Promise<number> {
+    const least = Math.max(first, whole - SUMMARIES_AT_ONCE)
+    const rows = await readSummaries(prisma, agentId, least, whole)
+    let left = room - estimateTokens(HEADING)
+    let from = whole
+    for (const row of rows.reverse()) {
+      left -= estimateTokens(summaryLine(row)) + 1
+      if (left < 0) break
+      from = row.index
+    }
+    return from
+  }
+
+  return {
+    async choose(agentId, { budget, leastWhole }) {
+      const before = await readLast(prisma, agentId)
+      const sizes = await readSizes(prisma, agentId, before.whole, before.end)
+      const sum = sizes.reduce((total, { tokenEstimate }) => total + tokenEstimate, 0)
+      const whole = sizes.at(-1)?.index ?? before.end
+      const summaries = await summariesTokens(agentId, before.summed, whole)
+      if (sum + summaries <= budget) {
+        const recall = { summed: before.summed, whole, end: before.end }
+        return { recall, messages: await this.again(agentId, recall), tokens: sum + summaries }
+      }
+      const kept = newest(sizes, Math.floor(budget * WHOLE_SHARE), budget, leastWhole)
+      const from = kept.at(-1)?.index ?? before.end
+      const tokens = kept.reduce((total, { tokenEstimate }) => total + tokenEstimate, 0)
+      const room = Math.min(budget - tokens, Math.floor(budget * SUMMARY_SHARE))
+      const recall = { summed: await summedFrom(agentId, before.first, from, room), whole: from, end: before.end }
+      const summed = await summariesTokens(agentId, recall.summed, from)
+      return { recall, messages: await this.again(agentId, recall), tokens: tokens + summed }
+    },
+    async again(agentId, { summed, whole, end }) {
+      const [summaries, rows] = await Promise.all([
+        readSummaries(prisma, agentId, summed, whole),
+        prisma.cycle.findMany({
+          where: { agentId, index: { gte: whole, lt: end } },
+          orderBy: { index: 'asc' },
+          select: { messages: true },
+        }),
+      ])
+      const opening = summariesMessage(summaries)
+      const cycles = rows.flatMap(({ messages }) => messages as unknown as StoredMessage[])
+      return opening === null ? cycles : [opening, ...cycles]
+    },
+  }
+}
+
+/** The newest sizes that fit: into `target`, but `least` of them into `budget`. Newest first. */
+function newest(sizes: Size[], target: number, budget: number, least: number): Size[] {
+  let sum = 0
+  const end = sizes.findIndex(({ tokenEstimate }, index) => {
+    sum += tokenEstimate
+    return sum > (index < least ? budget : target)
+  })
+  return end === -1 ? sizes : sizes.slice(0, end)
+}
+
+/** What the last cycle was shown, within the consciousness as it is now. */
+async function readLast(tx: Tx, agentId: string): Promise<Recall & { first: number }> {
+  const [row] = await tx.$queryRaw<{ first: number; end: number; recall: Recall | null }[]>`
+    SELECT a."firstCycle" AS first, a."cycleCount" AS "end", r.state->'recall' AS recall FROM "Agent" a
+    LEFT JOIN "Cycle" c ON c."agentId" = a.id AND c.index = a."cycleCount" - 1 LEFT JOIN "Run" r ON r.id = c."runId"
+    WHERE a.id = ${agentId}`
+  const { first, end, recall } = row ?? { first: 0, end: 0, recall: null }
+  return {
+    first,
+    end,
+    summed: Math.max(first, recall?.summed ?? first),
+    whole: Math.max(first, recall?.whole ?? first),
+  }
+}
+
+/** Newest first. */
+function readSizes(tx: Tx, agentId: string, from: number, to: number): Promise<Size[]> {
+  return tx.cycle.findMany({
+    where: { agentId, index: { gte: from, lt: to } },
+    orderBy: { index: 'desc' },
+    select: { index: true, tokenEstimate: true },
+    take: MOST_CYCLES,
+  })
+}
+
+function readSummaries(tx: Tx, agentId: string, from: number, to: number): Promise<Summary[]> {
+  if (from >= to) return Promise.resolve([])
+  return tx.cycle.findMany({
+    where: { agentId, index: { gte: from, lt: to } },
+    orderBy: { index: 'asc' },
+    select: { index: true, summary: true, createdAt: true },
+  })
+}
+
+const HEADING = 'EARLIER CYCLES (your own closing words, oldest first; what came before them is no longer shown):'
+
+function summaryLine({ index, summary, createdAt }: Summary): string {
+  const text = summary.length > LONGEST_SUMMARY ? `${cut(summary, LONGEST_SUMMARY)}…` : summary
+  return `- ${index + 1} (${createdAt.toISOString()}): ${text.replace(/\s+/g, ' ')}`
+}
+
+function summariesMessage(summaries: Summary[]): StoredMessage | null {
+  if (summaries.length === 0) return null
+  return { role: 'user', content: [HEADING, ...summaries.map(summaryLine)].join('\n') }
+}

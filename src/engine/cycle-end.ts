@@ -1,0 +1,154 @@
+import type { ModelMessage } from 'ai'
+import { hasWaiting } from '../agents/inbox-taking.ts'
+import type { Prisma, Run } from '../generated/prisma/client.ts'
+import { toJson } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { JOBS_CHANNEL } from '../realtime/topics.ts'
+import type { JournaledStep } from '../runs/journal.ts'
+import type { LifecycleHooks, RunEnding } from '../runs/lifecycle.ts'
+import { type CycleState, cycleStateOf } from './cycle-state.ts'
+import { lastingMessages, outlineOf } from './cycle-transcript.ts'
+import { estimateTokens } from './token-usage.ts'
+
+/** What the end of a run means for others, and how outcomes of messages are changed. */
+export interface CycleEndHooks extends LifecycleHooks {
+  outcomes(tx: Tx): OutcomeChanges
+}
+
+interface OutcomeChanges {
+  set(outcome: {
+    messageId: string
+    agentId: string
+    kind: 'SKIPPED'
+    reason: string | null
+    runId: null
+  }): Promise<void>
+  announce(): Promise<void>
+}
+
+/**
+ * What the end of a run means for others, and, where the run was a think cycle, for its agent. In the transaction that ends
+ * the cycle, in order: the agent's row lock; its events are done; the cycle becomes a row of the consciousness, or, after a
+ * skip, nothing is left of it; the next cycle's job where something has come meanwhile. What a cycle costs on its end does
+ * not depend on how many came before it.
+ */
+export function createCycleEnd({ jobs, signals }: Platform, { onRunEnded, outcomes }: CycleEndHooks): LifecycleHooks {
+  return {
+    async onRunEnded(tx, run, ending) {
+      if (run.triggerType !== 'INBOX') return onRunEnded(tx, run, ending)
+      await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ${run.agentId} FOR NO KEY UPDATE`
+      const isErased = isSkip(ending) && (await hasDoneNothing(tx, run))
+      const effective = isErased ? ending : ordinary(ending)
+      const { afterCommit } = await onRunEnded(tx, run, effective)
+      const messageIds = await finishEvents(tx, run)
+      const changes = outcomes(tx)
+      if (isErased) await erase(tx, run, messageIds, { reason: ending.skipped?.reason ?? null, changes })
+      else await remember(tx, run, effective)
+      const goesOn = await hasWaiting(tx, run.agentId)
+      if (goesOn) await jobs.enqueue(tx, [{ wakeUp: { type: 'cycle', agentId: run.agentId } }])
+      return {
+        isErased,
+        async afterCommit() {
+          await changes.announce()
+          await afterCommit()
+          if (goesOn) await signals.publish(JOBS_CHANNEL, {})
+        },
+      }
+    },
+  }
+}
+
+type Skip = Extract<RunEnding, { status: 'COMPLETED' }>
+
+function isSkip(ending: RunEnding): ending is Skip {
+  return ending.status === 'COMPLETED' && ending.skipped !== undefined
+}
+
+/** A skip that comes too late to leave no trace. */
+function ordinary(ending: RunEnding): RunEnding {
+  return isSkip(ending) ? { status: 'COMPLETED', summary: ending.skipped?.reason ?? ending.summary } : ending
+}
+
+/** It posted nothing, and asked nobody for anything. */
+async function hasDoneNothing(tx: Tx, { id: runId }: Run): Promise<boolean> {
+  const wrote = await tx.runSpace.findFirst({ where: { runId }, select: { runId: true } })
+  const asked = {
+    runId,
+    execution: { in: ['SPACE' as const, 'EXTERNAL' as const] },
+    status: { not: 'FAILED' as const },
+  }
+  return wrote === null && (await tx.toolCall.findFirst({ where: asked, select: { id: true } })) === null
+}
+
+/** @returns the messages that the cycle was about */
+async function finishEvents(tx: Tx, run: Run): Promise<string[]> {
+  const events = await tx.inboxEvent.updateManyAndReturn({
+    where: { runId: run.id, doneAt: null },
+    data: { doneAt: new Date() },
+    select: { messageId: true },
+  })
+  return events.flatMap(({ messageId }) => (messageId === null ? [] : [messageId]))
+}
+
+/** All that stays of a skipped cycle: the outcome of its messages. */
+async function erase(
+  tx: Tx,
+  { id: runId, agentId, triggerMessageId }: Run,
+  messageIds: string[],
+  { reason, changes }: { reason: string | null; changes: OutcomeChanges },
+): Promise<void> {
+  for (const messageId of messageIds) {
+    // The outcome of what the whole cycle was about is written with the run's end.
+    if (messageId !== triggerMessageId) await changes.set({ messageId, agentId, kind: 'SKIPPED', reason, runId: null })
+  }
+  await tx.toolCall.deleteMany({ where: { runId } })
+  await tx.run.delete({ where: { id: runId } })
+}
+
+async function remember(tx: Tx, run: Run, ending: RunEnding): Promise<void> {
+  const state = cycleStateOf(run)
+  const steps = await readSteps(tx, run.id)
+  const note = noteOf(ending)
+  const messages = [...lastingMessages(state, steps), ...(note === null ? [] : [note])]
+  const { cycleCount } = await tx.agent.update({
+    where: { id: run.agentId },
+    data: { cycleCount: { increment: 1 } },
+    select: { cycleCount: true },
+  })
+  await tx.cycle.create({
+    data: {
+      agentId: run.agentId,
+      index: cycleCount - 1,
+      runId: run.id,
+      messages: toJson(messages) as Prisma.InputJsonValue,
+      summary: summaryOf(ending, state, steps),
+      tokenEstimate: estimateTokens(messages),
+    },
+  })
+}
+
+/** What the mind is told of a cycle that it did not end itself. */
+function noteOf(ending: RunEnding): ModelMessage | null {
+  if (ending.status === 'FAILED') return { role: 'user', content: `[This cycle failed: ${ending.error}]` }
+  if (ending.status === 'CANCELED' && ending.delegated === undefined)
+    return { role: 'user', content: '[This cycle was stopped.]' }
+  return null
+}
+
+function summaryOf(ending: RunEnding, state: CycleState, steps: JournaledStep[]): string {
+  const outline = outlineOf(state, steps)
+  if (ending.status === 'COMPLETED') return ending.summary ?? outline
+  if (ending.status === 'FAILED') return `${outline} Then the cycle failed: ${ending.error}`
+  return ending.delegated === undefined ? `${outline} Then the cycle was stopped.` : outline
+}
+
+/** The journal, within the transaction: what is not in it has not happened. */
+async function readSteps(tx: Tx, runId: string): Promise<JournaledStep[]> {
+  const steps = await tx.step.findMany({ where: { runId }, orderBy: { index: 'asc' }, omit: { messagesAdded: true } })
+  const calls = await tx.toolCall.findMany({ where: { runId }, orderBy: { id: 'asc' } })
+  return steps.map((step) => ({
+    step: { ...step, messagesAdded: [] },
+    calls: calls.filter(({ stepIndex }) => stepIndex === step.index),
+  }))
+}

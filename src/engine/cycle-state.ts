@@ -1,0 +1,48 @@
+import type { Recall } from '../agents/recall.ts'
+import { Prisma, type Run } from '../generated/prisma/client.ts'
+import { jsonbText } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Claim } from '../runs/lifecycle.ts'
+import { RunLostError } from '../spaces/posting.ts'
+
+/** What a think cycle must remember between its steps, over a crash: in `Run.state`. */
+export interface CycleState {
+  /** Counted from 0, skipped ones left out. */
+  cycle: number
+  /** The inbox message, as the model was shown it. */
+  inbox: string
+  inboxSize: number
+  /** How many of the events taken so far are messages of spaces. */
+  spaceMessages: number
+  /** It has one event, on which delegation, mention and reply stack act: nothing else is taken into it. */
+  alone: boolean
+  /** What of the consciousness it was shown; null until that is decided. */
+  recall: Recall | null
+  /** About how many tokens that has, with the inbox message. */
+  consciousnessTokens: number
+  /** The text of urgent events, and the step before which they were shown. */
+  injections: { step: number; text: string }[]
+}
+
+export function cycleStateOf({ state }: Pick<Run, 'state'>): CycleState {
+  return state as unknown as CycleState
+}
+
+/** Deepest of what a cycle thinks about: what it posts is one hop further. */
+export interface Lineage {
+  rootId: string
+  depth: number
+}
+
+/** Writes the state of a cycle that this claim executes, and what it stands for now. @throws RunLostError */
+export async function saveCycleState(
+  tx: Tx,
+  { run, attempt }: Claim,
+  state: CycleState,
+  lineage: Lineage,
+): Promise<void> {
+  const count = await tx.$executeRaw(Prisma.sql`
+    UPDATE "Run" SET state = ${jsonbText(state)}::jsonb, "rootId" = ${lineage.rootId}, depth = ${lineage.depth}
+    WHERE id = ${run.id} AND status = 'RUNNING' AND attempt = ${attempt}`)
+  if (count === 0) throw new RunLostError(run.id)
+}

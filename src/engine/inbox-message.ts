@@ -1,0 +1,65 @@
+import type { InboxEvent } from '../generated/prisma/client.ts'
+import { cut, type Json, oneLine } from '../lib/json.ts'
+
+/** What the events' payloads hold, by the event's type; absent where an event was written otherwise. */
+interface Payload {
+  /** SPACE_MESSAGE */
+  spaceId?: string
+  spaceName?: string
+  senderName?: string
+  senderKind?: 'HUMAN' | 'AGENT'
+  content?: string
+  /** PLAN, SERVICE */
+  name?: string
+  instruction?: string
+  payload?: Json
+  /** TOOL_RESULT */
+  toolName?: string
+  toolCallId?: string
+  result?: Json
+}
+
+const SNIPPET_LENGTH = 50
+export const MOST_PREVIEW_LINES = 10
+
+/** The one user message that a cycle begins with. What others wrote stands in JSON quotes. */
+export function inboxMessage(events: InboxEvent[], at: Date): string {
+  const count = events.length === 1 ? '1 event' : `${events.length} events`
+  return [`INBOX (${count}, ${at.toISOString()}):`, ...events.map(lineOf)].join('\n')
+}
+
+/** Events that were taken while the cycle was under way. */
+export function urgentMessage(events: InboxEvent[]): string {
+  return ['[URGENT]', ...events.map(lineOf)].join('\n')
+}
+
+/** A glance at what waits: `total` events, of which the first are given. */
+export function previewMessage(events: InboxEvent[], total: number): string {
+  const lines = events.slice(0, MOST_PREVIEW_LINES).map(previewLineOf)
+  return [`[INBOX PREVIEW — ${total} waiting]`, ...lines].join('\n')
+}
+
+function lineOf(event: InboxEvent): string {
+  const payload = event.payload as Payload
+  switch (event.type) {
+    case 'SPACE_MESSAGE': {
+      const who = `${oneLine(payload.senderName ?? 'somebody')} (${(payload.senderKind ?? 'HUMAN').toLowerCase()})`
+      return `- [${oneLine(payload.spaceName ?? '')} (id: ${payload.spaceId})] ${who}: ${JSON.stringify(payload.content ?? '')}`
+    }
+    case 'PLAN':
+      return `- [PLAN ${oneLine(payload.name ?? '')}] ${oneLine(payload.instruction ?? '')}`
+    case 'SERVICE':
+      return `- [SERVICE ${oneLine(payload.name ?? '')}] ${JSON.stringify(payload.payload ?? null)}`
+    case 'TOOL_RESULT':
+      return `- [TOOL_RESULT ${payload.toolName} (id: ${payload.toolCallId})] ${JSON.stringify(payload.result ?? null)}`
+  }
+}
+
+/** Sender, space and first words: `  [Family] Husam: "Actually cancel that, I changed my mi..."`. */
+function previewLineOf({ type, payload: json }: InboxEvent): string {
+  const payload = json as Payload
+  const source = type === 'SPACE_MESSAGE' ? payload.spaceName : type
+  const sender = payload.senderName ?? payload.name ?? payload.toolName ?? 'system'
+  const said = payload.content ?? payload.instruction ?? JSON.stringify(payload.payload ?? payload.result ?? '')
+  return `  [${oneLine(source ?? type)}] ${oneLine(sender)}: ${JSON.stringify(`${cut(oneLine(said), SNIPPET_LENGTH)}...`)}`
+}

@@ -1,0 +1,47 @@
+import type { LanguageModel, ModelMessage, StepResult, ToolSet } from 'ai'
+import type { ToolPhase } from '../../agents/tool-phases.ts'
+import type { JournaledStep } from '../../runs/journal.ts'
+import type { Claim } from '../../runs/lifecycle.ts'
+import type { RunInHand, Tool } from '../../tools/tool.ts'
+import type { Scene, SceneAgent } from '../scene.ts'
+import type { StepPlan } from '../tool-loop.ts'
+
+/** The messages that a run goes on from. */
+export interface Opening {
+  messages: ModelMessage[]
+  /** How many of them, the first, are on record elsewhere and not in the run's journal. */
+  recorded: number
+}
+
+/** Prepares what the model is shown. */
+export interface Mind {
+  /** Once, before the loop: `steps` are those that are journaled already. */
+  opening(steps: JournaledStep[]): Promise<Opening>
+  /** What the next step is sent, from the messages carried so far. */
+  plan(step: number, carried: ModelMessage[]): Promise<StepPlan>
+  /** Whether the mind has done what it woke for, after these steps of the loop. */
+  isDone(steps: StepResult<ToolSet>[]): boolean
+}
+
+export interface MindInput {
+  claim: Claim
+  scene: Scene
+  run: RunInHand
+  models: { resolve(name: string): LanguageModel }
+  tools: Map<string, Tool>
+}
+
+/** The model and the tools of a step, by the agent's phases. */
+export function phaseOf(
+  { phases, model }: SceneAgent,
+  step: number,
+  { models, tools }: Pick<MindInput, 'models' | 'tools'>,
+): Pick<StepPlan, 'model' | 'activeTools' | 'toolChoice'> {
+  const phase = (phases as unknown as ToolPhase[]).findLast(({ fromStep }) => fromStep <= step)
+  const name = phase?.model ?? model
+  return {
+    model: { name, model: models.resolve(name) },
+    activeTools: [...tools.keys()].filter((tool) => phase?.activeTools?.includes(tool) ?? true),
+    toolChoice: (phase?.toolChoice ?? 'AUTO').toLowerCase() as StepPlan['toolChoice'],
+  }
+}

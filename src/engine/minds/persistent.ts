@@ -1,0 +1,140 @@
+import type { ModelMessage } from 'ai'
+import type { CycleSettings } from '../../agents/cycle-settings.ts'
+import { countWaiting, firstWaiting, takeUrgentEvents } from '../../agents/inbox-taking.ts'
+import type { Recalling } from '../../agents/recall.ts'
+import type { Platform } from '../../platform/platform.ts'
+import { deepest, INBOX_CHARACTERS_A_TOKEN, showInOutcomes } from '../cycle.ts'
+import { type CycleState, cycleStateOf, saveCycleState } from '../cycle-state.ts'
+import { messagesOfCycle } from '../cycle-transcript.ts'
+import { guidanceFor } from '../guidance.ts'
+import { MOST_PREVIEW_LINES, previewMessage, urgentMessage } from '../inbox-message.ts'
+import { instructionsOf } from '../prompt.ts'
+import { estimateTokens } from '../token-usage.ts'
+import { cycleGuidanceFor } from './cycle-guidance.ts'
+import { type Mind, type MindInput, phaseOf } from './mind.ts'
+
+interface PersistentInput extends MindInput {
+  platform: Platform
+  recalling: Recalling
+}
+
+/**
+ * A persistent mind: its consciousness is the history, its inbox the trigger. Before each step but the first it is shown what
+ * has come meanwhile: urgent events whole, which stay where they were shown; else a glance at what waits, for that step only.
+ */
+export function createPersistentMind(input: PersistentInput): Mind {
+  const { platform, recalling, claim, scene, run, tools } = input
+  const { agent } = scene
+  const settings = agent.cycle as unknown as CycleSettings
+  const guidance = [...guidanceFor(tools), ...cycleGuidanceFor(tools, settings)]
+  let state = cycleStateOf(claim.run)
+  let sentBefore = 0
+  /** What the step before was sent: the SDK carries all of it over, also what was for that step only. */
+  let shown = { lasting: 0, total: 0 }
+
+  const instructions = () =>
+    instructionsOf({ claim, scene, activeSpaceId: run.activeSpace?.id ?? null, guidance, showsRuns: false })
+
+  async function decideRecall(): Promise<ModelMessage[]> {
+    const taken = estimateTokens(instructions()) + estimateTokens(state.inbox)
+    const whole = Math.max(0, settings.maxConsciousnessTokens - taken)
+    const budget = Math.floor(whole / (await thriftAfterFailures(platform, agent.id)))
+    const { recall, messages, tokens } = await recalling.choose(agent.id, {
+      budget,
+      leastWhole: settings.minRecentCycles,
+    })
+    const consciousnessTokens = tokens + estimateTokens(state.inbox)
+    const decided = { ...state, recall, consciousnessTokens }
+    await saveCycleState(platform.db.prisma, claim, decided, claim.run)
+    state = decided
+    return messages as ModelMessage[]
+  }
+
+  /** Urgent events, taken into the cycle before `step`; null when there are none. */
+  async function takeUrgent(step: number): Promise<ModelMessage | null> {
+    const injected = await platform.db.transaction(async (tx) => {
+      const mostCharacters = settings.maxConsciousnessTokens * INBOX_CHARACTERS_A_TOKEN
+      const events = await takeUrgentEvents(tx, agent.id, claim.run.id, mostCharacters)
+      if (events.length === 0) return null
+      const next: CycleState = {
+        ...state,
+        inboxSize: state.inboxSize + events.length,
+        spaceMessages: state.spaceMessages + events.filter(({ type }) => type === 'SPACE_MESSAGE').length,
+        injections: [...state.injections, { step, text: urgentMessage(events) }],
+      }
+      const lineage = deepest([claim.run, ...events])
+      await saveCycleState(tx, claim, next, lineage)
+      await showInOutcomes(tx, events, agent.id, claim.run.id)
+      return { next, lineage }
+    })
+    if (injected === null) return null
+    state = injected.next
+    Object.assign(claim.run, injected.lineage)
+    return { role: 'user', content: state.injections.at(-1)?.text ?? '' }
+  }
+
+  /** What is put before a step, and whether it stays. */
+  async function interjection(step: number): Promise<{ message: ModelMessage; lasts: boolean } | null> {
+    if (step === 0 || (!settings.inboxPreview && !settings.urgentInjection)) return null
+    const waiting = await countWaiting(platform.db.prisma, agent.id)
+    if (settings.urgentInjection && waiting.urgent > 0 && !state.alone) {
+      const message = await takeUrgent(step)
+      if (message !== null) return { message, lasts: true }
+    }
+    if (!settings.inboxPreview || waiting.total === 0) return null
+    const events = await firstWaiting(platform.db.prisma, agent.id, MOST_PREVIEW_LINES)
+    if (events.length === 0) return null
+    return { message: { role: 'user', content: previewMessage(events, waiting.total) }, lasts: false }
+  }
+
+  return {
+    async opening(steps) {
+      const { recall } = state
+      const recalled =
+        recall === null ? await decideRecall() : ((await recalling.again(agent.id, recall)) as ModelMessage[])
+      const calls = steps.flatMap((step) => step.calls)
+      sentBefore = calls.filter(({ toolName, status }) => speaks(input, toolName) && status === 'DONE').length
+      const inbox: ModelMessage = { role: 'user', content: state.inbox }
+      return { messages: [...recalled, inbox, ...messagesOfCycle(state, steps)], recorded: recalled.length }
+    },
+    async plan(step, carried) {
+      const lasting = [...carried.slice(0, shown.lasting), ...carried.slice(shown.total)]
+      const between = await interjection(step)
+      const messages = between === null ? lasting : [...lasting, between.message]
+      shown = { lasting: between?.lasts === false ? lasting.length : messages.length, total: messages.length }
+      return { instructions: instructions(), messages, lasting: shown.lasting, ...phaseOf(agent, step, input) }
+    },
+    isDone(steps) {
+      if (!settings.stopWhenAllAnswered || state.spaceMessages === 0) return false
+      const results = steps.flatMap((step) => step.toolResults)
+      const sent = results.filter(({ toolName, output }) => speaks(input, toolName) && !isFailure(output)).length
+      return sentBefore + sent >= state.spaceMessages
+    },
+  }
+}
+
+function speaks({ tools }: MindInput, toolName: string): boolean {
+  return tools.get(toolName)?.presence.type === 'speech'
+}
+
+function isFailure(output: unknown): boolean {
+  return typeof output === 'object' && output !== null && 'error' in output
+}
+
+const FAILURES_LOOKED_AT = 6
+
+/**
+ * What the budget is divided by: 1, and from the second failed cycle in a row on twice as much for each, so that whatever in
+ * a consciousness a provider refuses, its size too, does not silence the agent for good.
+ */
+async function thriftAfterFailures({ db }: Platform, agentId: string): Promise<number> {
+  const ended = await db.prisma.run.findMany({
+    where: { agentId, triggerType: 'INBOX', status: { in: ['COMPLETED', 'FAILED', 'CANCELED'] } },
+    orderBy: { id: 'desc' },
+    select: { status: true },
+    take: FAILURES_LOOKED_AT,
+  })
+  const other = ended.findIndex(({ status }) => status !== 'FAILED')
+  const failures = other === -1 ? ended.length : other
+  return failures < 2 ? 1 : 2 ** (failures - 1)
+}
