@@ -10,8 +10,8 @@ export interface Session {
   viewer: Viewer | null
   /** The viewer's token is no longer good: nothing new is begun. */
   ended: boolean
-  /** The ids of the subscriptions that run on it. */
-  subscriptions: Set<string>
+  /** The subscriptions that run on it, or have just been ended, by id: each by the message that began it. */
+  subscriptions: Map<string, SubscribePayload>
   /** The client cannot keep up. */
   onSlow(): void
 }
@@ -49,7 +49,7 @@ type SessionHooks = { [Name in keyof Hooks]-?: NonNullable<Hooks[Name]> }
  * here throws, for that would close the socket.
  */
 export function socketOperations(graphql: Graphql, maskError: MaskError): SessionHooks {
-  async function begin(session: Session, id: string, payload: SubscribePayload): Promise<OperationArgs> {
+  async function begin(session: Session, isOpen: (id: string) => boolean, id: string, payload: SubscribePayload) {
     const { viewer, onSlow } = session
     if (viewer === null || session.ended) throw new UnauthenticatedError('Your token is no longer good.')
     const { query, operationName, variables } = payload
@@ -62,12 +62,12 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Sessio
     if (operation == null) throw topLevelError('BAD_USER_INPUT', 'There is no such operation in the document.')
     const isSubscription = operation.operation === 'subscription'
     if (isSubscription) {
-      if (session.subscriptions.size >= MOST_SUBSCRIPTIONS) {
+      if ([...session.subscriptions.keys()].filter(isOpen).length >= MOST_SUBSCRIPTIONS) {
         throw topLevelError('RATE_LIMITED', `A socket carries at most ${MOST_SUBSCRIPTIONS} subscriptions.`)
       }
-      session.subscriptions.add(id)
+      session.subscriptions.set(id, payload)
     }
-    return {
+    const args: OperationArgs = {
       schema: enveloped.schema,
       document,
       operationName,
@@ -75,6 +75,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Sessio
       contextValue: await enveloped.contextFactory(),
       run: isSubscription ? enveloped.subscribe : enveloped.execute,
     }
+    return args
   }
 
   const errorsOf = (error: unknown) => (error instanceof OperationFailed ? error.errors : [error]).map(maskError)
@@ -91,9 +92,9 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Sessio
   }
 
   return {
-    async onSubscribe({ extra }, id, payload) {
+    async onSubscribe({ extra, subscriptions }, id, payload) {
       try {
-        return await begin(extra.session, id, payload)
+        return await begin(extra.session, (open) => open in subscriptions, id, payload)
       } catch (error) {
         return errorsOf(error)
       }
@@ -103,8 +104,8 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Sessio
     onNext: (_context, _id, _payload, _args, result) =>
       result.errors === undefined ? undefined : { ...result, errors: result.errors.map(formatError) as never },
     onError: (_context, _id, _payload, errors) => errors.flatMap((error) => wireErrorsOf(error, maskError)) as never,
-    onComplete({ extra }, id) {
-      extra.session.subscriptions.delete(id)
+    onComplete({ extra: { session } }, id, payload) {
+      if (session.subscriptions.get(id) === payload) session.subscriptions.delete(id)
     },
   }
 }

@@ -143,7 +143,7 @@ function createConnection(socket: WebSocket, request: IncomingMessage): Connecti
   const session: Session = {
     viewer: null,
     ended: false,
-    subscriptions: new Set(),
+    subscriptions: new Map(),
     onSlow: () => shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor'),
   }
   return {
