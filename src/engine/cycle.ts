@@ -109,8 +109,8 @@ export function deepest(events: Lineage[]): Lineage {
 }
 
 /** What all events say; null where they differ. */
-function agreed(events: InboxEvent[], valueOf: (event: InboxEvent) => string | null): string | null {
-  const [value = null, ...others] = new Set(events.map(valueOf))
+function agreed(events: InboxEvent[], said: (event: InboxEvent) => string | null): string | null {
+  const [value = null, ...others] = new Set(events.map(said))
   return others.length === 0 ? value : null
 }
 

@@ -36,16 +36,19 @@ interface RunnerParts {
 export function createToolRunner({ platform, run, journal, waits, writer, events }: RunnerParts): ToolRunner {
   const { clock, logger } = platform
 
+  async function waitUnseen(tool: Tool, callId: string, until: Date): Promise<void> {
+    if (tool.execution === 'SPACE') throw new ToolFailure('NO_TARGET_SPACE', NO_TARGET_SPACE)
+    await waits.begin(run.claim, callId, until)
+  }
+
   async function attempt(tool: Tool, input: JsonObject, use: ToolUse): Promise<Json | typeof WAITING | typeof PENDING> {
-    const { callId } = use
     if (run.ending !== null && tool.presence.type !== 'hidden') throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
     const fault = checkInput(tool.inputSchema, input)
     const waitsUntil = tool.waitMs === undefined || fault !== null ? null : new Date(clock.now() + tool.waitMs)
     const shows = tool.presence.type === 'part' && (await writer.show(use, waitsUntil))
     if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
     if (waitsUntil !== null) {
-      if (!shows && tool.execution === 'SPACE') throw new ToolFailure('NO_TARGET_SPACE', NO_TARGET_SPACE)
-      if (!shows) await waits.begin(run.claim, callId, waitsUntil)
+      if (!shows) await waitUnseen(tool, use.callId, waitsUntil)
       return tool.asynchronous === true ? PENDING : WAITING
     }
     // A tool that ignores the signal goes on alone: its result is discarded.

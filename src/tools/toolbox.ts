@@ -16,9 +16,11 @@ export interface Toolbox {
 export function createToolbox(parts: ToolboxParts): Toolbox {
   return {
     async toolsFor(input) {
-      const own = input.scene.agent.tools.map((tool) => ownToolOf(tool, parts))
-      const mcp = await parts.mcp.toolsFor(input.scene.agent.mcpServers)
-      const style = input.scene.agent.toolset === 'SPACE_TOOLS' ? 'camel' : 'snake'
+      const { agent } = input.scene
+      const asynchronous = agent.mind === 'PERSISTENT'
+      const own = agent.tools.map((tool) => ({ ...ownToolOf(tool, parts), asynchronous }))
+      const mcp = await parts.mcp.toolsFor(agent.mcpServers)
+      const style = agent.toolset === 'SPACE_TOOLS' ? 'camel' : 'snake'
       const tools = [
         ...mcp,
         ...own,

@@ -13,7 +13,7 @@ export function cycleGuidanceFor(tools: Map<string, Tool>, settings: CycleSettin
       '- [INBOX PREVIEW] shows what waits. These will be fully processed in your next cycle. If any are urgent or change your current task, adapt accordingly.',
     )
   }
-  if ([...tools.values()].some(({ asynchronous }) => asynchronous)) {
+  if ([...tools.values()].some(({ asynchronous, waitMs }) => asynchronous && waitMs !== undefined)) {
     lines.push(
       '- A tool that returns { "status": "pending" } is answered later: its result comes into your inbox as TOOL_RESULT with the same id. Do not call it again for that; go on, or end.',
     )
