@@ -1,5 +1,6 @@
 import type { InboxEvent } from '../generated/prisma/client.ts'
 import { cut, type Json, oneLine } from '../lib/json.ts'
+import { wokenByLine } from './chain-section.ts'
 
 /** What the events' payloads hold, by the event's type; absent where an event was written otherwise. */
 interface Payload {
@@ -39,7 +40,13 @@ export function previewMessage(events: InboxEvent[], total: number): string {
   return [`[INBOX PREVIEW — ${total} waiting]`, ...lines].join('\n')
 }
 
+/** An event that another agent handed on says below it who, how and why. */
 function lineOf(event: InboxEvent): string {
+  const wokenBy = wokenByLine(event.wokenBy)
+  return wokenBy === null ? sourceLineOf(event) : `${sourceLineOf(event)}\n  ${wokenBy}`
+}
+
+function sourceLineOf(event: InboxEvent): string {
   const payload = event.payload as Payload
   switch (event.type) {
     case 'SPACE_MESSAGE': {

@@ -14,6 +14,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import type { History, HistoryLine } from '../spaces/history.ts'
 import { type MessageOrigin, messageOfRow, textOf } from '../spaces/message.ts'
+import { type ChainScene, loadChain } from './chain-section.ts'
 
 /** A space that the agent belongs to. */
 export interface SceneSpace {
@@ -52,6 +53,8 @@ export interface Scene {
   triggerMessage: HistoryLine | null
   /** Where the run's trigger came from. */
   origin: MessageOrigin
+  /** The chain in which the run has its turn. */
+  chain: ChainScene | null
 }
 
 export interface SceneLoader {
@@ -62,7 +65,7 @@ export function createSceneLoader({ db, config }: Platform, history: History): S
   const { historyLimit } = config.limits
   return {
     async load({ run }) {
-      const [agent, spaces, otherRuns, lines, origin] = await Promise.all([
+      const [agent, spaces, otherRuns, lines, origin, chain] = await Promise.all([
         loadAgent(db.prisma, run.agentId),
         loadSpaces(db.prisma, run.agentId),
         db.prisma.run.findMany({
@@ -80,9 +83,10 @@ export function createSceneLoader({ db, config }: Platform, history: History): S
               limit: historyLimit,
             }),
         loadOrigin(db.prisma, run),
+        loadChain(db.prisma, run),
       ])
       const triggerMessage = lines.find(({ id }) => id === run.triggerMessageId) ?? null
-      return { agent, spaces, otherRuns, history: lines, triggerMessage, origin }
+      return { agent, spaces, otherRuns, history: lines, triggerMessage, origin, chain }
     },
   }
 }

@@ -46,11 +46,13 @@ interface Giving {
 
 /** An agent woken in a space by what was said there last, or by silence. */
 interface Call {
+  type: 'mention' | 'callback'
   agentId: string
   spaceId: string
   messageId: string | null
   senderId: string
-  wokenBy: Exclude<WokenBy, { type: 'delegation' }>
+  /** By the name of who hands on. */
+  wokenBy(agentName: string): WokenBy
 }
 
 const WHY = {
@@ -68,18 +70,19 @@ export function createChaining({ config }: Platform, { handoff, ...wakers }: Cha
   const { limits } = config
 
   async function call(tx: Tx, { chain, end: { run }, outcomes }: Giving, given: Call): Promise<Woke> {
-    const { agentId, spaceId, messageId, wokenBy } = given
+    const { agentId, spaceId, messageId, senderId } = given
     const agent = await agentMember(tx, spaceId, agentId)
     if (agent === null) return { type: 'gone' }
-    const lineage = { rootId: run.rootId, depth: run.depth + 1, parentRunId: run.id, chainId: chain.id, wokenBy }
+    const lineage = { rootId: run.rootId, depth: run.depth + 1, parentRunId: run.id, chainId: chain.id }
     const allowed = await allowance(tx, lineage, limits)
     if (allowed.count === 0) return { type: 'limit', reason: allowed.reason }
-    const trigger = await loadMessageTrigger(tx, { spaceId, messageId, senderId: given.senderId, seq: null })
+    const trigger = await loadMessageTrigger(tx, { spaceId, messageId, senderId, seq: null })
     const step = `chain:${chain.id}:${chain.depth + 1}`
-    const key = wokenBy.type === 'mention' ? messageId : null
+    const key = given.type === 'mention' ? messageId : null
+    const wokenBy = given.wokenBy(trigger.sender.name)
     const woke = await wake(tx, wakers, agent, {
-      run: runOf(agent, trigger, { ...lineage, dedupKey: key === null ? step : `${agentId}:${key}` }),
-      event: inboxEventOf(agent, trigger, { ...lineage, dedupKey: key ?? step }),
+      run: runOf(agent, trigger, { ...lineage, wokenBy, dedupKey: key === null ? step : `${agentId}:${key}` }),
+      event: inboxEventOf(agent, trigger, { ...lineage, wokenBy, dedupKey: key ?? step }),
     })
     if (woke.type === 'woken' && messageId !== null) {
       const runId = woke.run?.id ?? null
@@ -87,7 +90,7 @@ export function createChaining({ config }: Platform, { handoff, ...wakers }: Cha
         messageId,
         agentId,
         kind: runId === null ? 'INBOX' : 'RUN',
-        reason: WHY[wokenBy.type],
+        reason: WHY[given.type],
         runId,
       })
     }
@@ -162,14 +165,15 @@ async function mentionCall(
       data: { mentionedAgentId: targetId },
     })
   }
-  const wokenBy = { type: 'mention' as const, agentId: run.agentId, reason, expectReply }
-  return { agentId: targetId, spaceId, messageId, senderId: run.agentId, wokenBy }
+  const { agentId } = run
+  const wokenBy = (agentName: string) => ({ type: 'mention' as const, agentId, agentName, reason, expectReply })
+  return { type: 'mention', agentId: targetId, spaceId, messageId, senderId: agentId, wokenBy }
 }
 
 function callBackCall({ entityId, spaceId, reason: askedFor }: Waiter, before: Before): Call {
   const { agentId, messageId, ended, reason } = before
-  const wokenBy = { type: 'callback' as const, agentId, askedFor, ended, reason }
-  return { agentId: entityId, spaceId, messageId, senderId: agentId, wokenBy }
+  const wokenBy = (agentName: string) => ({ type: 'callback' as const, agentId, agentName, askedFor, ended, reason })
+  return { type: 'callback', agentId: entityId, spaceId, messageId, senderId: agentId, wokenBy }
 }
 
 /** Says with the run's last message why nobody woke by it any more. */

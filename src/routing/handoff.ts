@@ -38,7 +38,7 @@ export function createHandoff({ config }: Platform, parts: { runs: Runs; inbox: 
     const { rootId, depth } = run
     const allowed = await allowance(tx, { rootId, depth }, config.limits)
     if (allowed.count === 0) return { type: 'limit', reason: allowed.reason }
-    const wokenBy = chainId === null ? null : ({ type: 'delegation', agentId: run.agentId, reason } satisfies WokenBy)
+    const wokenBy = chainId === null ? null : await delegationBy(tx, run, reason)
     const lineage = { rootId, depth, parentRunId: run.id, chainId, wokenBy }
     return wake(tx, parts, target, {
       run: runFor(target, run, trigger, lineage),
@@ -75,6 +75,11 @@ export function createHandoff({ config }: Platform, parts: { runs: Runs; inbox: 
       return woke
     },
   }
+}
+
+async function delegationBy(tx: Tx, { agentId }: Run, reason: string | null): Promise<WokenBy> {
+  const { name: agentName } = await tx.entity.findUniqueOrThrow({ where: { id: agentId } })
+  return { type: 'delegation', agentId, agentName, reason }
 }
 
 /** Where a run's trigger is handed on: in its own space, or in the space that a run without one has entered. */

@@ -25,14 +25,22 @@ export interface Chain {
   mentionedPairs: string[]
 }
 
-/** The agent that handed a run on, how and why. */
+/** The agent that handed a run on, by the name that it had then, how and why. */
 export type WokenBy =
   /** It said something and mentioned the run's agent; it waits for a reply where that was expected. */
-  | { type: 'mention'; agentId: string; reason: string | null; expectReply: boolean }
+  | { type: 'mention'; agentId: string; agentName: string; reason: string | null; expectReply: boolean }
   /** It handed its own trigger over without a word. */
-  | { type: 'delegation'; agentId: string; reason: string | null }
+  | { type: 'delegation'; agentId: string; agentName: string; reason: string | null }
   /** The run's agent had asked (`askedFor`); the one whose turn came last ended like this. */
-  | { type: 'callback'; agentId: string; askedFor: string | null; ended: TurnOutcome; reason: string | null }
+  | {
+      type: 'callback'
+      agentId: string
+      agentName: string
+      askedFor: string | null
+      ended: TurnOutcome
+      /** Why it skipped. */
+      reason: string | null
+    }
 
 /** How a turn in a chain ended, for who waits: everything but a word in the space where it waits counts as a skip. */
 export type TurnOutcome = 'responded' | 'skipped' | 'failed' | 'stopped' | 'unreachable'

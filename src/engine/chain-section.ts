@@ -1,0 +1,80 @@
+import type { Prisma } from '../generated/prisma/client.ts'
+import { oneLine } from '../lib/json.ts'
+import { chainOfRow, type TurnOutcome, type WokenBy } from '../runs/chains.ts'
+
+/** What a run's prompt says of the chain in which it has its turn. */
+export interface ChainScene {
+  /** Which of the chain's runs this is. */
+  turn: number
+  /** Who waits to be called back, who is next first. */
+  waiters: { id: string; name: string; spaceId: string }[]
+}
+
+/** A space under MENTION_CHAIN routing, as the agent sees it. */
+interface ChainSpace {
+  name: string
+  members: { id: string; name: string; kind: 'HUMAN' | 'AGENT'; description: string | null }[]
+}
+
+export async function loadChain(
+  db: Prisma.TransactionClient,
+  { chainId }: { chainId: string | null },
+): Promise<ChainScene | null> {
+  const row = chainId === null ? null : await db.chain.findUnique({ where: { id: chainId } })
+  if (row === null) return null
+  const { depth, replyStack } = chainOfRow(row)
+  const ids = replyStack.map(({ entityId }) => entityId)
+  const entities = await db.entity.findMany({ where: { id: { in: ids } }, select: { id: true, name: true } })
+  const names = new Map(entities.map(({ id, name }) => [id, name]))
+  const waiters = replyStack.map(({ entityId: id, spaceId }) => ({ id, name: names.get(id) ?? id, spaceId }))
+  return { turn: depth, waiters: waiters.reverse() }
+}
+
+/** Of the instructions: what the agent can do with its turn, who waits, and to whom it can hand on. Names only; no reasons. */
+export function chainSection(
+  space: ChainSpace | undefined,
+  { agentId, chain, spaceId }: { agentId: string; chain: ChainScene | null; spaceId: string | null },
+): string {
+  if (space === undefined) return ''
+  const others = space.members.filter(({ id, kind }) => kind === 'AGENT' && id !== agentId)
+  const waiting = (chain?.waiters ?? []).map(
+    (waiter) => `${oneLine(waiter.name)} (id: ${waiter.id}${waiter.spaceId === spaceId ? '' : ', in another space'})`,
+  )
+  return [
+    `YOUR TURN IN "${oneLine(space.name)}":`,
+    '- Here one agent acts at a time, and it is your turn. You can respond, delegate or skip:',
+    '- respond: say something. Call mentionAgent as well if another agent is to go on after you; with expectReply you are called back when it is done. Without a mention, whoever waits is called back, else the conversation rests.',
+    '- delegate: hand this over to the agent that should deal with it, before you have said anything. Nothing of you shows.',
+    '- skip: stay silent, because you have nothing to add.',
+    ...(waiting.length === 0
+      ? []
+      : [`- Waiting for a reply, who is called back next first: ${waiting.join(', then ')}`]),
+    ...(others.length === 0 ? ['- There is no other agent here.'] : ['- The other agents here:']),
+    ...others.map(
+      ({ id, name, description }) => `- ${oneLine(name)} (id: ${id})${description ? `: ${oneLine(description)}` : ''}`,
+    ),
+  ].join('\n')
+}
+
+/** Of the user message: which agent handed this on, how and why. What it wrote is quoted. Null where none did. */
+export function wokenByLine(wokenBy: unknown): string | null {
+  const by = wokenBy as WokenBy | null
+  if (by === null || by === undefined) return null
+  const name = oneLine(by.agentName)
+  if (by.type === 'mention') {
+    return `You were mentioned by ${name}${quoted(by.reason)}${by.expectReply ? ' (It waits for your reply.)' : ''}`
+  }
+  if (by.type === 'delegation') return `Delegated to you by ${name}${quoted(by.reason)}`
+  const asked = by.askedFor === null ? '' : ` You had asked: ${JSON.stringify(by.askedFor)}.`
+  return `You are called back.${asked} ${name} ${ENDED[by.ended]}${quoted(by.reason)}`
+}
+
+const quoted = (reason: string | null) => (reason === null ? '' : `: ${JSON.stringify(reason)}`)
+
+const ENDED: Record<TurnOutcome, string> = {
+  responded: 'has responded',
+  skipped: 'skipped: it said nothing here',
+  failed: 'failed before it was done, and counts as one that skipped',
+  stopped: 'was stopped before it was done, and counts as one that skipped',
+  unreachable: 'could not be reached, and counts as one that skipped',
+}
