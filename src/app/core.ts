@@ -12,6 +12,7 @@ import { createHandingOn } from '../routing/handing-on.ts'
 import { collectOutcomeChanges } from '../routing/outcome-changes.ts'
 import { createRunEnd } from '../routing/run-end.ts'
 import { createLifecycle } from '../runs/lifecycle.ts'
+import { createRunProgress } from '../runs/run-progress.ts'
 import { createRuns } from '../runs/runs.ts'
 import { createToolCalls } from '../runs/tool-calls.ts'
 import { createAnnouncer } from '../spaces/announcer.ts'
@@ -23,6 +24,7 @@ import { createReplies } from '../spaces/replies.ts'
 /** What a message, a plan or a service sets off, and what posting and ending need of one another: the one circle, closed here. */
 export function createCore(platform: Platform) {
   const runs = createRuns(platform)
+  const runProgress = createRunProgress(platform)
   const inbox = createInbox(platform)
   const announcer = createAnnouncer(platform)
   const dispatch = createDispatch(platform, { runs, inbox })
@@ -45,6 +47,7 @@ export function createCore(platform: Platform) {
   const recalling = createRecalling(platform, { estimateTokens })
   return {
     runs,
+    runProgress,
     inbox,
     recalling,
     announcer,

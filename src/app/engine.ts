@@ -37,6 +37,7 @@ export async function startEngine(platform: Platform, { config, core, api, model
     historyLimit: config.limits.historyLimit,
     http,
     mcp: createMcpToolset(platform, mcpTools),
+    clock: platform.clock,
     secretBox: platform.secretBox,
   })
   const executor = createExecutor(platform, {

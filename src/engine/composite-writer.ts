@@ -19,6 +19,8 @@ interface Writing {
   composite: Composite
   /** Rejects with a ToolFailure where the agent may not write there. */
   message: Promise<Message>
+  /** What answers it comes after this message of the space. */
+  afterSeq: Promise<number>
   stream: DraftStream
   /** The last time that it was put into the database. */
   saved: Promise<unknown>
@@ -57,21 +59,26 @@ export function createCompositeWriter(options: CompositeWriterOptions): SpaceWri
   const journaled = new Set<string>()
   let savedAt = platform.clock.now()
 
-  async function check(spaceId: string, mention: string | null): Promise<void> {
+  /** @returns the last message there. @throws ToolFailure */
+  async function check(spaceId: string, mention: string | null): Promise<number> {
     if (mention === run.agent.id) throw new ToolFailure('SELF_MENTION', 'An agent cannot mention itself.')
     const may = await composites.mayWrite({ spaceId, senderId: run.agent.id, mention })
-    if (may === 'not-a-member') throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
-    if (may === 'mentions-no-agent') throw new ToolFailure('BAD_INPUT', NO_AGENT_MEMBER)
+    if (may.type === 'not-a-member') throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
+    if (may.type === 'mentions-no-agent') throw new ToolFailure('BAD_INPUT', NO_AGENT_MEMBER)
+    return may.lastSeq
   }
 
   /** Begins a text part: its text streams as soon as it is known that the agent may write there. */
   function start(callId: string, spaceId: string, mention: string | null): Writing {
     const composite = book.at(spaceId)
-    const message = check(spaceId, mention).then(() => book.begin(composite))
-    message.catch(() => {})
+    const checked = check(spaceId, mention)
+    const message = checked.then(() => book.begin(composite))
+    const afterSeq = composite.parts.length > 0 ? checked : message.then(({ seq }) => seq)
     const place = { spaceId, partIndex: composite.parts.length, runId: run.claim.run.id }
     const ready = message.then(({ id }) => id)
-    const writing = { composite, message, stream: createDraftStream(platform, place, ready), saved: Promise.resolve() }
+    for (const promise of [message, afterSeq, ready]) promise.catch(() => {})
+    const stream = createDraftStream(platform, place, ready)
+    const writing = { composite, message, afterSeq, stream, saved: Promise.resolve() }
     writings.set(callId, writing)
     return writing
   }
@@ -95,15 +102,16 @@ export function createCompositeWriter(options: CompositeWriterOptions): SpaceWri
     const message = await writing.message
     await writing.stream.complete(text)
     await writing.saved
-    await addText(callId, writing.composite, message, { ...utterance, text })
+    await addText(callId, writing, message, { ...utterance, text })
     writings.delete(callId)
     return message
   }
 
-  async function addText(callId: string, composite: Composite, message: Message, utterance: Utterance): Promise<void> {
+  async function addText(callId: string, writing: Writing, message: Message, utterance: Utterance): Promise<void> {
+    const { composite, afterSeq } = writing
     const { text, mention, finishes, journals } = utterance
     const parts: MessagePart[] = [...composite.parts, { type: 'text', text }]
-    const journal = journals(message)
+    const journal = journals(message, await afterSeq)
     const lease = book.leaseOf(message)
     if (journal.type === 'state') {
       const remembers = { toolCallId: callId, state: journal.state }

@@ -1,4 +1,4 @@
-import { Prisma } from '../generated/prisma/client.ts'
+import { type EntityKind, Prisma } from '../generated/prisma/client.ts'
 import { type Json, jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -10,7 +10,7 @@ import { type ShownCall, showCall } from './shown-call.ts'
 
 /** How a message grows that has several parts. `parts` are always all of them; the new one stands last. */
 export interface CompositePosting {
-  /** Whether an agent may write in a space, and mention another there. */
+  /** Whether an agent may write in a space, and mention another there; and the last message there now. */
   mayWrite(input: { spaceId: string; senderId: string; mention: string | null }): Promise<MayWrite>
   /** What a run that is taken up again has begun, by space. */
   begunBy(runId: string): Promise<BegunComposites[]>
@@ -35,7 +35,7 @@ export interface BegunComposites {
   parts: MessagePart[] | null
 }
 
-export type MayWrite = 'yes' | 'not-a-member' | 'mentions-no-agent'
+export type MayWrite = { type: 'yes'; lastSeq: number } | { type: 'not-a-member' } | { type: 'mentions-no-agent' }
 
 /** What ends a composite message, and is written in the same transaction. */
 export interface CompositeEnd {
@@ -68,13 +68,15 @@ export function createCompositePosting(platform: Platform, hooks: PostingHooks):
 
   return {
     async mayWrite({ spaceId, senderId, mention }) {
-      const members = await db.prisma.membership.findMany({
-        where: { spaceId, entityId: { in: [senderId, ...(mention === null ? [] : [mention])] } },
-        select: { entityId: true, entity: { select: { kind: true } } },
-      })
-      if (!members.some(({ entityId }) => entityId === senderId)) return 'not-a-member'
-      const mentioned = members.find(({ entityId }) => entityId === mention)
-      return mention === null || mentioned?.entity.kind === 'AGENT' ? 'yes' : 'mentions-no-agent'
+      const [place] = await db.prisma.$queryRaw<{ lastSeq: number; mentionedKind: EntityKind | null }[]>`
+        SELECT s."lastSeq", e.kind AS "mentionedKind" FROM "Space" s
+        JOIN "Membership" m ON m."spaceId" = s.id AND m."entityId" = ${senderId}
+        LEFT JOIN "Membership" o ON o."spaceId" = s.id AND o."entityId" = ${mention}
+        LEFT JOIN "Entity" e ON e.id = o."entityId"
+        WHERE s.id = ${spaceId}`
+      if (place === undefined) return { type: 'not-a-member' }
+      if (mention !== null && place.mentionedKind !== 'AGENT') return { type: 'mentions-no-agent' }
+      return { type: 'yes', lastSeq: place.lastSeq }
     },
     async begunBy(runId) {
       const rows = await db.prisma.message.findMany({ where: { runId }, orderBy: { seq: 'asc' } })

@@ -129,9 +129,12 @@ export interface Utterance {
   mention: string | null
   /**
    * What is written in the same transaction as the text: the call's result, or, for a call that goes on to wait, what it
-   * must remember, which finishes the message.
+   * must remember, which finishes the message. `afterSeq`: what answers the text comes after this.
    */
-  journals(message: Message): { type: 'result'; output: JsonObject } | { type: 'state'; state: JsonObject }
+  journals(
+    message: Message,
+    afterSeq: number,
+  ): { type: 'result'; output: JsonObject } | { type: 'state'; state: JsonObject }
   /** Whether the text is the last part of its message. A mention makes it so too. */
   finishes: boolean
 }

@@ -1,10 +1,13 @@
 import type { Goals } from '../agents/goals.ts'
 import type { Memories } from '../agents/memories.ts'
 import type { Plans } from '../plans/plans.ts'
+import type { Clock } from '../platform/clock.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
+import type { RunProgress } from '../runs/run-progress.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { History } from '../spaces/history.ts'
+import type { Replies } from '../spaces/replies.ts'
 import type { GuardedHttp } from './custom/guarded-http.ts'
 import type { McpToolset } from './mcp/mcp-toolset.ts'
 import type { HandingOn } from './routing/handing-on.ts'
@@ -22,6 +25,9 @@ export interface ToolboxParts {
   history: History
   historyLimit: number
   runs: Runs
+  runProgress: RunProgress
+  replies: Replies
+  clock: Clock
   lifecycle: Lifecycle
   http: GuardedHttp
   secretBox: SecretBox

@@ -4,7 +4,10 @@ import type { JsonObject } from '../lib/json.ts'
 import { ownTool } from './custom/own-tool.ts'
 import { knowledgeTools } from './knowledge/knowledge-tools.ts'
 import { chainTools } from './routing/chain-tools.ts'
+import { delegateToAgentTool, isOfferedDelegation } from './routing/delegate-to-agent.ts'
 import { activeSpaceTools } from './space/toolset.ts'
+import { displayTool } from './space-tools/display-tool.ts'
+import { spaceTools } from './space-tools/toolset.ts'
 import type { Tool } from './tool.ts'
 import type { ToolboxInput, ToolboxParts } from './toolbox-parts.ts'
 
@@ -20,17 +23,23 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
       const asynchronous = agent.mind === 'PERSISTENT'
       const own = agent.tools.map((tool) => ({ ...ownToolOf(tool, parts), asynchronous }))
       const mcp = await parts.mcp.toolsFor(agent.mcpServers)
-      const style = agent.toolset === 'SPACE_TOOLS' ? 'camel' : 'snake'
-      const tools = [
-        ...mcp,
-        ...own,
-        ...activeSpaceTools(input, parts),
-        ...chainTools(input.scene, parts),
-        ...knowledgeTools(parts, style),
-      ]
+      const tools = [...mcp, ...toolsetOf(input, own, parts), ...routingTools(input, parts)]
       return new Map(tools.map((tool) => [tool.name, tool]))
     },
   }
+}
+
+/** What its toolset gives to an agent, and makes of the tools that the agent brings. */
+function toolsetOf(input: ToolboxInput, own: Tool[], parts: ToolboxParts): Tool[] {
+  if (input.scene.agent.toolset === 'ACTIVE_SPACE') {
+    return [...own, ...activeSpaceTools(input, parts), ...knowledgeTools(parts, 'snake')]
+  }
+  return [...own.map(displayTool), ...spaceTools(input, parts), ...knowledgeTools(parts, 'camel')]
+}
+
+function routingTools({ scene, run }: ToolboxInput, parts: ToolboxParts): Tool[] {
+  const delegation = isOfferedDelegation(scene, run.claim.run) ? [delegateToAgentTool(parts.handingOn)] : []
+  return [...chainTools(scene, parts), ...delegation]
 }
 
 function ownToolOf(row: AgentTool, { http, secretBox }: ToolboxParts): Tool {

@@ -1,0 +1,143 @@
+import type { Run, ToolCall } from '../generated/prisma/client.ts'
+import { messageOf } from '../lib/errors.ts'
+import { cut, oneLine } from '../lib/json.ts'
+import type { Platform } from '../platform/platform.ts'
+import { decodeCursor, encodeCursor } from '../realtime/cursor.ts'
+import { type RunLogEvent, runTopic } from '../realtime/topics.ts'
+
+/** How far a run has come, as its own agent may know it. */
+export interface RunReport {
+  /** Who or what woke it, and where. */
+  triggerSource: string
+  /** In order; a call that waits says for what. */
+  toolsCalled: string[]
+  /** What the model wrote and thought so far, shortened; null for nothing. */
+  textGenerated: string | null
+  reasoning: string | null
+  /** What it is at now, in a few words. */
+  doing: string
+}
+
+/** Reports on runs that are under way, from their journals and, for what is being generated, their event logs. */
+export interface RunProgress {
+  ofRuns(runs: Run[]): Promise<Map<string, RunReport>>
+}
+
+/** A run's text and reasoning. */
+interface Thoughts {
+  text: string
+  reasoning: string
+}
+
+/** Something that the journal holds of a step. */
+interface StepRow {
+  runId: string
+  assistant: unknown
+}
+
+const LONGEST_EXCERPT = 200
+/** Of a run's log, the entries at the end in which the unfinished generation is looked for. */
+const LAST_ENTRIES = 2000
+
+export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'log' | 'logger'>): RunProgress {
+  const { prisma } = db
+
+  async function sourcesOf(runs: Run[]): Promise<(run: Run) => string> {
+    const ids = (pick: (run: Run) => string | null) => [...new Set(runs.map(pick).filter((id) => id !== null))]
+    const [senders, spaces] = await Promise.all([
+      prisma.entity.findMany({ where: { id: { in: ids(({ triggerSenderId }) => triggerSenderId) } } }),
+      prisma.space.findMany({ where: { id: { in: ids(({ triggerSpaceId }) => triggerSpaceId) } } }),
+    ])
+    const nameOf = (rows: { id: string; name: string }[], id: string | null) =>
+      oneLine(rows.find((row) => row.id === id)?.name ?? 'somebody')
+    return (run) =>
+      run.triggerType === 'SPACE_MESSAGE'
+        ? `${nameOf(senders, run.triggerSenderId)} in ${nameOf(spaces, run.triggerSpaceId)}`
+        : oneLine(run.triggerName ?? run.triggerSummary)
+  }
+
+  /** The generation under way, of which the journal has nothing yet. */
+  async function thoughtsOfStep(runId: string, step: number): Promise<Thoughts> {
+    const thoughts = { text: '', reasoning: '' }
+    const topic = runTopic(runId)
+    try {
+      const [head = ''] = await log.heads([topic])
+      const { epoch, n } = decodeCursor(head)
+      const after = encodeCursor({ epoch, n: Math.max(0, n - LAST_ENTRIES) })
+      const delivery = await log.read(topic, after, LAST_ENTRIES)
+      if (delivery.type === 'gap') return thoughts
+      for (const { event } of delivery.entries as { event: RunLogEvent }[]) {
+        if (event.type === 'RunTextDelta' && event.step === step) thoughts.text += event.delta
+        if (event.type === 'RunReasoningDelta' && event.step === step) thoughts.reasoning += event.delta
+      }
+    } catch (error) {
+      logger.warn({ runId, error: messageOf(error) }, 'what a run is thinking could not be read')
+    }
+    return thoughts
+  }
+
+  async function thoughtsOf(run: Run, steps: StepRow[]): Promise<Thoughts> {
+    const all = steps.map(({ assistant }) => thoughtsIn(assistant))
+    if (run.status === 'RUNNING') all.push(await thoughtsOfStep(run.id, steps.length))
+    const joined = (of: (thoughts: Thoughts) => string) => all.map(of).filter(Boolean).join('\n')
+    return { text: joined(({ text }) => text), reasoning: joined(({ reasoning }) => reasoning) }
+  }
+
+  return {
+    async ofRuns(runs) {
+      if (runs.length === 0) return new Map()
+      const runId = { in: runs.map(({ id }) => id) }
+      const [sourceOf, calls, steps] = await Promise.all([
+        sourcesOf(runs),
+        prisma.toolCall.findMany({ where: { runId }, orderBy: { id: 'asc' } }),
+        prisma.step.findMany({ where: { runId }, orderBy: { index: 'asc' }, select: { runId: true, assistant: true } }),
+      ])
+      const report = async (run: Run): Promise<[string, RunReport]> => {
+        const own = calls.filter((call) => call.runId === run.id)
+        const thoughts = await thoughtsOf(
+          run,
+          steps.filter((step) => step.runId === run.id),
+        )
+        const toolsCalled = own.map((call) => `${call.toolName}${waitOf(call)?.mark ?? ''}`)
+        const textGenerated = excerpt(thoughts.text)
+        const reasoning = excerpt(thoughts.reasoning)
+        return [run.id, { triggerSource: sourceOf(run), toolsCalled, textGenerated, reasoning, doing: doing(run, own) }]
+      }
+      return new Map(await Promise.all(runs.map(report)))
+    },
+  }
+}
+
+/** The text and reasoning of a journaled generation: an AI SDK assistant message. */
+function thoughtsIn(assistant: unknown): Thoughts {
+  const { content } = (assistant ?? { content: [] }) as { content: string | { type: string; text?: string }[] }
+  if (typeof content === 'string') return { text: content, reasoning: '' }
+  const joined = (type: string) => content.flatMap((part) => (part.type === type ? [part.text ?? ''] : [])).join('')
+  return { text: joined('text'), reasoning: joined('reasoning') }
+}
+
+function excerpt(text: string): string | null {
+  const trimmed = text.trim()
+  if (trimmed === '') return null
+  return trimmed.length <= LONGEST_EXCERPT ? trimmed : `${cut(trimmed, LONGEST_EXCERPT)}...`
+}
+
+/** For whom a call waits. */
+function waitOf({ toolName, status, execution, settledAt, state }: ToolCall): { mark: string; doing: string } | null {
+  if (settledAt !== null) return null
+  if (status === 'WAITING' && execution === 'SPACE') {
+    return { mark: ' (waiting for user input)', doing: `waiting on ${toolName} input` }
+  }
+  if (status === 'WAITING') return { mark: ' (waiting for a result)', doing: `waiting on ${toolName} result` }
+  const waits = (state as { wait?: unknown } | null)?.wait !== undefined
+  return waits ? { mark: ' (waiting for reply)', doing: `waiting on ${toolName} reply` } : null
+}
+
+function doing({ status }: Run, calls: ToolCall[]): string {
+  if (status === 'QUEUED') return 'not begun yet'
+  const waits = calls.flatMap((call) => waitOf(call)?.doing ?? [])
+  if (waits.length > 0) return waits.join(', ')
+  const last = calls.at(-1)
+  if (last === undefined) return 'thinking'
+  return last.settledAt === null ? `calling ${last.toolName}` : `thinking after ${last.toolName}`
+}

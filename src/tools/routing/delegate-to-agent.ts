@@ -1,0 +1,46 @@
+import type { Run } from '../../generated/prisma/client.ts'
+import type { Tool, ToolScene } from '../tool.ts'
+import { failIfOver, type HandingOn, orFail } from './handing-on.ts'
+
+/**
+ * Under ADMIN routing: for the admin agent of a space with another agent in it, in runs that this space set off. Persistent
+ * minds take such an event alone, so that the cycle's trigger is what is handed on.
+ */
+export function isOfferedDelegation(
+  { agent, spaces }: ToolScene,
+  { triggerSpaceId }: Pick<Run, 'triggerSpaceId'>,
+): boolean {
+  const space = spaces.find(({ id }) => id === triggerSpaceId)
+  if (space === undefined || space.routing !== 'ADMIN' || space.adminAgentId !== agent.id) return false
+  return space.members.some(({ id, kind }) => kind === 'AGENT' && id !== agent.id)
+}
+
+/** Hands what woke the admin agent to another agent, as if that had been woken by it. The admin's run is CANCELED. */
+export function delegateToAgentTool(handingOn: Pick<HandingOn, 'refuseDelegation'>): Tool {
+  return {
+    name: 'delegateToAgent',
+    description:
+      'Hand the message that woke you to another agent of that space, without a word. Your run ends at once and nothing of it is seen; the other agent gets the message as if it had come to it directly. Only before you have said anything in that space. To stay involved, mention the agent in a message instead.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        targetAgentEntityId: {
+          type: 'string',
+          description: 'Id of the agent that takes over: a member of the space that woke you.',
+        },
+      },
+      required: ['targetAgentEntityId'],
+    },
+    presence: { type: 'hidden' },
+    execution: null,
+    async execute({ targetAgentEntityId }, { run }) {
+      failIfOver(run)
+      const targetAgentId = String(targetAgentEntityId)
+      const { run: row } = run.claim
+      const question = { run: row, spaceId: row.triggerSpaceId, targetId: targetAgentId, inChain: false }
+      orFail(await handingOn.refuseDelegation(question))
+      run.ending = { type: 'delegate', targetAgentId, reason: null }
+      return { success: true, delegatedTo: targetAgentId }
+    },
+  }
+}

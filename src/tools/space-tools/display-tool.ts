@@ -1,0 +1,21 @@
+import type { JsonObject } from '../../lib/json.ts'
+import { PLACEMENT_FIELDS } from '../placement.ts'
+import type { Tool } from '../tool.ts'
+
+/** A visible tool for an agent whose calls name their space: the model says in which it shows, and whom that should wake. */
+export function displayTool(tool: Tool): Tool {
+  if (tool.presence.type !== 'part') return tool
+  const properties = { ...(tool.inputSchema.properties as JsonObject | undefined), ...PLACEMENT_PROPERTIES }
+  return { ...tool, inputSchema: { ...tool.inputSchema, properties }, placement: PLACEMENT_FIELDS }
+}
+
+const PLACEMENT_PROPERTIES = {
+  targetSpaceId: {
+    type: 'string',
+    description: 'Id of the space to show this in, one of YOUR SPACES. Left out, it shows nowhere.',
+  },
+  mention: {
+    type: 'string',
+    description: 'Id of an agent of that space to wake once this shows there. Needs targetSpaceId.',
+  },
+} satisfies Record<(typeof PLACEMENT_FIELDS)[number], JsonObject>

@@ -1,0 +1,57 @@
+import type { Run, RunStatus } from '../../generated/prisma/client.ts'
+import type { RunProgress, RunReport } from '../../runs/run-progress.ts'
+import type { Runs } from '../../runs/runs.ts'
+import type { Tool } from '../tool.ts'
+
+const MOST = 50
+
+/** The agent's other runs that are under way, with what each has done so far. */
+export function getMyRunsTool(runs: Pick<Runs, 'ofAgent'>, progress: RunProgress): Tool {
+  return {
+    name: 'getMyRuns',
+    description:
+      'See which other runs of yours are under way, what woke each and how far it has come. Look before you begin something that you may be doing already, or to find out that you wait for yourself.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        status: {
+          type: 'string',
+          enum: ['running', 'waiting_tool', 'queued', 'all'],
+          description: "Only runs of this status. Default 'all': whatever is under way.",
+          default: 'all',
+        },
+        triggerSpaceId: { type: 'string', description: 'Only runs that this space set off.' },
+      },
+    },
+    presence: { type: 'hidden' },
+    execution: null,
+    async execute({ status = 'all', triggerSpaceId }, { run }) {
+      const statuses = status === 'all' ? null : [String(status).toUpperCase() as RunStatus]
+      const found = await runs.ofAgent(run.agent.id, statuses, MOST)
+      const others = found
+        .filter(({ id }) => id !== run.claim.run.id)
+        .filter((other) => triggerSpaceId === undefined || other.triggerSpaceId === triggerSpaceId)
+        .toReversed()
+      const reports = await progress.ofRuns(others)
+      return {
+        currentRunId: run.claim.run.id,
+        otherActiveRuns: others.map((other) => entryOf(other, reports.get(other.id))),
+      }
+    },
+  }
+}
+
+function entryOf(run: Run, report: RunReport | undefined) {
+  return {
+    runId: run.id,
+    triggerType: run.triggerType.toLowerCase(),
+    triggerSource: report?.triggerSource ?? run.triggerSummary,
+    status: run.status.toLowerCase(),
+    startedAt: run.startedAt?.toISOString() ?? null,
+    progress: {
+      toolsCalled: report?.toolsCalled ?? [],
+      textGenerated: report?.textGenerated ?? null,
+      reasoning: report?.reasoning ?? null,
+    },
+  }
+}

@@ -1,0 +1,37 @@
+import type { History } from '../../spaces/history.ts'
+import { NOT_A_MEMBER } from '../space/enter-space.ts'
+import { type Tool, ToolFailure } from '../tool.ts'
+
+const DEFAULT_LIMIT = 15
+const MOST = 50
+
+/** Reads the last messages of a space by its id, oldest first: who said what, and when. */
+export function readSpaceMessagesTool(history: History): Tool {
+  return {
+    name: 'readSpaceMessages',
+    description:
+      'Look at the last messages of a space that you belong to, oldest first. Do so before you write there, so that you know what is being talked about.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        spaceId: { type: 'string', description: 'Id of the space to look at, one of YOUR SPACES.' },
+        limit: {
+          type: 'number',
+          description: `How many of the last messages. Default ${DEFAULT_LIMIT}, at most ${MOST}.`,
+          default: DEFAULT_LIMIT,
+        },
+      },
+      required: ['spaceId'],
+    },
+    presence: { type: 'hidden' },
+    execution: null,
+    async execute({ spaceId, limit = DEFAULT_LIMIT }, { run }) {
+      const id = String(spaceId)
+      const readerId = run.agent.id
+      if ((await history.enter(id, readerId)) === null) throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
+      const wanted = Math.max(1, Math.min(Math.trunc(Number(limit)), MOST))
+      const lines = await history.read({ spaceId: id, readerId, limit: wanted })
+      return lines.map(({ sender, type, text, timestamp }) => ({ sender, type, text, timestamp }))
+    },
+  }
+}

@@ -1,0 +1,136 @@
+import type { JsonObject } from '../../lib/json.ts'
+import type { Clock } from '../../platform/clock.ts'
+import type { Replies } from '../../spaces/replies.ts'
+import type { Reply, WaitCondition } from '../../spaces/reply-search.ts'
+import { type CompositeSpeech, type Tool, ToolFailure, type ToolUse } from '../tool.ts'
+
+const DEFAULT_TIMEOUT_SECONDS = 60
+const LONGEST_TIMEOUT_SECONDS = 120
+
+interface SendParts {
+  speech: CompositeSpeech
+  replies: Replies
+  clock: Clock
+}
+
+/** What a call that waits remembers over a crash. */
+type PendingWait = { messageId: string; afterSeq: number; until: number }
+
+/** Says something in a space by its id; may wake an agent there, and may wait for an answer. */
+export function sendSpaceMessageTool(parts: SendParts): Tool {
+  return {
+    name: 'sendSpaceMessage',
+    description:
+      'Say something in a space that you belong to: the way to be heard, in every space, also in the one that woke you. With mention you wake an agent there, once your message stands. With wait you go on only when somebody has answered. Use either, both or none.',
+    inputSchema: INPUT_SCHEMA,
+    presence: { type: 'speech', field: 'text' },
+    execution: null,
+    async execute({ spaceId, text, mention, wait }, use) {
+      // Some models fill in what they leave out.
+      const utterance = { spaceId: String(spaceId), text: String(text), mention: mention ? String(mention) : null }
+      if (wait !== undefined) return sayAndWait(parts, use, utterance, wait as JsonObject)
+      const message = await parts.speech.say(use, {
+        ...utterance,
+        finishes: false,
+        journals: ({ id }) => ({ type: 'result', output: sent(id) }),
+      })
+      return sent(message.id)
+    },
+  }
+}
+
+const sent = (messageId: string) => ({ messageId, sent: true })
+
+/** The subscription stands before anything is posted. A run that is taken up again waits for what is left of the time. */
+async function sayAndWait(
+  { speech, replies, clock }: SendParts,
+  use: ToolUse,
+  utterance: { spaceId: string; text: string; mention: string | null },
+  wait: JsonObject,
+): Promise<JsonObject> {
+  const { run, state } = use
+  const conditions = conditionsOf(wait.for as JsonObject[])
+  const listening = await replies.listen(utterance.spaceId)
+  try {
+    let pending = state.wait as PendingWait | undefined
+    if (pending === undefined) {
+      await speech.say(use, {
+        ...utterance,
+        finishes: true,
+        journals({ id }, afterSeq) {
+          pending = { messageId: id, afterSeq, until: clock.now() + timeoutMs(wait) }
+          return { type: 'state', state: { ...state, wait: pending } }
+        },
+      })
+    }
+    const { messageId, afterSeq, until } = pending as PendingWait
+    const waiting = listening.reply({ afterSeq, until, conditions, waiterId: run.agent.id, signal: run.signal })
+    return answered(messageId, await run.standAside(waiting))
+  } finally {
+    listening.end()
+  }
+}
+
+function answered(messageId: string, reply: Reply | null): JsonObject {
+  if (reply === null) return { ...sent(messageId), timedOut: true, reply: null }
+  const { text, entityId, entityName, entityType } = reply
+  return { ...sent(messageId), timedOut: false, reply: { text, entityId, entityName, entityType } }
+}
+
+function timeoutMs({ timeout = DEFAULT_TIMEOUT_SECONDS }: JsonObject): number {
+  return Math.max(0, Math.min(Number(timeout), LONGEST_TIMEOUT_SECONDS)) * 1000
+}
+
+/** @throws ToolFailure where a condition does not say whom it waits for */
+function conditionsOf(given: JsonObject[]): WaitCondition[] {
+  return given.map(({ type, entityId }): WaitCondition => {
+    if (type !== 'entity') return { type: type as 'any' | 'agent' | 'human' }
+    if (typeof entityId === 'string' && entityId !== '') return { type, entityId }
+    throw new ToolFailure('BAD_INPUT', 'A wait for an entity needs its entityId: whose answer do you wait for?')
+  })
+}
+
+const INPUT_SCHEMA: JsonObject = {
+  type: 'object',
+  properties: {
+    spaceId: { type: 'string', description: 'Id of the space to write to, one of YOUR SPACES.' },
+    text: { type: 'string', description: 'What to say.' },
+    mention: {
+      type: 'string',
+      description:
+        'Id of an agent of that space to wake with this message. Left out, your message wakes no agent that the space would not wake anyway.',
+    },
+    wait: {
+      type: 'object',
+      description:
+        'Wait for an answer before going on: the first message that meets any of the conditions is returned. Left out, you go on at once.',
+      properties: {
+        for: {
+          type: 'array',
+          description: 'Whose message counts. One of them is enough.',
+          items: {
+            type: 'object',
+            properties: {
+              type: {
+                type: 'string',
+                enum: ['any', 'agent', 'human', 'entity'],
+                description:
+                  'any: whoever answers first; agent: any agent; human: any human; entity: only the one with entityId.',
+              },
+              entityId: { type: 'string', description: 'With type entity: whose message to wait for.' },
+            },
+            required: ['type'],
+          },
+          minItems: 1,
+        },
+        timeout: {
+          type: 'number',
+          description: `The longest to wait, in seconds. Default ${DEFAULT_TIMEOUT_SECONDS}, at most ${LONGEST_TIMEOUT_SECONDS}.`,
+          default: DEFAULT_TIMEOUT_SECONDS,
+        },
+      },
+      required: ['for'],
+    },
+  },
+  required: ['spaceId', 'text'],
+}
