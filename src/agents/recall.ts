@@ -33,6 +33,8 @@ export interface Recalling {
   choose(agentId: string, limits: { budget: number; leastWhole: number }): Promise<Recalled>
   /** The same again. */
   again(agentId: string, recall: Recall): Promise<StoredMessage[]>
+  /** By key. One statement, however many. */
+  againMany(asked: { key: string; agentId: string; recall: Recall }[]): Promise<Map<string, StoredMessage[]>>
 }
 
 export interface RecallHooks {
@@ -100,20 +102,30 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
       const summed = await summariesTokens(agentId, recall.summed, from)
       return { recall, messages: await this.again(agentId, recall), tokens: tokens + summed }
     },
-    async again(agentId, { summed, whole, end }) {
-      const [summaries, rows] = await Promise.all([
-        readSummaries(prisma, agentId, summed, whole),
-        prisma.cycle.findMany({
-          where: { agentId, index: { gte: whole, lt: end } },
-          orderBy: { index: 'asc' },
-          select: { messages: true },
-        }),
-      ])
-      const opening = summariesMessage(summaries)
-      const cycles = rows.flatMap(({ messages }) => messages as unknown as StoredMessage[])
-      return opening === null ? cycles : [opening, ...cycles]
+    async again(agentId, recall) {
+      return (await this.againMany([{ key: '', agentId, recall }])).get('') ?? []
+    },
+    async againMany(asked) {
+      const column = (value: (recall: Recall) => number) => asked.map(({ recall }) => value(recall))
+      const rows = await prisma.$queryRaw<RecalledRow[]>`
+        SELECT asked.key, c.index, c.summary, c."createdAt", CASE WHEN c.index >= asked.whole THEN c.messages END AS messages
+        FROM unnest(${asked.map(({ key }) => key)}::text[], ${asked.map(({ agentId }) => agentId)}::text[],
+          ${column(({ summed }) => summed)}::int[], ${column(({ whole }) => whole)}::int[], ${column(({ end }) => end)}::int[]
+        ) AS asked(key, "agentId", summed, whole, "end")
+        JOIN "Cycle" c ON c."agentId" = asked."agentId" AND c.index >= asked.summed AND c.index < asked."end"
+        ORDER BY c.index`
+      const byKey = Map.groupBy(rows, ({ key }) => key)
+      return new Map(asked.map(({ key }) => [key, messagesOfRows(byKey.get(key) ?? [])]))
     },
   }
+}
+
+type RecalledRow = Summary & { key: string; messages: StoredMessage[] | null }
+
+function messagesOfRows(rows: RecalledRow[]): StoredMessage[] {
+  const opening = summariesMessage(rows.filter(({ messages }) => messages === null))
+  const cycles = rows.flatMap(({ messages }) => messages ?? [])
+  return opening === null ? cycles : [opening, ...cycles]
 }
 
 /** The newest sizes that fit: into `target`, but `least` of them into `budget`. Newest first. */

@@ -11,6 +11,7 @@ import { createMcpServers } from '../agents/mcp-servers.ts'
 import { createMemories } from '../agents/memories.ts'
 import { createTriggers } from '../agents/triggers.ts'
 import { createWebhooks } from '../agents/webhooks.ts'
+import { recalledOf } from '../engine/cycle-state.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import { createPlans } from '../plans/plans.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -57,7 +58,7 @@ export function createApi(platform: Platform, { core, adminToken, models, baseUr
     sending: createSending(core.posting, visibility),
     runs: core.runs,
     runReading: createRunReading(platform),
-    stepRecords: createStepRecords(platform),
+    stepRecords: createStepRecords(platform, { recalled: (cycles) => recalledOf(core.recalling, cycles) }),
     chains: createChains(platform),
     control: { ...createControl(platform, { visibility, ...core }), triggerAgent: triggers.trigger },
     toolCalls: core.toolCalls,

@@ -1,4 +1,4 @@
-import type { Recall } from '../agents/recall.ts'
+import type { Recall, Recalling, StoredMessage } from '../agents/recall.ts'
 import { Prisma, type Run } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
@@ -26,6 +26,19 @@ export interface CycleState {
 
 export function cycleStateOf({ state }: Pick<Run, 'state'>): CycleState {
   return state as unknown as CycleState
+}
+
+/** What cycles were shown of their consciousness, by run; nothing for one that has not come so far. */
+export function recalledOf(
+  recalling: Recalling,
+  runs: Pick<Run, 'id' | 'agentId' | 'state'>[],
+): Promise<Map<string, StoredMessage[]>> {
+  return recalling.againMany(
+    runs.flatMap(({ id: key, agentId, state }) => {
+      const recall = (state as unknown as Partial<CycleState>).recall ?? null
+      return recall === null ? [] : [{ key, agentId, recall }]
+    }),
+  )
 }
 
 /** Deepest of what a cycle thinks about: what it posts is one hop further. */

@@ -3,38 +3,48 @@ import { messagesOfStep } from '../runs/conversation.ts'
 import type { JournaledStep } from '../runs/journal.ts'
 import type { CycleState } from './cycle-state.ts'
 
+const asShown = (step: JournaledStep): ModelMessage[] => messagesOfStep(step, { asynchronous: true })
+
 /** What a cycle's journaled steps added, with the urgent events at their places: balanced, whatever became of the cycle. */
-export function messagesOfCycle({ injections }: CycleState, steps: JournaledStep[]): ModelMessage[] {
+export function messagesOfCycle({ injections }: CycleState, steps: JournaledStep[], ofStep = asShown): ModelMessage[] {
   const last = steps.at(-1)?.step.index ?? -1
   const at = (isHere: (step: number) => boolean) =>
     injections.filter(({ step }) => isHere(step)).map(({ text }): ModelMessage => ({ role: 'user', content: text }))
-  const thought = steps.flatMap((step) => [
-    ...at((injected) => injected === step.step.index),
-    ...messagesOfStep(step, { asynchronous: true }),
-  ])
+  const thought = steps.flatMap((step) => [...at((injected) => injected === step.step.index), ...ofStep(step)])
   return [...thought, ...at((injected) => injected > last)]
 }
 
-/**
- * A cycle's share of the consciousness: the inbox message and all that followed. Reasoning, and the ids that a provider gave
- * its items, stay behind: they are for the provider and the moment, and a consciousness outlives both.
- */
+/** A cycle's share of the consciousness: the inbox message and all that followed. */
 export function lastingMessages(state: CycleState, steps: JournaledStep[]): ModelMessage[] {
-  return [{ role: 'user', content: state.inbox }, ...messagesOfCycle(state, steps).flatMap(lasting)]
+  return [{ role: 'user', content: state.inbox }, ...messagesOfCycle(state, steps, lastingStep)]
 }
 
-function lasting(message: ModelMessage): ModelMessage[] {
-  if (message.role !== 'assistant' || typeof message.content === 'string') return [message]
-  const content = message.content.flatMap((part): AssistantPart[] => {
-    if (part.type === 'text') return [{ type: part.type, text: part.text }]
-    if (part.type !== 'tool-call') return []
-    const { type, toolCallId, toolName, input } = part
-    return [{ type, toolCallId, toolName, input }]
+/**
+ * Reasoning, and the ids that a provider gave its items, stay behind: they are for the provider and the moment, and a
+ * consciousness outlives both. Calls are known by our own ids, which no two steps share.
+ */
+function lastingStep(step: JournaledStep): ModelMessage[] {
+  const ids = new Map(step.calls.map(({ modelCallId, id }) => [modelCallId, id]))
+  return asShown(step).flatMap((message): ModelMessage[] => {
+    if (message.role === 'tool') return [{ role: 'tool', content: message.content.map((part) => known(part, ids)) }]
+    if (message.role !== 'assistant' || typeof message.content === 'string') return [message]
+    const content = message.content.flatMap((part) => lastingPart(part, ids))
+    return content.length === 0 ? [] : [{ role: 'assistant', content }]
   })
-  return content.length === 0 ? [] : [{ role: 'assistant', content }]
 }
 
 type AssistantPart = Exclude<AssistantModelMessage['content'], string>[number]
+
+function lastingPart(part: AssistantPart, ids: Map<string, string>): AssistantPart[] {
+  if (part.type === 'text') return [{ type: part.type, text: part.text }]
+  if (part.type !== 'tool-call') return []
+  const { type, toolCallId, toolName, input } = part
+  return [known({ type, toolCallId, toolName, input }, ids)]
+}
+
+function known<P extends object>(part: P, ids: Map<string, string>): P {
+  return 'toolCallId' in part ? { ...part, toolCallId: ids.get(String(part.toolCallId)) ?? part.toolCallId } : part
+}
 
 /** What a cycle that ended without words of its own did, for the summaries of later ones. */
 export function outlineOf(state: CycleState, steps: JournaledStep[]): string {

@@ -1,8 +1,8 @@
-import { Prisma } from '../generated/prisma/client.ts'
+import { Prisma, type Run } from '../generated/prisma/client.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
-import { messagesOf } from './conversation.ts'
+import { messagesOfStep } from './conversation.ts'
 import { type JournaledStep, journaledSteps } from './journal.ts'
 
 /** What a step was sent, and what came back: for admins. */
@@ -24,27 +24,37 @@ export interface StepRecord {
   durationMs: number
 }
 
+export interface StepRecordHooks {
+  /** What think cycles were shown of their agents' consciousness, by run: it comes first, and is not in the journal. */
+  recalled(cycles: RecordedRun[]): Promise<Map<string, unknown[]>>
+}
+
+type RecordedRun = Pick<Run, 'id' | 'agentId' | 'triggerType' | 'state'>
+
 /** The journal's steps, with what each was sent put together again. */
 export interface StepRecords {
-  /** A page of each run's steps, oldest first, in the order of the ids. Three statements, however many runs. */
+  /** A page of each run's steps, oldest first, in the order of the ids. Five statements at most, however many runs. */
   pageMany(runIds: readonly string[], request: PageRequest): Promise<Page<StepRecord>[]>
 }
 
 const EMPTY: Page<StepRecord> = { items: [], hasNextPage: false, hasPreviousPage: false }
 
-export function createStepRecords({ db }: Platform): StepRecords {
+export function createStepRecords({ db }: Platform, { recalled }: StepRecordHooks): StepRecords {
   return {
     async pageMany(runIds, request) {
       const source = Prisma.sql`SELECT id FROM "Step" WHERE "runId" = parent.id`
       const pages = await fetchIdPages(db.prisma, { parents: [...new Set(runIds)], source, order: 'oldest', request })
       const where = { runId: { in: [...runIds] } }
-      const [steps, calls] = await Promise.all([
+      const [steps, calls, cycles] = await Promise.all([
         db.prisma.step.findMany({ where, orderBy: { index: 'asc' } }),
         db.prisma.toolCall.findMany({ where, orderBy: { id: 'asc' } }),
+        db.prisma.run.findMany({ where: { id: { in: [...runIds] }, triggerType: 'INBOX' }, select: RECORDED }),
       ])
+      const shown = cycles.length === 0 ? new Map<string, unknown[]>() : await recalled(cycles)
       const records = new Map<string, StepRecord>()
-      for (const ofRun of Map.groupBy(journaledSteps(steps, calls), ({ step }) => step.runId).values()) {
-        for (const record of recordsOf(ofRun)) records.set(record.id, record)
+      for (const [runId, ofRun] of Map.groupBy(journaledSteps(steps, calls), ({ step }) => step.runId)) {
+        const asynchronous = cycles.some(({ id }) => id === runId)
+        for (const record of recordsOf(ofRun, shown.get(runId) ?? [], { asynchronous })) records.set(record.id, record)
       }
       return runIds.map((runId) => {
         const page = pages.get(runId)
@@ -55,10 +65,12 @@ export function createStepRecords({ db }: Platform): StepRecords {
   }
 }
 
-/** Each step is stored as what it was sent beyond the step before. */
-function recordsOf(steps: JournaledStep[]): StepRecord[] {
+const RECORDED = { id: true, agentId: true, triggerType: true, state: true } as const
+
+/** Each step is stored as what it was sent beyond the step before; the first as what comes after `recorded`. */
+function recordsOf(steps: JournaledStep[], recorded: unknown[], mode: { asynchronous: boolean }): StepRecord[] {
   let instructions = ''
-  let messages: unknown[] = []
+  let messages: unknown[] = recorded
   return steps.map(({ step, calls }) => {
     instructions = step.instructions ?? instructions
     messages = [...messages.slice(0, step.messagesKept), ...(step.messagesAdded as unknown[])]
@@ -66,7 +78,7 @@ function recordsOf(steps: JournaledStep[]): StepRecord[] {
       ...step,
       instructions,
       messages,
-      response: messagesOf([{ step, calls }]),
+      response: messagesOfStep({ step, calls }, mode),
       finishReason: step.finishReason ?? 'unknown',
       durationMs: step.durationMs ?? 0,
     }
