@@ -161,10 +161,10 @@ export class EntryWindow {
     return this.#held.length - this.#start
   }
 
+  /** Where the entry after the n-th is not held, because it is still to come or was given up: the end. */
   #endAt(n: number): number {
-    if (n >= this.#last) return this.#bytes
-    const next = this.#held[this.#held.length - (this.#last - n)]!
-    return next.end - next.bytes
+    const next = this.#held[this.#held.length - (this.#last - n)]
+    return next ? next.end - next.bytes : this.#bytes
   }
 
   #isFarBehind(seat: Seat): boolean {

@@ -7,7 +7,7 @@ import type { RealtimeLogger } from './logger.ts'
 /** How long a call waits for an answer, and for a lost Redis to come back. */
 export const CALL_TIMEOUT_MS = 5000
 /** The start gives up before the 5 s that it is given. */
-const START_TIMEOUT_MS = 4500
+const START_TIMEOUT_MS = 4000
 const CONNECT_TIMEOUT_MS = 2000
 const WATCH_INTERVAL_MS = 5000
 const RETRY_INTERVAL_MS = 50
@@ -18,7 +18,7 @@ const RETRY_INTERVAL_MS = 50
  */
 export interface RedisConnection {
   readonly redis: Redis
-  /** Resolves once Redis has answered. @throws with one line that names REDIS_URL and no secret, after 4.5 s. */
+  /** Resolves once Redis has answered. @throws with one line that names REDIS_URL and no secret, after 4 s. */
   ready(): Promise<void>
   /**
    * Tries until there is an answer, also over lost connections, for 5 s or until `deadline` (in ms of `Date.now`). What is

@@ -59,6 +59,15 @@ describe('the window over a topic', () => {
     expect(window.take(seat)).toMatchObject({ entries: [{ cursor: 'c6' }, { cursor: 'c7' }] })
   })
 
+  test('a seat that was moved on to what is no longer held has to read elsewhere', () => {
+    const window = open('needed')
+    const seat = window.sit({ epoch: EPOCH, n: 0 })!
+    window.push(entries(1, 3))
+    window.jump(50)
+    window.skip(seat, 10)
+    expect(window.take(seat)).toBe('behind')
+  })
+
   test('a restart is one gap, however often it happens before it is taken', () => {
     const window = open('needed')
     const seat = window.sit({ epoch: EPOCH, n: 0 })!
