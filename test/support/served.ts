@@ -16,6 +16,8 @@ export interface TestServer extends TestApplication {
 
 export async function startTestServer(options: TestApplicationOptions): Promise<TestServer> {
   const parley = await startApplication({ ...options, settings: { PORT: '0', ...options.settings } })
+  // pg-boss learns of the new queue at its first use, on a connection that PGlite does not have within a transaction.
+  if (options.stack === 'embedded' && options.worker === false) await parley.app.platform.jobs.claim(1)
   const server = await startServer({ app: parley.app, config: parley.app.platform.config })
   const origin = `http://127.0.0.1:${server.port}`
   const clients: ParleyClient[] = []
