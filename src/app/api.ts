@@ -9,6 +9,7 @@ import { createHumans } from '../agents/humans.ts'
 import { createInboxReading } from '../agents/inbox-reading.ts'
 import { createMcpServers } from '../agents/mcp-servers.ts'
 import { createMemories } from '../agents/memories.ts'
+import { createMindControl } from '../agents/mind-control.ts'
 import { createTriggers } from '../agents/triggers.ts'
 import { createWebhooks } from '../agents/webhooks.ts'
 import { recalledOf } from '../engine/cycle-state.ts'
@@ -52,6 +53,7 @@ export function createApi(platform: Platform, { core, adminToken, models, baseUr
     goals: createGoals(platform),
     inbox: createInboxReading(platform),
     consciousness: createConsciousnessReading(platform),
+    minds: createMindControl(platform),
     spaces: createSpaces(platform, visibility, news),
     members: createMembers(platform, visibility, news),
     reading: createReading(platform, news),

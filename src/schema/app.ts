@@ -9,6 +9,7 @@ import type { Humans } from '../agents/humans.ts'
 import type { InboxReading } from '../agents/inbox-reading.ts'
 import type { McpServers } from '../agents/mcp-servers.ts'
 import type { Memories } from '../agents/memories.ts'
+import type { MindControl } from '../agents/mind-control.ts'
 import type { Triggers } from '../agents/triggers.ts'
 import type { Webhooks } from '../agents/webhooks.ts'
 import type { Plans } from '../plans/plans.ts'
@@ -36,6 +37,7 @@ export interface App {
   goals: Goals
   inbox: InboxReading
   consciousness: ConsciousnessReading
+  minds: MindControl
   spaces: Spaces
   members: Members
   reading: Reading
