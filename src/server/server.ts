@@ -50,7 +50,8 @@ export async function startServer({ app, config }: { app: Served; config: Config
   const route = createRoutes(app, api, () => draining)
 
   const server = createServer((request, response) => {
-    if (draining) response.setHeader('connection', 'close')
+    // What is answered while the server closes leaves a connection behind that nobody will use.
+    response.once('close', () => draining && setImmediate(() => server.closeIdleConnections()))
     Promise.resolve(route(request)(request, response)).catch((error) => {
       logger.error({ path: request.url, error: messageOf(error) }, 'a request failed')
       if (response.headersSent) response.destroy()

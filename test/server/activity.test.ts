@@ -1,0 +1,225 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Viewer } from '../../src/access/viewer.ts'
+import { newId } from '../../src/lib/ids.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
+
+const AGENT_ACTIVITY = `subscription ($spaceId: ID!) {
+  agentActivity(spaceId: $spaceId) { at spaceId agent { id name } active runs { id status } }
+}`
+
+type Activity = {
+  agentActivity: { agent: { id: string; name: string }; active: boolean; runs: { id: string; status: string }[] }
+}
+
+const VIEWER_EVENTS = `subscription {
+  viewerEvents {
+    __typename at
+    ... on ViewerSnapshot { viewer { id unreadCount pendingToolCalls { id } } }
+    ... on ViewerSpaceAdded { space { id name } }
+    ... on ViewerSpaceRemoved { spaceId }
+    ... on ViewerSpaceChanged { space { id name unreadCount lastMessage { text } } }
+    ... on ViewerToolCallWaiting { toolCall { id status toolName } }
+    ... on ViewerToolCallSettled { toolCall { id status output } }
+  }
+}`
+// biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+type ViewerEvent = { viewerEvents: { __typename: string; [field: string]: any } }
+const is = (type: string) => (data: ViewerEvent) => data.viewerEvents.__typename === type
+
+describe.each(STACKS)('on the %s stack', (stack) => {
+  let parley: TestServer
+
+  beforeAll(async () => {
+    parley = await startTestServer({ stack })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  describe('agentActivity', () => {
+    async function watch(viewer: Viewer, spaceId: string) {
+      return (await parley.clientOf(viewer)).subscribe<Activity, object>(AGENT_ACTIVITY, { spaceId })
+    }
+
+    test('tells of every agent member first, then of each change of a run of one', async () => {
+      const gate = Promise.withResolvers<void>()
+      const [busy, idle] = [await parley.agent('Busy'), await parley.agent('Idle')]
+      const human = await parley.human('Ada')
+      const space = await parley.space(human, [busy.id, idle.id])
+      parley.models.script(
+        forAgent('Busy', steps([{ gate: gate.promise }, { text: 'done' }])),
+        forAgent('Idle', steps([{ text: 'done' }])),
+      )
+      const live = await watch(human, space.id)
+      await until('both are told of', () => live.seen.length >= 2)
+      expect(live.seen.slice(0, 2)).toMatchObject([
+        { agentActivity: { agent: { name: 'Busy' }, active: false, runs: [] } },
+        { agentActivity: { agent: { name: 'Idle' }, active: false, runs: [] } },
+      ])
+      const { runs } = await parley.send(human, space.id, 'Go')
+      const run = runs.find(({ agentId }) => agentId === busy.id)
+      await live.first(({ agentActivity: { agent, active } }) => agent.id === busy.id && active)
+      const active = live.seen.findLast(({ agentActivity }) => agentActivity.agent.id === busy.id)
+      expect(active?.agentActivity.runs).toEqual([{ id: run?.id, status: 'RUNNING' }])
+      gate.resolve()
+      await until('it is quiet again', () => {
+        const last = live.seen.findLast(({ agentActivity }) => agentActivity.agent.id === busy.id)
+        return last?.agentActivity.active === false && last.agentActivity.runs.length === 0
+      })
+      live.stop()
+    })
+
+    test('tells of an agent that joins, and of runs elsewhere without showing them', async () => {
+      const agent = await parley.agent('Guest')
+      const human = await parley.human('Ada')
+      const other = await parley.human('Bob')
+      const space = await parley.space(human, [])
+      const elsewhere = await parley.space(other, [agent.id])
+      const gate = Promise.withResolvers<void>()
+      parley.models.script(forAgent('Guest', steps([{ gate: gate.promise }, { text: 'done' }])))
+      const live = await watch(human, space.id)
+      await parley.app.api.members.add(human, { spaceId: space.id, entityId: agent.id })
+      expect((await live.first(() => true)).agentActivity).toMatchObject({ agent: { name: 'Guest' }, active: false })
+      await parley.send(other, elsewhere.id, 'Go')
+      expect(await live.first(({ agentActivity }) => agentActivity.active)).toMatchObject({
+        agentActivity: { runs: [] },
+      })
+      gate.resolve()
+      live.stop()
+    })
+
+    test('is NOT_FOUND for strangers, and FORBIDDEN for who leaves', async () => {
+      const human = await parley.human('Ada')
+      const agent = await parley.agent('Left')
+      const space = await parley.space(human, [agent.id])
+      const foreign = await watch(await parley.human('Eve'), space.id)
+      expect(await foreign.ended).toMatchObject([{ extensions: { code: 'NOT_FOUND' } }])
+      const live = await watch(human, space.id)
+      await live.first(() => true)
+      await parley.app.api.members.remove(human, { spaceId: space.id, entityId: human.id })
+      expect(await live.ended).toMatchObject([{ extensions: { code: 'FORBIDDEN' } }])
+    })
+  })
+
+  describe('viewerEvents', () => {
+    async function watch(viewer: Viewer) {
+      return (await parley.clientOf(viewer)).subscribe<ViewerEvent, object>(VIEWER_EVENTS, {})
+    }
+
+    test('begins with a snapshot, then tells of spaces that come, change and go', async () => {
+      const human = await parley.human('Ada')
+      const bob = await parley.human('Bob')
+      const live = await watch(human)
+      expect((await live.first(() => true)).viewerEvents).toMatchObject({
+        __typename: 'ViewerSnapshot',
+        viewer: { id: human.id, unreadCount: 0, pendingToolCalls: [] },
+      })
+      const space = await parley.space(human, [])
+      expect((await live.first(is('ViewerSpaceAdded'))).viewerEvents['space'].id).toBe(space.id)
+      await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+      const { message } = await parley.send(bob, space.id, 'Hello Ada')
+      const changed = await live.first(is('ViewerSpaceChanged'))
+      expect(changed.viewerEvents['space']).toMatchObject({
+        id: space.id,
+        unreadCount: 1,
+        lastMessage: { text: 'Hello Ada' },
+      })
+      await parley.app.api.reading.markRead(human, { spaceId: space.id, messageId: message.id })
+      await live.first(({ viewerEvents }) => viewerEvents['space']?.unreadCount === 0)
+      await parley.app.api.spaces.update(human, { id: space.id, name: 'Renamed' })
+      await live.first(
+        ({ viewerEvents }) =>
+          viewerEvents.__typename === 'ViewerSpaceChanged' && viewerEvents['space'].name === 'Renamed',
+      )
+      await parley.app.api.members.remove(human, { spaceId: space.id, entityId: human.id })
+      expect((await live.first(is('ViewerSpaceRemoved'))).viewerEvents['spaceId']).toBe(space.id)
+      live.stop()
+    })
+
+    test('joins the changes of one space to two a second, and never loses the last', async () => {
+      const human = await parley.human('Ada')
+      const bob = await parley.human('Bob')
+      const space = await parley.space(human, [])
+      await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+      const live = await watch(human)
+      await live.first(is('ViewerSnapshot'))
+      const began = Date.now()
+      for (let n = 1; n <= 30; n++) await parley.send(bob, space.id, `message ${n}`)
+      await live.first(({ viewerEvents }) => viewerEvents['space']?.lastMessage?.text === 'message 30')
+      const seconds = (Date.now() - began) / 1000
+      expect(live.seen.filter(is('ViewerSpaceChanged')).length).toBeLessThanOrEqual(Math.ceil(seconds * 2) + 1)
+      live.stop()
+    })
+
+    test('an admin hears of spaces that others make', async () => {
+      const live = await watch(parley.admin)
+      await live.first(is('ViewerSnapshot'))
+      const space = await parley.space(await parley.human('Ada'), [])
+      await live.first(
+        ({ viewerEvents }) => viewerEvents.__typename === 'ViewerSpaceAdded' && viewerEvents['space'].id === space.id,
+      )
+      live.stop()
+    })
+
+    test('tells members of calls that wait for them, and of their answers', async () => {
+      const human = await parley.human('Ada')
+      const agent = await parley.agent('Asker', {
+        tools: [{ name: 'ask_color', description: 'Asks', inputSchema: { type: 'object' }, execution: 'SPACE' }],
+      })
+      const space = await parley.space(human, [agent.id])
+      parley.models.script(forAgent('Asker', steps([{ toolCall: 'ask_color', input: {} }], [{ text: 'thanks' }])))
+      const live = await watch(human)
+      await live.first(is('ViewerSnapshot'))
+      const { runs } = await parley.send(human, space.id, 'Ask me')
+      const { toolCall } = (await live.first(is('ViewerToolCallWaiting'))).viewerEvents
+      expect(toolCall).toMatchObject({ status: 'WAITING', toolName: 'ask_color' })
+      const client = await parley.clientOf(human)
+      const pending = await client.ask<{ viewer: { pendingToolCalls: { id: string }[] } }>(
+        '{ viewer { pendingToolCalls { id } } }',
+      )
+      expect(pending.data?.viewer.pendingToolCalls).toEqual([{ id: toolCall['id'] }])
+      const answer = await client.ask<{ submitToolResult: { toolCall: object } }>(
+        `mutation ($input: SubmitToolResultInput!) { submitToolResult(input: $input) {
+          ... on SubmitToolResultPayload { toolCall { id status output } } ... on Error { code message } } }`,
+        { input: { toolCallId: toolCall['id'], result: false } },
+      )
+      expect(answer.data?.submitToolResult.toolCall).toEqual({ id: toolCall['id'], status: 'DONE', output: false })
+      const settled = await live.first(is('ViewerToolCallSettled'))
+      expect(settled.viewerEvents['toolCall']).toEqual({ id: toolCall['id'], status: 'DONE', output: false })
+      await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
+      live.stop()
+    })
+
+    test('tells a service of the EXTERNAL calls of its agents', async () => {
+      const human = await parley.human('Ada')
+      const agent = await parley.agent('Worker', {
+        tools: [{ name: 'compute', description: 'Computes', inputSchema: { type: 'object' }, execution: 'EXTERNAL' }],
+      })
+      const space = await parley.space(human, [agent.id])
+      parley.models.script(forAgent('Worker', steps([{ toolCall: 'compute', input: { n: 1 } }], [{ text: 'thanks' }])))
+      const viewer = {
+        scope: 'SERVICE' as const,
+        id: newId('acc'),
+        name: 'math',
+        agentIds: [agent.id],
+        tokenId: null,
+        expiresAt: null,
+      }
+      const client = await parley.clientOf(viewer)
+      const live = client.subscribe<ViewerEvent, object>(VIEWER_EVENTS, {})
+      await live.first(is('ViewerSnapshot'))
+      const { runs } = await parley.send(human, space.id, 'Compute')
+      const { toolCall } = (await live.first(is('ViewerToolCallWaiting'))).viewerEvents
+      await client.ask('mutation ($input: SubmitToolResultInput!) { submitToolResult(input: $input) { __typename } }', {
+        input: { toolCallId: toolCall['id'], result: 2 },
+      })
+      expect((await live.first(is('ViewerToolCallSettled'))).viewerEvents['toolCall']).toMatchObject({ output: 2 })
+      await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
+      live.stop()
+    })
+  })
+})
