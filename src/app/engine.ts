@@ -44,7 +44,7 @@ export async function startEngine(platform: Platform, { config, core, api, model
     ...core,
     journal: createJournal(platform),
     waits: createToolWaits(platform),
-    scenes: createSceneLoader(platform, core.history),
+    scenes: createSceneLoader(platform, core),
     toolbox,
     models,
     recalling: core.recalling,

@@ -10,5 +10,17 @@ export function guidanceFor(tools: Map<string, Tool>): string[] {
       '- When you are done, end with one short sentence for yourself that says what you did.',
     )
   }
+  if (tools.has('sendSpaceMessage')) lines.push(...SPACE_TOOLS)
+  if (tools.has('delegateToAgent')) lines.push(DELEGATION)
   return lines
 }
+
+const SPACE_TOOLS = [
+  '- You are heard only through sendSpaceMessage, in the space whose id you give; also in the one that woke you. What you write outside of it is internal: nobody sees it.',
+  '- Several sendSpaceMessage calls for one space become one message. With mention you wake an agent there, who is not woken otherwise; with wait you go on only when somebody has answered, or nobody has in time.',
+  '- readSpaceMessages shows you what was said in any of your spaces. What you read in one space you carry to another only on purpose.',
+  '- Other runs of yours may be under way: getMyRuns shows what they do. Where one of them does already what you were woken for, leave it to that run; note with setGoals what it should take up. If you and another agent wait for each other, answer instead of waiting.',
+  '- When you are done, or there is nothing to do, end with one short sentence for yourself that says what you did.',
+]
+const DELEGATION =
+  '- You are the admin agent of the space that woke you: messages of humans come to you. If another agent should deal with this one, call delegateToAgent before you say anything there, and it is as if the message had come to that agent. To stay involved, mention the agent instead.'

@@ -10,6 +10,7 @@ interface Payload {
   senderName?: string
   senderKind?: 'HUMAN' | 'AGENT'
   content?: string
+  mention?: Json
   /** PLAN, SERVICE */
   name?: string
   instruction?: string
@@ -51,7 +52,7 @@ function sourceLineOf(event: InboxEvent): string {
   switch (event.type) {
     case 'SPACE_MESSAGE': {
       const who = `${oneLine(payload.senderName ?? 'somebody')} (${(payload.senderKind ?? 'HUMAN').toLowerCase()})`
-      return `- [${oneLine(payload.spaceName ?? '')} (id: ${payload.spaceId})] ${who}: ${JSON.stringify(payload.content ?? '')}`
+      return `- [${oneLine(payload.spaceName ?? '')} (id: ${payload.spaceId})] ${who}: ${JSON.stringify(payload.content ?? '')}${addressOf(payload)}`
     }
     case 'PLAN':
       return `- [PLAN ${oneLine(payload.name ?? '')}] ${oneLine(payload.instruction ?? '')}`
@@ -60,6 +61,16 @@ function sourceLineOf(event: InboxEvent): string {
     case 'TOOL_RESULT':
       return `- [TOOL_RESULT ${payload.toolName} (id: ${payload.toolCallId})] ${JSON.stringify(payload.result ?? null)}`
   }
+}
+
+/** Below a message that was addressed to somebody: to whom. */
+function addressOf({ mention }: Payload): string {
+  const { mentionReason, addressee } = (mention ?? {}) as {
+    mentionReason?: string
+    addressee?: { id: string; name: string }
+  }
+  if (mentionReason !== undefined) return '\n  It mentions you.'
+  return addressee === undefined ? '' : `\n  It is addressed to ${oneLine(addressee.name)} (id: ${addressee.id}).`
 }
 
 /** Sender, space and first words: `  [Family] Husam: "Actually cancel that, I changed my mi..."`. */

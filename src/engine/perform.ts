@@ -62,7 +62,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
     if (carried.waiting.length > 0) return { type: 'waiting', callIds: carried.waiting }
     run.ending ??= endingAskedFor(carried.steps)
     if (run.ending !== null) return { type: 'ending', ending: run.ending }
-    const mind = mindOf(platform, parts, { claim, scene, run, models, tools })
+    const mind = mindOf(platform, parts, { claim, scene, run, models, tools, scenes, clock: platform.clock })
     const opening = await mind.opening(carried.steps)
     const over = endOfJournal(carried.steps, scene.agent, mind)
     if (over !== null) return over

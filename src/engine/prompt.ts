@@ -1,5 +1,6 @@
 import { oneLine } from '../lib/json.ts'
 import type { Claim } from '../runs/lifecycle.ts'
+import { mentionInPrompt } from '../runs/mention-trigger.ts'
 import type { HistoryLine } from '../spaces/history.ts'
 import { chainSection, wokenByLine } from './chain-section.ts'
 import type { Scene, SceneSpace } from './scene.ts'
@@ -11,6 +12,8 @@ export interface PromptInput {
   activeSpaceId: string | null
   /** How to act with the tools and the routing at hand, a paragraph each. */
   guidance: string[]
+  /** What else the agent is told of its runs. */
+  notice?: string
   /** Whether the agent is told of its runs: a persistent mind has one at a time. Yes where not given. */
   showsRuns?: boolean
 }
@@ -19,15 +22,17 @@ export interface PromptInput {
  * The instructions of a step: who the agent is, where it is, what else it is doing, what it knows, and how it acts.
  * Nothing that others wrote stands here but names, each cut to one line. Sections that would be empty are left out.
  */
-export function instructionsOf({ claim, scene, activeSpaceId, guidance, showsRuns = true }: PromptInput): string {
+export function instructionsOf(input: PromptInput): string {
+  const { claim, scene, activeSpaceId, guidance, notice = '', showsRuns = true } = input
   const { agent } = scene
   const sections = [
     `You are ${oneLine(agent.name)}, an agent. Your id is ${agent.id}.\n\n${agent.instructions}`,
     section(
       'YOUR SPACES:',
-      scene.spaces.map((space) => spaceLine(space, agent.id, activeSpaceId)),
+      scene.spaces.map((space) => spaceLine(space, agent, activeSpaceId)),
     ),
     showsRuns ? activeRuns(claim, scene) : '',
+    notice,
     section(
       'YOUR GOALS:',
       agent.goals.map(({ id, description }) => `- ${oneLine(description)} (id: ${id})`),
@@ -52,10 +57,13 @@ function section(title: string, lines: string[]): string {
   return lines.length === 0 ? '' : [title, ...lines].join('\n')
 }
 
-function spaceLine(space: SceneSpace, agentId: string, activeSpaceId: string | null): string {
-  const members = space.members.map(
-    ({ id, name, kind }) => `${id === agentId ? 'You' : oneLine(name)} (${kind.toLowerCase()})`,
-  )
+/** An agent whose calls name whom they mention and wait for is told the members' ids. */
+function spaceLine(space: SceneSpace, agent: Scene['agent'], activeSpaceId: string | null): string {
+  const members = space.members.map(({ id, name, kind }) => {
+    if (id === agent.id) return `You (${kind.toLowerCase()})`
+    const named = agent.toolset === 'SPACE_TOOLS' ? `, id: ${id}` : ''
+    return `${oneLine(name)} (${kind.toLowerCase()}${named})`
+  })
   const active = space.id === activeSpaceId ? ' [ACTIVE]' : ''
   return `- "${oneLine(space.name)}" (id: ${space.id})${active} — Members: ${members.join(', ')}`
 }
@@ -77,7 +85,9 @@ function activeRuns({ run }: Claim, { otherRuns }: Scene): string {
 
 /** The one user message: what triggered the run, and what was said last in the space. What others wrote is quoted, a JSON line each. */
 export function triggerMessageOf({ run }: Claim, scene: Scene): string {
-  const blocks = [`TRIGGER: ${triggerOf(run, scene)}`]
+  const mention = mentionInPrompt(run.triggerType === 'SPACE_MESSAGE' ? run.triggerPayload : null)
+  const blocks = [`TRIGGER: ${triggerOf(run, scene)}${mention.inWords}`]
+  if (mention.quoted !== null) blocks.push(mention.quoted)
   if (scene.triggerMessage !== null) blocks.push(quote(scene.triggerMessage, scene.agent.id))
   const wokenBy = wokenByLine(run.wokenBy)
   if (wokenBy !== null) blocks.push(wokenBy)

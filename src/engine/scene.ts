@@ -8,10 +8,11 @@ import type {
   Plan,
   Prisma,
   Routing,
-  RunStatus,
+  Run,
 } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Claim } from '../runs/lifecycle.ts'
+import type { RunProgress, RunReport } from '../runs/run-progress.ts'
 import type { History, HistoryLine } from '../spaces/history.ts'
 import { type MessageOrigin, messageOfRow, textOf } from '../spaces/message.ts'
 import { type ChainScene, loadChain } from './chain-section.ts'
@@ -25,11 +26,9 @@ export interface SceneSpace {
   members: { id: string; name: string; kind: EntityKind; description: string | null }[]
 }
 
-export interface SceneRun {
-  id: string
-  status: RunStatus
-  triggerSummary: string
-  startedAt: Date | null
+export interface SceneRun extends Run {
+  /** How far it has come; null where the agent is not told. */
+  report: RunReport | null
 }
 
 export interface SceneAgent extends Agent {
@@ -55,25 +54,29 @@ export interface Scene {
   origin: MessageOrigin
   /** The chain in which the run has its turn. */
   chain: ChainScene | null
+  /** When what the agent has noted for itself was read: milliseconds since 1970. */
+  loadedAt: number
 }
 
 export interface SceneLoader {
   load(claim: Claim): Promise<Scene>
+  /** Reads anew what the agent has noted for itself, where that is older than a second: another run of it may have since. */
+  refresh(scene: Scene): Promise<void>
 }
 
-export function createSceneLoader({ db, config }: Platform, history: History): SceneLoader {
+const STALE_AFTER_MS = 1000
+
+export function createSceneLoader(
+  { db, config, clock }: Platform,
+  { history, runProgress }: { history: History; runProgress: RunProgress },
+): SceneLoader {
   const { historyLimit } = config.limits
   return {
     async load({ run }) {
       const [agent, spaces, otherRuns, lines, origin, chain] = await Promise.all([
         loadAgent(db.prisma, run.agentId),
         loadSpaces(db.prisma, run.agentId),
-        db.prisma.run.findMany({
-          where: { agentId: run.agentId, status: { in: ['QUEUED', 'RUNNING', 'WAITING_TOOL'] }, id: { not: run.id } },
-          select: { id: true, status: true, triggerSummary: true, startedAt: true },
-          orderBy: { id: 'asc' },
-          take: 20,
-        }),
+        loadOtherRuns(db.prisma, run),
         run.triggerSpaceId === null || run.triggerType === 'INBOX'
           ? []
           : history.read({
@@ -86,7 +89,25 @@ export function createSceneLoader({ db, config }: Platform, history: History): S
         loadChain(db.prisma, run),
       ])
       const triggerMessage = lines.find(({ id }) => id === run.triggerMessageId) ?? null
-      return { agent, spaces, otherRuns, history: lines, triggerMessage, origin, chain }
+      const isTold = agent.toolset === 'SPACE_TOOLS' && agent.mind === 'STATELESS'
+      const reports = isTold ? await runProgress.ofRuns(otherRuns) : new Map<string, RunReport>()
+      const reported = otherRuns.map((other) => ({ ...other, report: reports.get(other.id) ?? null }))
+      return {
+        agent,
+        spaces,
+        otherRuns: reported,
+        history: lines,
+        triggerMessage,
+        origin,
+        chain,
+        loadedAt: clock.now(),
+      }
+    },
+    async refresh(scene) {
+      if (clock.now() - scene.loadedAt < STALE_AFTER_MS) return
+      const { memories, goals, plans } = await loadAgent(db.prisma, scene.agent.id)
+      Object.assign(scene.agent, { memories, goals, plans })
+      scene.loadedAt = clock.now()
     },
   }
 }
@@ -104,6 +125,14 @@ async function loadAgent(db: Prisma.TransactionClient, agentId: string): Promise
   const [agent] = rows
   if (agent === undefined) throw new Error(`there is no agent ${agentId}`)
   return agent
+}
+
+function loadOtherRuns(db: Prisma.TransactionClient, { id, agentId }: Run): Promise<Run[]> {
+  return db.run.findMany({
+    where: { agentId, status: { in: ['QUEUED', 'RUNNING', 'WAITING_TOOL'] }, id: { not: id } },
+    orderBy: { id: 'asc' },
+    take: 20,
+  })
 }
 
 async function loadSpaces(db: Prisma.TransactionClient, agentId: string): Promise<SceneSpace[]> {

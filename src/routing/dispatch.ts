@@ -30,6 +30,7 @@ interface MemberRow {
   mind: Mind | null
   maxConcurrentRuns: number | null
   spaceName: string
+  lastSeq: number
   routing: Routing
   adminAgentId: string | null
   joinedAt: Date
@@ -40,6 +41,8 @@ interface MemberRow {
 /** The space, its members in join order, and the sender, who may have left since. */
 interface Scene {
   spaceName: string
+  /** The last message there: later than this one, where that was written for a while. */
+  lastSeq: number
   sender: { name: string; kind: EntityKind }
   room: Room
 }
@@ -92,7 +95,7 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
 
 async function loadScene(tx: Tx, message: Message): Promise<Scene> {
   const rows = await tx.$queryRaw<MemberRow[]>`
-    SELECT e.id, e.name, e.kind, a.mind, a."maxConcurrentRuns", s.name AS "spaceName", s.routing, s."adminAgentId", m."joinedAt",
+    SELECT e.id, e.name, e.kind, a.mind, a."maxConcurrentRuns", s.name AS "spaceName", s."lastSeq", s.routing, s."adminAgentId", m."joinedAt",
       s."lastPickedId", s."lastPickedJoinedAt"
     FROM "Space" s
     JOIN "Membership" m ON m."spaceId" = s.id
@@ -113,6 +116,7 @@ async function loadScene(tx: Tx, message: Message): Promise<Scene> {
   const [space] = rows
   return {
     spaceName: space?.spaceName ?? '',
+    lastSeq: space?.lastSeq ?? message.seq,
     sender,
     room: {
       routing: space?.routing ?? 'BROADCAST',
@@ -143,10 +147,11 @@ async function allowanceOf(tx: Tx, message: Message, limits: Limits): Promise<Al
   return message.depth === 0 ? UNLIMITED : allowance(tx, message, limits)
 }
 
-function triggerOf(message: Message, { spaceName, sender }: Scene): MessageTrigger {
-  const { id, spaceId, seq, senderId, parts } = message
+function triggerOf(message: Message, { spaceName, lastSeq, sender, room }: Scene): MessageTrigger {
+  const { id, spaceId, senderId, parts, mentionedAgentId } = message
   const space = { id: spaceId, name: spaceName }
-  return { space, seq, messageId: id, text: textOf(parts), sender: { ...sender, id: senderId } }
+  const mentioned = room.agents.find((agent) => agent.id === mentionedAgentId) ?? null
+  return { space, seq: lastSeq, messageId: id, text: textOf(parts), sender: { ...sender, id: senderId }, mentioned }
 }
 
 /** Under MENTION_CHAIN routing the agent that a human's message wakes begins a chain. */

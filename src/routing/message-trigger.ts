@@ -1,6 +1,7 @@
 import type { NewInboxEvent } from '../agents/inbox.ts'
 import type { EntityKind } from '../generated/prisma/client.ts'
 import { cut, type Json, oneLine } from '../lib/json.ts'
+import { mentionPayload } from '../runs/mention-trigger.ts'
 import type { NewRun } from '../runs/runs.ts'
 
 /** What happened in a space that wakes an agent: a message, or an agent of a chain that ended without one. */
@@ -12,6 +13,8 @@ export interface MessageTrigger {
   messageId: string | null
   text: string
   sender: { id: string; name: string; kind: EntityKind }
+  /** Whom the message mentions. */
+  mentioned: { id: string; name: string } | null
 }
 
 /** Where a wake-up stands among what set it off. */
@@ -43,6 +46,7 @@ export function runOf(
     triggerMessageId: trigger.messageId,
     triggerSenderId: trigger.sender.id,
     triggerSummary: aboutMessage(trigger),
+    triggerPayload: mentionPayload({ ...trigger, senderKind: trigger.sender.kind }, agent.id),
     activeSpaceId: trigger.space.id,
     enteredSeq: trigger.seq,
     ...lineage,
@@ -56,6 +60,7 @@ export function inboxEventOf(
   { dedupKey, ...lineage }: Lineage & { dedupKey: string },
 ): NewInboxEvent {
   const { space, sender, messageId, text } = trigger
+  const mention = mentionPayload({ ...trigger, senderKind: sender.kind }, agent.id)
   return {
     agentId: agent.id,
     type: 'SPACE_MESSAGE',
@@ -70,6 +75,7 @@ export function inboxEventOf(
       senderName: sender.name,
       senderKind: sender.kind,
       content: text,
+      ...(mention === null ? {} : { mention }),
     },
     ...lineage,
   }

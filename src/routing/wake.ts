@@ -66,7 +66,10 @@ export async function loadMessageTrigger(
     SELECT s.name AS "spaceName", s."lastSeq", e.name, e.kind FROM "Space" s LEFT JOIN "Entity" e ON e.id = ${senderId}
     WHERE s.id = ${spaceId}`
   const message = messageId === null ? null : await tx.message.findUnique({ where: { id: messageId } })
+  const mentionedId = message?.mentionedAgentId ?? null
+  const mentioned = mentionedId === null ? null : await tx.entity.findUnique({ where: { id: mentionedId } })
   return {
+    mentioned,
     space: { id: spaceId, name: row?.spaceName ?? '' },
     seq: seq ?? row?.lastSeq ?? 0,
     messageId: message?.id ?? null,

@@ -1,9 +1,10 @@
 import type { LanguageModel, ModelMessage, StepResult, ToolSet } from 'ai'
 import type { ToolPhase } from '../../agents/tool-phases.ts'
+import type { Clock } from '../../platform/clock.ts'
 import type { JournaledStep } from '../../runs/journal.ts'
 import type { Claim } from '../../runs/lifecycle.ts'
 import type { RunInHand, Tool } from '../../tools/tool.ts'
-import type { Scene, SceneAgent } from '../scene.ts'
+import type { Scene, SceneAgent, SceneLoader } from '../scene.ts'
 import type { StepPlan } from '../tool-loop.ts'
 
 /** The messages that a run goes on from. */
@@ -29,6 +30,8 @@ export interface MindInput {
   run: RunInHand
   models: { resolve(name: string): LanguageModel }
   tools: Map<string, Tool>
+  scenes: Pick<SceneLoader, 'refresh'>
+  clock: Clock
 }
 
 /** The model and the tools of a step, by the agent's phases. */

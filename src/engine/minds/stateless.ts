@@ -1,12 +1,14 @@
 import { messagesOf } from '../../runs/conversation.ts'
 import { guidanceFor } from '../guidance.ts'
 import { instructionsOf, triggerMessageOf } from '../prompt.ts'
+import { runNotice } from '../run-notice.ts'
 import { type Mind, type MindInput, phaseOf } from './mind.ts'
 
 /** A stateless mind: its context is rebuilt from the room at every wake-up. */
 export function createStatelessMind(input: MindInput): Mind {
-  const { claim, scene, run, tools } = input
+  const { claim, scene, run, tools, scenes, clock } = input
   const guidance = guidanceFor(tools)
+  const notice = tools.has('getMyRuns') ? runNotice(claim, scene, clock.now()) : ''
   return {
     async opening(steps) {
       return {
@@ -15,8 +17,9 @@ export function createStatelessMind(input: MindInput): Mind {
       }
     },
     async plan(step, messages) {
+      await scenes.refresh(scene)
       return {
-        instructions: instructionsOf({ claim, scene, activeSpaceId: run.activeSpace?.id ?? null, guidance }),
+        instructions: instructionsOf({ claim, scene, activeSpaceId: run.activeSpace?.id ?? null, guidance, notice }),
         messages,
         lasting: messages.length,
         ...phaseOf(scene.agent, step, input),
