@@ -1,0 +1,100 @@
+import type { ModelMessage } from 'ai'
+import type { CreateAgentInput } from '../../src/agents/agents.ts'
+import type { CycleSettingsInput } from '../../src/agents/cycle-settings.ts'
+import type { Cycle, InboxEvent, Outcome, Run } from '../../src/generated/prisma/client.ts'
+import type { TestApplication } from './application.ts'
+import type { ModelAction, ModelRequest, ModelScript } from './model-server-script.ts'
+import { steps } from './model-server-script.ts'
+import { until } from './until.ts'
+
+/** What tests of persistent minds ask and do, on an application. */
+export interface Thinking {
+  /** An agent with a persistent mind. */
+  bot(
+    name: string,
+    cycle?: CycleSettingsInput,
+    input?: Partial<CreateAgentInput>,
+  ): Promise<{ id: string; name: string }>
+  /** Resolves when nothing waits in the agent's inbox and none of its cycles lives. */
+  rest(...agents: { id: string }[]): Promise<void>
+  cyclesOf(agent: { id: string }): Promise<Cycle[]>
+  /** Its runs, oldest first. */
+  runsOf(agent: { id: string }): Promise<Run[]>
+  inboxOf(agent: { id: string }): Promise<InboxEvent[]>
+  outcomeOf(message: { id: string }, agent: { id: string }): Promise<Outcome | null>
+  cycleCountOf(agent: { id: string }): Promise<number>
+  /** The cycle that lives now. */
+  cycleUnderWay(agent: { id: string }): Promise<Run>
+}
+
+export function thinkingOn({ app, agent }: TestApplication): Thinking {
+  const { prisma } = app.platform.db
+  return {
+    bot: (name, cycle = {}, input = {}) => agent(name, { mind: 'PERSISTENT', cycle, ...input }),
+    async rest(...agents) {
+      for (const { id: agentId } of agents) {
+        await until(`${agentId} has thought about everything`, async () => {
+          const waiting = await prisma.inboxEvent.count({ where: { agentId, doneAt: null } })
+          const living = await prisma.run.count({
+            where: { agentId, status: { in: ['QUEUED', 'RUNNING', 'WAITING_TOOL'] } },
+          })
+          return waiting + living === 0
+        })
+      }
+    },
+    cyclesOf: ({ id: agentId }) => prisma.cycle.findMany({ where: { agentId }, orderBy: { index: 'asc' } }),
+    runsOf: ({ id: agentId }) => prisma.run.findMany({ where: { agentId }, orderBy: { id: 'asc' } }),
+    inboxOf: ({ id: agentId }) => prisma.inboxEvent.findMany({ where: { agentId }, orderBy: { id: 'asc' } }),
+    outcomeOf: ({ id: messageId }, { id: agentId }) => prisma.outcome.findFirst({ where: { messageId, agentId } }),
+    cycleCountOf: async ({ id }) => (await prisma.agent.findUniqueOrThrow({ where: { id } })).cycleCount,
+    cycleUnderWay: ({ id: agentId }) =>
+      until(`${agentId} thinks`, () =>
+        prisma.run.findFirst({ where: { agentId, triggerType: 'INBOX', status: 'RUNNING' } }),
+      ),
+  }
+}
+
+/** The last user message of a request that is none of those put in between. */
+export function inboxIn({ messages }: ModelRequest): string {
+  return messages.findLast(({ role, text }) => role === 'user' && text.startsWith('INBOX'))?.text ?? ''
+}
+
+/** What was put before a later step, if it is the last message. */
+export function interjectionIn({ messages }: ModelRequest): string | null {
+  const last = messages.at(-1)
+  return last?.role === 'user' && last.text.startsWith('[') ? last.text : null
+}
+
+/** The id of the space of the first event. */
+export function spaceIn(request: ModelRequest): string {
+  return /\(id: (spc_\w+)\)/.exec(inboxIn(request))?.[1] ?? ''
+}
+
+/** Enters the space of the first event and says something there; then each further generation; then ends. */
+export function answer(text: string, ...further: ModelAction[][]): ModelScript {
+  return (request) =>
+    steps(
+      [{ toolCall: 'enter_space', input: { spaceId: spaceIn(request) } }],
+      [{ toolCall: 'send_message', input: { text } }],
+      ...further,
+    )(request)
+}
+
+export const skip = (reason: string): ModelAction[] => [{ toolCall: 'skip', input: { reason } }]
+
+/** What is wrong with a list of messages for a provider: a call without exactly one result right after it, or the reverse. */
+export function imbalanceOf(messages: unknown[]): string | null {
+  let open: string[] = []
+  for (const message of messages as ModelMessage[]) {
+    if (message.role === 'tool') {
+      const answered = message.content.flatMap((part) => (part.type === 'tool-result' ? [part.toolCallId] : []))
+      if (answered.join() !== open.join()) return `calls ${open.join()} were answered by ${answered.join()}`
+      open = []
+      continue
+    }
+    if (open.length > 0) return `no results for ${open.join()}`
+    if (message.role !== 'assistant' || typeof message.content === 'string') continue
+    open = message.content.flatMap((part) => (part.type === 'tool-call' ? [part.toolCallId] : []))
+  }
+  return open.length > 0 ? `no results for ${open.join()}` : null
+}
