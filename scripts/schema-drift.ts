@@ -1,6 +1,6 @@
 import { PGlite } from '@electric-sql/pglite'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
-import { migrationDrift } from '../src/platform/migrate.ts'
+import { migrationDrift } from './schema-engine.ts'
 
 /** The SQL that leads from prisma/migrations to prisma/schema.prisma, null when they agree; PGlite is the scratch database. */
 export async function schemaDrift(): Promise<string | null> {

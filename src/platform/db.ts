@@ -1,5 +1,9 @@
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { rename, rm } from 'node:fs/promises'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import { PGlite } from '@electric-sql/pglite'
 import { PrismaPg } from '@prisma/adapter-pg'
 import pg from 'pg'
@@ -39,6 +43,9 @@ export interface DatabaseOptions {
   onError?: (error: Error) => void
 }
 
+/** PGlite keeps its shared buffers, 128 MB by default, in this process; the files are in the operating system's cache anyway. */
+const START_PARAMETERS = [...PGlite.defaultStartParams, '-c', 'shared_buffers=16MB']
+
 const MIGRATION_LOCK = 7_275_539
 const CONNECT_TIMEOUT_MS = 5000
 const LARGEST_STATEMENT_CACHE = 500
@@ -51,7 +58,9 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
 async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Database> {
   const unlock = lockDirectory(dataDirectory)
   try {
-    const pglite = await PGlite.create(path.join(dataDirectory, 'database'))
+    const directory = path.join(dataDirectory, 'database')
+    if (!existsSync(path.join(directory, 'PG_VERSION'))) await initialise(directory)
+    const pglite = await PGlite.create(directory, { startParams: START_PARAMETERS })
     const factory = new PrismaPGlite(pglite)
     await applyMigrations(factory)
     const prisma = new PrismaClient({ adapter: factory })
@@ -71,6 +80,14 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
     unlock()
     throw error
   }
+}
+
+/** A new database is made beside and moved into its place whole: a start that is cut off leaves nothing half made. */
+async function initialise(directory: string): Promise<void> {
+  const draft = `${directory}.new`
+  await rm(draft, { recursive: true, force: true })
+  await promisify(execFile)(process.execPath, [path.join(import.meta.dirname, 'init-embedded.ts'), draft])
+  await rename(draft, directory)
 }
 
 async function openPostgres(url: string, { poolSize = 20, onError = () => {} }: DatabaseOptions): Promise<Database> {

@@ -40,6 +40,8 @@ export interface Jobs {
 export const MOST_CONCURRENT_RUNS = 100
 
 const QUEUE = 'wake-ups'
+/** No job of ours has a priority like this. */
+const NEVER = 2_000_000
 const DAY = 86_400
 const TIERS = Object.fromEntries(Array.from({ length: MOST_CONCURRENT_RUNS }, (_, i) => [String(i + 1), i + 1]))
 const GROUP_CONCURRENCY = { default: 5, tiers: TIERS }
@@ -80,6 +82,8 @@ export async function openJobs(
     retentionSeconds: 400 * DAY,
     deleteAfterSeconds: 60,
   })
+  // Makes pg-boss look the queue up now: within a transaction its first look would wait for PGlite's one connection for ever.
+  await boss.fetch(QUEUE, { batchSize: 1, minPriority: NEVER })
   return {
     async enqueue(tx, wakeUps) {
       if (wakeUps.length === 0) return

@@ -1,102 +1,50 @@
+import { createHash, randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import path from 'node:path'
-import { pathToFileURL } from 'node:url'
-import {
-  bindMigrationAwareSqlAdapterFactory,
-  type SqlMigrationAwareDriverAdapterFactory,
-} from '@prisma/driver-adapter-utils'
+import type { SqlDriverAdapterFactory, SqlQueryable } from '@prisma/driver-adapter-utils'
 
-const ROOT = path.resolve(import.meta.dirname, '../..')
-const MIGRATIONS_DIRECTORY = path.join(ROOT, 'prisma/migrations')
-const SCHEMA_FILE = path.join(ROOT, 'prisma/schema.prisma')
-const NO_FILTERS = { externalTables: [], externalEnums: [] }
+const MIGRATIONS_DIRECTORY = path.resolve(import.meta.dirname, '../../prisma/migrations')
 
-/** Prisma's schema engine as WebAssembly; its package's `exports` hide the files, so they are imported by URL. */
-interface SchemaEngine {
-  applyMigrations(input: object): Promise<{ appliedMigrationNames: string[] }>
-  diff(input: object): Promise<{ exitCode: number; stdout: string | null }>
-}
+/** Prisma's own table, as its schema engine makes it: `prisma migrate` and we understand one another. */
+const CREATE_TABLE = `
+  CREATE TABLE IF NOT EXISTS _prisma_migrations (
+    id VARCHAR(36) PRIMARY KEY NOT NULL, checksum VARCHAR(64) NOT NULL, finished_at TIMESTAMPTZ,
+    migration_name VARCHAR(255) NOT NULL, logs TEXT, rolled_back_at TIMESTAMPTZ, started_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+    applied_steps_count INTEGER NOT NULL DEFAULT 0)`
 
-/** The one call of WebAssembly's interface that is needed; its types come with the DOM's, which a server does not load. */
-const { WebAssembly } = globalThis as unknown as {
-  WebAssembly: {
-    instantiate(bytes: Buffer, imports: object): Promise<{ instance: { exports: { __wbindgen_start(): void } } }>
+/**
+ * Brings a database to the newest migration and answers with the names of those applied now. Each is one transaction, in which
+ * it is recorded in `_prisma_migrations` with Prisma's checksum. Prisma's own engine would do the same, at the price of tens of
+ * megabytes for as long as the process lives: it is used by the scripts that write and check migrations only.
+ * Callers that may run at the same time must hold a lock (see openDatabase).
+ */
+export async function applyMigrations(factory: SqlDriverAdapterFactory): Promise<string[]> {
+  const adapter = await factory.connect()
+  try {
+    await adapter.executeScript(CREATE_TABLE)
+    const applied = await namesOf(adapter)
+    const names = (await readdir(MIGRATIONS_DIRECTORY, { withFileTypes: true }))
+      .flatMap((entry) => (entry.isDirectory() && !applied.has(entry.name) ? [entry.name] : []))
+      .sort()
+    for (const name of names) {
+      const sql = await readFile(path.join(MIGRATIONS_DIRECTORY, name, 'migration.sql'), 'utf8')
+      await adapter.executeScript(`BEGIN;\n${sql}\n;${recordOf(name, sql)};\nCOMMIT;`)
+    }
+    return names
+  } finally {
+    await adapter.dispose()
   }
 }
 
-interface Glue {
-  SchemaEngine: { new: (datamodels: object, log: () => void, adapter: object) => Promise<SchemaEngine> }
+async function namesOf(adapter: SqlQueryable): Promise<Set<unknown>> {
+  const sql = 'SELECT migration_name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL'
+  const { rows } = await adapter.queryRaw({ sql, args: [], argTypes: [] })
+  return new Set(rows.map(([name]) => name))
 }
 
-/** The glue keeps views of the instance's memory in variables of its own: a second instance in one process would break both. */
-let glueLoading: Promise<Glue> | null = null
-
-async function loadGlue(): Promise<Glue> {
-  const folder = path.dirname(createRequire(import.meta.url).resolve('@prisma/schema-engine-wasm'))
-  const glue = await import(pathToFileURL(path.join(folder, 'schema_engine_bg.js')).href)
-  const bytes = await readFile(path.join(folder, 'schema_engine_bg.wasm'))
-  const { instance } = await WebAssembly.instantiate(bytes, { './schema_engine_bg.js': glue })
-  glue.__wbg_set_wasm(instance.exports)
-  instance.exports.__wbindgen_start()
-  return glue
-}
-
-async function loadEngine(factory: SqlMigrationAwareDriverAdapterFactory): Promise<SchemaEngine> {
-  glueLoading ??= loadGlue()
-  const { SchemaEngine } = await glueLoading
-  const schema = await readFile(SCHEMA_FILE, 'utf8')
-  return SchemaEngine.new(
-    { datamodels: [[SCHEMA_FILE, schema]] },
-    () => {},
-    bindMigrationAwareSqlAdapterFactory(factory),
-  )
-}
-
-async function readMigrations() {
-  const entries = await readdir(MIGRATIONS_DIRECTORY, { withFileTypes: true })
-  const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name)
-  const migrationDirectories = await Promise.all(
-    names.sort().map(async (name) => ({
-      path: name,
-      migrationFile: {
-        path: 'migration.sql',
-        content: { tag: 'ok', value: await readFile(path.join(MIGRATIONS_DIRECTORY, name, 'migration.sql'), 'utf8') },
-      },
-    })),
-  )
-  const lockfile = { path: 'migration_lock.toml', content: 'provider = "postgresql"\n' }
-  return { baseDir: MIGRATIONS_DIRECTORY, lockfile, migrationDirectories, shadowDbInitScript: '' }
-}
-
-/**
- * Brings a database to the newest migration and answers with the names of those applied now.
- * Writes Prisma's own `_prisma_migrations`. Callers that may run at the same time must hold a lock (see openDatabase).
- */
-export async function applyMigrations(factory: SqlMigrationAwareDriverAdapterFactory): Promise<string[]> {
-  const engine = await loadEngine(factory)
-  const { appliedMigrationNames } = await engine.applyMigrations({
-    migrationsList: await readMigrations(),
-    filters: NO_FILTERS,
-  })
-  return appliedMigrationNames
-}
-
-/**
- * The SQL that leads from the migrations to schema.prisma; null when they agree.
- * `factory` is of an empty scratch database (PGlite in memory), which serves as the shadow database.
- */
-export async function migrationDrift(factory: SqlMigrationAwareDriverAdapterFactory): Promise<string | null> {
-  const engine = await loadEngine(factory)
-  const migrations = await readMigrations()
-  const from = migrations.migrationDirectories.length === 0 ? { tag: 'empty' } : { tag: 'migrations', ...migrations }
-  const { exitCode, stdout } = await engine.diff({
-    from,
-    to: { tag: 'schemaDatamodel', files: [{ path: SCHEMA_FILE, content: await readFile(SCHEMA_FILE, 'utf8') }] },
-    script: true,
-    exitCode: true,
-    shadowDatabaseUrl: null,
-    filters: NO_FILTERS,
-  })
-  return exitCode === 0 ? null : (stdout ?? '')
+/** The folder's name holds nothing but digits, letters and underscores: it is written as it is. */
+function recordOf(name: string, sql: string): string {
+  const checksum = createHash('sha256').update(sql).digest('hex')
+  return `INSERT INTO _prisma_migrations (id, checksum, finished_at, migration_name, applied_steps_count)
+    VALUES ('${randomUUID()}', '${checksum}', now(), '${name}', 1)`
 }

@@ -1,0 +1,60 @@
+import { type Application, createApp } from './app.ts'
+import { type Config, ConfigError, readConfig } from './config.ts'
+import { messageOf } from './lib/errors.ts'
+import { type RunningServer, startServer } from './server/server.ts'
+
+/** How long running work may take to finish before it is handed to another process. */
+const DRAIN_MS = 20_000
+
+/** The one clear line, or the faults, of a start that failed. */
+function refuse(error: unknown): never {
+  process.stderr.write(`${error instanceof ConfigError ? error.message : `Parley cannot start. ${messageOf(error)}`}\n`)
+  process.exit(1)
+}
+
+/** Says where it listens and what it runs on; the admin token only when this start made it. */
+function announce(config: Config, app: Application, server: RunningServer): void {
+  const lines = [
+    `Parley serves ${server.url}/graphql (role: ${config.role})`,
+    `  database  ${config.databaseUrl === null ? `embedded PostgreSQL (PGlite) in ${config.dataDirectory}` : 'PostgreSQL (DATABASE_URL)'}`,
+    `  realtime  ${config.redisUrl === null ? 'in this process' : 'Redis (REDIS_URL)'}`,
+    `  model     ${config.defaultModel}, for agents created without one`,
+  ]
+  if (app.adminToken.generated) {
+    lines.push(`  admin     Authorization: Bearer ${app.adminToken.value}`, `            (made now, kept in ${config.dataDirectory}/admin-token)`)
+  }
+  process.stdout.write(`${lines.join('\n')}\n`)
+}
+
+/** In order: no new requests and no new work, sockets closed with 1001, runs finished or handed back, everything closed. */
+function drainOnSignal(app: Application, server: RunningServer): void {
+  let draining = false
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      if (draining) process.exit(1)
+      draining = true
+      Promise.all([server.close(), app.close(DRAIN_MS)]).then(
+        () => process.exit(0),
+        (error) => {
+          process.stderr.write(`Parley could not end in order: ${messageOf(error)}\n`)
+          process.exit(1)
+        },
+      )
+    })
+  }
+}
+
+async function main(): Promise<void> {
+  const config = readConfig()
+  const app = await createApp(config)
+  const server = await startServer({ app, config }).catch(async (error) => {
+    await app.close(0)
+    throw error
+  })
+  app.setOrigin(server.url)
+  if (config.role !== 'api') await app.startWorker()
+  drainOnSignal(app, server)
+  announce(config, app, server)
+}
+
+main().catch(refuse)
