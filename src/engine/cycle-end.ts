@@ -45,6 +45,7 @@ export function createCycleEnd({ jobs, signals }: Platform, { onRunEnded, outcom
       const changes = outcomes(tx)
       if (isErased) await erase(tx, run, messageIds, { reason: ending.skipped?.reason ?? null, changes })
       else await remember(tx, run, effective)
+      if (effective !== ending) await tx.run.update({ where: { id: run.id }, data: summaryIn(effective) })
       const goesOn = await hasWaiting(tx, run.agentId)
       if (goesOn) await jobs.enqueue(tx, [{ wakeUp: { type: 'cycle', agentId: run.agentId } }])
       return {
@@ -68,6 +69,10 @@ function isSkip(ending: RunEnding): ending is Skip {
 /** A skip that comes too late to leave no trace. */
 function ordinary(ending: RunEnding): RunEnding {
   return isSkip(ending) ? { status: 'COMPLETED', summary: ending.skipped?.reason ?? ending.summary } : ending
+}
+
+function summaryIn(ending: RunEnding): { summary?: string | null } {
+  return ending.status === 'COMPLETED' ? { summary: ending.summary } : {}
 }
 
 /** It posted nothing, and asked nobody for anything. */

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { CreateAgentInput } from '../../src/agents/agents.ts'
+import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import type { CycleSettingsInput } from '../../src/agents/cycle-settings.ts'
 import { createDeferred } from '../../src/lib/async.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'

@@ -1,5 +1,5 @@
 import type { ModelMessage } from 'ai'
-import type { CreateAgentInput } from '../../src/agents/agents.ts'
+import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import type { CycleSettingsInput } from '../../src/agents/cycle-settings.ts'
 import type { Cycle, InboxEvent, Outcome, Run } from '../../src/generated/prisma/client.ts'
 import type { TestApplication } from './application.ts'

@@ -1,0 +1,239 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createDeferred } from '../../src/lib/async.ts'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { forAgent, type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { answer, inboxIn, skip, spaceIn, type Thinking, thinkingOn } from '../support/thinking.ts'
+import { until } from '../support/until.ts'
+
+const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
+
+/** 004, "Skip Cycle — `skip` Tool". */
+describe.each(STACKS)('skip, on the %s stack', (stack) => {
+  let parley: TestApplication
+  let thinking: Thinking
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack })
+    thinking = thinkingOn(parley)
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+  afterEach(() => expect(parley.models.refusals).toEqual([]))
+
+  const db = () => parley.app.platform.db.prisma
+
+  async function room() {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada')
+    const space = await parley.space(human, [agent.id], { name: 'Engineering' })
+    return { human, agent, space }
+  }
+
+  /** Everything that the database holds of an agent's runs. */
+  async function tracesOf(agentId: string) {
+    const runs = await db().run.findMany({ where: { agentId } })
+    const calls = await db().toolCall.findMany({ where: { agentId } })
+    const steps = await db().$queryRaw<unknown[]>`
+      SELECT 1 FROM "Step" s WHERE NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = s."runId")`
+    const cycles = await thinking.cyclesOf({ id: agentId })
+    return { runs: runs.length, calls: calls.length, cycles: cycles.length, orphans: steps.length }
+  }
+
+  test('004 "The `skip` Prebuilt Tool": offered to a persistent mind everywhere, with the seed\'s words on when to use it', async () => {
+    const { human, agent, space } = await room()
+    parley.models.script(() => skip('Nothing for me.'))
+    await parley.send(human, space.id, 'Hello')
+    await thinking.rest(agent)
+    const [request] = parley.models.requests as [ModelRequest]
+    const tool = request.body.tools.find((entry: { function: { name: string } }) => entry.function.name === 'skip')
+    expect(tool.function.parameters.properties.reason.type).toBe('string')
+    expect(tool.function.parameters.required ?? []).toEqual([])
+    expect(request.instructions).toContain(
+      'In multi-entity spaces, you will receive many messages that are not directed at you\nand are better handled by another agent or human in the space.',
+    )
+    expect(request.instructions).toContain('Call the skip() tool immediately. Do NOT send any messages first.')
+  })
+
+  test('004 "Why Full Rollback?": no messages, no run record, no cycle counted, no summary; the next cycle is as if it never was', async () => {
+    const { human, agent, space } = await room()
+    parley.models.script(answer('Hello Husam.', [{ text: 'I greeted Husam.' }]))
+    await parley.send(human, space.id, 'Hello Ada')
+    await thinking.rest(agent)
+    const before = await tracesOf(agent.id)
+    parley.models.script((request) => (inboxIn(request).includes('lunch') ? skip('Not about work.') : undefined))
+    const { message } = await parley.send(human, space.id, 'Who is coming to lunch?')
+    await thinking.rest(agent)
+    expect(await tracesOf(agent.id)).toEqual(before)
+    expect(await thinking.cycleCountOf(agent)).toBe(1)
+    expect(await thinking.outcomeOf(message, agent)).toMatchObject({
+      kind: 'SKIPPED',
+      reason: 'Not about work.',
+      runId: null,
+    })
+    expect((await thinking.inboxOf(agent)).map(({ doneAt }) => doneAt !== null)).toEqual([true, true])
+    await parley.send(human, space.id, 'Ada, one more thing')
+    await thinking.rest(agent)
+    const next = parley.models.requests.find((request) => inboxIn(request).includes('one more')) as ModelRequest
+    expect(JSON.stringify(next.messages)).toContain('I greeted Husam.')
+    expect(JSON.stringify(next.messages)).not.toContain('lunch?')
+  })
+
+  test('its run is seen to begin, and ends with RunCanceled', async () => {
+    const { human, agent, space } = await room()
+    const gate = createDeferred()
+    parley.models.script(() => [{ gate: gate.promise }, ...skip('Not for me.')])
+    await parley.send(human, space.id, 'Hello')
+    const run = await thinking.cycleUnderWay(agent)
+    gate.resolve()
+    await thinking.rest(agent)
+    const events = await until('its end is told', async () => {
+      const told = await parley.eventsOf(run.id)
+      return told.includes('RunCanceled') ? told : null
+    })
+    expect(events[0]).toBe('RunStarted')
+    expect(events.filter((type) => /^Run(Completed|Failed|Canceled)$/.test(type))).toEqual(['RunCanceled'])
+    expect(events.at(-1)).toBe('RunCanceled')
+    expect(await db().run.findUnique({ where: { id: run.id } })).toBeNull()
+  })
+
+  test('004 "Detection and Rollback" is structural: text that talks of skipping is none', async () => {
+    const { human, agent, space } = await room()
+    parley.models.script(() => [{ text: '[SKIP] not for me, I call skip()' }])
+    const { message } = await parley.send(human, space.id, 'Hello')
+    await thinking.rest(agent)
+    expect(await thinking.cyclesOf(agent)).toHaveLength(1)
+    expect(await thinking.outcomeOf(message, agent)).toMatchObject({ kind: 'INBOX' })
+  })
+
+  test('at a later step, before anything was sent, it rolls the whole cycle back', async () => {
+    const { human, agent, space } = await room()
+    parley.models.script((request) =>
+      steps(
+        [{ toolCall: 'enter_space', input: { spaceId: spaceIn(request) } }],
+        [{ toolCall: 'read_messages', input: {} }],
+        skip('I see.'),
+      )(request),
+    )
+    const { message } = await parley.send(human, space.id, 'Hello')
+    await thinking.rest(agent)
+    expect(parley.models.requests).toHaveLength(3)
+    expect(await tracesOf(agent.id)).toEqual({ runs: 0, calls: 0, cycles: 0, orphans: 0 })
+    expect(await thinking.outcomeOf(message, agent)).toMatchObject({ kind: 'SKIPPED', reason: 'I see.' })
+  })
+
+  test('after something was sent it is an ordinary end', async () => {
+    const { human, agent, space } = await room()
+    parley.models.script(answer('Hello Husam.', skip('That is all.')))
+    const { message } = await parley.send(human, space.id, 'Hello')
+    await thinking.rest(agent)
+    const [run] = await thinking.runsOf(agent)
+    expect(run).toMatchObject({ status: 'COMPLETED', summary: 'That is all.' })
+    expect(await thinking.cyclesOf(agent)).toMatchObject([{ index: 0, summary: 'That is all.' }])
+    expect(await thinking.outcomeOf(message, agent)).toMatchObject({ kind: 'INBOX', runId: run?.id })
+  })
+
+  test('what the model calls after it in the same step is not carried out', async () => {
+    const { human, agent, space } = await room()
+    parley.models.script((request) =>
+      steps(
+        [{ toolCall: 'enter_space', input: { spaceId: spaceIn(request) } }],
+        [...skip('Not for me.'), { toolCall: 'send_message', input: { text: 'But still!' } }],
+      )(request),
+    )
+    await parley.send(human, space.id, 'Hello')
+    await thinking.rest(agent)
+    expect(await parley.messages(space.id)).toHaveLength(1)
+    expect(await tracesOf(agent.id)).toEqual({ runs: 0, calls: 0, cycles: 0, orphans: 0 })
+  })
+
+  test('all messages of a skipped cycle have the outcome', async () => {
+    const { human, agent, space } = await room()
+    const gate = createDeferred()
+    parley.models.script((request) =>
+      inboxIn(request).includes('"One"') ? [{ gate: gate.promise }, { text: 'Read.' }] : skip('Neither.'),
+    )
+    await parley.send(human, space.id, 'One')
+    await parley.models.request((request) => inboxIn(request).includes('"One"'))
+    const two = await parley.send(human, space.id, 'Two')
+    const three = await parley.send(human, space.id, 'Three')
+    gate.resolve()
+    await thinking.rest(agent)
+    for (const { message } of [two, three]) {
+      expect(await thinking.outcomeOf(message, agent)).toMatchObject({
+        kind: 'SKIPPED',
+        reason: 'Neither.',
+        runId: null,
+      })
+    }
+    expect(await thinking.runsOf(agent)).toHaveLength(1)
+  })
+
+  test('what came while it was skipping is thought about', async () => {
+    const { human, agent, space } = await room()
+    const gate = createDeferred()
+    parley.models.script((request) =>
+      inboxIn(request).includes('"One"') ? [{ gate: gate.promise }, ...skip('No.')] : [{ text: 'Read.' }],
+    )
+    await parley.send(human, space.id, 'One')
+    await parley.models.request((request) => inboxIn(request).includes('"One"'))
+    await parley.send(human, space.id, 'Two')
+    gate.resolve()
+    await thinking.rest(agent)
+    expect(await thinking.cyclesOf(agent)).toMatchObject([{ index: 0, summary: 'Read.' }])
+  })
+
+  test('under MENTION_CHAIN routing a skip pops the reply stack: who waits is called back', async () => {
+    const human = await parley.human('Husam')
+    const [ada, bob] = [await thinking.bot('Ada'), await thinking.bot('Bob')]
+    const space = await parley.space(human, [ada.id, bob.id], { routing: 'MENTION_CHAIN' })
+    const said: ModelAction[] = [{ toolCall: 'send_message', input: { text: 'Bob, what do you think?' } }]
+    const mention: ModelAction = {
+      toolCall: 'mentionAgent',
+      input: { targetAgentEntityId: bob.id, reason: 'An opinion', expectReply: true },
+    }
+    parley.models.script(
+      forAgent('Ada', (request) =>
+        inboxIn(request).includes('Begin')
+          ? steps([{ toolCall: 'enter_space', input: { spaceId: space.id } }], said, [mention])(request)
+          : [{ text: 'Bob had nothing to say.' }],
+      ),
+    )
+    parley.models.script(forAgent('Bob', () => skip('No opinion.')))
+    await parley.send(human, space.id, 'Begin')
+    await thinking.rest(ada, bob)
+    await thinking.rest(ada, bob)
+    expect(await thinking.runsOf(bob)).toEqual([])
+    expect(await thinking.cyclesOf(ada)).toMatchObject([{ index: 0 }, { index: 1, summary: 'Bob had nothing to say.' }])
+    const [chain] = await db().chain.findMany({ where: { spaceId: space.id } })
+    expect(chain).toMatchObject({ replyStack: [], holderId: null })
+  })
+
+  test('under MENTION_CHAIN and ADMIN routing an event is alone in its cycle', async () => {
+    for (const routing of ['MENTION_CHAIN', 'ADMIN'] as const) {
+      const human = await parley.human('Husam')
+      const agent = await thinking.bot('Solo')
+      const space = await parley.space(human, [agent.id], { routing })
+      const gate = createDeferred()
+      parley.models.script((request) =>
+        inboxIn(request).includes('"One"') ? [{ gate: gate.promise }, { text: 'Read.' }] : [{ text: 'Read.' }],
+      )
+      await parley.send(human, space.id, 'One')
+      const first = await thinking.cycleUnderWay(agent)
+      const sent = [await parley.send(human, space.id, 'Two'), await parley.send(human, space.id, 'Three')]
+      gate.resolve()
+      await thinking.rest(agent)
+      const runs = await thinking.runsOf(agent)
+      expect(runs.map(({ triggerSummary }) => triggerSummary)).toEqual([
+        '1 inbox event',
+        '1 inbox event',
+        '1 inbox event',
+      ])
+      expect(runs[0]).toMatchObject({ id: first.id, triggerSpaceId: space.id, triggerSenderId: human.id })
+      expect(runs.slice(1).map(({ triggerMessageId }) => triggerMessageId)).toEqual(
+        sent.map(({ message }) => message.id),
+      )
+      expect(runs.every(({ chainId }) => (chainId !== null) === (routing === 'MENTION_CHAIN'))).toBe(true)
+    }
+  })
+})
