@@ -73,7 +73,7 @@ export function createSceneLoader(
   const { historyLimit } = config.limits
   return {
     async load({ run }) {
-      const [agent, spaces, otherRuns, lines, origin, chain] = await Promise.all([
+      const [agent, spaces, otherRuns, lines, chain] = await Promise.all([
         loadAgent(db.prisma, run.agentId),
         loadSpaces(db.prisma, run.agentId),
         loadOtherRuns(db.prisma, run),
@@ -85,10 +85,10 @@ export function createSceneLoader(
               upToSeq: run.enteredSeq,
               limit: historyLimit,
             }),
-        loadOrigin(db.prisma, run),
         loadChain(db.prisma, run),
       ])
       const triggerMessage = lines.find(({ id }) => id === run.triggerMessageId) ?? null
+      const origin = originSeen(run, spaces, triggerMessage) ?? (await loadOrigin(db.prisma, run))
       const isTold = agent.toolset === 'SPACE_TOOLS' && agent.mind === 'STATELESS'
       const reports = isTold ? await runProgress.ofRuns(otherRuns) : new Map<string, RunReport>()
       const reported = otherRuns.map((other) => ({ ...other, report: reports.get(other.id) ?? null }))
@@ -144,16 +144,22 @@ async function loadSpaces(db: Prisma.TransactionClient, agentId: string): Promis
     FROM "Membership" m JOIN "Space" s ON s.id = m."spaceId" WHERE m."entityId" = ${agentId} ORDER BY m."joinedAt", s.id`
 }
 
-async function loadOrigin(db: Prisma.TransactionClient, run: Claim['run']): Promise<MessageOrigin> {
-  const origin: MessageOrigin = {
-    triggerType: run.triggerType,
-    triggerName: run.triggerName,
-    triggerSpaceId: run.triggerSpaceId,
-    triggerSpaceName: null,
-    triggerSenderName: null,
-    triggerMessage: null,
-  }
-  if (run.triggerSpaceId === null) return origin
+function originOf({ triggerType, triggerName, triggerSpaceId }: Run): MessageOrigin {
+  const unknown = { triggerSpaceName: null, triggerSenderName: null, triggerMessage: null }
+  return { triggerType, triggerName, triggerSpaceId, ...unknown }
+}
+
+/** The origin, where the scene shows it already: nearly always. */
+function originSeen(run: Run, spaces: SceneSpace[], message: HistoryLine | null): MessageOrigin | null {
+  if (run.triggerSpaceId === null) return originOf(run)
+  const space = spaces.find(({ id }) => id === run.triggerSpaceId)
+  if (space === undefined || message === null || message.senderId !== run.triggerSenderId) return null
+  const { sender: triggerSenderName, text: triggerMessage } = message
+  return { ...originOf(run), triggerSpaceName: space.name, triggerSenderName, triggerMessage }
+}
+
+async function loadOrigin(db: Prisma.TransactionClient, run: Run): Promise<MessageOrigin> {
+  const origin = originOf(run)
   const [row] = await db.$queryRaw<
     { spaceName: string; senderName: string | null; message: Parameters<typeof messageOfRow>[0] | null }[]
   >`

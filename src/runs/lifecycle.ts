@@ -180,24 +180,36 @@ async function writeClaim(tx: Tx, runId: string, jobId: string): Promise<Written
     SELECT a.id, a."maxConcurrentRuns" AS most FROM "Agent" a
     WHERE a.id = (SELECT "agentId" FROM "Run" WHERE id = ${runId}) FOR NO KEY UPDATE`
   if (agent === undefined) return { type: 'nothing' }
-  const [before] = await tx.$queryRaw<ClaimableRow[]>`
-    SELECT status, "jobId", "fruitlessAttempts", attempt,
-      (SELECT count(*) FROM "Run" o WHERE o."agentId" = ${agent.id} AND o.status = 'RUNNING')::int AS executing,
-      EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."runId" = ${runId} AND c.status = 'WAITING') AS waiting
-    FROM "Run" WHERE id = ${runId} FOR UPDATE`
-  if (before === undefined || !isClaimable(before, jobId)) return { type: 'nothing' }
-  if (before.status !== 'RUNNING' && before.executing >= agent.most) return { type: 'busy' }
-  if (before.status === 'RUNNING' && before.fruitlessAttempts >= MOST_FRUITLESS_ATTEMPTS) {
-    return { type: 'exhausted', attempt: before.attempt }
-  }
-  const [run] = await tx.$queryRaw<Run[]>`
-    UPDATE "Run" SET status = 'RUNNING', attempt = attempt + 1, "fruitlessAttempts" = "fruitlessAttempts" + 1,
-      "jobId" = ${jobId}, "startedAt" = coalesce("startedAt", now())
-    WHERE id = ${runId} RETURNING *`
-  if (run === undefined) return { type: 'nothing' }
-  const kind = before.status === 'QUEUED' ? 'started' : before.status === 'RUNNING' ? 'taken-over' : 'resumed'
-  return { type: 'claimed', claim: { run, attempt: run.attempt, jobId, kind } }
+  const [row] = await tx.$queryRaw<(Run & { verdict: Verdict; statusBefore: RunStatus; attemptBefore: number })[]>`
+    WITH before AS (
+      SELECT status, "jobId", "fruitlessAttempts", attempt,
+        (SELECT count(*) FROM "Run" o WHERE o."agentId" = ${agent.id} AND o.status = 'RUNNING') AS executing,
+        EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."runId" = ${runId} AND c.status = 'WAITING') AS waiting
+      FROM "Run" WHERE id = ${runId} FOR UPDATE
+    ), decided AS (
+      SELECT status AS "statusBefore", attempt AS "attemptBefore", CASE
+        WHEN status = 'RUNNING' AND "jobId" = ${jobId} AND "fruitlessAttempts" >= ${MOST_FRUITLESS_ATTEMPTS} THEN 'exhausted'
+        WHEN status = 'RUNNING' AND "jobId" = ${jobId} THEN 'claimed'
+        WHEN NOT (status = 'QUEUED' OR (status = 'WAITING_TOOL' AND NOT waiting)) THEN 'nothing'
+        WHEN executing >= ${agent.most} THEN 'busy'
+        ELSE 'claimed' END AS verdict
+      FROM before
+    ), claimed AS (
+      UPDATE "Run" SET status = 'RUNNING', attempt = attempt + 1, "fruitlessAttempts" = "fruitlessAttempts" + 1,
+        "jobId" = ${jobId}, "startedAt" = coalesce("startedAt", now())
+      FROM decided WHERE id = ${runId} AND verdict = 'claimed' RETURNING "Run".*
+    )
+    SELECT decided.*, claimed.* FROM decided LEFT JOIN claimed ON true`
+  if (row === undefined) return { type: 'nothing' }
+  const { verdict, statusBefore, attemptBefore, ...run } = row
+  if (verdict === 'exhausted') return { type: verdict, attempt: attemptBefore }
+  if (verdict !== 'claimed') return { type: verdict }
+  const kind = statusBefore === 'QUEUED' ? 'started' : statusBefore === 'RUNNING' ? 'taken-over' : 'resumed'
+  return { type: verdict, claim: { run, attempt: run.attempt, jobId, kind } }
 }
+
+/** A RUNNING run belongs to the job that claimed it: only that job, handed on after its worker died, may claim it again. */
+type Verdict = 'claimed' | 'busy' | 'nothing' | 'exhausted'
 
 /** Under the run's row lock, which a submission takes too: the last answer either comes before and is seen, or resumes the run. */
 async function writePause(tx: Tx, { run, attempt }: Claim): Promise<boolean> {
@@ -208,19 +220,4 @@ async function writePause(tx: Tx, { run, attempt }: Claim): Promise<boolean> {
     UPDATE "Run" SET status = 'WAITING_TOOL', "fruitlessAttempts" = 0, "jobId" = NULL WHERE id = ${run.id} AND EXISTS (
       SELECT 1 FROM "ToolCall" WHERE "runId" = ${run.id} AND status = 'WAITING')`
   return count > 0
-}
-
-interface ClaimableRow {
-  status: RunStatus
-  jobId: string | null
-  fruitlessAttempts: number
-  attempt: number
-  executing: number
-  waiting: boolean
-}
-
-/** A RUNNING run belongs to the job that claimed it: only that job, handed on after its worker died, may claim it again. */
-function isClaimable(run: ClaimableRow, jobId: string): boolean {
-  if (run.status === 'RUNNING') return run.jobId === jobId
-  return run.status === 'QUEUED' || (run.status === 'WAITING_TOOL' && !run.waiting)
 }
