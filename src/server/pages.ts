@@ -14,7 +14,7 @@ const HTML = {
 const FIRST_QUERY = `# Welcome to Parley. Type your token into the Headers pane below:
 #   { "Authorization": "Bearer <token>" }
 # then run this:
-query Spaces {
+{
   viewer { scope unreadCount }
   spaces(first: 10) { edges { node { id name members { name kind } } } }
 }
@@ -43,8 +43,13 @@ export function createGraphiql(): Handler {
 
   async function render() {
     const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql')
-    const options = { title: 'Parley', endpoint: GRAPHQL_PATH, defaultQuery: FIRST_QUERY, credentials: 'omit' as const }
-    const plain = renderGraphiQL(options)
+    const plain = renderGraphiQL({
+      title: 'Parley',
+      endpoint: GRAPHQL_PATH,
+      method: 'POST',
+      defaultQuery: FIRST_QUERY,
+      credentials: 'omit',
+    })
     return { plain, zipped: await promisify(gzip)(plain) }
   }
 

@@ -1,0 +1,62 @@
+import { existsSync } from 'node:fs'
+import { type Browser, chromium } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestServer, type TestServer } from '../support/served.ts'
+
+const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
+const hasBrowser = existsSync(CHROMIUM)
+
+test.runIf(process.env['CI'] === 'true')('CI has a browser', () => {
+  expect(hasBrowser).toBe(true)
+})
+
+describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
+  let parley: TestServer
+  let browser: Browser
+
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded', worker: false })
+    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] })
+  }, 60_000)
+  afterAll(async () => {
+    await browser?.close()
+    await parley?.close()
+  })
+
+  test('a live subscription shows what is posted, with the token typed into the headers pane', async () => {
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [])
+    const token = await parley.tokenOf(human)
+    const page = await browser.newPage()
+    const elsewhere: string[] = []
+    page.on('request', (request) => {
+      const { host, protocol } = new URL(request.url())
+      if (protocol.startsWith('http') && host !== new URL(parley.origin).host) elsewhere.push(request.url())
+    })
+    await page.goto(`${parley.origin}/graphql`)
+    const editors = page.locator('.monaco-editor')
+    await editors.first().waitFor({ timeout: 30_000 })
+
+    /** Puts a text in the place of what an editor holds. */
+    const write = async (editor: ReturnType<typeof page.locator>, text: string) => {
+      await editor.click()
+      await page.keyboard.press('Control+A')
+      await page.keyboard.press('Delete')
+      await page.keyboard.insertText(text)
+    }
+    await page.getByRole('button', { name: 'Headers', exact: true }).click()
+    await write(page.locator('.graphiql-editor-tool .monaco-editor:visible'), `{ "Authorization": "Bearer ${token}" }`)
+    const subscription = `subscription Live { spaceMessages(spaceId: "${space.id}") { __typename ... on MessagePosted { message { text } } } }`
+    await write(page.locator('.graphiql-query-editor .monaco-editor').first(), subscription)
+    await page.getByRole('tab', { name: 'Live' }).waitFor()
+    await page.keyboard.press('Control+Enter')
+
+    const result = page.locator('.graphiql-response, .result-window').first()
+    await result.getByText('SpaceSnapshot').waitFor({ timeout: 20_000 })
+    await parley.send(human, space.id, 'Hello from outside')
+    await result.getByText('Hello from outside').waitFor({ timeout: 20_000 })
+    if (process.env['SCREENSHOT']) await page.screenshot({ path: process.env['SCREENSHOT'] })
+    expect(elsewhere).toEqual([])
+    await page.close()
+  }, 90_000)
+})
