@@ -1,0 +1,206 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { ServiceViewer } from '../../src/access/viewer.ts'
+import type { ToolInput } from '../../src/agents/custom-tools.ts'
+import { createDeferred } from '../../src/lib/async.ts'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { type ModelRequest, steps } from '../support/model-server-script.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { imbalanceOf, inboxIn, skip, spaceIn, type Thinking, thinkingOn } from '../support/thinking.ts'
+import { until } from '../support/until.ts'
+
+const SCHEMA = { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] }
+const APPROVE: ToolInput = {
+  name: 'approve',
+  description: 'Asks the members.',
+  inputSchema: SCHEMA,
+  execution: 'SPACE',
+  visible: true,
+}
+const LOOK_UP: ToolInput = {
+  name: 'look_up',
+  description: 'Asks a worker.',
+  inputSchema: SCHEMA,
+  execution: 'EXTERNAL',
+}
+
+const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
+
+/** 004, "Async Tool Completion". */
+describe.each(STACKS)('asynchronous tools of a persistent mind, on the %s stack', (stack) => {
+  let parley: TestApplication
+  let thinking: Thinking
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack })
+    thinking = thinkingOn(parley)
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+  afterEach(() => expect(parley.models.refusals).toEqual([]))
+
+  async function room(tools: ToolInput[]) {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada', {}, { tools })
+    const space = await parley.space(human, [agent.id], { name: 'Family' })
+    return { human, agent, space }
+  }
+
+  const submit = (
+    viewer: Parameters<typeof parley.app.api.control.submitToolResult>[0],
+    toolCallId: string,
+    result: unknown,
+  ) => parley.app.api.control.submitToolResult(viewer, { toolCallId, result })
+
+  const callOf = (agentId: string) =>
+    until('a call waits', () =>
+      parley.app.platform.db.prisma.toolCall.findFirst({ where: { agentId, status: 'WAITING' } }),
+    )
+
+  const worker = async (agentId: string): Promise<ServiceViewer> => {
+    const { secret } = await parley.app.api.tokens.create(parley.admin, {
+      grant: { service: { name: 'worker', agentIds: [agentId] } },
+    })
+    return (await parley.app.api.tokens.authenticate(secret)) as ServiceViewer
+  }
+
+  /** Looks something up and ends; thinks about the result when it comes. */
+  const lookUpAndEnd = (request: ModelRequest) =>
+    inboxIn(request).includes('TOOL_RESULT')
+      ? [{ text: 'I have the result.' }]
+      : steps([{ toolCall: 'look_up', input: { question: 'Weather?' } }], [{ text: 'I wait for the result.' }])(request)
+
+  test('an EXTERNAL call returns pending at once, the cycle goes on, and the result comes by inbox with name and id', async () => {
+    const { human, agent, space } = await room([LOOK_UP])
+    parley.models.script(lookUpAndEnd)
+    await parley.send(human, space.id, 'How is the weather?')
+    await thinking.rest(agent)
+    const call = await callOf(agent.id)
+    const second = parley.models.requests[1] as ModelRequest
+    expect(JSON.parse(second.messages.at(-1)?.text ?? '')).toEqual({ status: 'pending', toolCallId: call.id })
+    const [first] = await thinking.runsOf(agent)
+    expect(first).toMatchObject({ status: 'COMPLETED', summary: 'I wait for the result.' })
+
+    await submit(await worker(agent.id), call.id, { degrees: 21 })
+    await thinking.rest(agent)
+    expect(inboxIn(parley.models.requests.at(-1) as ModelRequest).split('\n')[1]).toBe(
+      `- [TOOL_RESULT look_up (id: ${call.id})] {"degrees":21}`,
+    )
+    const cycles = await thinking.cyclesOf(agent)
+    expect(cycles.map(({ summary }) => summary)).toEqual(['I wait for the result.', 'I have the result.'])
+    const consciousness = cycles.flatMap(({ messages }) => messages as unknown[])
+    expect(imbalanceOf(consciousness)).toBeNull()
+    expect(JSON.stringify(consciousness)).toContain('"status":"pending"')
+  })
+
+  test('a SPACE call shows as REQUIRES_ACTION, a member answers it after the cycle, and its message is whole then', async () => {
+    const { human, agent, space } = await room([APPROVE])
+    parley.models.script((request) =>
+      inboxIn(request).includes('TOOL_RESULT')
+        ? [{ text: 'Approved.' }]
+        : steps(
+            [{ toolCall: 'enter_space', input: { spaceId: spaceIn(request) } }],
+            [{ toolCall: 'approve', input: { question: 'Deploy?' } }],
+            [{ text: 'I have asked.' }],
+          )(request),
+    )
+    await parley.send(human, space.id, 'Deploy')
+    await thinking.rest(agent)
+    const [, asked] = await parley.messages(space.id)
+    expect(asked?.status).toBe('REQUIRES_ACTION')
+    const [pending] = await parley.app.api.control.pendingToolCalls(human)
+    expect(pending).toMatchObject({ toolName: 'approve', spaceId: space.id })
+    await submit(human, pending?.id ?? '', { approved: true })
+    await thinking.rest(agent)
+    expect((await parley.messages(space.id))[1]?.status).toBe('COMPLETE')
+    const runs = await thinking.runsOf(agent)
+    expect(runs[1]).toMatchObject({ triggerSpaceId: space.id, parentRunId: runs[0]?.id, summary: 'Approved.' })
+  })
+
+  test('a call that nobody answers in time comes as a result that says so', async () => {
+    const { human, agent, space } = await room([{ ...LOOK_UP, timeoutMs: 1000 }])
+    parley.models.script(lookUpAndEnd)
+    await parley.send(human, space.id, 'How is the weather?')
+    await until('the time-out was thought about', async () => (await thinking.cyclesOf(agent)).length === 2)
+    expect(inboxIn(parley.models.requests.at(-1) as ModelRequest)).toMatch(
+      /TOOL_RESULT look_up \(id: tcl_\w+\)\] \{"error":\{"code":"TIMED_OUT"/,
+    )
+  })
+
+  test('a result for a stopped cycle still comes', async () => {
+    const { human, agent, space } = await room([APPROVE])
+    const gate = createDeferred()
+    parley.models.script((request) =>
+      inboxIn(request).includes('TOOL_RESULT')
+        ? [{ text: 'Approved.' }]
+        : steps(
+            [{ toolCall: 'enter_space', input: { spaceId: spaceIn(request) } }],
+            [{ toolCall: 'approve', input: { question: 'Deploy?' } }],
+            [{ gate: gate.promise }, { text: 'never' }],
+          )(request),
+    )
+    await parley.send(human, space.id, 'Deploy')
+    const call = await callOf(agent.id)
+    await parley.models.request(({ step }) => step === 2)
+    await parley.app.api.control.stopRun(parley.admin, { runId: call.runId, cascade: false })
+    gate.resolve()
+    await thinking.rest(agent)
+    expect((await parley.messages(space.id))[1]?.status).toBe('REQUIRES_ACTION')
+    expect(await callOf(agent.id)).toMatchObject({ id: call.id })
+    await submit(human, call.id, { approved: true })
+    await thinking.rest(agent)
+    const runs = await thinking.runsOf(agent)
+    expect(runs.map(({ status }) => status)).toEqual(['CANCELED', 'COMPLETED'])
+    expect((await parley.messages(space.id))[1]?.status).toBe('COMPLETE')
+    const cycles = await thinking.cyclesOf(agent)
+    expect(imbalanceOf(cycles.flatMap(({ messages }) => messages as unknown[]))).toBeNull()
+  })
+
+  test('a result that comes in the same cycle waits for the next; its call stays pending in the consciousness', async () => {
+    const { human, agent, space } = await room([LOOK_UP])
+    const gate = createDeferred()
+    parley.models.script((request) =>
+      inboxIn(request).includes('TOOL_RESULT')
+        ? [{ text: 'I have the result.' }]
+        : steps(
+            [{ toolCall: 'look_up', input: { question: 'Weather?' } }],
+            [{ gate: gate.promise }, { text: 'I wait.' }],
+          )(request),
+    )
+    await parley.send(human, space.id, 'How is the weather?')
+    const call = await callOf(agent.id)
+    await submit(await worker(agent.id), call.id, { degrees: 21 })
+    gate.resolve()
+    await thinking.rest(agent)
+    const [first] = await thinking.cyclesOf(agent)
+    expect(JSON.stringify(first?.messages)).toContain('"status":"pending"')
+    expect(JSON.stringify(first?.messages)).not.toContain('degrees')
+    expect(inboxIn(parley.models.requests.at(-1) as ModelRequest)).toContain('degrees')
+  })
+
+  test('a bad input is an error for the model, not a pending call', async () => {
+    const { human, agent, space } = await room([LOOK_UP])
+    parley.models.script(steps([{ toolCall: 'look_up', input: { question: 7 } }], [{ text: 'Wrong input.' }]))
+    await parley.send(human, space.id, 'How is the weather?')
+    await thinking.rest(agent)
+    expect(JSON.parse(parley.models.requests[1]?.messages.at(-1)?.text ?? '')).toMatchObject({
+      error: { code: 'BAD_INPUT' },
+    })
+    const [cycle] = await thinking.cyclesOf(agent)
+    expect(JSON.stringify(cycle?.messages)).toContain('BAD_INPUT')
+  })
+
+  test('a skip after somebody outside was asked is an ordinary end: the answer must find its cycle', async () => {
+    const { human, agent, space } = await room([LOOK_UP])
+    parley.models.script((request) =>
+      inboxIn(request).includes('TOOL_RESULT')
+        ? [{ text: 'I have the result.' }]
+        : steps([{ toolCall: 'look_up', input: { question: 'Weather?' } }], skip('Later.'))(request),
+    )
+    await parley.send(human, space.id, 'How is the weather?')
+    const call = await callOf(agent.id)
+    await thinking.rest(agent)
+    await submit(await worker(agent.id), call.id, { degrees: 21 })
+    await thinking.rest(agent)
+    expect((await thinking.runsOf(agent)).map(({ summary }) => summary)).toEqual(['Later.', 'I have the result.'])
+  })
+})
