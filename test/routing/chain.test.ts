@@ -1,0 +1,264 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { openChainRoom } from '../support/chain-room.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { delegates, enter, mentions, say, skips } from '../support/turns.ts'
+
+const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
+
+describe.each(STACKS)('a chain on the %s stack', (stack) => {
+  let parley: TestApplication
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  /** What the model was sent last when an agent was woken for the n-th time. */
+  async function wokenWith(name: string, n: number): Promise<string> {
+    const first = parley.models.requests.filter(
+      ({ instructions, step }) => step === 0 && instructions.startsWith(`You are ${name},`),
+    )
+    return first[n - 1]?.messages.at(-1)?.text ?? ''
+  }
+
+  describe('by the rows of the rules table', () => {
+    test('a human message: one agent runs, and the next message goes to the next', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[say('I am Ada.')]])
+      room.plays('Bob', [[say('I am Bob.')]])
+      await room.hears('One')
+      await room.hears('Two')
+      expect(await room.conversation()).toEqual(['Husam: One', 'Ada: I am Ada.', 'Husam: Two', 'Bob: I am Bob.'])
+      expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED'])
+    })
+
+    test('a human message that mentions an agent: that one runs', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Bob', [[say('Yes?')]])
+      await room.hears('Bob!', room.agents.Bob.id)
+      expect(await room.story()).toEqual(['Bob COMPLETED'])
+    })
+
+    test('responds with a mention, no reply expected: the mentioned agent runs, and nobody comes back', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[say('Bob knows.'), mentions(room.agents.Bob, 'you know')]])
+      room.plays('Bob', [[say('I do.')]])
+      await room.hears()
+      expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED'])
+      const [, asked] = await room.messages()
+      expect(asked?.mentionedAgentId).toBe(room.agents.Bob.id)
+      expect(await room.outcomes(asked?.id ?? '')).toEqual(['Bob RUN'])
+      const [, second] = await room.runs()
+      expect(second).toMatchObject({ triggerMessageId: asked?.id, triggerSenderId: room.agents.Ada.id, depth: 1 })
+    })
+
+    test('responds with a mention, a reply expected: the caller runs again, by the reply', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'your figures', true)]], [[say('Thanks.')]])
+      room.plays('Bob', [[say('42.')]])
+      await room.hears()
+      expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Bob?', 'Bob: 42.', 'Ada: Thanks.'])
+      const [, , called] = await room.runs()
+      const [chain] = await room.chains()
+      const [, , reply] = await room.messages()
+      expect(called).toMatchObject({ triggerMessageId: reply?.id, dedupKey: `chain:${chain?.id}:3`, depth: 2 })
+      expect(await room.outcomes(reply?.id ?? '')).toEqual(['Ada RUN'])
+      const prompt = await wokenWith(room.agents.Ada.name, 2)
+      expect(prompt).toContain(
+        `You are called back. You had asked: "your figures". ${room.agents.Bob.name} has responded`,
+      )
+      expect(prompt).toContain('"text":"42."')
+    })
+
+    test('responds without a mention while somebody waits further down: called back one after the other', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
+      room.plays('Ada', [[say('1'), mentions(room.agents.Bob, 'b', true)]], [[say('5')]])
+      room.plays('Bob', [[say('2'), mentions(room.agents.Cyd, 'c', true)]], [[say('4')]])
+      room.plays('Cyd', [[say('3')]])
+      await room.hears('0')
+      expect(await room.conversation()).toEqual(['Husam: 0', 'Ada: 1', 'Bob: 2', 'Cyd: 3', 'Bob: 4', 'Ada: 5'])
+      expect(await room.chains()).toMatchObject([{ depth: 5, replyStack: [], holderId: null, holderRunId: null }])
+    })
+
+    test('responds without a mention and nobody waits: the chain stops', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[say('Hello.')]])
+      await room.hears()
+      expect(await room.story()).toEqual(['Ada COMPLETED'])
+      expect(await room.chains()).toMatchObject([{ depth: 1, holderId: null }])
+    })
+
+    test('delegates: its run is CANCELED, it says nothing, the target sees the same message and knows why', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[delegates(room.agents.Bob, 'it is about money')]])
+      room.plays('Bob', [[say('Money, then.')]])
+      const { message } = await room.says('About money')
+      await room.chainsEnd()
+      expect(await room.conversation()).toEqual(['Husam: About money', 'Bob: Money, then.'])
+      expect(await room.story()).toEqual(['Ada CANCELED', 'Bob COMPLETED'])
+      expect(await room.outcomes(message.id)).toEqual(['Ada NOT_ROUTED', 'Bob RUN'])
+      const [first, second] = await room.runs()
+      for (const field of [
+        'triggerMessageId',
+        'triggerSpaceId',
+        'triggerSenderId',
+        'triggerType',
+        'rootId',
+        'depth',
+        'chainId',
+      ] as const) {
+        expect(second?.[field]).toEqual(first?.[field])
+      }
+      expect(await wokenWith(room.agents.Bob.name, 1)).toContain(
+        `Delegated to you by ${room.agents.Ada.name}: "it is about money"`,
+      )
+    })
+
+    test('delegates while somebody waits for it: that one waits for the target now', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
+      room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Thanks, Cyd.')]])
+      room.plays('Bob', [[delegates(room.agents.Cyd)]])
+      room.plays('Cyd', [[say('Here.')]])
+      await room.hears()
+      expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Bob?', 'Cyd: Here.', 'Ada: Thanks, Cyd.'])
+      expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob CANCELED', 'Cyd COMPLETED', 'Ada COMPLETED'])
+    })
+
+    test('skips while somebody waits: that one runs again, without a message, and sees that it was a skip', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'your view', true)]], [[say('Never mind.')]])
+      room.plays('Bob', [[skips('not my field')]])
+      await room.hears()
+      expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Bob?', 'Ada: Never mind.'])
+      expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED', 'Ada COMPLETED'])
+      const [, , called] = await room.runs()
+      expect(called).toMatchObject({ triggerMessageId: null, triggerSpaceId: room.spaceId })
+      const [, asked] = await room.messages()
+      expect(await room.outcomes(asked?.id ?? '')).toEqual(['Bob SKIPPED'])
+      const prompt = await wokenWith(room.agents.Ada.name, 2)
+      expect(prompt).toContain(`${room.agents.Bob.name} skipped: it said nothing here: "not my field"`)
+      expect(prompt).toContain('"text":"Bob?"')
+    })
+
+    test('skips and nobody waits: nobody responds', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[skips('not for me')]])
+      const { message } = await room.says('Anyone?')
+      await room.chainsEnd()
+      expect(await room.conversation()).toEqual(['Husam: Anyone?'])
+      expect(await room.outcomes(message.id)).toEqual(['Ada SKIPPED', 'Bob NOT_ROUTED'])
+    })
+
+    test('posts nothing: counts as a skip for who waits', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Silence.')]])
+      room.plays('Bob', [])
+      await room.hears()
+      expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Bob?', 'Ada: Silence.'])
+      expect(await wokenWith(room.agents.Ada.name, 2)).toContain('skipped: it said nothing here')
+    })
+
+    test('fails: the stack is popped as by a skip, so that nobody waits for ever', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Bob is ill.')]])
+      room.plays('Bob', [[{ error: 'No such model.', status: 400 }]])
+      await room.hears()
+      expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob FAILED', 'Ada COMPLETED'])
+      expect(await wokenWith(room.agents.Ada.name, 2)).toContain('failed before it was done')
+    })
+
+    test('is stopped: the same; its own mention does not act', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
+      room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Bob was stopped.')]])
+      room.plays('Bob', [[say('Cyd?'), mentions(room.agents.Cyd, 'c', true)], [{ hang: true }]])
+      await room.says('Go')
+      await parley.models.request(
+        ({ instructions, step }) => step === 1 && instructions.startsWith(`You are ${room.agents.Bob.name},`),
+      )
+      const [, second] = await room.runs()
+      await parley.app.api.control.stopRun(room.human, { runId: second?.id ?? '', cascade: false })
+      await room.chainsEnd()
+      expect(await room.conversation()).toEqual(['Husam: Go', 'Ada: Bob?', 'Bob: Cyd?', 'Ada: Bob was stopped.'])
+      expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob CANCELED', 'Ada COMPLETED'])
+      expect(await wokenWith(room.agents.Ada.name, 2)).toContain('was stopped before it was done')
+    })
+
+    test('is stopped with all that it set off: the call-backs end too, and the stack is empty', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[{ hang: true }]])
+      room.plays('Bob', [[{ hang: true }]])
+      await room.says('Go')
+      await parley.models.request(({ instructions }) => instructions.startsWith(`You are ${room.agents.Bob.name},`))
+      const [first] = await room.runs()
+      await parley.app.api.control.stopRun(room.human, { runId: first?.id ?? '', cascade: true }).catch(() => {})
+      await room.chainsEnd()
+      expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob CANCELED', 'Ada CANCELED'])
+      expect(await room.chains()).toMatchObject([{ replyStack: [], holderId: null }])
+    })
+  })
+
+  describe('in the prompt', () => {
+    test('an agent that is picked reads what it can do, and to whom it can hand on', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'], { Bob: { description: 'Knows\nmoney.' } })
+      room.plays('Ada', [[say('Hi.')]])
+      await room.hears()
+      const { instructions, toolNames } = parley.models.requests[0] ?? { instructions: '', toolNames: [] }
+      expect(instructions).toContain('You can respond, delegate or skip')
+      expect(instructions).toContain(`- ${room.agents.Bob.name} (id: ${room.agents.Bob.id}): Knows money.`)
+      expect(instructions).not.toContain('Waiting for a reply')
+      expect(toolNames).toEqual(expect.arrayContaining(['mentionAgent', 'delegate', 'skip']))
+    })
+
+    test('an agent that is mentioned reads by whom and why, as quoted data, and who waits', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'line one\nline "two"', true)]], [])
+      room.plays('Bob', [[say('Yes.')]])
+      await room.hears()
+      const asked = parley.models.requests.find(({ instructions }) =>
+        instructions.startsWith(`You are ${room.agents.Bob.name},`),
+      )
+      expect(asked?.messages.at(-1)?.text).toContain(
+        `You were mentioned by ${room.agents.Ada.name}: "line one\\nline \\"two\\""`,
+      )
+      expect(asked?.instructions).toContain(
+        `who is called back next first: ${room.agents.Ada.name} (id: ${room.agents.Ada.id})`,
+      )
+      expect(asked?.instructions).not.toContain('line one')
+    })
+
+    test('agents of other spaces have none of it', async () => {
+      const human = await parley.human('Husam')
+      const agent = await parley.agent('Loner')
+      const space = await parley.space(human, [agent.id])
+      parley.models.script(() => [say('Hi.')].slice(0, 0).concat([{ text: 'Nothing.' }]))
+      const { runs } = await parley.send(human, space.id, 'Hello')
+      await parley.runWhen(runs[0]?.id ?? '')
+      expect(parley.models.requests[0]?.toolNames).not.toContain('mentionAgent')
+      expect(parley.models.requests[0]?.toolNames).not.toContain('skip')
+      expect(parley.models.requests[0]?.instructions).not.toContain('delegate')
+    })
+  })
+
+  test('across spaces: a question in the space entered is answered there, and the caller comes back there', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    const other = await parley.space(room.human, [room.agents.Ada.id, room.agents.Bob.id], {
+      routing: 'MENTION_CHAIN',
+      name: 'Elsewhere',
+    })
+    room.plays(
+      'Ada',
+      [[say('I will ask.'), enter(other), say('Bob?'), mentions(room.agents.Bob, 'b', true)]],
+      [[say('Thanks.'), enter({ id: room.spaceId }), say('Bob says 42.')]],
+    )
+    room.plays('Bob', [[say('42.')]])
+    await room.hears('Ask Bob')
+    expect(await room.conversation()).toEqual(['Husam: Ask Bob', 'Ada: I will ask.', 'Ada: Bob says 42.'])
+    const there = await parley.messages(other.id)
+    expect(there.map(({ parts }) => (parts as { text: string }[])[0]?.text)).toEqual(['Bob?', '42.', 'Thanks.'])
+    expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED', 'Ada COMPLETED'])
+    expect((await room.runs()).map(({ triggerSpaceId }) => triggerSpaceId)).toEqual([room.spaceId, other.id, other.id])
+    expect(await room.chains()).toMatchObject([{ spaceId: room.spaceId, depth: 3, replyStack: [] }])
+  })
+})

@@ -1,0 +1,279 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { openChainRoom } from '../support/chain-room.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { delegates, enter, mentions, say, skips } from '../support/turns.ts'
+import { until } from '../support/until.ts'
+
+const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
+
+describe.each(STACKS)('handing on, on the %s stack', (stack) => {
+  let parley: TestApplication
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  const prisma = () => parley.app.platform.db.prisma
+
+  /** The ids of the messages that a space's log says were updated, in order. */
+  async function updatesIn(spaceId: string, after: string): Promise<string[]> {
+    const delivery = await parley.app.platform.log.read(`space:${spaceId}`, after, 1000)
+    const entries = delivery.type === 'entries' ? delivery.entries : []
+    return entries.flatMap(({ event }) =>
+      event.type === 'MessageUpdated' ? [(event as unknown as { messageId: string }).messageId] : [],
+    )
+  }
+
+  test('whoever sees a message is told when its outcomes change: delegated, mentioned, called back, skipped', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
+    const [head = ''] = await parley.app.platform.log.heads([`space:${room.spaceId}`])
+    room.plays('Ada', [[delegates(room.agents.Bob)]])
+    room.plays('Bob', [[say('Cyd?'), mentions(room.agents.Cyd, 'c', true)]], [[skips()]])
+    room.plays('Cyd', [[say('Yes.')]])
+    await room.hears()
+    const [first, second, third] = (await room.messages()).map(({ id }) => id)
+    await until('all is announced', async () => (await updatesIn(room.spaceId, head)).length === 4)
+    expect(await updatesIn(room.spaceId, head)).toEqual([first, second, third, third])
+    expect(await room.outcomes(third ?? '')).toEqual(['Ada NOT_ROUTED', 'Bob SKIPPED'])
+  })
+
+  test('a plan that is delegated keeps its trigger: the target runs by the same plan, in the space that was entered', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    room.plays('Ada', [[enter({ id: room.spaceId })], [delegates(room.agents.Bob, 'your figures')]])
+    room.plays('Bob', [[delegates(room.agents.Ada)], [say('The figures: 42.')]])
+    const schedule = { afterSeconds: 1 }
+    await parley.app.api.plans.create(parley.admin, {
+      agentId: room.agents.Ada.id,
+      name: 'report',
+      instruction: 'Report figures.',
+      schedule,
+    })
+    await until('Bob was woken', async () => (await room.runs()).length === 2)
+    await room.chainsEnd()
+    expect(await room.conversation()).toEqual(['Bob: The figures: 42.'])
+    expect(await room.story()).toEqual(['Ada CANCELED', 'Bob COMPLETED'])
+    const [first, second] = await room.runs()
+    for (const field of [
+      'triggerType',
+      'triggerName',
+      'triggerPayload',
+      'triggerSummary',
+      'rootId',
+      'depth',
+      'chainId',
+    ] as const) {
+      expect(second?.[field]).toEqual(first?.[field])
+    }
+    expect(second).toMatchObject({ triggerType: 'PLAN', activeSpaceId: room.spaceId })
+    const refused = (await room.calls('delegate')).map(
+      ({ output }) => (output as { error?: { code: string } }).error?.code,
+    )
+    expect(refused).toEqual([undefined, 'ALREADY_TRIGGERED'])
+    expect(await room.chains()).toMatchObject([{ depth: 2, spaceId: room.spaceId, holderId: null }])
+  })
+
+  test('a service call that is delegated keeps its payload, and who sent it', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    room.plays('Ada', [[enter({ id: room.spaceId }), delegates(room.agents.Bob)]])
+    room.plays('Bob', [[say('Seen.')]])
+    const { run } = await parley.app.api.control.triggerAgent(parley.admin, {
+      agentId: room.agents.Ada.id,
+      serviceName: 'jira',
+      payload: { ticket: 'P-1' },
+    })
+    await until('Bob was woken', async () => (await room.runs()).length === 2)
+    await room.chainsEnd()
+    const [, second] = await room.runs()
+    expect(second).toMatchObject({
+      triggerType: 'SERVICE',
+      triggerName: 'jira',
+      triggerPayload: { ticket: 'P-1' },
+      parentRunId: run?.id,
+    })
+  })
+
+  test('a run outside of any chain begins one by a mention, and is its first run', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    room.plays(
+      'Ada',
+      [[enter({ id: room.spaceId }), say('Bob?'), mentions(room.agents.Bob, 'b', true)]],
+      [[say('Thanks.')]],
+    )
+    room.plays('Bob', [[say('Yes.')]])
+    await parley.app.api.control.triggerAgent(parley.admin, {
+      agentId: room.agents.Ada.id,
+      serviceName: 'jira',
+      payload: {},
+    })
+    await until('Bob was woken', async () => (await room.runs()).length > 1)
+    await room.chainsEnd()
+    expect(await room.conversation()).toEqual(['Ada: Bob?', 'Bob: Yes.', 'Ada: Thanks.'])
+    const ids = new Set((await room.runs()).map(({ chainId }) => chainId))
+    expect(ids.size).toBe(1)
+    expect(await room.chains()).toMatchObject([{ depth: 3, replyStack: [] }])
+  })
+
+  describe('with persistent agents', () => {
+    const PERSISTENT = { mind: 'PERSISTENT' as const }
+
+    test('a message wakes one by its inbox; it is asked, answers, and the caller comes back', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'], { Bob: PERSISTENT })
+      room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'your view', true)]], [[say('Thanks.')]])
+      room.plays('Bob', [[enter({ id: room.spaceId })], [say('Mine is this.')]])
+      await room.hears()
+      expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Bob?', 'Bob: Mine is this.', 'Ada: Thanks.'])
+      expect(await room.chains()).toMatchObject([{ depth: 3, replyStack: [], holderId: null }])
+      const asked = parley.models.requests.find(({ instructions }) =>
+        instructions.startsWith(`You are ${room.agents.Bob.name},`),
+      )
+      expect(asked?.messages.at(-1)?.text).toContain(`You were mentioned by ${room.agents.Ada.name}: "your view"`)
+      expect(asked?.instructions).toContain('You can respond, delegate or skip')
+    })
+
+    test('one that asks is called back by its inbox, also after a skip', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: PERSISTENT })
+      room.plays(
+        'Ada',
+        [[enter({ id: room.spaceId }), say('Bob?'), mentions(room.agents.Bob, 'b', true)]],
+        [[enter({ id: room.spaceId }), say('Alone, then.')]],
+      )
+      room.plays('Bob', [[skips('busy')]])
+      await room.hears()
+      expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Bob?', 'Ada: Alone, then.'])
+      const texts = parley.models.requests.map(({ messages }) => messages.at(-1)?.text ?? '')
+      expect(texts.some((text) => text.includes(`${room.agents.Bob.name} skipped: it said nothing here: "busy"`))).toBe(
+        true,
+      )
+    })
+
+    test('one that skips leaves no trace but the outcome, and pops the stack', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'], { Bob: PERSISTENT })
+      room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Nobody.')]])
+      room.plays('Bob', [[skips()]])
+      await room.hears()
+      expect(await room.story()).toEqual(['Ada COMPLETED', 'Ada COMPLETED'])
+      const [, asked] = await room.messages()
+      expect(await room.outcomes(asked?.id ?? '')).toEqual(['Bob SKIPPED'])
+      expect(await room.chains()).toMatchObject([{ depth: 3, replyStack: [], holderId: null }])
+    })
+
+    test('one delegates to another: an inbox event with the original message, and no second one by the same', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: PERSISTENT, Bob: PERSISTENT })
+      room.plays('Ada', [[enter({ id: room.spaceId }), delegates(room.agents.Bob, 'yours')]])
+      room.plays('Bob', [[enter({ id: room.spaceId }), delegates(room.agents.Ada)], [say('Mine.')]])
+      const { message } = await room.says('Whose is it?')
+      await room.chainsEnd()
+      expect(await room.conversation()).toEqual(['Husam: Whose is it?', 'Bob: Mine.'])
+      const events = await prisma().inboxEvent.findMany({ where: { messageId: message.id }, orderBy: { id: 'asc' } })
+      expect(events.map(({ agentId, type }) => [agentId, type])).toEqual([
+        [room.agents.Ada.id, 'SPACE_MESSAGE'],
+        [room.agents.Bob.id, 'SPACE_MESSAGE'],
+      ])
+      expect(await room.outcomes(message.id)).toEqual(['Ada NOT_ROUTED', expect.stringMatching(/^Bob (INBOX|RUN)$/)])
+    })
+
+    test('one delegates to a stateless agent: a run by the original message', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: PERSISTENT })
+      room.plays('Ada', [[enter({ id: room.spaceId }), delegates(room.agents.Bob)]])
+      room.plays('Bob', [[say('Mine.')]])
+      const { message } = await room.says('Whose is it?')
+      await room.chainsEnd()
+      const [, second] = await room.runs()
+      expect(second).toMatchObject({
+        triggerType: 'SPACE_MESSAGE',
+        triggerMessageId: message.id,
+        depth: 0,
+        activeSpaceId: room.spaceId,
+      })
+      expect(await room.conversation()).toEqual(['Husam: Whose is it?', 'Bob: Mine.'])
+    })
+  })
+})
+
+describe.skipIf(!hasPostgres)('handing on, over several processes', () => {
+  let parley: TestApplication
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack: 'postgres' })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  test('a mention outlives the worker that took it: another one ends the run, and the mention acts', async () => {
+    const dying = await startApplication({ stack: 'postgres' })
+    const { models } = dying
+    const room = await openChainRoom(dying, ['Ada', 'Bob'])
+    let release = () => {}
+    const held = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    room.plays('Ada', [
+      [say('Bob?'), mentions(room.agents.Bob)],
+      [{ gate: held }, { text: 'Done.' }],
+    ])
+    room.plays('Bob', [[say('Yes.')]])
+    await room.says('Hello')
+    const second = (n: number) => models.requests.filter(({ step }) => step === 1).length >= n
+    await until('the second step is under way', () => second(1))
+    const heir = await startApplication({ stack: 'postgres', beside: dying })
+    await dying.app.close(0)
+    await until('the other process is at the second step', () => second(2))
+    release()
+    await until('the chain has ended', async () => {
+      const chains = await heir.app.platform.db.prisma.chain.findMany({ where: { spaceId: room.spaceId } })
+      return chains.every(({ holderId }) => holderId === null)
+    })
+    const runs = await heir.app.platform.db.prisma.run.findMany({
+      where: { triggerSpaceId: room.spaceId },
+      orderBy: { id: 'asc' },
+    })
+    expect(runs.map(({ status, attempt }) => [status, attempt])).toEqual([
+      ['COMPLETED', 2],
+      ['COMPLETED', 1],
+    ])
+    await heir.close()
+    await models.close()
+    await dying.stores.close()
+  })
+
+  test('ten humans at once: each message takes a turn of its own, over two processes and a restart', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
+    const other = await startApplication({ stack: 'postgres', beside: parley })
+    parley.models.script(() => [{ text: 'Nothing.' }])
+    const say10 = (app: TestApplication['app']) =>
+      Promise.all(
+        Array.from({ length: 5 }, (_, n) => app.api.sending.send(room.human, { spaceId: room.spaceId, text: `${n}` })),
+      )
+    const sent = (await Promise.all([say10(parley.app), say10(other.app)])).flat()
+    const bySeq = sent.sort((a, b) => a.message.seq - b.message.seq).map(({ runs }) => runs[0]?.agentId)
+    const { Ada, Bob, Cyd } = room.agents
+    const round = [Ada.id, Bob.id, Cyd.id]
+    expect(bySeq).toEqual(Array.from({ length: 10 }, (_, n) => round[n % 3]))
+    await other.close()
+    const later = await startApplication({ stack: 'postgres', beside: parley })
+    const { runs } = await later.app.api.sending.send(room.human, { spaceId: room.spaceId, text: 'and now?' })
+    expect(runs[0]?.agentId).toBe(Bob.id)
+    await later.close()
+  })
+
+  test('what one message may set off is bounded in a chain too: past it the stack is cleared', async () => {
+    const tight = await startApplication({ stack: 'postgres', settings: { PARLEY_MAX_ROOT_RUNS: '2' } })
+    const room = await openChainRoom(tight, ['Ada', 'Bob', 'Cyd'])
+    room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]])
+    room.plays('Bob', [[delegates(room.agents.Cyd)], [mentions(room.agents.Cyd)], [say('Alone.')]])
+    await room.hears()
+    expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED'])
+    const refused = [...(await room.calls('delegate')), ...(await room.calls('mentionAgent')).slice(1)]
+    expect(refused.map(({ output }) => (output as { error: { code: string } }).error.code)).toEqual([
+      'LOOP_LIMIT',
+      'LOOP_LIMIT',
+    ])
+    expect(await room.chains()).toMatchObject([{ depth: 2, replyStack: [], holderId: null }])
+    const reply = (await room.messages()).at(-1)
+    expect(await room.outcomes(reply?.id ?? '')).toEqual(['Ada LOOP_LIMIT', 'Cyd NOT_ROUTED'])
+    await tight.close()
+  })
+})

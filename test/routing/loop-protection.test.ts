@@ -1,0 +1,224 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { type ChainRoom, openChainRoom } from '../support/chain-room.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { delegates, enter, mentions, say, skips } from '../support/turns.ts'
+import { until } from '../support/until.ts'
+
+const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
+
+describe.each(STACKS)('what the tools of a chain refuse on the %s stack', (stack) => {
+  let parley: TestApplication
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  /** The codes of a tool's refusals, `ok` for a call that was accepted. */
+  async function results(room: ChainRoom<string>, toolName: string): Promise<string[]> {
+    const calls = await room.calls(toolName)
+    return calls.map(({ output }) => (output as { error?: { code: string } }).error?.code ?? 'ok')
+  }
+
+  test('no self-mention, by a result that says so', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    room.plays('Ada', [[mentions(room.agents.Ada)], [delegates(room.agents.Ada)], [say('Then I answer myself.')]])
+    await room.hears()
+    expect((await room.calls('mentionAgent'))[0]?.output).toMatchObject({
+      error: { code: 'SELF_MENTION', message: expect.stringContaining('An agent cannot mention itself.') },
+    })
+    expect(await results(room, 'delegate')).toEqual(['SELF_MENTION'])
+    expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Then I answer myself.'])
+  })
+
+  test('no circular mention within a chain: a → b → a is refused, and the model can go on', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob)]])
+    room.plays('Bob', [[mentions(room.agents.Ada)], [say('Then I say it to all.')]])
+    await room.hears()
+    expect((await room.calls('mentionAgent'))[1]?.output).toMatchObject({
+      error: { code: 'CIRCULAR_MENTION', message: expect.stringContaining('already mentioned') },
+    })
+    expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED'])
+  })
+
+  test('no circle of three either, as far as it closes: a → b → c → a goes, and then a may not go back to c', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
+    room.plays('Ada', [[say('1'), mentions(room.agents.Bob)]], [[say('4'), mentions(room.agents.Cyd)]])
+    room.plays('Bob', [[say('2'), mentions(room.agents.Cyd)]])
+    room.plays('Cyd', [[say('3'), mentions(room.agents.Ada)]])
+    await room.hears('0')
+    expect(await results(room, 'mentionAgent')).toEqual(['ok', 'ok', 'ok', 'CIRCULAR_MENTION'])
+    expect(await room.conversation()).toEqual(['Husam: 0', 'Ada: 1', 'Bob: 2', 'Cyd: 3', 'Ada: 4'])
+  })
+
+  test('a call-back is allowed where a mention would be circular, and the caller may ask the same agent again', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    room.plays(
+      'Ada',
+      [[say('1'), mentions(room.agents.Bob, 'b', true)]],
+      [[say('3'), mentions(room.agents.Bob, 'b', true)]],
+      [[say('5')]],
+    )
+    room.plays('Bob', [[say('2')]], [[say('4')]])
+    await room.hears('0')
+    expect(await room.conversation()).toEqual(['Husam: 0', 'Ada: 1', 'Bob: 2', 'Ada: 3', 'Bob: 4', 'Ada: 5'])
+  })
+
+  test('at most 10 runs: the eleventh is refused; who still waits is not called back, and the stack is cleared', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    const ask = [[say('Bob?'), mentions(room.agents.Bob, 'again', true)]]
+    room.plays('Ada', ask, ask, ask, ask, ask, ask, ask)
+    room.plays('Bob', ...Array.from({ length: 7 }, () => [[say('Yes.')]]))
+    await room.hears()
+    expect(await room.story()).toHaveLength(10)
+    expect(await room.chains()).toMatchObject([{ depth: 10, replyStack: [], holderId: null }])
+    const messages = await room.messages()
+    expect(await room.outcomes(messages.at(-1)?.id ?? '')).toEqual(['Ada LOOP_LIMIT'])
+  })
+
+  test('a mention or a delegation by the tenth run is a result that the model can act on', async () => {
+    const names = ['A', 'B', 'C', 'D', 'E', 'F', 'G', 'H', 'I', 'J', 'K']
+    const room = await openChainRoom(parley, names)
+    for (const [index, name] of names.slice(0, 9).entries()) {
+      const next = room.agents[names[index + 1] as string] as { id: string }
+      room.plays(name, [[say(`From ${name}`), mentions(next)]])
+    }
+    const last = room.agents.K as { id: string }
+    room.plays('J', [[delegates(last)], [mentions(last)], [say('It ends with me.')]])
+    await room.hears()
+    expect(await room.story()).toHaveLength(10)
+    expect(await results(room, 'delegate')).toEqual(['LOOP_LIMIT'])
+    expect((await results(room, 'mentionAgent')).at(-1)).toBe('LOOP_LIMIT')
+    expect((await room.conversation()).at(-1)).toBe('J: It ends with me.')
+  })
+
+  test('at most 5 wait: the sixth may not expect a reply, but may mention', async () => {
+    const names = ['A', 'B', 'C', 'D', 'E', 'F', 'G']
+    const room = await openChainRoom(parley, names)
+    for (const [index, name] of names.slice(0, 5).entries()) {
+      const next = room.agents[names[index + 1] as string] as { id: string }
+      room.plays(name, [[say(`From ${name}`), mentions(next, 'go on', true)]], [[say(`Back at ${name}`)]])
+    }
+    const last = room.agents.G as { id: string }
+    room.plays('F', [[say('From F'), mentions(last, 'go on', true)], [mentions(last, 'go on', false)]])
+    room.plays('G', [[say('From G')]])
+    await room.hears()
+    expect((await results(room, 'mentionAgent')).slice(5)).toEqual(['REPLY_STACK_FULL', 'ok'])
+    expect(await room.chains()).toMatchObject([{ depth: 10, replyStack: [], holderId: null }])
+    expect((await room.conversation()).slice(-3)).toEqual(
+      ['Back at E', 'Back at D', 'Back at C'].map((text) => `${text.at(-1)}: ${text}`),
+    )
+  })
+
+  test('one mention a run; after it no skip and no delegation', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
+    room.plays('Ada', [
+      [say('Bob?'), mentions(room.agents.Bob)],
+      [mentions(room.agents.Cyd)],
+      [skips()],
+      [delegates(room.agents.Cyd)],
+    ])
+    room.plays('Bob', [[say('Yes.')]])
+    await room.hears()
+    expect(await results(room, 'mentionAgent')).toEqual(['ok', 'ALREADY_MENTIONED'])
+    expect(await results(room, 'skip')).toEqual(['ALREADY_MENTIONED'])
+    expect(await results(room, 'delegate')).toEqual(['ALREADY_MENTIONED'])
+    expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED'])
+  })
+
+  test('after delegate or skip nothing more of the run counts', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
+    room.plays('Ada', [
+      [delegates(room.agents.Bob), say('Psst'), mentions(room.agents.Cyd), skips(), delegates(room.agents.Cyd)],
+    ])
+    room.plays('Bob', [[skips(), say('Psst'), mentions(room.agents.Cyd)]])
+    await room.hears()
+    expect(await results(room, 'delegate')).toEqual(['ok', 'RUN_IS_OVER'])
+    expect(await results(room, 'send_message')).toEqual(['RUN_IS_OVER', 'RUN_IS_OVER'])
+    expect(await results(room, 'mentionAgent')).toEqual(['RUN_IS_OVER', 'RUN_IS_OVER'])
+    expect(await room.conversation()).toEqual(['Husam: Hello?'])
+    expect(await room.story()).toEqual(['Ada CANCELED', 'Bob COMPLETED'])
+  })
+
+  test('no handoff once something was said here', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    room.plays('Ada', [[say('Well…'), delegates(room.agents.Bob)], [say('I go on.')]])
+    await room.hears()
+    expect(await results(room, 'delegate')).toEqual(['ALREADY_SPOKEN'])
+    expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Well…', 'Ada: I go on.'])
+  })
+
+  test('no handoff to whom has had this message, nor to a human or a stranger', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    const stranger = await parley.agent('Stranger')
+    room.plays('Ada', [
+      [delegates(stranger)],
+      [delegates(room.human)],
+      [mentions(stranger)],
+      [mentions(room.human)],
+      [delegates(room.agents.Bob)],
+    ])
+    room.plays('Bob', [[delegates(room.agents.Ada)], [say('So it is mine.')]])
+    await room.hears()
+    expect(await results(room, 'delegate')).toEqual(['NOT_A_MEMBER', 'NOT_AN_AGENT', 'ok', 'ALREADY_TRIGGERED'])
+    expect(await results(room, 'mentionAgent')).toEqual(['NOT_A_MEMBER', 'NOT_AN_AGENT'])
+    expect(await room.conversation()).toEqual(['Husam: Hello?', 'Bob: So it is mine.'])
+  })
+
+  test('no reply is handed back to who gave it', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    room.plays(
+      'Ada',
+      [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]],
+      [[delegates(room.agents.Bob)], [say('Fine.')]],
+    )
+    room.plays('Bob', [[say('Yes.')]])
+    await room.hears()
+    expect(await results(room, 'delegate')).toEqual(['ALREADY_TRIGGERED'])
+  })
+
+  test('no handing on in a space of another routing, nor in none', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    const broadcast = await parley.space(room.human, [room.agents.Ada.id], { routing: 'BROADCAST', name: 'Elsewhere' })
+    room.plays('Ada', [[enter(broadcast), mentions(room.agents.Bob)]])
+    await room.hears()
+    expect(await results(room, 'mentionAgent')).toEqual(['NO_CHAIN'])
+    room.plays('Ada', [[mentions(room.agents.Bob)], [delegates(room.agents.Bob)]])
+    await parley.app.api.control.triggerAgent(parley.admin, {
+      agentId: room.agents.Ada.id,
+      serviceName: 'jira',
+      payload: 1,
+    })
+    await room.chainsEnd()
+    expect((await results(room, 'mentionAgent')).at(-1)).toBe('NO_ACTIVE_SPACE')
+    expect(await results(room, 'delegate')).toEqual(['NO_ACTIVE_SPACE'])
+  })
+
+  test('a target that leaves before the run ends counts as one that skipped', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob'])
+    let leave = () => {}
+    const left = new Promise<void>((resolve) => {
+      leave = resolve
+    })
+    room.plays(
+      'Ada',
+      [
+        [say('Bob?'), mentions(room.agents.Bob, 'b', true)],
+        [{ gate: left }, { text: 'Done.' }],
+      ],
+      [[say('Gone.')]],
+    )
+    await room.says('Hello')
+    await until('the mention is accepted', async () => (await results(room, 'mentionAgent'))[0] === 'ok')
+    await parley.app.api.members.remove(room.human, { spaceId: room.spaceId, entityId: room.agents.Bob.id })
+    leave()
+    await room.chainsEnd()
+    expect(await room.story()).toEqual(['Ada COMPLETED', 'Ada COMPLETED'])
+    expect(parley.models.requests.some(({ messages }) => messages.at(-1)?.text.includes('could not be reached'))).toBe(
+      true,
+    )
+  })
+})
