@@ -1,0 +1,156 @@
+import type { ModelMessage } from 'ai'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createConsciousnessReading } from '../../src/agents/consciousness.ts'
+import { createMindControl } from '../../src/agents/mind-control.ts'
+import { createRecalling, type Recall, type Recalled } from '../../src/agents/recall.ts'
+import { estimateTokens } from '../../src/engine/token-usage.ts'
+import { newId } from '../../src/lib/ids.ts'
+import { type Domain, openDomain } from '../support/domain.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { imbalanceOf } from '../support/thinking.ts'
+
+/** A cycle of about that many tokens: an inbox message, a call with its result, and closing words. */
+function cycleOf(index: number, tokens: number): ModelMessage[] {
+  const id = `tcl_${index}`
+  return [
+    { role: 'user', content: `INBOX (1 event, now):\n- [SERVICE s] ${index}` },
+    { role: 'assistant', content: [{ type: 'tool-call', toolCallId: id, toolName: 'look', input: {} }] },
+    {
+      role: 'tool',
+      content: [
+        {
+          type: 'tool-result',
+          toolCallId: id,
+          toolName: 'look',
+          output: { type: 'text', value: 'word '.repeat(tokens) },
+        },
+      ],
+    },
+    { role: 'assistant', content: [{ type: 'text', text: `Closing ${index}.` }] },
+  ]
+}
+
+describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
+  let domain: Domain
+  let recalling: ReturnType<typeof createRecalling>
+
+  beforeAll(async () => {
+    domain = await openDomain()
+    recalling = createRecalling(domain.platform, { estimateTokens })
+  })
+  afterAll(() => domain?.close())
+
+  const db = () => domain.platform.db.prisma
+
+  /** Appends a cycle as the end of a run does. */
+  async function think(agentId: string, tokens: number, recall: Recall | null): Promise<number> {
+    const run = await domain.run(agentId, { triggerType: 'INBOX', state: { recall: recall as object | null } })
+    const { cycleCount } = await db().agent.update({ where: { id: agentId }, data: { cycleCount: { increment: 1 } } })
+    const index = cycleCount - 1
+    const messages = cycleOf(index, tokens)
+    const tokenEstimate = estimateTokens(messages)
+    const summary = `I did ${index}.`
+    await db().cycle.create({
+      data: { agentId, index, runId: run.id, messages: messages as object[], summary, tokenEstimate },
+    })
+    return tokenEstimate
+  }
+
+  const inboxesIn = ({ messages }: Recalled) =>
+    messages.filter(({ role, content }) => role === 'user' && String(content).startsWith('INBOX')).length
+
+  test('everything, while it fits', async () => {
+    const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
+    for (let n = 0; n < 5; n++) await think(agent.id, 50, null)
+    const recalled = await recalling.choose(agent.id, { budget: 100_000, leastWhole: 10 })
+    expect(recalled.messages).toEqual(Array.from({ length: 5 }, (_, n) => cycleOf(n, 50)).flat())
+    expect(recalled.recall).toEqual({ summed: 0, whole: 0, end: 5 })
+  })
+
+  test("past the budget, one message of earlier cycles' own summaries, then the last cycles whole", async () => {
+    const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
+    for (let n = 0; n < 10; n++) await think(agent.id, 100, null)
+    const { messages, recall, tokens } = await recalling.choose(agent.id, { budget: 900, leastWhole: 2 })
+    expect(
+      String(messages[0]?.content)
+        .split('\n')
+        .slice(1)
+        .map((line) => line.replace(/\(.*?\)/, '(…)')),
+    ).toEqual(Array.from({ length: recall.whole }, (_, n) => `- ${n + 1} (…): I did ${n}.`))
+    expect(messages.slice(1)).toEqual(
+      Array.from({ length: 10 - recall.whole }, (_, n) => cycleOf(recall.whole + n, 100)).flat(),
+    )
+    expect(recall.whole).toBeGreaterThan(0)
+    expect(tokens).toBeLessThanOrEqual(900)
+  })
+
+  test("between two compactions the beginning stays the same, for the provider's cache", async () => {
+    const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
+    let previous: Recalled | null = null
+    let compactions = 0
+    for (let n = 0; n < 40; n++) {
+      const recalled: Recalled = await recalling.choose(agent.id, { budget: 2000, leastWhole: 2 })
+      if (previous !== null && recalled.recall.whole === previous.recall.whole) {
+        expect(recalled.messages.slice(0, previous.messages.length)).toEqual(previous.messages)
+      } else compactions += 1
+      await think(agent.id, 60, recalled.recall)
+      previous = recalled
+    }
+    expect(compactions).toBeGreaterThan(1)
+    expect(compactions).toBeLessThan(12)
+  })
+
+  test('a reset hides what was before and keeps it on record', async () => {
+    const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
+    const reading = createConsciousnessReading(domain.platform)
+    for (let n = 0; n < 3; n++) await think(agent.id, 50, null)
+    const before = await recalling.choose(agent.id, { budget: 10_000, leastWhole: 10 })
+    await createMindControl(domain.platform).resetConsciousness(domain.admin, { agentId: agent.id })
+    expect((await recalling.choose(agent.id, { budget: 10_000, leastWhole: 10 })).messages).toEqual([])
+    expect(await reading.getMany([agent.id])).toEqual([
+      { messages: [], cycleCount: 0, tokenEstimate: 0, lastCycleAt: null },
+    ])
+    await think(agent.id, 50, before.recall)
+    expect((await recalling.choose(agent.id, { budget: 10_000, leastWhole: 10 })).messages).toEqual(cycleOf(3, 50))
+    expect(await reading.getMany([agent.id])).toMatchObject([{ cycleCount: 1, messages: cycleOf(3, 50) }])
+    expect(await recalling.again(agent.id, before.recall)).toEqual(before.messages)
+  })
+
+  test('the original stays readable, whatever is sent of it', async () => {
+    const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
+    for (let n = 0; n < 6; n++)
+      await think(agent.id, 200, (await recalling.choose(agent.id, { budget: 300, leastWhole: 1 })).recall)
+    const [consciousness] = await createConsciousnessReading(domain.platform).getMany([agent.id])
+    expect(consciousness?.messages).toEqual(Array.from({ length: 6 }, (_, n) => cycleOf(n, 200)).flat())
+  })
+
+  test('whatever the cycles and the budget: never too much, the newest first to stay, balanced, the same again', async () => {
+    const cycles = fc.array(fc.integer({ min: 0, max: 400 }), { minLength: 1, maxLength: 14 })
+    const scenario = fc.record({
+      cycles,
+      budget: fc.integer({ min: 0, max: 3000 }),
+      leastWhole: fc.integer({ min: 0, max: 6 }),
+    })
+    await fc.assert(
+      fc.asyncProperty(scenario, async ({ cycles, budget, leastWhole }) => {
+        const agent = await domain.agent(`Ada ${newId('agt')}`, { mind: 'PERSISTENT' })
+        const sizes: number[] = []
+        let recall: Recall | null = null
+        for (const tokens of cycles) {
+          sizes.push(await think(agent.id, tokens, recall))
+          const recalled: Recalled = await recalling.choose(agent.id, { budget, leastWhole })
+          recall = recalled.recall
+          const whole = inboxesIn(recalled)
+          const recent = sizes.slice(-leastWhole || sizes.length + 1).reduce((sum, size) => sum + size, 0)
+          expect(recalled.tokens).toBeLessThanOrEqual(budget)
+          expect(whole).toBe(recall.end - recall.whole)
+          expect(imbalanceOf(recalled.messages)).toBeNull()
+          if (recent <= budget) expect(whole).toBeGreaterThanOrEqual(Math.min(leastWhole, sizes.length))
+          expect(await recalling.again(agent.id, recall)).toEqual(recalled.messages)
+        }
+      }),
+      { numRuns: 25 },
+    )
+  })
+})
