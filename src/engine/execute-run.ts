@@ -1,9 +1,8 @@
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import { runChannel } from '../realtime/topics.ts'
 import { type Claim, type Lifecycle, outOfTime, type RunEnding } from '../runs/lifecycle.ts'
 import { RunLostError } from '../spaces/posting.ts'
-import { readableModelError } from './model-error.ts'
+import { ModelFailure } from './model-error.ts'
 import { type PerformEnd, type PerformParts, perform } from './perform.ts'
 
 /** Why a run's signal aborted. */
@@ -22,7 +21,8 @@ export interface ExecutorParts extends PerformParts {
 /** Executes claimed runs. */
 export interface Executor {
   /**
-   * Takes a claimed run to its end, its next pause, or until `signal` aborts it with an AbortReason. Never throws.
+   * Takes a claimed run to its end, its next pause, or until `signal` aborts it with an AbortReason. Never throws: a fault of
+   * the database, or of ours, leaves the run to be taken up again, from its journal; one that stays ends it the third time.
    * @returns `handed-back` when the run is still RUNNING and another worker must take it up; else `done`.
    */
   execute(claim: Claim, place: Place, signal: AbortSignal): Promise<'done' | 'handed-back'>
@@ -30,7 +30,8 @@ export interface Executor {
 
 export function createExecutor(platform: Platform, parts: ExecutorParts): Executor {
   const { lifecycle } = parts
-  const { signals, logger, config } = platform
+  const { stopSignals } = lifecycle
+  const { logger, config } = platform
 
   async function carryOut(claim: Claim, fresh: boolean, place: Place, signal: AbortSignal): Promise<void> {
     const standAside = async <T>(wait: Promise<T>): Promise<T> => {
@@ -47,8 +48,9 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
 
   function failureOf(claim: Claim, error: unknown): PerformEnd {
     if (error instanceof RunLostError) return { type: 'aborted' }
-    logger.warn({ runId: claim.run.id, error: messageOf(error) }, 'a run failed')
-    return { type: 'failed', error: readableModelError(error) }
+    if (!(error instanceof ModelFailure)) throw error
+    logger.warn({ runId: claim.run.id, error: error.message }, 'a run failed')
+    return { type: 'failed', error: error.message }
   }
 
   return {
@@ -56,9 +58,7 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
       const { run } = claim
       const abort = new AbortController()
       const signal = AbortSignal.any([outer, abort.signal])
-      const unsubscribe = await signals.subscribe(runChannel(run.id), ({ type }) => {
-        if (type === 'stop') abort.abort('stopped' satisfies AbortReason)
-      })
+      const unlisten = await stopSignals.listen(run.id, () => abort.abort('stopped' satisfies AbortReason))
       const left = (run.startedAt?.getTime() ?? Date.now()) + config.limits.maxRunSeconds * 1000 - Date.now()
       const timer = setTimeout(() => abort.abort('out-of-time' satisfies AbortReason), Math.max(0, left))
       try {
@@ -66,17 +66,16 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
         if (signal.reason === 'out-of-time') {
           await lifecycle.end(claim, { status: 'FAILED', error: outOfTime(config.limits.maxRunSeconds) })
         }
-        return signal.reason === 'handed-back' ? 'handed-back' : 'done'
+        if (signal.reason !== 'handed-back') return 'done'
+        await lifecycle.handBack(claim)
+        return 'handed-back'
       } catch (error) {
-        logger.error(
-          { runId: run.id, error: messageOf(error) },
-          'a run could not be ended here; another worker takes it up',
-        )
+        logger.error({ runId: run.id, error: messageOf(error) }, 'a run broke off here and is taken up again')
         return 'handed-back'
       } finally {
         clearTimeout(timer)
-        unsubscribe()
-        if (signal.reason === 'stopped') await signals.publish(runChannel(run.id), { type: 'stopped' })
+        unlisten()
+        if (signal.reason === 'stopped') await stopSignals.confirm(run.id)
       }
     },
   }

@@ -16,6 +16,7 @@ import type { RunEvents } from '../runs/run-events.ts'
 import { takePlacement } from '../tools/placement.ts'
 import { type Tool, WAITING } from '../tools/tool.ts'
 import { assistantMessage, callsOf, createLiveGeneration, type LiveGeneration } from './generation.ts'
+import { ModelFailure } from './model-error.ts'
 import { tapModel } from './model-tap.ts'
 import type { SpaceWriter } from './space-writer.ts'
 import { spentTokens, usageOf } from './token-usage.ts'
@@ -117,7 +118,10 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
 
   async function prepare(stepNumber: number, carried: ModelMessage[]): Promise<StepPlan> {
     const step = firstIndex + stepNumber
-    plan = await input.plan(step, carried)
+    plan = await input.plan(step, carried).catch((error) => {
+      fault ??= error
+      throw error
+    })
     live = createLiveGeneration({ step, tools, writer, events })
     stepStartedAt = Date.now()
     return plan
@@ -229,8 +233,9 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
         }
       }),
 
+    /** What the SDK reports is the model's, unless it is the echo of a fault that broke the loop off. */
     failed(error: unknown) {
-      fault ??= error
+      fault ??= new ModelFailure(error)
     },
 
     /** What a generation that never ended has cost, if one was under way. */

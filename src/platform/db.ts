@@ -47,7 +47,10 @@ export interface DatabaseOptions {
 const START_PARAMETERS = [...PGlite.defaultStartParams, '-c', 'shared_buffers=16MB']
 
 const MIGRATION_LOCK = 7_275_539
+/** For the first connection, at the start. */
 const CONNECT_TIMEOUT_MS = 5000
+/** For a connection of the pool, when a burst has taken them all. */
+const LONGEST_WAIT_MS = 20_000
 const LARGEST_STATEMENT_CACHE = 500
 
 /** Opens the database and brings it to the newest migration. @throws Error with one readable line when it cannot be reached. */
@@ -94,7 +97,7 @@ async function openPostgres(url: string, { poolSize = 20, onError = () => {} }: 
   const pool = new pg.Pool({
     connectionString: url,
     max: poolSize,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    connectionTimeoutMillis: LONGEST_WAIT_MS,
     statement_timeout: 30_000,
     idle_in_transaction_session_timeout: 30_000,
     keepAlive: true,
@@ -150,7 +153,7 @@ function createStatementNames() {
   }
 }
 
-const TRANSACTION = { maxWait: 10_000, timeout: 20_000 }
+const TRANSACTION = { maxWait: LONGEST_WAIT_MS, timeout: 20_000 }
 const MOST_ATTEMPTS = 5
 
 /** P2034 and the adapters' TransactionWriteConflict are what serialization failures and deadlocks surface as. */

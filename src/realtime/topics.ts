@@ -57,8 +57,8 @@ export type EntitySignal = {
 }
 /** Channel `token:<id>`: it is no longer good. */
 export type TokenSignal = { type: 'revoked' }
-/** Channel `run:<id>`: stop executing it, its status is CANCELED; and the worker's answer, that it has let go. */
-export type RunSignal = { type: 'stop' | 'stopped' }
+/** Channel `runs`: stop executing the run, its status is CANCELED; and the worker's answer, that it has let go. */
+export type RunSignal = { type: 'stop' | 'stopped'; runId: string }
 /** Channel `space:<id>`: its settings or members changed, a message was posted or finished, a call shown in it waits or was settled. */
 export type SpaceSignal =
   | { type: 'changed' | 'message' | 'member-joined' | 'member-left'; entityId?: string }
@@ -67,8 +67,8 @@ export type SpaceSignal =
 export type SignalPayload = JobsSignal | AgentSignal | EntitySignal | TokenSignal | RunSignal | SpaceSignal
 
 export const JOBS_CHANNEL = 'jobs'
+export const RUNS_CHANNEL = 'runs'
 export const agentChannel = (agentId: string): string => `agent:${agentId}`
 export const entityChannel = (entityId: string): string => `entity:${entityId}`
 export const tokenChannel = (tokenId: string): string => `token:${tokenId}`
-export const runChannel = (runId: string): string => `run:${runId}`
 export const spaceChannel = (spaceId: string): string => `space:${spaceId}`

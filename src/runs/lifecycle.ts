@@ -6,7 +6,7 @@ import type { Announcer } from '../spaces/announcer.ts'
 import { RunLostError } from '../spaces/posting.ts'
 import { type Aftermath, createAftermath } from './aftermath.ts'
 import { cascadeOf } from './cascade.ts'
-import { confirmStopped } from './stop-signal.ts'
+import { createStopSignals, type StopSignals } from './stop-signal.ts'
 
 /** A run in the hands of a worker. Every write names the attempt; a later claim, a stop or an end makes it refused. */
 export interface Claim {
@@ -55,6 +55,9 @@ export interface Lifecycle {
   stop(runId: string, options: { cascade: boolean }): Promise<Run | null>
   /** Finishes what a process that died between ending a run and tidying up after it left behind. */
   sweep(): Promise<void>
+  /** Gives a run back that this worker may not finish: that it was taken up does not count against it. */
+  handBack(claim: Claim): Promise<void>
+  stopSignals: StopSignals
 }
 
 /** Claims without anything journaled in between that a run survives. */
@@ -64,6 +67,7 @@ const LIVING: RunStatus[] = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 export function createLifecycle(platform: Platform, announcer: Announcer, hooks: LifecycleHooks): Lifecycle {
   const { db, signals, log, jobs, clock, config } = platform
   const aftermath = createAftermath(platform, announcer)
+  const stopSignals = createStopSignals(signals)
 
   async function changed(run: Run): Promise<void> {
     await signals.publish(agentChannel(run.agentId), { type: 'run-changed' })
@@ -114,18 +118,25 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
     async end({ run, attempt }, ending) {
       return (await finish({ id: run.id, status: 'RUNNING', attempt }, ending)) !== null
     },
+    async handBack({ run, attempt }) {
+      await db.prisma.run.updateMany({
+        where: { id: run.id, attempt, status: 'RUNNING' },
+        data: { fruitlessAttempts: 0 },
+      })
+    },
     async expire(runId) {
       const started = { startedAt: { lte: new Date(clock.now() - config.limits.maxRunSeconds * 1000) } }
       const error = outOfTime(config.limits.maxRunSeconds)
       await finish({ id: runId, status: { in: ['WAITING_TOOL', 'QUEUED'] }, ...started }, { status: 'FAILED', error })
     },
     async stop(runId, { cascade }) {
-      const stopped = await confirmStopped(signals, runId, () => stopOne(runId))
-      if (cascade) await cascadeOf(db, runId, (id) => confirmStopped(signals, id, () => stopOne(id)))
+      const stopped = await stopSignals.stop(runId, () => stopOne(runId))
+      if (cascade) await cascadeOf(db, runId, (id) => stopSignals.stop(id, () => stopOne(id)))
       await signals.publish(JOBS_CHANNEL, {})
       return stopped
     },
     sweep: () => aftermath.sweep(),
+    stopSignals,
   }
 }
 

@@ -4,6 +4,7 @@ import type { Clock } from '../../platform/clock.ts'
 import type { JournaledStep } from '../../runs/journal.ts'
 import type { Claim } from '../../runs/lifecycle.ts'
 import type { RunInHand, Tool } from '../../tools/tool.ts'
+import { ModelFailure } from '../model-error.ts'
 import type { Scene, SceneAgent, SceneLoader } from '../scene.ts'
 import type { StepPlan } from '../tool-loop.ts'
 
@@ -43,8 +44,17 @@ export function phaseOf(
   const phase = (phases as unknown as ToolPhase[]).findLast(({ fromStep }) => fromStep <= step)
   const name = phase?.model ?? model
   return {
-    model: { name, model: models.resolve(name) },
+    model: { name, model: resolved(models, name) },
     activeTools: [...tools.keys()].filter((tool) => phase?.activeTools?.includes(tool) ?? true),
     toolChoice: (phase?.toolChoice ?? 'AUTO').toLowerCase() as StepPlan['toolChoice'],
+  }
+}
+
+/** A name that was good when it was set need not be any more: a key may be gone. */
+function resolved(models: MindInput['models'], name: string): LanguageModel {
+  try {
+    return models.resolve(name)
+  } catch (error) {
+    throw new ModelFailure(error)
   }
 }
