@@ -25,8 +25,15 @@ export function createContext({ query, ...given }: ContextOptions): Context {
   return { ...base, loaders: createLoaders(base) }
 }
 
-/** Forgets what was loaded: before a mutation, and before each event of a subscription, which show things as they are then. */
+/**
+ * Forgets what was loaded: before a mutation, and before each event of a subscription, which show things as they are then.
+ * New loaders are made when the first is asked for, since most events of a stream need none.
+ */
 export function renewed(context: Context): Context {
-  context.loaders = createLoaders(context)
-  return context
+  let loaders: Loaders | null = null
+  const get = () => {
+    loaders ??= createLoaders(context)
+    return loaders
+  }
+  return Object.defineProperty(context, 'loaders', { configurable: true, enumerable: true, get })
 }

@@ -50,10 +50,8 @@ describe.each(STACKS)('on the %s stack', (stack) => {
       const [busy, idle] = [await parley.agent('Busy'), await parley.agent('Idle')]
       const human = await parley.human('Ada')
       const space = await parley.space(human, [busy.id, idle.id])
-      parley.models.script(
-        forAgent('Busy', steps([{ gate: gate.promise }, { text: 'done' }])),
-        forAgent('Idle', steps([{ text: 'done' }])),
-      )
+      parley.models.script(forAgent('Busy', steps([{ gate: gate.promise }, { text: 'done' }])))
+      parley.models.script(forAgent('Idle', steps([{ text: 'done' }])))
       const live = await watch(human, space.id)
       await until('both are told of', () => live.seen.length >= 2)
       expect(live.seen.slice(0, 2)).toMatchObject([

@@ -1,0 +1,187 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { HumanViewer } from '../../src/access/viewer.ts'
+import type { ParleyClient } from '../support/parley-client.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+type Anything = any
+
+describe('resume points and pages', () => {
+  let parley: TestServer
+  let ada: HumanViewer
+  let client: ParleyClient
+
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded', worker: false })
+    ada = await parley.human('Ada')
+    client = await parley.clientOf(ada)
+  })
+  afterAll(() => parley?.close())
+
+  /** Posts a message right after each read of the space or its messages: whoever read before the cursor was taken misses it. */
+  async function postingBetweenReads<T>(spaceId: string, work: () => Promise<T>): Promise<T> {
+    const { reading, spaces } = parley.app.api
+    const before = { ...reading, getSpaces: spaces.getMany }
+    const then =
+      <I extends unknown[], O>(read: (...input: I) => Promise<O>) =>
+      async (...input: I): Promise<O> => {
+        const found = await read(...input)
+        await parley.send(ada, spaceId, 'in between')
+        return found
+      }
+    reading.getMany = then(before.getMany)
+    reading.pageMany = then(before.pageMany)
+    reading.lastMany = then(before.lastMany)
+    spaces.getMany = then(before.getSpaces)
+    try {
+      return await work()
+    } finally {
+      Object.assign(reading, before)
+      spaces.getMany = before.getSpaces
+    }
+  }
+
+  /** The ids of the messages that come after a cursor. */
+  async function postedAfter(spaceId: string, cursor: string): Promise<string[]> {
+    const delivery = await parley.app.platform.log.read(`space:${spaceId}`, cursor, 1000)
+    return delivery.type === 'gap' ? [] : delivery.entries.flatMap(({ event }) => (event['messageId'] as string) ?? [])
+  }
+
+  test.each([
+    [
+      'a space',
+      'query ($id: ID!) { space(id: $id) { streamCursor lastMessage { id } messages { edges { node { id } } } } }',
+    ],
+    [
+      'a node',
+      'query ($id: ID!) { space: node(id: $id) { ... on Space { messages { edges { node { id } } } streamCursor } } }',
+    ],
+    ['a list', 'query { spaces(first: 1) { edges { node { messages { edges { node { id } } } streamCursor } } } }'],
+  ])('of %s is taken before anything of it is read', async (_, query) => {
+    const space = await parley.space(ada, [])
+    await parley.send(ada, space.id, 'first')
+    const { data } = await postingBetweenReads(space.id, () =>
+      client.ask<Anything>(query, query.includes('$id') ? { id: space.id } : {}),
+    )
+    const found = data.space ?? data.spaces.edges[0].node
+    const shown: string[] = found.messages.edges.map(({ node }: { node: { id: string } }) => node.id)
+    const later = await postedAfter(space.id, found.streamCursor)
+    const all = (await parley.messages(space.id)).map(({ id }) => id)
+    expect(all.length).toBeGreaterThan(1)
+    expect([...new Set([...shown, ...later])].sort()).toEqual(all.sort())
+  })
+
+  test('of a message that leads to its space is taken before the message is read', async () => {
+    const space = await parley.space(ada, [])
+    const { message } = await parley.send(ada, space.id, 'first')
+    const order: string[] = []
+    const { reading } = parley.app.api
+    const { log } = parley.app.platform
+    const [{ getMany }, { heads }] = [reading, log]
+    reading.getMany = async (ids) => {
+      order.push('message')
+      return getMany(ids)
+    }
+    log.heads = async (topics) => {
+      order.push('cursor')
+      return heads(topics)
+    }
+    const { data } = await client.ask('query ($id: ID!) { message(id: $id) { text space { streamCursor } } }', {
+      id: message.id,
+    })
+    Object.assign(reading, { getMany })
+    log.heads = heads
+    expect(data).toMatchObject({ message: { text: 'first', space: { streamCursor: expect.any(String) } } })
+    expect(order.lastIndexOf('message')).toBeGreaterThan(order.indexOf('cursor'))
+  })
+
+  test('is not taken where nobody asks for it', async () => {
+    const space = await parley.space(ada, [])
+    const { log } = parley.app.platform
+    const { heads } = log
+    let asked = 0
+    log.heads = async (topics) => {
+      asked += 1
+      return heads(topics)
+    }
+    await client.ask('query ($id: ID!) { space(id: $id) { id messages { edges { node { id } } } } }', { id: space.id })
+    log.heads = heads
+    expect(asked).toBe(0)
+  })
+
+  test('messages come in pages in both directions, each end exact, by cursor or by a message id', async () => {
+    const space = await parley.space(ada, [])
+    const ids: string[] = []
+    for (let n = 1; n <= 7; n++) ids.push((await parley.send(ada, space.id, `${n}`)).message.id)
+    const page = async (args: string) => {
+      const query = `query ($id: ID!) { space(id: $id) { messages${args} { pageInfo { hasNextPage hasPreviousPage startCursor endCursor } edges { cursor node { seq } } } } }`
+      const { data, errors } = await client.ask<Anything>(query, { id: space.id })
+      expect(errors).toBeUndefined()
+      const { edges, pageInfo } = data.space.messages
+      return { ...pageInfo, edges, seqs: edges.map(({ node }: { node: { seq: number } }) => node.seq) }
+    }
+    expect(await page('')).toMatchObject({ seqs: [1, 2, 3, 4, 5, 6, 7], hasNextPage: false, hasPreviousPage: false })
+    const first = await page('(first: 3)')
+    expect(first).toMatchObject({ seqs: [1, 2, 3], hasNextPage: true, hasPreviousPage: false })
+    expect(first.startCursor).toBe(first.edges[0].cursor)
+    expect(await page(`(first: 3, after: "${first.endCursor}")`)).toMatchObject({
+      seqs: [4, 5, 6],
+      hasNextPage: true,
+      hasPreviousPage: true,
+    })
+    expect(await page(`(last: 2, before: "${ids[4]}")`)).toMatchObject({
+      seqs: [3, 4],
+      hasNextPage: true,
+      hasPreviousPage: true,
+    })
+    expect(await page(`(after: "${ids[6]}")`)).toMatchObject({
+      seqs: [],
+      startCursor: null,
+      endCursor: null,
+      hasNextPage: false,
+      hasPreviousPage: true,
+    })
+    expect(await page(`(first: 10, after: "${ids[1]}", before: "${ids[4]}")`)).toMatchObject({
+      seqs: [3, 4],
+      hasNextPage: true,
+      hasPreviousPage: true,
+    })
+    const foreign = await parley.space(ada, [])
+    const { message } = await parley.send(ada, foreign.id, 'x')
+    const query = 'query ($id: ID!, $after: String) { space(id: $id) { messages(after: $after) { edges { cursor } } } }'
+    expect((await client.ask(query, { id: space.id, after: message.id })).errors).toMatchObject([
+      { extensions: { code: 'BAD_USER_INPUT' } },
+    ])
+  })
+
+  test('every other connection pages too', async () => {
+    const agents = []
+    for (const name of ['One', 'Two', 'Three']) agents.push(await parley.agent(`Paged ${name}`))
+    const space = await parley.space(ada, [agents[0]?.id ?? ''])
+    for (let n = 0; n < 3; n++) await parley.send(ada, space.id, 'go')
+    const ask = async (query: string, variables: object = {}) => (await client.ask<Anything>(query, variables)).data
+    const names = 'pageInfo { hasNextPage hasPreviousPage endCursor } edges { node { name } }'
+    const page = await ask(`{ agents(first: 2, search: "paged") { ${names} } }`)
+    expect(page.agents).toMatchObject({
+      pageInfo: { hasNextPage: true, hasPreviousPage: false },
+      edges: [{ node: { name: 'Paged Three' } }, { node: { name: 'Paged Two' } }],
+    })
+    const next = await ask(`query ($after: String) { agents(first: 2, search: "paged", after: $after) { ${names} } }`, {
+      after: page.agents.pageInfo.endCursor,
+    })
+    expect(next.agents).toMatchObject({
+      pageInfo: { hasNextPage: false, hasPreviousPage: true },
+      edges: [{ node: { name: 'Paged One' } }],
+    })
+    const runs = await ask(
+      'query ($id: ID!) { agent(id: $id) { runs(first: 2, status: [QUEUED]) { pageInfo { hasNextPage } edges { cursor node { status } } } none: runs(status: [FAILED]) { pageInfo { startCursor } edges { cursor } } activeRuns { id } } }',
+      { id: agents[0]?.id },
+    )
+    expect(runs.agent.runs).toMatchObject({
+      pageInfo: { hasNextPage: true },
+      edges: [{ node: { status: 'QUEUED' } }, { node: { status: 'QUEUED' } }],
+    })
+    expect(runs.agent.none).toEqual({ pageInfo: { startCursor: null }, edges: [] })
+    expect(runs.agent.activeRuns).toHaveLength(3)
+  })
+})
