@@ -1,6 +1,7 @@
 import { aborted } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { type Json, type JsonObject, toJson } from '../lib/json.ts'
+import { isOutage } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { pendingResult } from '../runs/conversation.ts'
 import type { Journal, Settlement } from '../runs/journal.ts'
@@ -13,7 +14,7 @@ import type { SpaceWriter } from './space-writer.ts'
 
 /** Executes the journaled calls of one run, each once: input check, presence in the space, the tool, the journal, the event. */
 export interface ToolRunner {
-  /** @returns what the model gets, or WAITING when somebody else will answer. @throws RunLostError, or the signal's reason */
+  /** @returns what the model gets, or WAITING when somebody else will answer. @throws RunLostError, the signal's reason, or the database's fault */
   execute(tool: Tool, callId: string, input: Json, state: JsonObject): Promise<Json | typeof WAITING>
 }
 
@@ -76,7 +77,7 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
         if (run.ending !== ending) await journal.remember(run.claim, callId, { ...state, ending: toJson(run.ending) })
         settlement = { status: 'DONE', output: toJson(output), error: null }
       } catch (error) {
-        if (error instanceof RunLostError || run.signal.aborted) throw error
+        if (error instanceof RunLostError || run.signal.aborted || isOutage(error)) throw error
         settlement = failureOf(error)
         if (!(error instanceof ToolFailure))
           logger.error({ runId: run.claim.run.id, tool: tool.name, error: messageOf(error) }, 'a tool broke')

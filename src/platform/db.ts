@@ -163,6 +163,16 @@ function isWriteConflict(error: unknown): boolean {
   return text.includes('TransactionWriteConflict') || text.includes('deadlock detected') || text.includes('40001')
 }
 
+/** What connections that break say, in the words of pg and of PostgreSQL. */
+const OUTAGE =
+  /connection terminated|ECONNREFUSED|ECONNRESET|EPIPE|timeout exceeded when trying to connect|server closed the connection|terminating connection|database system is|can't reach database/i
+
+/** Whether the database, and not what was asked of it, is at fault: ask again later. */
+export function isOutage(error: unknown): boolean {
+  const name = error instanceof Error ? error.name : ''
+  return name.startsWith('PrismaClient') || name === 'DriverAdapterError' || OUTAGE.test(messageOf(error))
+}
+
 async function withRetries<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {

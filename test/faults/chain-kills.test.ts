@@ -1,0 +1,121 @@
+import fc from 'fast-check'
+import pg from 'pg'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { AdminViewer, HumanViewer } from '../../src/access/viewer.ts'
+import { type ChainRoom, openChainRoom, type RoomHost } from '../support/chain-room.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { expectChainsAtRest, playAtRandom, randomChain } from '../support/random-chain.ts'
+import { findRedisBinary } from '../support/throwaway-redis.ts'
+import { delegates, mentions, say } from '../support/turns.ts'
+import { until } from '../support/until.ts'
+import { type Deployment, deploy, SHORT } from './deployment.ts'
+
+const CHAINS = SHORT ? 8 : 24
+/** After so many requests to the model a worker is killed: the one, the other, in turn. */
+const KILLS = SHORT ? [8] : [10, 40, 70]
+const NAMES = ['Ada', 'Bob', 'Cyd', 'Dan', 'Eve'] as const
+const ADMIN: AdminViewer = { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null }
+
+describe.skipIf(!hasPostgres || findRedisBinary() === null)('chains, while workers are killed', () => {
+  let deployment: Deployment
+  let host: RoomHost
+
+  beforeAll(async () => {
+    deployment = await deploy(2)
+    host = hostOf(deployment)
+  })
+  afterAll(() => deployment?.close())
+  beforeEach(() => deployment.models.reset())
+
+  test('random ones all end, with an empty stack, and each request is called back once', async () => {
+    const { models, app } = deployment
+    const { prisma } = app.platform.db
+    const rooms: { room: ChainRoom<string>; ids: string[] }[] = []
+    for (const { persistent, decisions } of fc.sample(randomChain, { seed: 7, numRuns: CHAINS })) {
+      const names: string[] = NAMES.slice(0, persistent.length)
+      const minds = names.map((name, index) => [
+        name,
+        { mind: persistent[index] ? ('PERSISTENT' as const) : ('STATELESS' as const) },
+      ])
+      const room = await openChainRoom(host, names, Object.fromEntries(minds))
+      const players = names.map((name) => room.agents[name] as { id: string; name: string })
+      const stop = (agentId: string) => {
+        const running = prisma.run.findFirst({ where: { agentId, status: 'RUNNING' } })
+        void running
+          .then((run) => run && app.api.control.stopRun(ADMIN, { runId: run.id, cascade: false }))
+          .catch(() => {})
+      }
+      playAtRandom(models, { spaceId: room.spaceId, players, decisions, stop })
+      rooms.push({ room, ids: players.map(({ id }) => id) })
+    }
+    await Promise.all(rooms.map(({ room }) => room.says('Go')))
+    for (const [index, count] of KILLS.entries()) {
+      await until(`${count} requests`, () => models.requests.length >= count, { timeoutMs: 60_000 })
+      await deployment.replaceWorker(index % 2)
+    }
+    for (const { room, ids } of rooms) {
+      await room.chainsEnd(90_000)
+      await expectChainsAtRest(prisma, room.spaceId, ids)
+    }
+    expect(models.refusals).toEqual([])
+  })
+
+  test('a worker that dies while it ends a run leaves either nothing of the end or all of it', async () => {
+    const room = await openChainRoom(host, ['Ada', 'Bob', 'Cyd'])
+    room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Thanks.')]])
+    room.plays('Bob', [[delegates(room.agents.Cyd, 'yours')]])
+    room.plays('Cyd', [[say('Here.')]])
+    const { prisma } = deployment.app.platform.db
+    const { runs } = await room.says('Go')
+    const chainId = runs[0]?.chainId ?? ''
+    const client = new pg.Client({ connectionString: deployment.postgres.url })
+    await client.connect()
+    for (const name of ['Ada', 'Bob'] as const) {
+      await until(
+        `it is the turn of ${name}`,
+        async () => (await prisma.chain.findUnique({ where: { id: chainId } }))?.holderId === room.agents[name].id,
+      )
+      await client.query('BEGIN')
+      await client.query('SELECT 1 FROM "Chain" WHERE id = $1 FOR UPDATE', [chainId])
+      await until(`the end of ${name}’s run waits for the chain`, async () => (await waitingForLock(client)) > 0)
+      await Promise.all([deployment.replaceWorker(0), deployment.replaceWorker(1)])
+      await client.query('COMMIT')
+    }
+    await client.end()
+    await room.chainsEnd(60_000)
+    expect(await room.conversation()).toEqual(['Husam: Go', 'Ada: Bob?', 'Cyd: Here.', 'Ada: Thanks.'])
+    expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob CANCELED', 'Cyd COMPLETED', 'Ada COMPLETED'])
+    expect((await room.runs()).map(({ attempt }) => attempt > 1)).toEqual([true, true, false, false])
+    expect(await room.chains()).toMatchObject([{ depth: 4, replyStack: [], holderId: null }])
+  })
+})
+
+async function waitingForLock(client: pg.Client): Promise<number> {
+  const { rows } = await client.query(
+    `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ILIKE '%"Chain"%FOR UPDATE%'`,
+  )
+  return rows.length
+}
+
+function hostOf({ app, models }: Deployment): RoomHost {
+  return {
+    app,
+    models,
+    async human(name): Promise<HumanViewer> {
+      const { id } = await app.api.humans.create(ADMIN, { name })
+      return { scope: 'HUMAN', id, tokenId: null, expiresAt: null }
+    },
+    agent: (name, input = {}) =>
+      app.api.agents.create(ADMIN, {
+        name,
+        instructions: '',
+        model: 'openai.chat:test',
+        mind: 'STATELESS',
+        toolset: 'ACTIVE_SPACE',
+        ...input,
+      }),
+    space: (creator, memberIds, input = {}) =>
+      app.api.spaces.create(creator, { name: 'A space', routing: 'MENTION_CHAIN', memberIds, ...input }),
+    messages: (spaceId) => app.platform.db.prisma.message.findMany({ where: { spaceId }, orderBy: { seq: 'asc' } }),
+  }
+}

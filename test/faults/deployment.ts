@@ -1,0 +1,92 @@
+import type { AdminViewer, HumanViewer } from '../../src/access/viewer.ts'
+import { type Application, createApp } from '../../src/app.ts'
+import { readConfig } from '../../src/config.ts'
+import { type ModelServer, startModelServer } from '../support/model-server.ts'
+import type { ModelRequest } from '../support/model-server-script.ts'
+import { type ParleyProcess, startParley } from '../support/parley-process.ts'
+import { startThrowawayPostgres, type ThrowawayPostgres } from '../support/throwaway-postgres.ts'
+import { startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
+
+/** FAULTS=short is what CI runs: the same faults, fewer of them. */
+export const SHORT = process.env.FAULTS === 'short'
+
+/** PostgreSQL, Redis and a model of this test's own, an API in this process, and workers that can be killed. */
+export interface Deployment {
+  app: Application
+  models: ModelServer
+  postgres: ThrowawayPostgres
+  redis: ThrowawayRedis
+  human: HumanViewer
+  workers: ParleyProcess[]
+  /** SIGKILL, and another one in its place. Answers with the key by which the dead one's requests to the model are known. */
+  replaceWorker(index: number): Promise<string>
+  /** A space with an agent of its own. */
+  room(name: string): Promise<{ spaceId: string; agentId: string }>
+  close(): Promise<void>
+}
+
+/** The run that a request belongs to, as the prompt names it. */
+export const runOf = (request: ModelRequest) => /- Run (run_\w+) \(this run\)/.exec(request.instructions)?.[1] ?? ''
+/** The worker that made a request: each has a key of its own. */
+export const workerOf = (request: ModelRequest) => String(request.headers.authorization)
+
+export async function deploy(workerCount: number): Promise<Deployment> {
+  const [postgres, redis, models] = await Promise.all([
+    startThrowawayPostgres(),
+    startThrowawayRedis(),
+    startModelServer(),
+  ])
+  const settings = {
+    DATABASE_URL: postgres.url,
+    REDIS_URL: redis.url,
+    OPENAI_BASE_URL: models.baseUrl,
+    PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
+    PARLEY_ADMIN_TOKEN: 'an-admin-token-for-tests-of-32-or-more',
+    PARLEY_LOG_LEVEL: 'fatal',
+  }
+  const app = await createApp(readConfig({ ...settings, PARLEY_ROLE: 'api', OPENAI_API_KEY: 'sk-api' }))
+  let made = 0
+  const keys: string[] = []
+  async function startWorker(index: number): Promise<ParleyProcess> {
+    made += 1
+    keys[index] = `sk-worker-${made}`
+    return startParley({ settings: { ...settings, PARLEY_ROLE: 'worker', OPENAI_API_KEY: keys[index] } })
+  }
+  const workers = await Promise.all(Array.from({ length: workerCount }, (_, index) => startWorker(index)))
+  const admin: AdminViewer = { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null }
+  const { id } = await app.api.humans.create(admin, { name: 'Husam' })
+  const human: HumanViewer = { scope: 'HUMAN', id, tokenId: null, expiresAt: null }
+  return {
+    app,
+    models,
+    postgres,
+    redis,
+    human,
+    workers,
+    async replaceWorker(index) {
+      const dead = `Bearer ${keys[index]}`
+      await workers[index]?.kill()
+      void startWorker(index).then((worker) => {
+        workers[index] = worker
+      })
+      return dead
+    },
+    async room(name) {
+      const agent = await app.api.agents.create(admin, {
+        name,
+        instructions: 'Work in steps.',
+        model: 'openai.chat:test',
+        mind: 'STATELESS',
+        toolset: 'ACTIVE_SPACE',
+        maxConcurrentRuns: 20,
+      })
+      const space = await app.api.spaces.create(human, { name, routing: 'BROADCAST', memberIds: [agent.id] })
+      return { spaceId: space.id, agentId: agent.id }
+    },
+    async close() {
+      await Promise.all(workers.map((worker) => worker.kill()))
+      await app.close(0)
+      await Promise.all([models.close(), postgres.dispose(), redis.dispose()])
+    },
+  }
+}
