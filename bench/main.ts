@@ -6,12 +6,14 @@ import { sendMessage } from './send-message.ts'
 import { streams } from './streams.ts'
 import type { Benchmark } from './support/figures.ts'
 import { report } from './support/report.ts'
+import { waits } from './waits.ts'
 
 const BENCHMARKS: Record<string, Benchmark> = {
   'first-delta': firstDelta,
   streams,
   'durable-runs': durableRuns,
   'send-message': sendMessage,
+  waits,
   idle,
 }
 const MOST_MINUTES = 5

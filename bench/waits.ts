@@ -1,0 +1,55 @@
+import { Redis } from 'ioredis'
+import { createTestDatabase } from '../test/support/postgres.ts'
+import { startThrowawayRedis } from '../test/support/throwaway-redis.ts'
+import { openWaitingStack } from '../test/support/waits.ts'
+import { type Benchmark, percentile } from './support/figures.ts'
+
+const WAITS = 100
+
+/** From when a reply is posted until the wait has it. One reply at a time: its latency, not a queue's. */
+async function measure(databaseUrl: string, redisUrl: string) {
+  const stack = await openWaitingStack(databaseUrl, { url: redisUrl, prefix: 'bench:' })
+  const client = new Redis(redisUrl)
+  const connections = async () =>
+    String(await client.client('LIST'))
+      .trim()
+      .split('\n').length
+  const spaces = await stack.spaces(WAITS)
+  const before = await connections()
+  const { signal } = new AbortController()
+  const waits = await Promise.all(
+    spaces.map(async ({ spaceId, agentId }) => {
+      const listening = await stack.replies.listen(spaceId)
+      const conditions = [{ type: 'human' as const }]
+      const until = Date.now() + 120_000
+      const ended = listening.reply({ afterSeq: 0, waiterId: agentId, conditions, until, signal })
+      return { listening, repliedAt: ended.then(() => performance.now()) }
+    }),
+  )
+  const added = (await connections()) - before
+  const latencies: number[] = []
+  for (const [index, { spaceId, humanId }] of spaces.entries()) {
+    const message = { spaceId, senderId: humanId, text: 'Yes.', mentionedAgentId: null, idempotencyKey: null }
+    const posted = stack.posting.send(message).then(() => performance.now())
+    const [postedAt, repliedAt = Number.NaN] = await Promise.all([posted, waits[index]?.repliedAt])
+    latencies.push(Math.max(0, repliedAt - postedAt))
+    waits[index]?.listening.end()
+  }
+  client.disconnect()
+  await stack.close()
+  return { added, latencies }
+}
+
+export const waits: Benchmark = {
+  question: `How soon does each of ${WAITS} waits of one process have its reply, over Redis, and what does it cost there?`,
+  async run() {
+    const [database, redis] = await Promise.all([createTestDatabase(), startThrowawayRedis()])
+    const { added, latencies } = await measure(database.url, redis.url)
+    await Promise.all([database.drop(), redis.dispose()])
+    return [
+      { what: 'reply to wait, the slowest', value: Math.max(...latencies), unit: 'ms', bound: { atMost: 50 } },
+      { what: 'reply to wait, p50', value: percentile(latencies, 0.5), unit: 'ms' },
+      { what: `Redis connections that ${WAITS} waits add`, value: added, unit: '', bound: { atMost: 0 } },
+    ]
+  },
+}
