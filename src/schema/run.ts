@@ -2,10 +2,9 @@ import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
-import { RunStatusType, TriggerTypeType } from './enums.ts'
-import { Agent, Chain, Message, Node, Run, RunInternals, Space, TokenUsage, ToolCall } from './refs.ts'
+import { RunStatusType } from './enums.ts'
+import { Agent, Node, Run, RunInternals, Space, TokenUsage, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
-import { triggerSummaryFor } from './trigger-summary.ts'
 
 Run.implement({
   interfaces: [Node],
@@ -15,23 +14,6 @@ Run.implement({
       resolve: async ({ agentId }, _, { loaders }) => (await loaders.entities.load(agentId))!,
     }),
     status: t.expose('status', { type: RunStatusType }),
-    triggerType: t.expose('triggerType', { type: TriggerTypeType }),
-    triggerSummary: t.string({
-      description:
-        'One line a person can read: who or what started it, and about what; without the what for those who may not see it.',
-      resolve: (run, _, context) => triggerSummaryFor(run, context),
-    }),
-    triggerSpace: t.field({
-      type: Space,
-      nullable: true,
-      description: "The trigger's and the active space and message: null where there is none, or not for the viewer.",
-      resolve: ({ triggerSpaceId }, _, { loaders }) => loadOptional(loaders.visible.spaces, triggerSpaceId),
-    }),
-    triggerMessage: t.field({
-      type: Message,
-      nullable: true,
-      resolve: ({ triggerMessageId }, _, { loaders }) => loadOptional(loaders.visible.messages, triggerMessageId),
-    }),
     activeSpace: t.field({
       type: Space,
       nullable: true,
@@ -65,18 +47,6 @@ Run.implement({
       resolve: async ({ id }, _, { loaders }) =>
         (await loaders.toolCallsOfRuns.load(id)).filter(({ status }) => status === 'WAITING'),
     }),
-    depth: t.exposeInt('depth', {
-      description: "How many agent-to-agent hops lie behind this run; 0 for a human's, plan's or service's trigger.",
-    }),
-    rootId: t.exposeID('rootId', {
-      description: 'The human message, plan firing or service call that the whole chain of triggers began with.',
-    }),
-    chain: t.field({
-      type: Chain,
-      nullable: true,
-      description: 'The chain under MENTION_CHAIN routing; null otherwise.',
-      resolve: ({ chainId }, _, { loaders }) => loadOptional(loaders.chains, chainId),
-    }),
     internals: t.field({
       type: RunInternals,
       nullable: true,
@@ -102,28 +72,6 @@ TokenUsage.implement({
     inputTokens: t.exposeInt('inputTokens'),
     outputTokens: t.exposeInt('outputTokens'),
     totalTokens: t.int({ resolve: ({ inputTokens, outputTokens }) => inputTokens + outputTokens }),
-  }),
-})
-
-const ChainWaiter = builder.objectRef<{ entityId: string; reason: string | null }>('ChainWaiter').implement({
-  fields: (t) => ({
-    agent: t.field({
-      type: Agent,
-      resolve: async ({ entityId }, _, { loaders }) => (await loaders.entities.load(entityId))!,
-    }),
-    reason: t.exposeString('reason', { nullable: true }),
-  }),
-})
-
-Chain.implement({
-  description: 'Agents that hand a conversation on; the same for all its runs.',
-  fields: (t) => ({
-    id: t.exposeID('id'),
-    depth: t.exposeInt('depth', { description: 'Runs in it so far, re-triggers included.' }),
-    replyStack: t.expose('replyStack', {
-      type: [ChainWaiter],
-      description: 'Who waits to be called back, the last to be asked last.',
-    }),
   }),
 })
 

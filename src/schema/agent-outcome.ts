@@ -1,0 +1,43 @@
+import { loadOptional } from './batch.ts'
+import { builder } from './builder.ts'
+import { Agent, AgentOutcome, Message, Run } from './refs.ts'
+
+const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
+  values: {
+    RUN: { description: 'It started a run.' },
+    INBOX: { description: "It went to the agent's inbox." },
+    SKIPPED: { description: 'Its agent read it and called skip.' },
+    NOT_ROUTED: { description: "The space's routing did not choose this agent." },
+    LOOP_LIMIT: { description: 'The chain of triggers had reached its greatest depth or number of runs.' },
+    DUPLICATE: { description: 'This agent had been triggered by this message before.' },
+  } as const,
+})
+
+AgentOutcome.implement({
+  fields: (t) => ({
+    agent: t.field({
+      type: Agent,
+      resolve: async ({ agentId }, _, { loaders }) => (await loaders.entities.load(agentId))!,
+    }),
+    kind: t.expose('kind', { type: AgentOutcomeKind }),
+    reason: t.string({
+      nullable: true,
+      description: 'Admins only.',
+      resolve: ({ reason }, _, { viewer }) => (viewer.scope === 'ADMIN' ? reason : null),
+    }),
+    run: t.field({
+      type: Run,
+      nullable: true,
+      resolve: ({ runId }, _, { loaders }) => loadOptional(loaders.visible.runs, runId),
+    }),
+  }),
+})
+
+builder.objectField(Message, 'outcomes', (t) =>
+  t.field({
+    type: [AgentOutcome],
+    description: 'What this message meant to each agent member: who woke, who did not, and why.',
+    complexity: { field: 1, multiplier: 3 },
+    resolve: ({ id }, _, { loaders }) => loaders.outcomes.load(id),
+  }),
+)

@@ -1,0 +1,56 @@
+import { loadOptional } from './batch.ts'
+import { builder } from './builder.ts'
+import type { Context } from './context.ts'
+import { TriggerTypeType } from './enums.ts'
+import { Message, Run, Space } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+/** Whether the viewer may read what a run's trigger was about. */
+async function seesTrigger(run: shapes.Run, { app, viewer, loaders }: Context): Promise<boolean> {
+  if (app.visibility.runThoughts(viewer, run)) return true
+  if (run.triggerSpaceId === null) return run.triggerType === 'INBOX' // counts events, quotes none
+  return (await loaders.visible.spaces.load(run.triggerSpaceId)) !== null
+}
+
+/** A run's trigger in one line: who or what, and about what for those who may see that. */
+async function triggerSummaryFor(run: shapes.Run, context: Context): Promise<string> {
+  if (await seesTrigger(run, context)) return run.triggerSummary
+  switch (run.triggerType) {
+    case 'SPACE_MESSAGE': {
+      const sender = run.triggerSenderId && (await context.loaders.entities.load(run.triggerSenderId))
+      return `${sender ? sender.name : 'Somebody'} in another space`
+    }
+    case 'PLAN':
+      return `The plan "${run.triggerName}"`
+    case 'SERVICE':
+      return `The service "${run.triggerName}"`
+    case 'INBOX':
+      return 'Its inbox'
+  }
+}
+
+builder.objectFields(Run, (t) => ({
+  triggerType: t.expose('triggerType', { type: TriggerTypeType }),
+  triggerSummary: t.string({
+    description:
+      'One line a person can read: who or what started it, and about what; without the what for those who may not see it.',
+    resolve: (run, _, context) => triggerSummaryFor(run, context),
+  }),
+  triggerSpace: t.field({
+    type: Space,
+    nullable: true,
+    description: "The trigger's and the active space and message: null where there is none, or not for the viewer.",
+    resolve: ({ triggerSpaceId }, _, { loaders }) => loadOptional(loaders.visible.spaces, triggerSpaceId),
+  }),
+  triggerMessage: t.field({
+    type: Message,
+    nullable: true,
+    resolve: ({ triggerMessageId }, _, { loaders }) => loadOptional(loaders.visible.messages, triggerMessageId),
+  }),
+  depth: t.exposeInt('depth', {
+    description: "How many agent-to-agent hops lie behind this run; 0 for a human's, plan's or service's trigger.",
+  }),
+  rootId: t.exposeID('rootId', {
+    description: 'The human message, plan firing or service call that the whole chain of triggers began with.',
+  }),
+}))
