@@ -1,4 +1,5 @@
 import { request as httpRequest } from 'node:http'
+import { connect } from 'node:net'
 import { getIntrospectionQuery } from 'graphql'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
@@ -278,6 +279,25 @@ describe('GraphQL over HTTP', () => {
     expect(parley.app.platform.log.stats().followers).toBe(1)
     leaving.abort()
     await until('nobody follows', () => parley.app.platform.log.stats().followers === 0)
+  })
+
+  test('an event stream that is never read is cut off, and holds little meanwhile', { timeout: 60_000 }, async () => {
+    const space = await parley.space(human, [])
+    const query = `subscription { spaceMessages(spaceId: "${space.id}") { __typename ... on MessageTextDelta { delta } } }`
+    const socket = connect(parley.server.port, '127.0.0.1')
+    const body = JSON.stringify({ query })
+    const headers = `Host: x\r\nAuthorization: ${authorization}\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`
+    socket.write(`POST /graphql HTTP/1.1\r\n${headers}\r\n\r\n${body}`)
+    await new Promise((resolve) => socket.once('data', resolve))
+    socket.pause()
+    const { log } = parley.app.platform
+    await until('it is followed', () => log.stats().followers === 1)
+    const event = { type: 'MessageTextDelta', messageId: 'msg_x', partIndex: 0, offset: 0, delta: 'x'.repeat(8000) }
+    const before = process.memoryUsage().rss
+    for (let n = 0; n < 20_000 && log.stats().followers === 1; n++) await log.append(`space:${space.id}`, event)
+    await until('it is let go', () => log.stats().followers === 0, { timeoutMs: 20_000 })
+    expect(process.memoryUsage().rss - before).toBeLessThan(300 * 1024 * 1024)
+    socket.destroy()
   })
 
   test('subscriptions that may not be are answered with their error', async () => {
