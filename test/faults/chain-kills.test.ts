@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { AdminViewer, HumanViewer } from '../../src/access/viewer.ts'
+import { createDeferred } from '../../src/lib/async.ts'
 import { type ChainRoom, openChainRoom, type RoomHost } from '../support/chain-room.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { expectChainsAtRest, playAtRandom, randomChain } from '../support/random-chain.ts'
@@ -62,24 +63,32 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('chains, while worke
 
   test('a worker that dies while it ends a run leaves either nothing of the end or all of it', async () => {
     const room = await openChainRoom(host, ['Ada', 'Bob', 'Cyd'])
-    room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Thanks.')]])
-    room.plays('Bob', [[delegates(room.agents.Cyd, 'yours')]])
+    const gates = { Ada: createDeferred(), Bob: createDeferred() }
+    room.plays(
+      'Ada',
+      [
+        [say('Bob?'), mentions(room.agents.Bob, 'b', true)],
+        [{ gate: gates.Ada.promise }, { text: 'Done.' }],
+      ],
+      [[say('Thanks.')]],
+    )
+    room.plays('Bob', [[{ gate: gates.Bob.promise }, delegates(room.agents.Cyd, 'yours')]])
     room.plays('Cyd', [[say('Here.')]])
-    const { prisma } = deployment.app.platform.db
     const { runs } = await room.says('Go')
     const chainId = runs[0]?.chainId ?? ''
     const client = new pg.Client({ connectionString: deployment.postgres.url })
     await client.connect()
     for (const name of ['Ada', 'Bob'] as const) {
-      await until(
-        `it is the turn of ${name}`,
-        async () => (await prisma.chain.findUnique({ where: { id: chainId } }))?.holderId === room.agents[name].id,
-      )
+      await until(`it is the turn of ${name}`, async () => (await holderOf(client, chainId)) === room.agents[name].id)
       await client.query('BEGIN')
       await client.query('SELECT 1 FROM "Chain" WHERE id = $1 FOR UPDATE', [chainId])
+      gates[name].resolve()
       await until(`the end of ${name}’s run waits for the chain`, async () => (await waitingForLock(client)) > 0)
       await Promise.all([deployment.replaceWorker(0), deployment.replaceWorker(1)])
       await client.query('COMMIT')
+      await until('another worker ends it', async () => (await holderOf(client, chainId)) !== room.agents[name].id, {
+        timeoutMs: 60_000,
+      })
     }
     await client.end()
     await room.chainsEnd(60_000)
@@ -90,9 +99,17 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('chains, while worke
   })
 })
 
+async function holderOf(client: pg.Client, chainId: string): Promise<string | null> {
+  const { rows } = await client.query<{ holderId: string | null }>('SELECT "holderId" FROM "Chain" WHERE id = $1', [
+    chainId,
+  ])
+  return rows[0]?.holderId ?? null
+}
+
+/** Who waits for the transaction of this connection. */
 async function waitingForLock(client: pg.Client): Promise<number> {
   const { rows } = await client.query(
-    `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ILIKE '%"Chain"%FOR UPDATE%'`,
+    'SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))',
   )
   return rows.length
 }
