@@ -1,6 +1,6 @@
 import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { MessageOrigin, MessagePart } from './message.ts'
+import { isUnfinished, type MessageOrigin, type MessagePart } from './message.ts'
 
 /** A message as an agent reads it. */
 export interface HistoryLine {
@@ -17,7 +17,7 @@ export interface HistoryLine {
 
 /** What agents read of a space. Whether they may is the caller's to check. */
 export interface History {
-  /** The last `limit` messages up to `seq`, `offset` further back, oldest first; those still being written are left out. */
+  /** The last `limit` messages up to `seq`, `offset` further back, oldest first; what is still being written is left out. */
   read(input: {
     spaceId: string
     readerId: string
@@ -54,7 +54,7 @@ export function createHistory({ db }: Platform): History {
             SELECT jsonb_agg(jsonb_build_object('id', c.id, 'name', c."toolName", 'status', c.status, 'output', c.output))
             FROM "ToolCall" c WHERE c."messageId" = m.id) END AS calls
         FROM "Message" m JOIN "Entity" e ON e.id = m."senderId"
-        WHERE m."spaceId" = ${spaceId} AND m.status <> 'STREAMING' ${until}
+        WHERE m."spaceId" = ${spaceId} AND ${HAS_BEEN_SAID} ${until}
         ORDER BY m.seq DESC LIMIT ${limit} OFFSET ${offset}`
       return rows.reverse().map(lineOf)
     },
@@ -67,13 +67,18 @@ export function createHistory({ db }: Platform): History {
   }
 }
 
+/** Of a message that its run goes on with, the parts that are whole have been said. */
+const HAS_BEEN_SAID = Prisma.sql`(m.status <> 'STREAMING' OR
+  (m."runPostKey" LIKE m."spaceId" || ':%' AND m.parts @? '$[0] ? (!exists(@.unfinished))'))`
+
 function lineOf(row: Row): HistoryLine {
+  const parts = row.status === 'STREAMING' ? row.parts.filter((part) => !isUnfinished(part)) : row.parts
   const line: HistoryLine = {
     id: row.id,
     sender: row.name,
     senderId: row.senderId,
     type: row.kind === 'HUMAN' ? 'human' : 'agent',
-    text: row.parts.map((part) => (part.type === 'text' ? part.text : describeCall(part.toolCallId, row))).join('\n\n'),
+    text: parts.map((part) => (part.type === 'text' ? part.text : describeCall(part.toolCallId, row))).join('\n\n'),
     timestamp: row.createdAt.toISOString(),
   }
   if (row.origin !== null) line.origin = readableOrigin(row.origin, row.originVisible)
