@@ -28,7 +28,7 @@ const ARROWS = {
       ...['routing', 'tools', 'engine', 'schema', 'server'],
     ],
   },
-  main: { values: ['lib', 'config', 'platform', 'app'] },
+  main: { values: ['lib', 'config', 'platform', 'app', 'server'] },
 }
 
 /** A part is a folder of src/, or a file directly in it. */

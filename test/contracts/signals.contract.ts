@@ -30,10 +30,10 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
 
     test('reach every listener of the channel, in order, and nobody else', async () => {
       const [one, two, other] = [await listen('run:1'), await listen('run:1'), await listen('run:2')]
-      await signals.publish('run:1', { type: 'stop' })
+      await signals.publish('run:1', { type: 'stop', runId: 'run_1' })
       await signals.publish('run:1', { type: 'read', spaceId: 'spc_ü"1' })
       await settled()
-      const expected = [{ type: 'stop' }, { type: 'read', spaceId: 'spc_ü"1' }]
+      const expected = [{ type: 'stop', runId: 'run_1' }, { type: 'read', spaceId: 'spc_ü"1' }]
       expect([one.heard, two.heard, other.heard]).toEqual([expected, expected, []])
     })
 

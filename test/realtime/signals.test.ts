@@ -26,7 +26,7 @@ describe.skipIf(redis === null)('with Redis', () => {
     await one.signals.subscribe('run:1', () => heard.push('one'))
     await two.signals.subscribe('run:1', () => heard.push('two'))
     await stranger.signals.subscribe('run:1', () => heard.push('stranger'))
-    await one.signals.publish('run:1', { type: 'stop' })
+    await one.signals.publish('run:1', { type: 'stop', runId: 'run_1' })
     await until('both heard it', () => heard.length === 2)
     expect(heard.toSorted()).toEqual(['one', 'two'])
     await Promise.all([one.close(), two.close(), stranger.close()])
