@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Viewer } from '../../src/access/viewer.ts'
+import { createGuards, type Guards } from '../../src/server/streams/guards.ts'
+import { createLiveIteration } from '../../src/server/streams/live-iteration.ts'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { until } from '../support/until.ts'
+
+/** Signals that reach nobody, until the connection is back: what was said meanwhile is lost. */
+function deafSignals() {
+  const reconnects = new Set<() => void>()
+  const counts = { listeners: 0 }
+  return {
+    counts,
+    reconnect: () => {
+      for (const listener of reconnects) listener()
+    },
+    signals: {
+      publish: async () => {},
+      async subscribe() {
+        counts.listeners += 1
+        return () => {
+          counts.listeners -= 1
+        }
+      },
+      onReconnect(listener: () => void) {
+        reconnects.add(listener)
+        counts.listeners += 1
+        return () => {
+          reconnects.delete(listener)
+          counts.listeners -= 1
+        }
+      },
+      async close() {},
+    },
+  }
+}
+
+describe('while signals are lost', () => {
+  let parley: TestApplication
+  let guards: Guards
+  const deaf = deafSignals()
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack: 'embedded', worker: false })
+    guards = createGuards({ ...parley.app.platform, signals: deaf.signals }, parley.app.api)
+  })
+  afterAll(() => parley?.close())
+
+  /** A watch that waits, and how it ended. */
+  function watching() {
+    const live = createLiveIteration<never>()
+    const iteration = live.from(async function* (signal) {
+      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+      yield* []
+    })
+    const ended = iteration.next().then(
+      () => 'completed',
+      (error: Error) => error.name,
+    )
+    return { live, ended, leave: () => iteration.return?.() }
+  }
+
+  test('who was removed is found out when they come back', async () => {
+    const ada = await parley.human('Ada')
+    const space = await parley.space(ada, [])
+    const { live, ended } = watching()
+    await guards.space(ada, space.id, live)
+    deaf.reconnect()
+    await parley.app.api.members.remove(ada, { spaceId: space.id, entityId: ada.id })
+    expect(live.signal.aborted).toBe(false)
+    deaf.reconnect()
+    expect(await ended).toBe('ForbiddenError')
+    expect(deaf.counts.listeners).toBe(0)
+  })
+
+  test('a token that was revoked too, also for whoever begins to watch meanwhile', async () => {
+    const ada = await parley.human('Ada')
+    const { accessToken } = await parley.app.api.tokens.create(parley.admin, { grant: { humanId: ada.id } })
+    const viewer: Viewer = { ...ada, tokenId: accessToken.id }
+    const one = watching()
+    await guards.viewer(viewer, one.live)
+    await parley.app.api.tokens.revoke(parley.admin, { id: accessToken.id })
+    deaf.reconnect()
+    expect(await one.ended).toBe('UnauthenticatedError')
+    const late = watching()
+    await guards.viewer(viewer, late.live)
+    expect(await late.ended).toBe('UnauthenticatedError')
+    expect(deaf.counts.listeners).toBe(0)
+  })
+
+  test('a database that is away then is asked again until it answers', async () => {
+    const ada = await parley.human('Ada')
+    const space = await parley.space(ada, [])
+    const { live, ended } = watching()
+    await guards.space(ada, space.id, live)
+    const { visibility } = parley.app.api
+    const { spaces } = visibility
+    let refused = 0
+    visibility.spaces = async () => {
+      refused += 1
+      throw new Error('the database is away')
+    }
+    deaf.reconnect()
+    await until('it was asked in vain', () => refused > 1)
+    expect(live.signal.aborted).toBe(false)
+    visibility.spaces = spaces
+    await parley.app.api.members.remove(parley.admin, { spaceId: space.id, entityId: ada.id })
+    expect(await ended).toBe('ForbiddenError')
+  })
+
+  test('an end that is years away does not come at once, one that has passed does', async () => {
+    const ada = await parley.human('Ada')
+    const far = watching()
+    await guards.viewer({ ...ada, expiresAt: new Date('2099-01-01') }, far.live)
+    const past = watching()
+    await guards.viewer({ ...ada, expiresAt: new Date(Date.now() - 1) }, past.live)
+    expect(await past.ended).toBe('UnauthenticatedError')
+    expect(far.live.signal.aborted).toBe(false)
+    await far.leave()
+    expect(await far.ended).toBe('completed')
+  })
+})
