@@ -63,7 +63,12 @@ const boolean = z
   .default(false)
 const origins = z
   .string()
-  .transform((value) => value.split(',').map((origin) => origin.trim().replace(/\/$/, '')).filter(Boolean))
+  .transform((value) =>
+    value
+      .split(',')
+      .map((origin) => origin.trim().replace(/\/$/, ''))
+      .filter(Boolean),
+  )
   .refine((list) => list.every((origin) => URL.canParse(origin) && new URL(origin).origin === origin), {
     message: 'must be origins like https://app.example.com, separated by commas',
   })

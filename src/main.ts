@@ -21,7 +21,10 @@ function announce(config: Config, app: Application, server: RunningServer): void
     `  model     ${config.defaultModel}, for agents created without one`,
   ]
   if (app.adminToken.generated) {
-    lines.push(`  admin     Authorization: Bearer ${app.adminToken.value}`, `            (made now, kept in ${config.dataDirectory}/admin-token)`)
+    lines.push(
+      `  admin     Authorization: Bearer ${app.adminToken.value}`,
+      `            (made now, kept in ${config.dataDirectory}/admin-token)`,
+    )
   }
   process.stdout.write(`${lines.join('\n')}\n`)
 }

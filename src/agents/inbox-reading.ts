@@ -1,7 +1,7 @@
 import { type InboxEvent, Prisma } from '../generated/prisma/client.ts'
+import { wellFormedIds } from '../lib/ids.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
-import { wellFormedIds } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /** What waits in inboxes, for admins. */

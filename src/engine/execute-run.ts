@@ -1,4 +1,6 @@
+import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
+import { isOutage } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type Claim, type Lifecycle, outOfTime, type RunEnding } from '../runs/lifecycle.ts'
 import { RunLostError } from '../spaces/posting.ts'
@@ -53,6 +55,18 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
     return { type: 'failed', error: error.message }
   }
 
+  /** The database's fault is not the run's. Given up when the lease has lapsed: then somebody else has the run. */
+  async function handBackAfterOutage(claim: Claim): Promise<void> {
+    for (let tries = 0; tries < 20; tries++) {
+      const isBack = await lifecycle.handBack(claim).then(
+        () => true,
+        () => false,
+      )
+      if (isBack) return
+      await sleep(500)
+    }
+  }
+
   return {
     async execute(claim, place, outer) {
       const { run } = claim
@@ -71,6 +85,7 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
         return 'handed-back'
       } catch (error) {
         logger.error({ runId: run.id, error: messageOf(error) }, 'a run broke off here and is taken up again')
+        if (isOutage(error)) await handBackAfterOutage(claim)
         return 'handed-back'
       } finally {
         clearTimeout(timer)

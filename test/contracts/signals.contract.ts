@@ -33,7 +33,10 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
       await signals.publish('run:1', { type: 'stop', runId: 'run_1' })
       await signals.publish('run:1', { type: 'read', spaceId: 'spc_ü"1' })
       await settled()
-      const expected = [{ type: 'stop', runId: 'run_1' }, { type: 'read', spaceId: 'spc_ü"1' }]
+      const expected = [
+        { type: 'stop', runId: 'run_1' },
+        { type: 'read', spaceId: 'spc_ü"1' },
+      ]
       expect([one.heard, two.heard, other.heard]).toEqual([expected, expected, []])
     })
 

@@ -78,6 +78,7 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('chains, while worke
     const chainId = runs[0]?.chainId ?? ''
     const client = new pg.Client({ connectionString: deployment.postgres.url })
     await client.connect()
+    client.on('error', () => {}) // its server goes down with a test that failed
     for (const name of ['Ada', 'Bob'] as const) {
       await until(`it is the turn of ${name}`, async () => (await holderOf(client, chainId)) === room.agents[name].id)
       await client.query('BEGIN')

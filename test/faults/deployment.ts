@@ -47,10 +47,13 @@ export async function deploy(workerCount: number): Promise<Deployment> {
   const app = await createApp(readConfig({ ...settings, PARLEY_ROLE: 'api', OPENAI_API_KEY: 'sk-api' }))
   let made = 0
   const keys: string[] = []
+  const starting = new Set<Promise<unknown>>()
   async function startWorker(index: number): Promise<ParleyProcess> {
     made += 1
     keys[index] = `sk-worker-${made}`
-    return startParley({ settings: { ...settings, PARLEY_ROLE: 'worker', OPENAI_API_KEY: keys[index] } })
+    return startParley({
+      settings: { ...settings, PARLEY_ROLE: 'worker', PARLEY_WORKER_CONCURRENCY: '5', OPENAI_API_KEY: keys[index] },
+    })
   }
   const workers = await Promise.all(Array.from({ length: workerCount }, (_, index) => startWorker(index)))
   const admin: AdminViewer = { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null }
@@ -66,9 +69,10 @@ export async function deploy(workerCount: number): Promise<Deployment> {
     async replaceWorker(index) {
       const dead = `Bearer ${keys[index]}`
       await workers[index]?.kill()
-      void startWorker(index).then((worker) => {
+      const replacement = startWorker(index).then((worker) => {
         workers[index] = worker
       })
+      starting.add(replacement.finally(() => starting.delete(replacement)))
       return dead
     },
     async room(name) {
@@ -84,6 +88,7 @@ export async function deploy(workerCount: number): Promise<Deployment> {
       return { spaceId: space.id, agentId: agent.id }
     },
     async close() {
+      await Promise.allSettled(starting)
       await Promise.all(workers.map((worker) => worker.kill()))
       await app.close(0)
       await Promise.all([models.close(), postgres.dispose(), redis.dispose()])
