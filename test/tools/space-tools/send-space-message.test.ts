@@ -57,9 +57,7 @@ describe.each(STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
     parley.models.script(
       forAgent(
         'Finance Agent',
-        steps([
-          { toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text: 'Q4 budget: $2.1M allocated...' } },
-        ]),
+        steps([{ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text: 'Q4 budget: $2.1M allocated...' } }]),
       ),
     )
     const { runs } = await parley.send(human, space.id, 'Budget?')
@@ -98,49 +96,91 @@ describe.each(STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
   })
 
   describe('mention and wait are independent', () => {
-    test.each([
-      ['neither: posted, nobody is triggered, nothing waits', false, false],
-      ['mention: the agent is triggered, nothing waits', true, false],
-      ['wait: nobody is triggered, it waits for whoever answers', false, true],
-      ['both: the agent is triggered, and its answer is waited for', true, true],
-    ])('%s', async (_, mentions, waits) => {
+    /** Ada says something with these options; what she got for it, what she posted, and Bea's runs. */
+    async function play(options: (ids: { bea: string }) => object, whileWaiting?: (room: Room) => Promise<unknown>) {
       const { human, agents, space } = await room('Ada', 'Bea')
-      const [ada, bea] = agents
-      const mention = mentions ? { mention: bea?.id } : {}
-      const wait = waits ? { wait: { for: [{ type: mentions ? 'agent' : 'human' }], timeout: 30 } } : {}
+      const [ada = NOBODY, bea = NOBODY] = agents
       const say = (text: string, more = {}) => ({
         toolCall: 'sendSpaceMessage',
         input: { spaceId: space.id, text, ...more },
       })
-      parley.models.script(forAgent('Ada', steps([say('Ready?', { ...mention, ...wait })], [{ text: 'Noted.' }])))
+      parley.models.script(forAgent('Ada', steps([say('Ready?', options({ bea: bea.id }))], [{ text: 'Noted.' }])))
       parley.models.script(forAgent('Bea', steps([say('Ready.')])))
       const { runs } = await parley.send(human, space.id, 'Begin')
-      if (waits && !mentions) {
-        await until('the question stands', async () => (await messagesOf(parley, space.id, ada?.id ?? ''))[0]?.routedAt)
-        expect(await parley.run(runs[0]?.id ?? '')).toMatchObject({ status: 'RUNNING' })
+      const runId = runs[0]?.id ?? ''
+      if (whileWaiting !== undefined) {
+        await until('the question stands', async () => (await messagesOf(parley, space.id, ada.id))[0]?.routedAt)
+        expect(await parley.run(runId)).toMatchObject({ status: 'RUNNING' })
         parley.models.script(forAgent('Ada', () => [{ text: 'Done.' }]))
-        await parley.send(human, space.id, 'Yes.')
+        await whileWaiting({ human, agents, space })
       }
-      const run = await parley.runWhen(runs[0]?.id ?? '')
-      const [call] = await callsOf(parley, run.id)
-      const [question] = await messagesOf(parley, space.id, ada?.id ?? '')
-      const answer = mentions
-        ? { text: 'Ready.', entityId: bea?.id, entityName: 'Bea', entityType: 'agent' }
-        : { text: 'Yes.', entityId: human.id, entityName: 'Husam', entityType: 'human' }
-      expect(call?.output).toEqual({
+      await parley.runWhen(runId)
+      const [question] = await messagesOf(parley, space.id, ada.id)
+      const [call] = await callsOf(parley, runId)
+      return { runId, human, bea, question, result: call?.output }
+    }
+
+    test('neither: posted, nobody is triggered, nothing waits', async () => {
+      const { bea, question, result } = await play(() => ({}))
+      expect(result).toEqual({ messageId: question?.id, sent: true })
+      expect(await runsOf(parley, bea.id)).toEqual([])
+    })
+
+    test('mention: the agent is triggered, nothing waits', async () => {
+      const { bea, question, result, runId } = await play((ids) => ({ mention: ids.bea }))
+      expect(result).toEqual({ messageId: question?.id, sent: true })
+      expect(await endedRun(parley, bea.id)).toMatchObject({
+        status: 'COMPLETED',
+        triggerMessageId: question?.id,
+        triggerPayload: { type: 'space_message', senderType: 'agent', mentionReason: 'Ready?' },
+        parentRunId: runId,
+        depth: 1,
+      })
+    })
+
+    test('wait: nobody is triggered, it waits for whoever answers', async () => {
+      const wait = { for: [{ type: 'human' }], timeout: 30 }
+      const { bea, human, question, result } = await play(
+        () => ({ wait }),
+        (there) => parley.send(there.human, there.space.id, 'Yes.'),
+      )
+      expect(result).toEqual({
         messageId: question?.id,
         sent: true,
-        ...(waits ? { timedOut: false, reply: answer } : {}),
+        timedOut: false,
+        reply: { text: 'Yes.', entityId: human.id, entityName: 'Husam', entityType: 'human' },
       })
-      if (mentions) {
-        expect(await endedRun(parley, bea?.id ?? '')).toMatchObject({
-          status: 'COMPLETED',
-          triggerMessageId: question?.id,
-          parentRunId: run.id,
-          depth: 1,
-        })
-      }
-      expect(await runsOf(parley, bea?.id ?? '')).toHaveLength(mentions ? 1 : 0)
+      expect(await runsOf(parley, bea.id)).toEqual([])
+    })
+
+    test('both: the agent is triggered, and its answer is waited for', async () => {
+      const wait = { for: [{ type: 'agent' }], timeout: 30 }
+      const { bea, question, result } = await play((ids) => ({ mention: ids.bea, wait }))
+      expect(result).toEqual({
+        messageId: question?.id,
+        sent: true,
+        timedOut: false,
+        reply: { text: 'Ready.', entityId: bea.id, entityName: 'Bea', entityType: 'agent' },
+      })
+      expect(await endedRun(parley, bea.id)).toMatchObject({ triggerMessageId: question?.id })
     })
   })
+
+  test('the mentioned agent is told why in its prompt: the first 200 characters of the message', async () => {
+    const { human, agents, space } = await room('Ada', 'Bea')
+    const text = 'x'.repeat(300)
+    const input = { spaceId: space.id, text, mention: agents[1]?.id }
+    parley.models.script(forAgent('Ada', steps([{ toolCall: 'sendSpaceMessage', input }])))
+    parley.models.script(forAgent('Bea', () => [{ text: 'Seen.' }]))
+    await parley.send(human, space.id, 'Begin')
+    await endedRun(parley, agents[1]?.id ?? '')
+    const request = await parley.models.request(({ instructions }) => instructions.includes('You are Bea'))
+    const [first = '', second = ''] = (request.messages.find(({ role }) => role === 'user')?.text ?? '').split('\n')
+    expect(first).toBe(`TRIGGER: a message from Ada (agent) in "Project Alpha" (id: ${space.id}), which mentions you:`)
+    expect(JSON.parse(second)).toEqual({ type: 'space_message', senderType: 'agent', mentionReason: 'x'.repeat(200) })
+  })
 })
+
+type Room = Awaited<ReturnType<typeof spaceToolsRoom>>
+
+const NOBODY = { id: '', name: '' }

@@ -1,0 +1,195 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { ToolInput } from '../../../src/agents/custom-tools.ts'
+import { startApplication, type TestApplication } from '../../support/application.ts'
+import { forAgent, type ModelAction, type ModelRequest, steps, when } from '../../support/model-server-script.ts'
+import { hasPostgres } from '../../support/postgres.ts'
+import { callsOf, gate, runsOf, spaceToolsRoom } from '../../support/space-tools.ts'
+import { until } from '../../support/until.ts'
+
+const CONFIRM: ToolInput = {
+  name: 'showConfirmation',
+  description: 'Asks the members.',
+  inputSchema: { type: 'object', properties: {} },
+  execution: 'SPACE',
+}
+
+/** What the one user message of a run says woke it. */
+const wokenBy = (text: string) => (request: ModelRequest) =>
+  request.messages
+    .find(({ role }) => role === 'user')
+    ?.text.split('RECENT MESSAGES')[0]
+    ?.includes(text) ?? false
+
+describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
+  let parley: TestApplication
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack: 'postgres' })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  /** Ada, in a space of Husam's and in one of others', with a plan's run that waits for a reply and one that asks Husam. */
+  async function busyAgent() {
+    const room = await spaceToolsRoom(parley, {
+      input: { tools: [CONFIRM], model: 'openai:test' },
+      space: { name: "Husam's Chat" },
+    })
+    const { agents, space, human } = room
+    const [ada] = agents
+    const finance = await parley.space(human, [ada?.id ?? ''], { name: 'Finance', routing: 'ADMIN' })
+    const wait = { for: [{ type: 'agent' }], timeout: 120 }
+    const report: ModelAction[][] = [
+      [{ reasoning: 'Compiling morning report from engineering and finance data...' }, readFrom(finance.id)],
+      [
+        { text: "Good morning! Here's today's standup:" },
+        { toolCall: 'sendSpaceMessage', input: { spaceId: finance.id, text: 'Numbers?', wait } },
+      ],
+    ]
+    const options: ModelAction[][] = [
+      [
+        { text: "I've prepared the options for you:" },
+        { toolCall: 'showConfirmation', input: { targetSpaceId: space.id } },
+      ],
+    ]
+    parley.models.script(forAgent('Ada', when(wokenBy('Morning Report'), steps(...report))))
+    parley.models.script(forAgent('Ada', when(wokenBy('What are my options?'), steps(...options))))
+    await parley.app.api.plans.create(parley.admin, {
+      agentId: ada?.id ?? '',
+      name: 'Morning Report',
+      instruction: 'Compile the morning report.',
+      schedule: { at: new Date(Date.now() + 200) },
+    })
+    const planRun = await until('the plan has fired', async () => (await runsOf(parley, ada?.id ?? ''))[0])
+    await until('it waits', async () => (await callsOf(parley, planRun.id))[1]?.state)
+    const asking = await parley.send(human, space.id, 'What are my options?')
+    const askingRun = await parley.runWhen(asking.runs[0]?.id ?? '', 'WAITING_TOOL')
+    return { ...room, ada, finance, planRun: await parley.run(planRun.id), askingRun }
+  }
+
+  const readFrom = (spaceId: string): ModelAction => ({ toolCall: 'readSpaceMessages', input: { spaceId } })
+
+  /** What getMyRuns returns, for each of the inputs, in a run that the human's message sets off. */
+  async function look(room: Awaited<ReturnType<typeof busyAgent>>, ...inputs: object[]) {
+    const calls = inputs.map((input) => ({ toolCall: 'getMyRuns', input }))
+    parley.models.script(forAgent('Ada', when(wokenBy('Are you busy?'), steps(calls))))
+    const { runs } = await parley.send(room.human, room.space.id, 'Are you busy?')
+    const run = await parley.runWhen(runs[0]?.id ?? '')
+    return { run, outputs: (await callsOf(parley, run.id)).map(({ output }) => output) }
+  }
+
+  test("returns the seed's shape: this run apart, the others with trigger, status and progress", async () => {
+    const room = await busyAgent()
+    const { planRun, askingRun } = room
+    const { run, outputs } = await look(room, {})
+    expect(outputs).toEqual([
+      {
+        currentRunId: run.id,
+        otherActiveRuns: [
+          {
+            runId: planRun.id,
+            triggerType: 'plan',
+            triggerSource: 'Morning Report',
+            status: 'running',
+            startedAt: planRun.startedAt?.toISOString(),
+            progress: {
+              toolsCalled: ['readSpaceMessages', 'sendSpaceMessage (waiting for reply)'],
+              textGenerated: "Good morning! Here's today's standup:",
+              reasoning: 'Compiling morning report from engineering and finance data...',
+            },
+          },
+          {
+            runId: askingRun.id,
+            triggerType: 'space_message',
+            triggerSource: "Husam in Husam's Chat",
+            status: 'waiting_tool',
+            startedAt: askingRun.startedAt?.toISOString(),
+            progress: {
+              toolsCalled: ['showConfirmation (waiting for user input)'],
+              textGenerated: "I've prepared the options for you:",
+              reasoning: null,
+            },
+          },
+        ],
+      },
+    ])
+    await parley.app.api.control.stopRun(parley.admin, { runId: planRun.id, cascade: false })
+    await parley.app.api.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
+  })
+
+  test('can be narrowed to a status and to a trigger space', async () => {
+    const room = await busyAgent()
+    const { planRun, askingRun, space, finance } = room
+    const { outputs } = await look(
+      room,
+      { status: 'running' },
+      { status: 'waiting_tool' },
+      { status: 'queued' },
+      { status: 'all' },
+      { triggerSpaceId: space.id },
+      { triggerSpaceId: finance.id },
+    )
+    const ids = outputs.map((output) =>
+      (output as unknown as { otherActiveRuns: { runId: string }[] }).otherActiveRuns.map(({ runId }) => runId),
+    )
+    expect(ids).toEqual([[planRun.id], [askingRun.id], [], [planRun.id, askingRun.id], [askingRun.id], []])
+    await parley.app.api.control.stopRun(parley.admin, { runId: planRun.id, cascade: false })
+    await parley.app.api.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
+  })
+
+  test('what a run is generating now is read from its event log, and long texts are cut at about 200', async () => {
+    const { human, agents, space } = await spaceToolsRoom(parley)
+    const hold = gate()
+    const long = 'word '.repeat(100).trim()
+    parley.models.script(
+      forAgent(
+        'Ada',
+        when(wokenBy('Write'), () => [{ text: `${long}!`, chunks: [long, hold.promise, '!'] }]),
+      ),
+    )
+    const writing = await parley.send(human, space.id, 'Write')
+    await until('it writes', async () => (await parley.eventsOf(writing.runs[0]?.id ?? '')).includes('RunTextDelta'))
+    parley.models.script(forAgent('Ada', when(wokenBy('Busy?'), steps([{ toolCall: 'getMyRuns' }]))))
+    const { runs } = await parley.send(human, space.id, 'Busy?')
+    const run = await parley.runWhen(runs[0]?.id ?? '')
+    const [call] = await callsOf(parley, run.id)
+    const output = call?.output as { otherActiveRuns: { progress: { textGenerated: string } }[] } | undefined
+    const other = output?.otherActiveRuns[0]
+    expect(other?.progress.textGenerated).toBe(`${long.slice(0, 200)}...`)
+    expect(agents).toHaveLength(1)
+    hold.open()
+    await parley.runWhen(writing.runs[0]?.id ?? '')
+  })
+
+  test('the prompt of a run says what the others are, since when, and what they are doing', async () => {
+    const room = await busyAgent()
+    const { planRun, askingRun } = room
+    await look(room, {})
+    const request = await parley.models.request(wokenBy('Are you busy?'))
+    const notice = request.instructions.slice(request.instructions.indexOf('⚠')).split('\n').slice(0, 4)
+    expect(notice).toEqual([
+      '⚠ You currently have 2 other active runs:',
+      expect.stringMatching(
+        new RegExp(
+          `^- ${planRun.id} \\(plan: Morning Report, running, started \\d+s ago\\) — waiting on sendSpaceMessage reply$`,
+        ),
+      ),
+      expect.stringMatching(
+        new RegExp(
+          `^- ${askingRun.id} \\(message: Husam in Husam's Chat, in this space, waiting_tool, started \\d+s ago\\) — waiting on showConfirmation input$`,
+        ),
+      ),
+      'Use getMyRuns for full details if needed. Avoid duplicating work already in progress.',
+    ])
+    await parley.app.api.control.stopRun(parley.admin, { runId: planRun.id, cascade: false })
+    await parley.app.api.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
+  })
+
+  test('an agent that does nothing else is told nothing', async () => {
+    const { human, space } = await spaceToolsRoom(parley)
+    parley.models.script(() => [{ text: 'Fine.' }])
+    const { runs } = await parley.send(human, space.id, 'Hello')
+    await parley.runWhen(runs[0]?.id ?? '')
+    expect((await parley.models.request(() => true)).instructions).not.toContain('⚠')
+  })
+})

@@ -1,0 +1,53 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { delegateToAgentTool } from '../../../src/tools/routing/delegate-to-agent.ts'
+import { getMyRunsTool } from '../../../src/tools/space-tools/get-my-runs.ts'
+import { readSpaceMessagesTool } from '../../../src/tools/space-tools/read-space-messages.ts'
+import { sendSpaceMessageTool } from '../../../src/tools/space-tools/send-space-message.ts'
+import type { Tool } from '../../../src/tools/tool.ts'
+
+/** The tools' definitions as the design document gives them; the words of its descriptions are not ours. */
+const DEFINITIONS = JSON.parse(readFileSync(path.join(import.meta.dirname, 'space-tools.json'), 'utf8')) as {
+  name: string
+  inputSchema: unknown
+}[]
+
+const nothing = {} as never
+const TOOLS: Tool[] = [
+  readSpaceMessagesTool(nothing),
+  sendSpaceMessageTool(nothing),
+  delegateToAgentTool(nothing),
+  getMyRunsTool(nothing, nothing),
+]
+
+/** A schema without its descriptions. */
+function bare(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(bare)
+  if (typeof schema !== 'object' || schema === null) return schema
+  const entries = Object.entries(schema).filter(([name, value]) => name !== 'description' || typeof value !== 'string')
+  return Object.fromEntries(entries.map(([name, value]) => [name, bare(value)]))
+}
+
+function descriptionsIn(schema: unknown): string[] {
+  if (typeof schema !== 'object' || schema === null) return []
+  return Object.entries(schema).flatMap(([name, value]) =>
+    name === 'description' && typeof value === 'string' ? [value] : descriptionsIn(value),
+  )
+}
+
+describe('the definitions of the space tools', () => {
+  test.each(DEFINITIONS)('$name has the input schema of the design to the letter', ({ name, inputSchema }) => {
+    const tool = TOOLS.find((candidate) => candidate.name === name)
+    expect(bare(tool?.inputSchema)).toEqual(bare(inputSchema))
+    expect(Object.keys((tool?.inputSchema.properties ?? {}) as object)).toEqual(
+      Object.keys((inputSchema as { properties: object }).properties),
+    )
+  })
+
+  test.each(TOOLS)('$name and each of its fields is described', ({ description, inputSchema }) => {
+    expect(description.length).toBeGreaterThan(40)
+    const fields = JSON.stringify(bare(inputSchema)).match(/"type":/g)?.length ?? 0
+    expect(descriptionsIn(inputSchema).length).toBeGreaterThanOrEqual(Math.min(fields - 2, 1))
+  })
+})
