@@ -1,3 +1,4 @@
+import { Registry } from 'prom-client'
 import { createApi } from './app/api.ts'
 import { createCore } from './app/core.ts'
 import { type Engine, startEngine } from './app/engine.ts'
@@ -5,6 +6,7 @@ import { type AppOptions, openOutside } from './app/outside.ts'
 import type { Config } from './config.ts'
 import { createModelRegistry } from './models/registry.ts'
 import { keptSecret, type Secret } from './platform/secrets.ts'
+import { createJournal } from './runs/journal.ts'
 
 export type { AppOptions } from './app/outside.ts'
 
@@ -19,6 +21,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   })
   let origin = `http://${config.host}:${config.port}`
   const api = createApi(platform, { core, adminToken: adminToken.value, models, baseUrl: () => origin })
+  const metrics = new Registry()
   let engine: Engine | null = null
 
   return {
@@ -27,13 +30,16 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     announcer: core.announcer,
     adminToken,
     api,
+    metrics,
+    /** What runs have done: it tells of them again where their events are gone. */
+    journal: createJournal(platform),
     /** Where the server is reached, once it listens: what addresses that are given out begin with. */
     setOrigin(url: string) {
       origin = url
     },
     /** Begins to execute runs in this process. */
     async startWorker() {
-      engine = await startEngine(platform, { config, core, api, models })
+      engine = await startEngine(platform, { config, core, api, models, metrics })
     },
     /** Gives running work `graceMs`, hands the rest back, and lets go of everything. */
     async close(graceMs: number) {

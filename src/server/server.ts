@@ -23,7 +23,7 @@ export interface Served {
   platform: Platform
   api: App
   announcer: { watch(spaceId: string): () => void }
-  journal?: RunJournal
+  journal: RunJournal
   /** Figures of other parts, if there are any. */
   metrics?: Registry
 }
@@ -84,19 +84,13 @@ export async function startServer({ app, config }: { app: Served; config: Config
   }
 }
 
-/** Until there is one: a run whose log is gone is told by its start and its end. */
-const NO_JOURNAL: RunJournal = { read: async () => [] }
-
 interface Api {
   handle: Handler
   sockets: Sockets
   close(): Promise<void>
 }
 
-function createApi(
-  { platform, api: app, announcer, journal = NO_JOURNAL }: Served,
-  { allowedOrigins, limits }: Config,
-): Api {
+function createApi({ platform, api: app, announcer, journal }: Served, { allowedOrigins, limits }: Config): Api {
   const { logger } = platform
   const maskError = createMasking(logger)
   const streams: OwnStreams = createStreams({ platform, app, announcer, journal })

@@ -24,7 +24,10 @@ export interface ReplayedEvent {
   event: RunLogEvent
 }
 
-/** What a run's log held, in short, where the log is gone: its start, its steps and tool calls, and its end if it has one. */
+/**
+ * What a run's log held, in short, where the log is gone: its start, what it said and thought in each step as one delta, its
+ * tool calls, and its end if it has one.
+ */
 export function replayOf(run: Run, steps: JournaledStep[]): ReplayedEvent[] {
   const began = run.startedAt === null ? [] : [{ at: run.startedAt, event: { type: 'RunStarted' as const } }]
   const end = endOf(run)
