@@ -22,8 +22,7 @@ export async function turnEndOf(tx: Tx, run: Run, ending: RunEnding): Promise<Tu
   const end = { run, handingOn: null, reason: null }
   if (ending.status === 'FAILED') return { ...end, silent: 'failed' }
   if (ending.status === 'COMPLETED') {
-    if (ending.skipped !== undefined) return { ...end, silent: 'skipped', reason: ending.skipped.reason }
-    return { ...end, handingOn: await mentionOf(tx, run.id), silent: 'skipped' }
+    return { ...end, handingOn: await mentionOf(tx, run.id), silent: 'skipped', reason: ending.skipped?.reason ?? null }
   }
   if (ending.delegated === undefined) return { ...end, silent: 'stopped' }
   const { targetAgentId: targetId, reason } = ending.delegated
@@ -32,19 +31,20 @@ export async function turnEndOf(tx: Tx, run: Run, ending: RunEnding): Promise<Tu
 
 /** The request that mentionAgent left in the journal; else the last mention that a message of the run carries. */
 async function mentionOf(tx: Tx, runId: string): Promise<Mention | null> {
-  const call = await tx.toolCall.findFirst({
-    where: { runId, toolName: 'mentionAgent', execution: null, status: 'DONE' },
-    orderBy: { id: 'asc' },
-  })
-  if (call !== null) return mentionIn(call.output as JsonObject)
-  const [message] = await tx.$queryRaw<{ spaceId: string; targetId: string }[]>`
-    SELECT m."spaceId", m."mentionedAgentId" AS "targetId" FROM "Message" m JOIN "Space" s ON s.id = m."spaceId"
-    WHERE m."runId" = ${runId} AND m."mentionedAgentId" IS NOT NULL AND s.routing = 'MENTION_CHAIN'
-    ORDER BY m.id DESC LIMIT 1`
-  return message === undefined ? null : { type: 'mention', ...message, reason: null, expectReply: false }
+  const [row] = await tx.$queryRaw<{ asked: JsonObject | null; said: JsonObject | null }[]>`
+    SELECT (
+      SELECT output FROM "ToolCall" WHERE "runId" = ${runId} AND "toolName" = 'mentionAgent' AND execution IS NULL AND status = 'DONE'
+      ORDER BY id LIMIT 1
+    ) AS asked, (
+      SELECT jsonb_build_object('spaceId', m."spaceId", 'targetAgentEntityId', m."mentionedAgentId")
+      FROM "Message" m JOIN "Space" s ON s.id = m."spaceId"
+      WHERE m."runId" = ${runId} AND m."mentionedAgentId" IS NOT NULL AND s.routing = 'MENTION_CHAIN' ORDER BY m.id DESC LIMIT 1
+    ) AS said`
+  const found = row?.asked ?? row?.said ?? null
+  return found === null ? null : mentionIn(found)
 }
 
-/** The result that mentionAgent gave: all that its end needs. */
+/** As mentionAgent's result says it. */
 function mentionIn({ targetAgentEntityId, spaceId, reason, expectReply }: JsonObject): Mention {
   return {
     type: 'mention',

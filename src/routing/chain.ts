@@ -5,7 +5,16 @@ import type { Platform } from '../platform/platform.ts'
 import type { Chain, TurnOutcome, Waiter, WokenBy } from '../runs/chains.ts'
 import type { RunEnding } from '../runs/lifecycle.ts'
 import type { Runs } from '../runs/runs.ts'
-import { afterTurn, agentOf, callBack, cutShort, type Mention, type NextTurn, type Step } from './chain-rules.ts'
+import {
+  afterTurn,
+  agentOf,
+  callBack,
+  cutShort,
+  type Mention,
+  type NextTurn,
+  refuseMention,
+  type Step,
+} from './chain-rules.ts'
 import { chainOf, lastWordOf, saveChain, type TurnEnd, turnEndOf } from './chain-turns.ts'
 import type { Handoff } from './handoff.ts'
 import { allowance } from './loop-limits.ts'
@@ -84,16 +93,10 @@ export function createChaining({ config }: Platform, { handoff, ...wakers }: Cha
       run: runOf(agent, trigger, { ...lineage, wokenBy, dedupKey: key === null ? step : `${agentId}:${key}` }),
       event: inboxEventOf(agent, trigger, { ...lineage, wokenBy, dedupKey: key ?? step }),
     })
-    if (woke.type === 'woken' && messageId !== null) {
-      const runId = woke.run?.id ?? null
-      await outcomes.set({
-        messageId,
-        agentId,
-        kind: runId === null ? 'INBOX' : 'RUN',
-        reason: WHY[given.type],
-        runId,
-      })
-    }
+    if (woke.type !== 'woken' || messageId === null) return woke
+    const runId = woke.run?.id ?? null
+    await outcomes.set({ messageId, agentId, kind: runId === null ? 'INBOX' : 'RUN', reason: WHY[given.type], runId })
+    if (given.type === 'mention') await markMention(tx, messageId, agentId)
     return woke
   }
 
@@ -114,6 +117,7 @@ export function createChaining({ config }: Platform, { handoff, ...wakers }: Cha
     end: TurnEnd,
     outcomes: OutcomeChanges,
   ): Promise<{ afterCommit(): Promise<void> }> {
+    await noteRefusal(tx, begun, end, outcomes)
     let step = afterTurn(begun, end.run.agentId, end.handingOn, limits)
     let unreachable: Before | null = null
     while (step.next !== null) {
@@ -137,6 +141,21 @@ export function createChaining({ config }: Platform, { handoff, ...wakers }: Cha
     return { async afterCommit() {} }
   }
 
+  /** A mention that a message carries is asked of no rule before: says with the message why it wakes nobody. */
+  async function noteRefusal(
+    tx: Tx,
+    chain: Chain,
+    { run, handingOn }: TurnEnd,
+    outcomes: OutcomeChanges,
+  ): Promise<void> {
+    if (handingOn?.type !== 'mention') return
+    const refusal = refuseMention(chain, run.agentId, handingOn, limits)
+    const messageId = refusal === null ? null : await lastWordOf(tx, run.id, handingOn.spaceId)
+    if (refusal === null || messageId === null || handingOn.targetId === run.agentId) return
+    const kind = refusal.code === 'LOOP_LIMIT' ? 'LOOP_LIMIT' : 'NOT_ROUTED'
+    await outcomes.set({ messageId, agentId: handingOn.targetId, kind, reason: refusal.message, runId: null })
+  }
+
   return {
     async turnEnded(tx, run, ending, outcomes) {
       const end = await turnEndOf(tx, run, ending)
@@ -149,22 +168,21 @@ export function createChaining({ config }: Platform, { handoff, ...wakers }: Cha
 async function turnBefore(tx: Tx, { run, silent, reason }: TurnEnd, next: NextTurn): Promise<Before> {
   const spoke = next.type === 'callback' && silent === 'skipped'
   const messageId = spoke ? await lastWordOf(tx, run.id, next.waiter.spaceId) : null
-  return { agentId: run.agentId, messageId, ended: messageId === null ? silent : 'responded', reason }
+  if (messageId !== null) return { agentId: run.agentId, messageId, ended: 'responded', reason: null }
+  return { agentId: run.agentId, messageId, ended: silent, reason }
 }
 
 /** The run's last message where it mentions is the mention's: it says so from now on. */
+async function markMention(tx: Tx, id: string, mentionedAgentId: string): Promise<void> {
+  await tx.message.updateMany({ where: { id, mentionedAgentId: null }, data: { mentionedAgentId } })
+}
+
 async function mentionCall(
   tx: Tx,
   { run }: TurnEnd,
   { targetId, spaceId, reason, expectReply }: Mention,
 ): Promise<Call> {
   const messageId = await lastWordOf(tx, run.id, spaceId)
-  if (messageId !== null) {
-    await tx.message.updateMany({
-      where: { id: messageId, mentionedAgentId: null },
-      data: { mentionedAgentId: targetId },
-    })
-  }
   const { agentId } = run
   const wokenBy = (agentName: string) => ({ type: 'mention' as const, agentId, agentName, reason, expectReply })
   return { type: 'mention', agentId: targetId, spaceId, messageId, senderId: agentId, wokenBy }

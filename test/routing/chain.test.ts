@@ -160,6 +160,30 @@ describe.each(STACKS)('a chain on the %s stack', (stack) => {
       expect(await wokenWith(room.agents.Ada.name, 2)).toContain('skipped: it said nothing here')
     })
 
+    test('says something and then skips: it has responded, and the skip is an ordinary end', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Thanks.')]])
+      room.plays('Bob', [[say('Yes.')], [skips('that was all')]])
+      await room.hears()
+      expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Bob?', 'Bob: Yes.', 'Ada: Thanks.'])
+      const [, asked] = await room.messages()
+      expect(await room.outcomes(asked?.id ?? '')).toEqual(['Bob RUN'])
+      expect(await wokenWith(room.agents.Ada.name, 2)).toContain('has responded')
+    })
+
+    test('mentions without a word: the mentioned agent runs, without a message', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'])
+      room.plays('Ada', [[mentions(room.agents.Bob, 'better you')]])
+      room.plays('Bob', [[say('I will.')]])
+      await room.hears()
+      expect(await room.conversation()).toEqual(['Husam: Hello?', 'Bob: I will.'])
+      const [, second] = await room.runs()
+      expect(second).toMatchObject({ triggerMessageId: null, triggerSpaceId: room.spaceId })
+      expect(await wokenWith(room.agents.Bob.name, 1)).toContain(
+        `You were mentioned by ${room.agents.Ada.name}: "better you"`,
+      )
+    })
+
     test('fails: the stack is popped as by a skip, so that nobody waits for ever', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Bob is ill.')]])

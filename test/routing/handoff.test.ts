@@ -116,6 +116,53 @@ describe.each(STACKS)('handing on, on the %s stack', (stack) => {
     expect(await room.chains()).toMatchObject([{ depth: 3, replyStack: [] }])
   })
 
+  describe('by agents that name their spaces', () => {
+    const SPACE_TOOLS = { toolset: 'SPACE_TOOLS' as const }
+    const tell = (spaceId: string, text: string, mention?: string) => ({
+      toolCall: 'sendSpaceMessage',
+      input: { spaceId, text, ...(mention === undefined ? {} : { mention }) },
+    })
+
+    test('mentionAgent acts where the run said something last, also in a run that began in no space', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: SPACE_TOOLS, Bob: SPACE_TOOLS })
+      room.plays(
+        'Ada',
+        [[tell(room.spaceId, 'Bob?')], [mentions(room.agents.Bob, 'b', true)]],
+        [[tell(room.spaceId, 'Thanks.')]],
+      )
+      room.plays('Bob', [[tell(room.spaceId, 'Yes.')]])
+      const { triggerAgent } = parley.app.api.control
+      await triggerAgent(parley.admin, { agentId: room.agents.Ada.id, serviceName: 'jira', payload: {} })
+      await until('Bob was woken', async () => (await room.runs()).length > 1)
+      await room.chainsEnd()
+      expect(await room.conversation()).toEqual(['Ada: Bob?', 'Bob: Yes.', 'Ada: Thanks.'])
+    })
+
+    test('a mention that a message carries acts when the run ends, like mentionAgent without expectReply', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: SPACE_TOOLS, Bob: SPACE_TOOLS })
+      room.plays('Ada', [[tell(room.spaceId, 'Bob?', room.agents.Bob.id)]])
+      room.plays('Bob', [[tell(room.spaceId, 'Ada?', room.agents.Ada.id)]])
+      await room.hears()
+      expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED'])
+      const reply = (await room.messages()).at(-1)
+      const refused = await prisma().outcome.findFirstOrThrow({ where: { messageId: reply?.id ?? '' } })
+      expect(refused).toMatchObject({
+        agentId: room.agents.Ada.id,
+        kind: 'NOT_ROUTED',
+        reason: expect.stringContaining('already mentioned'),
+      })
+    })
+
+    test('delegates in silence', async () => {
+      const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: SPACE_TOOLS, Bob: SPACE_TOOLS })
+      room.plays('Ada', [[delegates(room.agents.Bob, 'yours')]])
+      room.plays('Bob', [[tell(room.spaceId, 'Mine.')]])
+      await room.hears()
+      expect(await room.conversation()).toEqual(['Husam: Hello?', 'Bob: Mine.'])
+      expect(await room.story()).toEqual(['Ada CANCELED', 'Bob COMPLETED'])
+    })
+  })
+
   describe('with persistent agents', () => {
     const PERSISTENT = { mind: 'PERSISTENT' as const }
 

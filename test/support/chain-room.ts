@@ -12,6 +12,9 @@ export interface Player {
   name: string
 }
 
+/** What a room is opened in. */
+export type RoomHost = Pick<TestApplication, 'app' | 'models' | 'human' | 'agent' | 'space' | 'messages'>
+
 /** A space under MENTION_CHAIN routing with a human and agents that play turns. */
 export interface ChainRoom<Names extends string> {
   spaceId: string
@@ -23,7 +26,7 @@ export interface ChainRoom<Names extends string> {
   hears(text?: string, mentionedAgentId?: string | null): Promise<void>
   /** The human says something; answers at once. */
   says(text: string, mentionedAgentId?: string | null): Promise<{ message: { id: string }; runs: Run[] }>
-  chainsEnd(): Promise<void>
+  chainsEnd(timeoutMs?: number): Promise<void>
   /** The space's chains, oldest first. */
   chains(): Promise<Chain[]>
   /** `<name>: <text>` of every whole message, in order; `?` for one that is not whole. */
@@ -44,7 +47,7 @@ let rooms = 0
  * Builds a room whose agents have unique names: `agents.Ada` is "Ada 7" in the seventh room. They take turns in the order given.
  */
 export async function openChainRoom<Names extends string>(
-  parley: TestApplication,
+  parley: RoomHost,
   names: Names[],
   inputs: Partial<Record<Names, Partial<CreateAgentInput>>> = {},
 ): Promise<ChainRoom<Names>> {
@@ -72,8 +75,8 @@ export async function openChainRoom<Names extends string>(
       await room.says(text, mentionedAgentId)
       await room.chainsEnd()
     },
-    async chainsEnd() {
-      await until('the chains have ended', async () => (await livingTurns()) === 0, { timeoutMs: 15_000 })
+    async chainsEnd(timeoutMs = 15_000) {
+      await until('the chains have ended', async () => (await livingTurns()) === 0, { timeoutMs })
     },
     async chains() {
       const ids = (await room.runs()).flatMap(({ chainId }) => chainId ?? [])

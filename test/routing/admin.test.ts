@@ -1,0 +1,163 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { admin } from '../../src/routing/admin.ts'
+import type { AgentMember, Room, RoutableMessage } from '../../src/routing/route.ts'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { endedRun, messagesOf, runsOf, spaceToolsRoom } from '../support/space-tools.ts'
+import { until } from '../support/until.ts'
+
+const agent = (id: string, joinedAt: number): AgentMember => ({
+  id,
+  name: id,
+  mind: 'STATELESS',
+  maxConcurrentRuns: 5,
+  joinedAt,
+})
+
+const ROOM: Room = {
+  routing: 'ADMIN',
+  adminAgentId: 'ada',
+  lastPicked: null,
+  agents: [agent('ada', 1), agent('bea', 2), agent('cem', 3)],
+}
+
+const from = (senderId: string, mentionedAgentId: string | null = null): RoutableMessage => ({
+  senderId,
+  senderKind: ROOM.agents.some(({ id }) => id === senderId) ? 'AGENT' : 'HUMAN',
+  mentionedAgentId,
+})
+
+describe('whom ADMIN routing wakes', () => {
+  test.each([
+    ["a human's message: the admin agent", from('husam'), ROOM, ['ada']],
+    ["a human's message that mentions another agent: the admin agent", from('husam', 'bea'), ROOM, ['ada']],
+    ["the admin agent's own message: nobody", from('ada'), ROOM, []],
+    ["an agent's message: nobody, not even the admin agent", from('bea'), ROOM, []],
+    ["an agent's message that mentions one: that one", from('ada', 'cem'), ROOM, ['cem']],
+    ['an agent that mentions the admin agent: that one', from('bea', 'ada'), ROOM, ['ada']],
+    [
+      "a human's message in a space with one agent and no admin: that one",
+      from('husam'),
+      { ...ROOM, adminAgentId: null, agents: [agent('bea', 1)] },
+      ['bea'],
+    ],
+    ['with an admin agent that has left: nobody', from('husam'), { ...ROOM, adminAgentId: 'gone' }, []],
+    [
+      'with an admin agent that has left, and one that is there: nobody',
+      from('husam'),
+      { ...ROOM, adminAgentId: 'gone', agents: [agent('bea', 1)] },
+      [],
+    ],
+  ] satisfies [string, RoutableMessage, Room, string[]][])('%s', (_, message, room, woken) => {
+    const decision = admin(message, room)
+    expect(decision.wakes.map((wake) => wake.agent.id)).toEqual(woken)
+    const others = room.agents.filter(({ id }) => id !== message.senderId && !woken.includes(id))
+    expect(decision.sleeps.map((sleep) => sleep.agent.id)).toEqual(others.map(({ id }) => id))
+    for (const { reason } of [...decision.wakes, ...decision.sleeps]) expect(reason).not.toBe('')
+  })
+})
+
+const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
+
+describe.each(STACKS)('ADMIN routing, on the %s stack', (stack) => {
+  let parley: TestApplication
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => {
+    parley.models.reset()
+    parley.models.script(() => [{ text: 'Seen.' }])
+  })
+
+  const outcomesOf = (messageId: string) =>
+    parley.app.platform.db.prisma.outcome.findMany({ where: { messageId }, orderBy: { agentId: 'asc' } })
+
+  test('a human is answered by the admin agent alone, and every other agent member has its reason', async () => {
+    const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea', 'Cem'] })
+    const { message, runs } = await parley.send(human, space.id, 'Hello')
+    expect(runs.map(({ agentId }) => agentId)).toEqual([agents[0]?.id])
+    expect(await outcomesOf(message.id)).toMatchObject([
+      { agentId: agents[0]?.id, kind: 'RUN', runId: runs[0]?.id },
+      { agentId: agents[1]?.id, kind: 'NOT_ROUTED' },
+      { agentId: agents[2]?.id, kind: 'NOT_ROUTED' },
+    ])
+    await parley.runWhen(runs[0]?.id ?? '')
+  })
+
+  test('a human that mentions another agent is heard by the admin agent, which is told to whom it was addressed', async () => {
+    const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
+    const { message, runs } = await parley.app.api.sending.send(human, {
+      spaceId: space.id,
+      text: 'Bea, please',
+      mentionedAgentId: agents[1]?.id ?? '',
+    })
+    expect(message.mentionedAgentId).toBe(agents[1]?.id)
+    expect(runs.map(({ agentId }) => agentId)).toEqual([agents[0]?.id])
+    const request = await parley.models.request(({ instructions }) => instructions.includes('You are Ada'))
+    const said = request.messages.find(({ role }) => role === 'user')?.text
+    expect(said).toContain(`, addressed to Bea (id: ${agents[1]?.id})`)
+    await parley.runWhen(runs[0]?.id ?? '')
+  })
+
+  test.each([
+    ['BadInputError for a human', 'human'],
+    ['BadInputError for an agent that is no member', 'stranger'],
+  ])('a mention of who is not an agent member is refused: %s', async (_, whom) => {
+    const { human, space } = await spaceToolsRoom(parley)
+    const stranger = await parley.agent('Stranger')
+    const mentionedAgentId = whom === 'human' ? human.id : stranger.id
+    const sending = parley.app.api.sending.send(human, { spaceId: space.id, text: 'You?', mentionedAgentId })
+    await expect(sending).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'input.mentionedAgentId' })
+    expect(await parley.messages(space.id)).toEqual([])
+  })
+
+  test('changing the admin agent changes who is woken; one that is no agent member is refused', async () => {
+    const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
+    const update = (adminAgentId: string | null) => parley.app.api.spaces.update(human, { id: space.id, adminAgentId })
+    for (const id of [human.id, (await parley.agent('Stranger')).id]) {
+      await expect(update(id)).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'input.adminAgentId' })
+    }
+    await expect(update(null)).rejects.toMatchObject({ code: 'BAD_INPUT' })
+    await update(agents[1]?.id ?? '')
+    const { runs } = await parley.send(human, space.id, 'Hello')
+    expect(runs.map(({ agentId }) => agentId)).toEqual([agents[1]?.id])
+    await parley.runWhen(runs[0]?.id ?? '')
+  })
+
+  test('when the admin agent leaves, humans wake nobody and the outcome says why; when it is back, it is woken again', async () => {
+    const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
+    const member = { spaceId: space.id, entityId: agents[0]?.id ?? '' }
+    await parley.app.api.members.remove(human, member)
+    expect((await parley.app.api.spaces.adminAgentsOf([space.id])).size).toBe(0)
+    const unheard = await parley.send(human, space.id, 'Anybody?')
+    expect(unheard.runs).toEqual([])
+    expect(await outcomesOf(unheard.message.id)).toMatchObject([
+      { agentId: agents[1]?.id, kind: 'NOT_ROUTED', reason: expect.stringMatching(/no admin agent/) },
+    ])
+    await parley.app.api.members.add(human, member)
+    const { runs } = await parley.send(human, space.id, 'Ada?')
+    expect(runs.map(({ agentId }) => agentId)).toEqual([agents[0]?.id])
+    await parley.runWhen(runs[0]?.id ?? '')
+  })
+
+  test('an agent that answers wakes nobody; one that mentions wakes that one, with any toolset', async () => {
+    const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
+    const cem = await parley.agent('Cem', { toolset: 'ACTIVE_SPACE' })
+    await parley.app.api.members.add(human, { spaceId: space.id, entityId: cem.id })
+    const mention = { spaceId: space.id, text: 'Cem, please', mention: cem.id }
+    parley.models.script(forAgent('Ada', steps([{ toolCall: 'sendSpaceMessage', input: mention }])))
+    parley.models.script(forAgent('Cem', steps([{ toolCall: 'send_message', input: { text: 'Done.' } }])))
+    await parley.send(human, space.id, 'Begin')
+    expect(await endedRun(parley, cem.id)).toMatchObject({ status: 'COMPLETED', triggerSenderId: agents[0]?.id })
+    const [answer] = await messagesOf(parley, space.id, cem.id)
+    const outcomes = await until('all are judged', async () => {
+      const found = await outcomesOf(answer?.id ?? '')
+      return found.length === 2 && found
+    })
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['NOT_ROUTED', 'NOT_ROUTED'])
+    expect(await runsOf(parley, agents[1]?.id ?? '')).toEqual([])
+  })
+})
