@@ -68,7 +68,9 @@ export function createHandingOn({ db, config }: Platform) {
   }
 
   return {
-    hasMentioned,
+    async refuseSkip({ id }: Run): Promise<Refusal | null> {
+      return (await hasMentioned(id)) ? ALREADY_MENTIONED : null
+    },
     async placeOf({ id }: Run, activeSpaceId: string | null): Promise<string | null> {
       const last = await prisma.message.findFirst({
         where: { runId: id },

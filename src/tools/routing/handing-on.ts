@@ -20,8 +20,8 @@ export interface HandingOn {
    * The target belongs to the trigger's space; `spaceId` counts where there is none.
    */
   refuseDelegation(question: HandingOnQuestion & { inChain: boolean }): Promise<Refusal | null>
-  /** Whether the run has a mention that is to act when it ends. */
-  hasMentioned(runId: string): Promise<boolean>
+  /** Why the run may not stay silent any more. */
+  refuseSkip(run: Run): Promise<Refusal | null>
 }
 
 /** What the model is told. */
@@ -40,6 +40,3 @@ export function failIfOver({ ending }: { ending: unknown }): void {
   if (ending !== null)
     throw new ToolFailure('RUN_IS_OVER', 'You have ended this run already: nothing more of it counts.')
 }
-
-export const ALREADY_MENTIONED =
-  'You have mentioned an agent in this run already; it is woken when the run ends. Say what is left to say, and end by calling no more tools.'

@@ -1,8 +1,8 @@
-import { type Tool, ToolFailure } from '../tool.ts'
-import { ALREADY_MENTIONED, failIfOver, type HandingOn } from './handing-on.ts'
+import type { Tool } from '../tool.ts'
+import { failIfOver, type HandingOn, orFail } from './handing-on.ts'
 
 /** Ends the run because there is nothing for this agent to do. */
-export function skipTool(handingOn: Pick<HandingOn, 'hasMentioned'>): Tool {
+export function skipTool(handingOn: Pick<HandingOn, 'refuseSkip'>): Tool {
   return {
     name: 'skip',
     description:
@@ -15,7 +15,7 @@ export function skipTool(handingOn: Pick<HandingOn, 'hasMentioned'>): Tool {
     execution: null,
     async execute({ reason }, { run }) {
       failIfOver(run)
-      if (await handingOn.hasMentioned(run.claim.run.id)) throw new ToolFailure('ALREADY_MENTIONED', ALREADY_MENTIONED)
+      orFail(await handingOn.refuseSkip(run.claim.run))
       run.ending = { type: 'skip', reason: typeof reason === 'string' ? reason : null }
       return { success: true }
     },
