@@ -11,6 +11,8 @@ interface JournaledStep {
     index: number
     startedAt: Date
     durationMs: number | null
+    /** The AI SDK's assistant message: what the model said, thought and called. */
+    assistant: unknown
     inputTokens: number
     outputTokens: number
     usageEstimated: boolean
@@ -54,7 +56,21 @@ function replayStep({ step, calls }: JournaledStep): ReplayedEvent[] {
   const usage = { estimated, inputTokens, outputTokens, totalTokens: inputTokens + outputTokens }
   const finishedAt = new Date(startedAt.getTime() + (durationMs ?? 0))
   const finished = { at: finishedAt, event: { type: 'RunStepFinished' as const, step: index, usage } }
-  return [...calls.flatMap(replayCall), ...(calls.every(({ settledAt }) => settledAt !== null) ? [finished] : [])]
+  const deltas = deltasOf(step).map((event) => ({ at: startedAt, event }))
+  const isOver = calls.every(({ settledAt }) => settledAt !== null)
+  return [...deltas, ...calls.flatMap(replayCall), ...(isOver ? [finished] : [])]
+}
+
+/** What the model thought, and what it said. */
+function deltasOf({ index: step, assistant }: JournaledStep['step']): RunLogEvent[] {
+  const { content } = assistant as { content: string | { type: string; text?: string }[] }
+  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content
+  const join = (type: string) => parts.map((part) => (part.type === type ? (part.text ?? '') : '')).join('')
+  const [reasoning, text] = [join('reasoning'), join('text')]
+  return [
+    ...(reasoning === '' ? [] : [{ type: 'RunReasoningDelta' as const, step, delta: reasoning }]),
+    ...(text === '' ? [] : [{ type: 'RunTextDelta' as const, step, delta: text }]),
+  ]
 }
 
 function replayCall({ id: toolCallId, createdAt, settledAt }: JournaledStep['calls'][number]): ReplayedEvent[] {
