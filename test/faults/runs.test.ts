@@ -24,7 +24,7 @@ const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 /** A run of five steps that posts once in each, slowly enough to be caught in the middle of every kind of moment. */
 function fiveSteps(request: ModelRequest): ModelAction[] {
   if (request.step >= STEPS) return [{ text: 'All five are said.' }]
-  return [{ toolCall: 'send_message', input: { text: `step ${request.step} of the five` }, chunks: 3, delayMs: 40 }]
+  return [{ toolCall: 'send_message', input: { text: `step ${request.step} of the five` }, chunks: 3, delayMs: 15 }]
 }
 
 describe.skipIf(findPostgresBinaries() === null || findRedisBinary() === null)('runs outlive', () => {

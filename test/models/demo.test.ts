@@ -301,7 +301,9 @@ describe('the demo model with the prompts that the engine builds', () => {
       memories: [{ key: 'colour', value: 'green' }],
     }
     const whole = { agent, spaces, otherRuns: [], history: [], triggerMessage: null, origin: {}, ...scene }
-    const claim = { run: { id: 'run_1', triggerSummary: 'something', ...run } } as never
+    const claim = {
+      run: { id: 'run_1', triggerSummary: 'something', triggerMessageId: 'msg_1', wokenBy: null, ...run },
+    } as never
     const activeSpaceId = 'triggerSpaceId' in run ? String(run.triggerSpaceId) : null
     return {
       instructions: instructionsOf({ claim, scene: whole as never, activeSpaceId, guidance: ['- Use send_message.'] }),
