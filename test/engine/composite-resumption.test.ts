@@ -1,0 +1,151 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { ToolInput } from '../../src/agents/custom-tools.ts'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { forAgent, type ModelAction } from '../support/model-server-script.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { callsOf, messagesOf, spaceToolsRoom, textsOf } from '../support/space-tools.ts'
+import { until } from '../support/until.ts'
+
+const say = (spaceId: string, text: string, more: object = {}): ModelAction => ({
+  toolCall: 'sendSpaceMessage',
+  input: { spaceId, text, ...more },
+})
+
+/** A run is taken from one worker to another in the middle: `one` posts and looks, workers come and go beside it. */
+describe.skipIf(!hasPostgres)('a run with composite messages that another worker takes up', () => {
+  let one: TestApplication
+
+  beforeAll(async () => {
+    one = await startApplication({ stack: 'postgres', worker: false })
+  })
+  afterAll(() => one?.close())
+  beforeEach(() => one.models.reset())
+
+  /** Plays the steps; step `heldAt` is played as `first` by the first worker, which is taken away once `reached` is true. */
+  async function handOver(options: {
+    tools?: ToolInput[]
+    names?: string[]
+    steps(spaceId: string, ids: string[]): ModelAction[][]
+    heldAt: number
+    first(spaceId: string): ModelAction[]
+    reached(room: Awaited<ReturnType<typeof spaceToolsRoom>>, runId: string): Promise<unknown>
+  }) {
+    const { tools = [], names = ['Ada'] } = options
+    const room = await spaceToolsRoom(one, { names, input: { tools } })
+    const generations = options.steps(
+      room.space.id,
+      room.agents.map(({ id }) => id),
+    )
+    let held = false
+    one.models.script(() => [{ text: 'Seen.' }])
+    one.models.script(
+      forAgent('Ada', ({ step }) => {
+        if (step !== options.heldAt || held) return generations[step] ?? [{ text: 'Done.' }]
+        held = true
+        return options.first(room.space.id)
+      }),
+    )
+    const before = await startApplication({ stack: 'postgres', beside: one })
+    const { runs } = await one.send(room.human, room.space.id, 'Go')
+    const runId = runs[0]?.id ?? ''
+    await until('it has come so far', () => options.reached(room, runId))
+    await before.app.close(0)
+    expect(await one.run(runId)).toMatchObject({ status: 'RUNNING' })
+    const after = await startApplication({ stack: 'postgres', beside: one })
+    const run = await one.runWhen(runId)
+    await after.close()
+    const messages = await messagesOf(one, room.space.id, room.agents[0]?.id ?? '')
+    return { ...room, run, messages }
+  }
+
+  const draftOf = async (messageId: string | undefined, partIndex: number) =>
+    (await one.app.platform.log.drafts([messageId ?? ''])).get(messageId ?? '')?.get(partIndex)
+
+  test('between two parts: the message goes on as one', async () => {
+    const { run, messages } = await handOver({
+      steps: (spaceId) => [[say(spaceId, 'One')], [say(spaceId, 'Two')]],
+      heldAt: 1,
+      first: () => [{ hang: true }],
+      reached: async () => one.models.requests.some(({ step }) => step === 1),
+    })
+    expect(run).toMatchObject({ status: 'COMPLETED', attempt: 2 })
+    expect(messages.map(textsOf)).toEqual([['One', 'Two']])
+    expect(messages).toMatchObject([{ status: 'COMPLETE' }])
+  })
+
+  test('while a part streams from a generation that is lost: what streamed is kept, and it is said whole in the next message', async () => {
+    const { run, messages } = await handOver({
+      steps: (spaceId) => [[say(spaceId, 'One')], [say(spaceId, 'Two and more')]],
+      heldAt: 1,
+      first: (spaceId) => [
+        {
+          toolCall: 'sendSpaceMessage',
+          input: '',
+          chunks: [`{"spaceId":"${spaceId}","text":"Two an`, new Promise(() => {})],
+        },
+      ],
+      async reached({ space, agents }) {
+        const [message] = await messagesOf(one, space.id, agents[0]?.id ?? '')
+        return (await draftOf(message?.id, 1)) === 'Two an'
+      },
+    })
+    expect(run).toMatchObject({ status: 'COMPLETED', attempt: 2 })
+    expect(messages.map(textsOf)).toEqual([['One', 'Two an'], ['Two and more']])
+    expect(messages.map(({ status }) => status)).toEqual(['INTERRUPTED', 'COMPLETE'])
+  })
+
+  test('in the middle of the calls of a step: those that have a result are not made again', async () => {
+    const keys: string[] = []
+    const server = createServer((request, response) => {
+      keys.push(String(request.headers['idempotency-key']))
+      if (keys.length > 1) response.writeHead(200, { 'content-type': 'application/json' }).end('{"drawn":true}')
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const draw: ToolInput = {
+      name: 'draw',
+      description: 'Draws.',
+      inputSchema: { type: 'object' },
+      execution: 'HTTP',
+      visible: true,
+      url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    }
+    const { run, messages, agents } = await handOver({
+      tools: [draw],
+      names: ['Ada', 'Bea'],
+      steps: (spaceId, ids) => [
+        [
+          say(spaceId, 'Look:'),
+          { toolCall: 'draw', input: { targetSpaceId: spaceId, mention: ids[1] } },
+          say(spaceId, 'Nice?'),
+        ],
+      ],
+      heldAt: 9,
+      first: () => [],
+      reached: async () => keys.length === 1,
+    })
+    server.closeAllConnections()
+    server.close()
+    const calls = await callsOf(one, run.id)
+    expect(run).toMatchObject({ status: 'COMPLETED', attempt: 2 })
+    expect(messages.map(textsOf)).toEqual([['Look:', calls[1]?.id], ['Nice?']])
+    expect(messages.map(({ mentionedAgentId }) => mentionedAgentId)).toEqual([agents[1]?.id, null])
+    expect(keys).toEqual([calls[1]?.id, calls[1]?.id])
+    expect(calls[1]).toMatchObject({ status: 'DONE', input: {}, output: { drawn: true } })
+  })
+
+  test('after a mention: the agent is not woken twice', async () => {
+    const { run, messages, agents } = await handOver({
+      names: ['Ada', 'Bea'],
+      steps: (spaceId, ids) => [[say(spaceId, 'Bea?', { mention: ids[1] })], [say(spaceId, 'Thanks.')]],
+      heldAt: 1,
+      first: () => [{ hang: true }],
+      reached: async () => one.models.requests.some(({ step }) => step === 1),
+    })
+    expect(run).toMatchObject({ status: 'COMPLETED', attempt: 2 })
+    expect(messages.map(textsOf)).toEqual([['Bea?'], ['Thanks.']])
+    const woken = await one.app.platform.db.prisma.run.findMany({ where: { agentId: agents[1]?.id ?? '' } })
+    expect(woken).toHaveLength(1)
+  })
+})
