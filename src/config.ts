@@ -18,6 +18,8 @@ export interface Config {
   allowedOrigins: string[]
   deltaMs: number
   limits: Limits
+  /** Where traces go, by OpenTelemetry's standard variables; null for nowhere. */
+  telemetry: TelemetrySettings | null
   logLevel: string
 }
 
@@ -30,6 +32,18 @@ export interface Limits {
   maxReplyStack: number
   historyLimit: number
   maxSocketsPerViewer: number
+}
+
+/** Where traces go, by the standard variables of OpenTelemetry. */
+export interface TelemetrySettings {
+  /** OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, else OTEL_EXPORTER_OTLP_ENDPOINT with `/v1/traces`. */
+  url: string
+  /** OTEL_EXPORTER_OTLP_HEADERS and its variant for traces. */
+  headers: Record<string, string>
+  /** OTEL_SERVICE_NAME */
+  serviceName: string
+  /** OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: whether what goes in and out of tools is exported too. */
+  capturesContent: boolean
 }
 
 /** The settings are unusable. `faults` has one line for each, with the variable's name and never its value. */
@@ -74,6 +88,25 @@ const origins = z
   })
   .default([])
 
+/** `name=value,name=value`, the values percent-encoded: as OpenTelemetry's specification says. */
+const headers = z
+  .string()
+  .transform((value) => value.split(',').map((pair) => pair.split('=')))
+  .refine((pairs) => pairs.every(([name = '', ...value]) => name.trim() !== '' && value.length > 0), {
+    message: 'must be name=value pairs, separated by commas',
+  })
+  .transform((pairs) => pairs.map(([name = '', ...value]) => [name.trim(), decoded(value.join('=').trim())]))
+  .transform((pairs): Record<string, string> => Object.fromEntries(pairs))
+  .optional()
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
 const VARIABLES = z.object({
   PORT: integer(0, 65_535, 4000),
   HOST: z.string().min(1).default('127.0.0.1'),
@@ -101,6 +134,14 @@ const VARIABLES = z.object({
   PARLEY_MAX_REPLY_STACK: integer(1, 100, 5),
   PARLEY_HISTORY_LIMIT: integer(1, 100, 50),
   PARLEY_MAX_SOCKETS_PER_VIEWER: integer(1, 1_000_000, 5000),
+  OTEL_EXPORTER_OTLP_ENDPOINT: url('http:', 'https:'),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: url('http:', 'https:'),
+  OTEL_EXPORTER_OTLP_HEADERS: headers,
+  OTEL_EXPORTER_OTLP_TRACES_HEADERS: headers,
+  OTEL_SERVICE_NAME: z.string().min(1).default('parley'),
+  OTEL_SDK_DISABLED: text,
+  OTEL_TRACES_EXPORTER: text,
+  OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: text,
   PARLEY_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
 })
 
@@ -170,6 +211,22 @@ function configOf(set: Variables): Config {
       historyLimit: set.PARLEY_HISTORY_LIMIT,
       maxSocketsPerViewer: set.PARLEY_MAX_SOCKETS_PER_VIEWER,
     },
+    telemetry: telemetryOf(set),
     logLevel: set.PARLEY_LOG_LEVEL,
+  }
+}
+
+/** Null unless an endpoint is set and nothing says that there are no traces. */
+function telemetryOf(set: Variables): TelemetrySettings | null {
+  const general = set.OTEL_EXPORTER_OTLP_ENDPOINT
+  const url =
+    set.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? (general === undefined ? null : `${general.replace(/\/$/, '')}/v1/traces`)
+  const isOff = set.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || set.OTEL_TRACES_EXPORTER === 'none'
+  if (url === null || isOff) return null
+  return {
+    url,
+    headers: { ...set.OTEL_EXPORTER_OTLP_HEADERS, ...set.OTEL_EXPORTER_OTLP_TRACES_HEADERS },
+    serviceName: set.OTEL_SERVICE_NAME,
+    capturesContent: set.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT?.toLowerCase() === 'true',
   }
 }

@@ -24,7 +24,7 @@ describe('the README', () => {
       [...new Set([...text.matchAll(pattern)].map(([, name]) => name))].sort()
     const settings = names(textOf('src/config.ts'), /^ {2}([A-Z][A-Z_]+): /gm)
     const table = readme.slice(readme.indexOf('| setting |'))
-    expect(names(table, /`((?:PARLEY|AUTH|OPENAI)_[A-Z_]+|PORT|HOST|DATABASE_URL|REDIS_URL|DATA_DIR)`/g)).toEqual(
+    expect(names(table, /`((?:PARLEY|AUTH|OPENAI|OTEL)_[A-Z_]+|PORT|HOST|DATABASE_URL|REDIS_URL|DATA_DIR)`/g)).toEqual(
       settings,
     )
   })

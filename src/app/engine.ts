@@ -1,10 +1,14 @@
+import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import { createCycles } from '../engine/cycle.ts'
 import { createExecutor } from '../engine/execute-run.ts'
+import { createFigures } from '../engine/figures.ts'
+import { createObserver } from '../engine/observation.ts'
 import { createSceneLoader } from '../engine/scene.ts'
 import { createWorker, type Worker } from '../engine/worker.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Platform } from '../platform/platform.ts'
+import { openTelemetry } from '../platform/telemetry.ts'
 import { createJournal } from '../runs/journal.ts'
 import { createToolWaits } from '../runs/tool-waits.ts'
 import { createGuardedHttp } from '../tools/custom/guarded-http.ts'
@@ -19,6 +23,7 @@ export interface EngineParts {
   core: Core
   api: Api
   models: ModelRegistry
+  metrics: Registry
 }
 
 /** What executes runs in this process. */
@@ -28,7 +33,10 @@ export interface Engine {
 }
 
 /** Builds what executes runs, and begins. */
-export async function startEngine(platform: Platform, { config, core, api, models }: EngineParts): Promise<Engine> {
+export async function startEngine(
+  platform: Platform,
+  { config, core, api, models, metrics }: EngineParts,
+): Promise<Engine> {
   const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
   const mcpTools = createMcpTools({ http, clock: platform.clock })
   const toolbox = createToolbox({
@@ -40,9 +48,12 @@ export async function startEngine(platform: Platform, { config, core, api, model
     clock: platform.clock,
     secretBox: platform.secretBox,
   })
+  const telemetry = await openTelemetry(config.telemetry)
+  const journal = createJournal(platform)
   const executor = createExecutor(platform, {
     ...core,
-    journal: createJournal(platform),
+    journal,
+    observer: createObserver({ telemetry, figures: createFigures(metrics), journal }),
     waits: createToolWaits(platform),
     scenes: createSceneLoader(platform, core),
     toolbox,
@@ -63,6 +74,7 @@ export async function startEngine(platform: Platform, { config, core, api, model
   return {
     async close(graceMs) {
       await worker.drain(graceMs)
+      await telemetry.close()
       await mcpTools.close()
       await http.close()
     },

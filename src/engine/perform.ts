@@ -14,6 +14,7 @@ import type { Toolbox } from '../tools/toolbox.ts'
 import type { Mind, MindInput } from './minds/mind.ts'
 import { createPersistentMind } from './minds/persistent.ts'
 import { createStatelessMind } from './minds/stateless.ts'
+import type { Observer } from './observation.ts'
 import type { Scene, SceneAgent, SceneLoader } from './scene.ts'
 import { spentTokens } from './token-usage.ts'
 import { type LoopEnd, runToolLoop } from './tool-loop.ts'
@@ -33,6 +34,7 @@ export interface PerformParts {
   scenes: SceneLoader
   toolbox: Toolbox
   models: Models
+  observer: Observer
   recalling: Recalling
 }
 
@@ -49,14 +51,16 @@ export type PerformEnd = LoopEnd | { type: 'ending'; ending: RequestedEnding }
 
 /** One stretch of a run, from being claimed to its end or its next pause: what the journal holds is carried on, then the loop. */
 export async function perform(platform: Platform, parts: PerformParts, performance: Performance): Promise<PerformEnd> {
-  const { journal, scenes, toolbox, models, waits } = parts
+  const { scenes, toolbox, models, waits } = parts
   const { claim, fresh, signal } = performance
   const events = createRunEvents(platform, claim.run.id)
-  const [scene, steps] = await Promise.all([scenes.load(claim), fresh ? [] : journal.read(claim.run.id)])
+  const [scene, steps] = await Promise.all([scenes.load(claim), fresh ? [] : parts.journal.read(claim.run.id)])
+  const observed = parts.observer.begin(claim, scene.agent)
+  const { journal } = observed
   const run = takeInHand(performance, scene, journal, events)
   const writer = await openWriter(platform, { ...parts, run, scene, fresh })
   const tools = await toolbox.toolsFor({ run, scene, speech: writer })
-  const runner = createToolRunner({ platform, run, journal, waits, writer, events })
+  const runner = observed.watch(createToolRunner({ platform, run, journal, waits, writer, events }))
   const stretch = async (): Promise<PerformEnd> => {
     const carried = await carryOn({ claim, steps, tools, runner, journal })
     if (carried.waiting.length > 0) return { type: 'waiting', callIds: carried.waiting }
@@ -83,7 +87,12 @@ export async function perform(platform: Platform, parts: PerformParts, performan
     return end.type === 'finished' && run.ending !== null ? { type: 'ending', ending: run.ending } : end
   }
   try {
-    return await finishing(writer, signal, stretch)
+    const end = await finishing(writer, signal, stretch)
+    observed.end(end)
+    return end
+  } catch (error) {
+    observed.failed(error)
+    throw error
   } finally {
     await events.settled()
   }

@@ -2,6 +2,7 @@ import type { ModelMessage } from 'ai'
 import type { CycleSettings } from '../../agents/cycle-settings.ts'
 import { countWaiting, firstWaiting, takeUrgentEvents } from '../../agents/inbox-taking.ts'
 import type { Recalling } from '../../agents/recall.ts'
+import type { Prisma } from '../../generated/prisma/client.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { deepest, INBOX_CHARACTERS_A_TOKEN, showInOutcomes } from '../cycle.ts'
 import { type CycleState, cycleStateOf, saveCycleState } from '../cycle-state.ts'
@@ -35,6 +36,11 @@ export function createPersistentMind(input: PersistentInput): Mind {
   const instructions = () =>
     instructionsOf({ claim, scene, activeSpaceId: run.activeSpace?.id ?? null, guidance, showsRuns: false })
 
+  function keep(next: CycleState): void {
+    state = next
+    claim.run.state = next as unknown as Prisma.JsonValue
+  }
+
   async function decideRecall(): Promise<ModelMessage[]> {
     const taken = estimateTokens(instructions()) + estimateTokens(state.inbox)
     const whole = Math.max(0, settings.maxConsciousnessTokens - taken)
@@ -46,7 +52,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
     const consciousnessTokens = tokens + estimateTokens(state.inbox)
     const decided = { ...state, recall, consciousnessTokens }
     await saveCycleState(platform.db.prisma, claim, decided, claim.run)
-    state = decided
+    keep(decided)
     return messages as ModelMessage[]
   }
 
@@ -68,7 +74,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
       return { next, lineage }
     })
     if (injected === null) return null
-    state = injected.next
+    keep(injected.next)
     Object.assign(claim.run, injected.lineage)
     return { role: 'user', content: state.injections.at(-1)?.text ?? '' }
   }

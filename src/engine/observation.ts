@@ -1,0 +1,170 @@
+import type { Attributes } from '@opentelemetry/api'
+import { messageOf } from '../lib/errors.ts'
+import type { Telemetry, TelemetrySpan } from '../platform/telemetry.ts'
+import type { Generation, Journal } from '../runs/journal.ts'
+import type { Claim } from '../runs/lifecycle.ts'
+import { type CycleState, cycleStateOf } from './cycle-state.ts'
+import type { Figures } from './figures.ts'
+import type { SceneAgent } from './scene.ts'
+import type { ToolRunner } from './tool-runner.ts'
+
+/** What operators see of the runs that this process executes: traces and figures. */
+export interface Observer {
+  /** One stretch of a run begins. */
+  begin(claim: Claim, agent: Pick<SceneAgent, 'id' | 'name' | 'model'>): RunObservation
+}
+
+/** Watches a run by standing between its parts. */
+export interface RunObservation {
+  journal: Journal
+  watch(runner: ToolRunner): ToolRunner
+  end(end: ObservedEnd): void
+  failed(error: unknown): void
+}
+
+/** How a stretch ended, as far as operators see it. */
+interface ObservedEnd {
+  type: string
+  error?: string
+  ending?: { type: string }
+}
+
+interface ObserverParts {
+  telemetry: Telemetry
+  figures: Figures
+  journal: Journal
+}
+
+/**
+ * A trace for each stretch of a run: a span for the run or cycle, within it one for each step, within that one for each tool.
+ * Names and attributes are those of OpenTelemetry's semantic conventions for generative AI where there are any, else those
+ * of the AI SDK, else `parley.…`.
+ */
+export function createObserver({ telemetry, figures, journal }: ObserverParts): Observer {
+  return {
+    begin(claim, agent) {
+      const span = telemetry.trace(`invoke_agent ${agent.name}`, runAttributes(claim, agent))
+      const spent = { inputTokens: 0, outputTokens: 0 }
+      let step: TelemetrySpan = span
+
+      function closeStep(): void {
+        if (step !== span) step.end()
+      }
+
+      function count(model: string, usage: Generation['usage']): void {
+        figures.generated(model, usage)
+        spent.inputTokens += usage.inputTokens
+        spent.outputTokens += usage.outputTokens
+      }
+
+      function close(): void {
+        closeStep()
+        span.set({ ...usageAttributes(spent), ...cycleAttributes(claim) })
+        span.end()
+      }
+
+      return {
+        journal: {
+          ...journal,
+          async generated(held, generation, calls) {
+            closeStep()
+            step = span.child(`chat ${generation.model}`, stepAttributes(generation), generation.startedAt)
+            count(generation.model, generation.usage)
+            await journal.generated(held, generation, calls)
+          },
+          async abandoned(held, usage) {
+            count(agent.model, usage)
+            await journal.abandoned(held, usage)
+          },
+        },
+        watch: (runner) => watchTools(runner, telemetry, () => step),
+        end(end) {
+          const how = end.ending?.type ?? end.type
+          if (how === 'skip' && claim.run.triggerType === 'INBOX') figures.skipped(spent)
+          span.set({ 'parley.run.end': how })
+          if (end.error !== undefined) span.fail(end.error)
+          close()
+        },
+        failed(error) {
+          span.fail(messageOf(error))
+          close()
+        },
+      }
+    },
+  }
+}
+
+function watchTools(runner: ToolRunner, { capturesContent }: Telemetry, step: () => TelemetrySpan): ToolRunner {
+  return {
+    async execute(tool, callId, input, state) {
+      const attributes = {
+        'gen_ai.operation.name': 'execute_tool',
+        'gen_ai.tool.name': tool.name,
+        'gen_ai.tool.call.id': callId,
+      }
+      const content = capturesContent ? { 'gen_ai.tool.call.arguments': JSON.stringify(input) } : {}
+      const span = step().child(`execute_tool ${tool.name}`, { ...attributes, ...content })
+      try {
+        const output = await runner.execute(tool, callId, input, state)
+        if (typeof output === 'object' && output !== null && 'error' in output) span.fail('The tool failed.')
+        if (capturesContent && typeof output !== 'symbol')
+          span.set({ 'gen_ai.tool.call.result': JSON.stringify(output) })
+        return output
+      } catch (error) {
+        span.fail(messageOf(error))
+        throw error
+      } finally {
+        span.end()
+      }
+    },
+  }
+}
+
+function runAttributes(
+  { run, attempt }: Claim,
+  { id, name, model }: Pick<SceneAgent, 'id' | 'name' | 'model'>,
+): Attributes {
+  const isCycle = run.triggerType === 'INBOX'
+  return {
+    'gen_ai.operation.name': 'invoke_agent',
+    'gen_ai.agent.id': id,
+    'gen_ai.agent.name': name,
+    'gen_ai.request.model': model,
+    'ai.telemetry.functionId': isCycle ? `agent-${id}-cycle-${cycleStateOf(run).cycle}` : `agent-${id}-run`,
+    'ai.telemetry.metadata.agentId': id,
+    'parley.run.id': run.id,
+    'parley.run.attempt': attempt,
+    'parley.run.trigger': run.triggerType,
+    'parley.root.id': run.rootId,
+  }
+}
+
+/** The seed's metadata of a cycle, as it stands now. */
+function cycleAttributes({ run }: Claim): Attributes {
+  if (run.triggerType !== 'INBOX') return {}
+  const { cycle, inboxSize, consciousnessTokens }: CycleState = cycleStateOf(run)
+  return {
+    'ai.telemetry.metadata.cycleCount': String(cycle),
+    'ai.telemetry.metadata.inboxSize': String(inboxSize),
+    'ai.telemetry.metadata.consciousnessTokens': String(consciousnessTokens),
+  }
+}
+
+function stepAttributes({ index, model, usage, finishReason, msToFirstChunk, durationMs }: Generation): Attributes {
+  const seconds = Math.max(durationMs, 1) / 1000
+  return {
+    'gen_ai.operation.name': 'chat',
+    'gen_ai.request.model': model,
+    'gen_ai.response.finish_reasons': [finishReason],
+    'parley.step.index': index,
+    'parley.step.usage_estimated': usage.estimated,
+    'ai.response.msToFinish': durationMs,
+    'ai.response.avgCompletionTokensPerSecond': Math.round((usage.outputTokens / seconds) * 10) / 10,
+    ...(msToFirstChunk === null ? {} : { 'ai.response.msToFirstChunk': msToFirstChunk }),
+    ...usageAttributes(usage),
+  }
+}
+
+function usageAttributes({ inputTokens, outputTokens }: { inputTokens: number; outputTokens: number }): Attributes {
+  return { 'gen_ai.usage.input_tokens': inputTokens, 'gen_ai.usage.output_tokens': outputTokens }
+}

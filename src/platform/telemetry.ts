@@ -1,0 +1,69 @@
+import type { Attributes, Span } from '@opentelemetry/api'
+import type { TelemetrySettings } from '../config.ts'
+
+/** Something that took a time, within a trace. */
+export interface TelemetrySpan {
+  /** A part of it, from `startedAt` on; from now on where not given. */
+  child(name: string, attributes: Attributes, startedAt?: Date): TelemetrySpan
+  set(attributes: Attributes): void
+  fail(message: string): void
+  /** The first counts. */
+  end(): void
+}
+
+/** Traces over OTLP. Nothing here throws or waits for the collector: what cannot be delivered is dropped. */
+export interface Telemetry {
+  capturesContent: boolean
+  /** Begins a trace. */
+  trace(name: string, attributes: Attributes, startedAt?: Date): TelemetrySpan
+  /** Delivers what is left, for 5 s at most. */
+  close(): Promise<void>
+}
+
+const NO_SPAN: TelemetrySpan = { child: () => NO_SPAN, set() {}, fail() {}, end() {} }
+
+/** No traces, at no cost: none of OpenTelemetry is loaded. */
+export const NO_TELEMETRY: Telemetry = { capturesContent: false, trace: () => NO_SPAN, async close() {} }
+
+const CLOSE_WITHIN_MS = 5000
+
+/** Loads OpenTelemetry and exports by OTLP over HTTP; without settings, no telemetry. */
+export async function openTelemetry(settings: TelemetrySettings | null): Promise<Telemetry> {
+  if (settings === null) return NO_TELEMETRY
+  const [{ context, SpanStatusCode, trace }, sdk, { OTLPTraceExporter }, resources] = await Promise.all([
+    import('@opentelemetry/api'),
+    import('@opentelemetry/sdk-trace'),
+    import('@opentelemetry/exporter-trace-otlp-proto'),
+    import('@opentelemetry/resources'),
+  ])
+  const { url, headers, serviceName, capturesContent } = settings
+  const named = resources.resourceFromAttributes({ 'service.name': serviceName })
+  const provider = new sdk.TracerProvider({
+    resource: resources.detectResources({ detectors: [resources.resourceAttributesEnvDetector] }).merge(named),
+    spanProcessors: [new sdk.BatchSpanProcessor({ exporter: new OTLPTraceExporter({ url, headers }) })],
+  })
+  const tracer = provider.getTracer('parley')
+
+  function spanOf(span: Span): TelemetrySpan {
+    const within = trace.setSpan(context.active(), span)
+    return {
+      child: (name, attributes, startTime = new Date()) =>
+        spanOf(tracer.startSpan(name, { attributes, startTime }, within)),
+      set: (attributes) => void span.setAttributes(attributes),
+      fail: (message) => void span.setStatus({ code: SpanStatusCode.ERROR, message }),
+      end() {
+        if (span.isRecording()) span.end()
+      },
+    }
+  }
+
+  return {
+    capturesContent,
+    trace: (name, attributes, startTime = new Date()) =>
+      spanOf(tracer.startSpan(name, { attributes, startTime, root: true })),
+    async close() {
+      const late = new Promise<void>((resolve) => setTimeout(resolve, CLOSE_WITHIN_MS).unref())
+      await Promise.race([provider.shutdown().catch(() => {}), late])
+    },
+  }
+}

@@ -1,0 +1,141 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { readConfig } from '../../src/config.ts'
+import { NO_TELEMETRY, openTelemetry } from '../../src/platform/telemetry.ts'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { forAgent } from '../support/model-server-script.ts'
+import { type OtlpCollector, startOtlpCollector } from '../support/otlp-collector.ts'
+import { answer, skip, type Thinking, thinkingOn } from '../support/thinking.ts'
+
+/** 004, "Telemetry". */
+describe('traces', () => {
+  let collector: OtlpCollector
+  let parley: TestApplication
+  let thinking: Thinking
+  let isOpen = false
+
+  beforeAll(async () => {
+    collector = await startOtlpCollector()
+  })
+  afterAll(() => collector?.close())
+  beforeEach(async () => {
+    collector.spans.length = 0
+  })
+  afterEach(() => stop())
+
+  /** Delivers what is left. */
+  async function stop(): Promise<void> {
+    if (isOpen) await parley.close()
+    isOpen = false
+  }
+
+  async function start(settings: Record<string, string> = {}) {
+    const traced = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ...settings }
+    parley = await startApplication({ stack: 'embedded', settings: traced })
+    isOpen = true
+    thinking = thinkingOn(parley)
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada')
+    return { human, agent, space: await parley.space(human, [agent.id]) }
+  }
+
+  const spansNamed = (name: RegExp) => collector.spans.filter((span) => name.test(span.name))
+
+  test("a span per cycle with the seed's metadata, within it one per step, within that one per tool", async () => {
+    const { human, agent, space } = await start({
+      OTEL_EXPORTER_OTLP_HEADERS: 'x-key=a%20secret',
+      OTEL_SERVICE_NAME: 'test-parley',
+    })
+    parley.models.script(answer('Hi.'))
+    await parley.send(human, space.id, 'Hello')
+    await thinking.rest(agent)
+    await stop()
+    const [cycle] = spansNamed(/^invoke_agent/)
+    expect(cycle).toMatchObject({
+      name: 'invoke_agent Ada',
+      parentId: '',
+      error: null,
+      attributes: {
+        'ai.telemetry.functionId': `agent-${agent.id}-cycle-0`,
+        'ai.telemetry.metadata.agentId': agent.id,
+        'ai.telemetry.metadata.cycleCount': '0',
+        'ai.telemetry.metadata.inboxSize': '1',
+        'ai.telemetry.metadata.consciousnessTokens': expect.stringMatching(/^\d+$/),
+        'gen_ai.usage.output_tokens': expect.any(Number),
+        'parley.run.end': 'finished',
+      },
+    })
+    const steps = spansNamed(/^chat/)
+    expect(steps.map(({ name, parentId }) => [name, parentId])).toEqual(
+      Array.from({ length: 3 }, () => ['chat openai.chat:test', cycle?.spanId]),
+    )
+    for (const { attributes } of steps) {
+      expect(attributes['ai.response.msToFirstChunk']).toBeTypeOf('number')
+      expect(attributes['ai.response.avgCompletionTokensPerSecond']).toBeTypeOf('number')
+      expect(attributes['gen_ai.usage.input_tokens']).toBeGreaterThan(0)
+    }
+    const tools = spansNamed(/^execute_tool/)
+    expect(tools.map(({ name, parentId }) => [name, parentId])).toEqual([
+      ['execute_tool enter_space', steps[0]?.spanId],
+      ['execute_tool send_message', steps[1]?.spanId],
+    ])
+    expect(new Set(collector.spans.map(({ traceId }) => traceId)).size).toBe(1)
+    expect(JSON.stringify(collector.spans)).not.toContain('Hi.')
+    expect(collector.headers.at(-1)?.['x-key']).toBe('a secret')
+    expect(collector.service).toBe('test-parley')
+  })
+
+  test('what goes in and out of tools only where that is asked for', async () => {
+    const { human, agent, space } = await start({ OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: 'true' })
+    parley.models.script(answer('Hi there.'))
+    await parley.send(human, space.id, 'Hello')
+    await thinking.rest(agent)
+    await stop()
+    const [, said] = spansNamed(/^execute_tool/)
+    expect(said?.attributes['gen_ai.tool.call.arguments']).toBe('{"text":"Hi there."}')
+    expect(JSON.parse(String(said?.attributes['gen_ai.tool.call.result']))).toMatchObject({ success: true })
+  })
+
+  test('a failed run and a failed tool are marked, a skipped cycle is a trace too', async () => {
+    const { human, agent, space } = await start()
+    parley.models.script(
+      forAgent('Ada', (request) => (request.step === 0 ? [{ toolCall: 'read_messages', input: {} }] : skip('No.'))),
+    )
+    await parley.send(human, space.id, 'Hello')
+    await thinking.rest(agent)
+    parley.models.script(() => [{ error: 'overloaded', status: 400 }])
+    await parley.send(human, space.id, 'Hello again')
+    await thinking.rest(agent)
+    await stop()
+    expect(spansNamed(/read_messages/)[0]?.error).toBe('The tool failed.')
+    const cycles = spansNamed(/^invoke_agent/)
+    expect(cycles.map(({ attributes }) => attributes['parley.run.end'])).toEqual(['skip', undefined])
+    expect(cycles[1]?.error).toContain('overloaded')
+  })
+
+  test('the tokens of a skipped cycle stay in the metrics', async () => {
+    const { human, agent, space } = await start()
+    parley.models.script(() => [...skip('No.'), { usage: { inputTokens: 700, outputTokens: 20 } }])
+    await parley.send(human, space.id, 'Hello')
+    await thinking.rest(agent)
+    const text = await parley.app.metrics.metrics()
+    expect(text).toContain('parley_tokens_total{model="openai.chat:test",direction="input"} 700')
+    expect(text).toContain('parley_skipped_cycles_total 1')
+    expect(text).toContain('parley_skipped_cycle_tokens_total{direction="output"} 20')
+  })
+
+  test('no endpoint, or a switch: nothing of OpenTelemetry is loaded', async () => {
+    const settings = (extra: Record<string, string>) =>
+      readConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318/', ...extra }).telemetry
+    expect(readConfig({}).telemetry).toBeNull()
+    expect(settings({ OTEL_SDK_DISABLED: 'true' })).toBeNull()
+    expect(settings({ OTEL_TRACES_EXPORTER: 'none' })).toBeNull()
+    expect(settings({})).toMatchObject({
+      url: 'http://127.0.0.1:4318/v1/traces',
+      serviceName: 'parley',
+      capturesContent: false,
+    })
+    expect(settings({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://other/x' })?.url).toBe('http://other/x')
+    expect(() => settings({ OTEL_EXPORTER_OTLP_HEADERS: 'nonsense' })).toThrow('OTEL_EXPORTER_OTLP_HEADERS')
+    expect(await openTelemetry(null)).toBe(NO_TELEMETRY)
+  })
+})
