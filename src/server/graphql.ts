@@ -67,10 +67,9 @@ export function createGraphql({ app, schema, streams, maskError, allowedOrigins 
     maxRequestBodySize: LARGEST_REQUEST_BYTES,
     multipart: false,
     batching: false,
-    // Ours: see graphiql.ts, start-page.ts and health.ts.
+    // Ours: see pages.ts.
     graphiql: false,
     landingPage: false,
-    healthCheckEndpoint: '/graphql/health',
     // What must be logged, masking.ts logs.
     logging: false,
   })

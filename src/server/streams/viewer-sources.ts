@@ -31,6 +31,7 @@ type SourcesApp = Pick<App, 'members' | 'spaces' | 'toolCalls' | 'agents'>
 
 /** Spaces and agents that one who sees all of them listens to: the newest ones. */
 const MOST_WATCHED = 1000
+const PAGE = 100
 /** Nobody tells an admin of new spaces, nor a service of new agents: they look. */
 const LOOK_INTERVAL_MS = 2000
 
@@ -38,12 +39,16 @@ export function createViewerSources(
   { signals }: Pick<Platform, 'signals'>,
   { guards, app }: { guards: Guards; app: SourcesApp },
 ): ViewerSources {
-  /** The channels that a viewer should listen to now. */
-  async function channelsOf(viewer: Viewer): Promise<string[]> {
+  /** The channels that a viewer should listen to now. Who sees everything adds what is new to what is `known`. */
+  async function channelsOf(viewer: Viewer, known: readonly string[]): Promise<string[]> {
     if (viewer.scope === 'HUMAN') return (await app.members.spacesOf(viewer.id)).map(spaceChannel)
-    if (viewer.scope === 'ADMIN') return (await newest((request) => app.spaces.page(viewer, request))).map(spaceChannel)
-    const agentIds = viewer.agentIds ?? (await newest((request) => app.agents.page(viewer, request)))
-    return agentIds.map(agentChannel)
+    if (viewer.scope === 'SERVICE' && viewer.agentIds !== null) return viewer.agentIds.map(agentChannel)
+    const most = known.length === 0 ? MOST_WATCHED : PAGE
+    const found =
+      viewer.scope === 'ADMIN'
+        ? (await newest((request) => app.spaces.page(viewer, request), most)).map(spaceChannel)
+        : (await newest((request) => app.agents.page(viewer, request), most)).map(agentChannel)
+    return [...new Set([...found, ...known])].slice(0, MOST_WATCHED)
   }
 
   return {
@@ -71,7 +76,12 @@ export function createViewerSources(
         for (const spaceId of came.map(spaceOf)) if (spaceId !== null) onNews({ type: 'ViewerSpaceAdded', spaceId })
       }
 
-      const channels = createChannelSet(signals, lifeline, () => channelsOf(viewer), onSignal)
+      let known: string[] = []
+      const channelsNow = async () => {
+        known = await channelsOf(viewer, known)
+        return known
+      }
+      const channels = createChannelSet(signals, lifeline, channelsNow, onSignal)
       const tellAnew = () => onNews({ type: 'ViewerSnapshot' })
       lifeline.onEnd(signals.onReconnect(() => void channels.refresh(tell).then(tellAnew, onError)))
       if (viewer.scope === 'HUMAN') {
@@ -80,7 +90,9 @@ export function createViewerSources(
           if (news.type === 'read' && news.spaceId) onNews({ type: 'ViewerSpaceChanged', spaceId: news.spaceId })
         }
         lifeline.onEnd(await guards.entityNews(viewer.id, onEntityNews))
-      } else void keepRefreshing(lifeline.signal, () => channels.refresh(tell), onError)
+      } else if (viewer.scope === 'ADMIN' || viewer.agentIds === null) {
+        void keepRefreshing(lifeline.signal, () => channels.refresh(tell), onError)
+      }
       await channels.refresh()
     },
   }
@@ -107,11 +119,11 @@ type NewestPage = Awaited<ReturnType<App['spaces']['page']>> | Awaited<ReturnTyp
 type NewestRequest = Parameters<App['spaces']['page']>[1]
 
 /** The ids of the newest things, page by page. */
-async function newest(page: (request: NewestRequest) => Promise<NewestPage>): Promise<string[]> {
+async function newest(page: (request: NewestRequest) => Promise<NewestPage>, most: number): Promise<string[]> {
   const ids: string[] = []
   for (;;) {
-    const { items, hasNextPage } = await page({ size: 100, fromEnd: false, after: ids.at(-1) ?? null, before: null })
+    const { items, hasNextPage } = await page({ size: PAGE, fromEnd: false, after: ids.at(-1) ?? null, before: null })
     ids.push(...items.map(({ id }) => id))
-    if (!hasNextPage || ids.length >= MOST_WATCHED || items.length === 0) return ids
+    if (!hasNextPage || ids.length >= most || items.length === 0) return ids
   }
 }
