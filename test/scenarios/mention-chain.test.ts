@@ -186,10 +186,9 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
       const room = await space('Lobby E', [hr, finance, data])
       const stacks: string[][] = []
       const look = async () => {
-        const [chain] = await parley.app.platform.db.prisma.chain.findMany({ where: { spaceId: room.id } })
-        stacks.push(
-          (chain?.replyStack as { entityId: string }[]).map(({ entityId }) => (entityId === hr.id ? 'HR' : 'Finance')),
-        )
+        const chain = await parley.app.platform.db.prisma.chain.findFirstOrThrow({ where: { spaceId: room.id } })
+        const waiting = chain.replyStack as { entityId: string }[]
+        stacks.push(waiting.map(({ entityId }) => (entityId === hr.id ? 'HR' : 'Finance')))
       }
       plays(
         hr,
