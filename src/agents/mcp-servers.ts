@@ -1,5 +1,8 @@
+import type { Viewer } from '../access/viewer.ts'
 import type { McpServer as Row } from '../generated/prisma/client.ts'
-import { BadInputError } from '../lib/errors.ts'
+import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { wellFormedIds } from '../lib/ids.ts'
+import { storableText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
@@ -43,6 +46,11 @@ export interface CheckedMcpServer {
 export interface McpServers {
   /** The servers of each agent in the order in which they were given; an agent without any is left out. */
   listMany(agentIds: readonly string[]): Promise<Map<string, McpServer[]>>
+  /**
+   * Admins only: forgets what was trusted of the server's tools, so that they are trusted as they are at their next use.
+   * @throws ForbiddenError, NotFoundError
+   */
+  confirm(viewer: Viewer, input: { agentId: string; serverName: string }): Promise<void>
 }
 
 const MOST_SERVERS = 20
@@ -57,6 +65,13 @@ export function createMcpServers({ db }: Pick<Platform, 'db'>): McpServers {
         orderBy: [{ agentId: 'asc' }, { position: 'asc' }],
       })
       return Map.groupBy(rows.map(serverOf), ({ agentId }) => agentId)
+    },
+    async confirm(viewer, { agentId, serverName: name }) {
+      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can confirm the tools of MCP servers.')
+      const [id] = wellFormedIds([agentId])
+      const where = { agentId: id ?? '', name: storableText(name) }
+      const { count } = await db.prisma.mcpServer.updateMany({ where, data: { fingerprints: {} } })
+      if (count === 0) throw new NotFoundError('There is no such agent, or it has no such MCP server.')
     },
   }
 }

@@ -125,7 +125,7 @@ Memory.implement({
   }),
 })
 
-const GoalStatus = builder.enumType('GoalStatus', { values: ['ACTIVE', 'COMPLETED', 'ABANDONED'] as const })
+export const GoalStatus = builder.enumType('GoalStatus', { values: ['ACTIVE', 'COMPLETED', 'ABANDONED'] as const })
 
 Goal.implement({
   interfaces: [Node],
