@@ -1,19 +1,21 @@
 import type { IncomingMessage } from 'node:http'
-import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client'
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import type { Tokens } from '../access/tokens.ts'
 import { UnauthenticatedError } from '../lib/errors.ts'
 import { authenticate } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
 
 export interface MetricsParts {
-  registry: Registry
+  /** The figures of other parts, if there are any. */
+  others: Registry | null
   tokens: Pick<Tokens, 'authenticate'>
   sockets(): number
   followed(): { topics: number; followers: number }
 }
 
 /** Figures for Prometheus, for admins and for who asks on the machine itself. */
-export function createMetrics({ registry, tokens, sockets, followed }: MetricsParts): Handler {
+export function createMetrics({ others, tokens, sockets, followed }: MetricsParts): Handler {
+  const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
@@ -33,8 +35,9 @@ export function createMetrics({ registry, tokens, sockets, followed }: MetricsPa
       sendJson(response, 401, { error: 'An ADMIN token is required.' })
       return
     }
+    const figures = await Promise.all([registry, ...(others === null ? [] : [others])].map((one) => one.metrics()))
     response.writeHead(200, { 'content-type': registry.contentType, 'cache-control': 'no-store' })
-    response.end(await registry.metrics())
+    response.end(figures.join(''))
   }
 }
 

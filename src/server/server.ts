@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
@@ -113,15 +113,11 @@ function createApi({ platform, api: app, announcer, journal }: Served, { allowed
 }
 
 /** What answers which path. */
-function createRoutes(
-  { platform, api: app, metrics = new Registry() }: Served,
-  api: Api | null,
-  isDraining: () => boolean,
-) {
+function createRoutes({ platform, api: app, metrics }: Served, api: Api | null, isDraining: () => boolean) {
   const { db, log } = platform
   const health = createHealth({ database: () => db.healthy(), realtime: () => log.healthy(), isDraining })
   const figures = createMetrics({
-    registry: metrics,
+    others: metrics ?? null,
     tokens: app.tokens,
     sockets: () => api?.sockets.count() ?? 0,
     followed: () => log.stats(),
