@@ -1,14 +1,14 @@
-import type {
-  Agent,
-  AgentTool,
-  EntityKind,
-  Goal,
-  McpServer,
-  Memory,
-  Plan,
+import {
+  type Agent,
+  type AgentTool,
+  type EntityKind,
+  type Goal,
+  type McpServer,
+  type Memory,
+  type Plan,
   Prisma,
-  Routing,
-  Run,
+  type Routing,
+  type Run,
 } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Claim } from '../runs/lifecycle.ts'
@@ -54,20 +54,16 @@ export interface Scene {
   origin: MessageOrigin
   /** The chain in which the run has its turn. */
   chain: ChainScene | null
-  /** When what the agent has noted for itself was read: milliseconds since 1970. */
-  loadedAt: number
 }
 
 export interface SceneLoader {
   load(claim: Claim): Promise<Scene>
-  /** Reads anew what the agent has noted for itself, where that is older than a second: another run of it may have since. */
+  /** Reads anew what the agent has noted for itself: this run may have noted something since, or another one. */
   refresh(scene: Scene): Promise<void>
 }
 
-const STALE_AFTER_MS = 1000
-
 export function createSceneLoader(
-  { db, config, clock }: Platform,
+  { db, config }: Platform,
   { history, runProgress }: { history: History; runProgress: RunProgress },
 ): SceneLoader {
   const { historyLimit } = config.limits
@@ -100,14 +96,10 @@ export function createSceneLoader(
         triggerMessage,
         origin,
         chain,
-        loadedAt: clock.now(),
       }
     },
-    async refresh(scene) {
-      if (clock.now() - scene.loadedAt < STALE_AFTER_MS) return
-      const { memories, goals, plans } = await loadAgent(db.prisma, scene.agent.id)
-      Object.assign(scene.agent, { memories, goals, plans })
-      scene.loadedAt = clock.now()
+    async refresh({ agent }) {
+      Object.assign(agent, await loadKnowledge(db.prisma, agent.id))
     },
   }
 }
@@ -118,13 +110,24 @@ async function loadAgent(db: Prisma.TransactionClient, agentId: string): Promise
     SELECT a.*, e.name,
       (SELECT coalesce(jsonb_agg(t ORDER BY t.position), '[]') FROM "AgentTool" t WHERE t."agentId" = a.id) AS tools,
       (SELECT coalesce(jsonb_agg(s ORDER BY s.position), '[]') FROM "McpServer" s WHERE s."agentId" = a.id) AS "mcpServers",
-      (SELECT coalesce(jsonb_agg(m ORDER BY m.key), '[]') FROM "Memory" m WHERE m."agentId" = a.id) AS memories,
-      (SELECT coalesce(jsonb_agg(g ORDER BY g.id), '[]') FROM "Goal" g WHERE g."agentId" = a.id AND g.status = 'ACTIVE') AS goals,
-      (SELECT coalesce(jsonb_agg(p ORDER BY p.id), '[]') FROM "Plan" p WHERE p."agentId" = a.id AND p.enabled) AS plans
+      ${KNOWLEDGE}
     FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE a.id = ${agentId}`
   const [agent] = rows
   if (agent === undefined) throw new Error(`there is no agent ${agentId}`)
   return agent
+}
+
+type Knowledge = Pick<SceneAgent, 'memories' | 'goals' | 'plans'>
+
+/** What an agent has noted for itself, as columns beside `a`. */
+const KNOWLEDGE = Prisma.sql`
+      (SELECT coalesce(jsonb_agg(m ORDER BY m.key), '[]') FROM "Memory" m WHERE m."agentId" = a.id) AS memories,
+      (SELECT coalesce(jsonb_agg(g ORDER BY g.id), '[]') FROM "Goal" g WHERE g."agentId" = a.id AND g.status = 'ACTIVE') AS goals,
+      (SELECT coalesce(jsonb_agg(p ORDER BY p.id), '[]') FROM "Plan" p WHERE p."agentId" = a.id AND p.enabled) AS plans`
+
+async function loadKnowledge(db: Prisma.TransactionClient, agentId: string): Promise<Knowledge | undefined> {
+  const [knowledge] = await db.$queryRaw<Knowledge[]>`SELECT ${KNOWLEDGE} FROM "Agent" a WHERE a.id = ${agentId}`
+  return knowledge
 }
 
 function loadOtherRuns(db: Prisma.TransactionClient, { id, agentId }: Run): Promise<Run[]> {

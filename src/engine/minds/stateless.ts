@@ -17,7 +17,7 @@ export function createStatelessMind(input: MindInput): Mind {
       }
     },
     async plan(step, messages) {
-      await scenes.refresh(scene)
+      if (step > 0) await scenes.refresh(scene)
       return {
         instructions: instructionsOf({ claim, scene, activeSpaceId: run.activeSpace?.id ?? null, guidance, notice }),
         messages,
