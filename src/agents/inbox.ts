@@ -1,4 +1,4 @@
-import type { InboxEventType, Prisma } from '../generated/prisma/client.ts'
+import type { InboxEventType, Prisma, Run } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Json } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
@@ -35,11 +35,11 @@ export interface Delivered {
 export interface Inbox {
   /** Writes events, and a job that wakes their agents, in the caller's transaction. */
   deliver(tx: Tx, events: NewInboxEvent[]): Promise<Delivered>
-  /** A message that a run waited for has answered it: no cycle will be shown it again. */
-  answered(tx: Tx, reply: { agentId: string; messageId: string; runId: string }): Promise<void>
+  /** A message that a cycle waited for has answered it: no other will be shown it, also where it has yet to arrive. */
+  answered(cycle: Pick<Run, 'id' | 'agentId' | 'rootId' | 'depth'>, messageId: string): Promise<void>
 }
 
-export function createInbox({ jobs, signals }: Platform): Inbox {
+export function createInbox({ db, jobs, signals }: Platform): Inbox {
   return {
     async deliver(tx, events) {
       if (events.length === 0) return { agentIds: new Set(), async afterCommit() {} }
@@ -65,9 +65,12 @@ export function createInbox({ jobs, signals }: Platform): Inbox {
         },
       }
     },
-    async answered(tx, { agentId, messageId, runId }) {
-      const where = { agentId, messageId, type: 'SPACE_MESSAGE' as const, runId: null, doneAt: null }
-      await tx.inboxEvent.updateMany({ where, data: { runId, doneAt: new Date() } })
+    async answered({ id: runId, agentId, rootId, depth }, messageId) {
+      await db.prisma.$executeRaw`
+        INSERT INTO "InboxEvent" (id, "agentId", type, payload, "dedupKey", "messageId", "rootId", depth, "runId", "doneAt")
+        VALUES (${newId('inb')}, ${agentId}, 'SPACE_MESSAGE', '{}', ${messageId}, ${messageId}, ${rootId}, ${depth}, ${runId}, now())
+        ON CONFLICT ("agentId", "dedupKey") DO UPDATE SET "runId" = excluded."runId", "doneAt" = excluded."doneAt"
+        WHERE "InboxEvent"."runId" IS NULL AND "InboxEvent"."doneAt" IS NULL`
     },
   }
 }

@@ -42,6 +42,7 @@ export async function startEngine(
   const toolbox = createToolbox({
     ...core,
     ...api,
+    inbox: core.inbox,
     historyLimit: config.limits.historyLimit,
     http,
     mcp: createMcpToolset(platform, mcpTools),

@@ -273,6 +273,81 @@ describe.each(STACKS)('a think cycle, on the %s stack', (stack) => {
     expect(lines[100]).toMatch(/"100"$/)
   })
 
+  test('`wait` holds the cycle; the message that answers it is done in the inbox too', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada', {}, { toolset: 'SPACE_TOOLS' })
+    const space = await parley.space(human, [agent.id])
+    const wait = { for: [{ type: 'human' }], timeout: 60 }
+    parley.models.script((request) =>
+      steps(
+        [{ toolCall: 'sendSpaceMessage', input: { spaceId: spaceIn(request), text: 'Which colour?', wait } }],
+        [{ text: 'Husam wants green.' }],
+      )(request),
+    )
+    await parley.send(human, space.id, 'Paint it')
+    await until('it has asked', async () => (await parley.messages(space.id)).length === 2)
+    await parley.send(human, space.id, 'Green')
+    await thinking.rest(agent)
+    const runs = await thinking.runsOf(agent)
+    expect(runs.map(({ summary }) => summary)).toEqual(['Husam wants green.'])
+    expect((await thinking.inboxOf(agent)).map(({ runId, doneAt }) => [runId, doneAt !== null])).toEqual([
+      [runs[0]?.id, true],
+      [runs[0]?.id, true],
+    ])
+    expect(JSON.stringify(parley.models.requests[1]?.messages.at(-1))).toContain('Green')
+  })
+
+  test('agents that always answer one another stop at the greatest depth', async () => {
+    const human = await parley.human('Husam')
+    const bots = [await thinking.bot('Ada'), await thinking.bot('Bob')]
+    const space = await parley.space(
+      human,
+      bots.map(({ id }) => id),
+    )
+    parley.models.script(answer('And what do you think?'))
+    await parley.send(human, space.id, 'Discuss')
+    await thinking.rest(...bots)
+    await thinking.rest(...bots)
+    const runs = (await Promise.all(bots.map((bot) => thinking.runsOf(bot)))).flat()
+    expect(Math.max(...runs.map(({ depth }) => depth))).toBeLessThanOrEqual(9)
+    expect(runs.length).toBeLessThanOrEqual(50)
+    const last = (await parley.messages(space.id)).at(-1)
+    for (const bot of bots.filter(({ id }) => id !== last?.senderId)) {
+      expect(await thinking.outcomeOf({ id: last?.id ?? '' }, bot)).toMatchObject({ kind: 'LOOP_LIMIT' })
+    }
+  })
+
+  test('004 "Stream Processing": what it says streams to the space while it is written, step after step', async () => {
+    const { human, agent, space } = await room()
+    const gate = createDeferred()
+    const text = 'The long answer, which is written slowly.'
+    parley.models.script((request) =>
+      steps(
+        [{ toolCall: 'enter_space', input: { spaceId: spaceIn(request) } }],
+        [
+          {
+            toolCall: 'send_message',
+            input: { text },
+            chunks: ['{"text":"The long ', gate.promise, 'answer, which is written slowly."}'],
+          },
+        ],
+      )(request),
+    )
+    await parley.send(human, space.id, 'Explain')
+    const [message] = await until('it streams', async () => {
+      const streaming = (await parley.messages(space.id)).filter(({ status }) => status === 'STREAMING')
+      const drafts = await parley.app.platform.log.drafts(streaming.map(({ id }) => id))
+      return streaming.length === 1 && drafts.get(streaming[0]?.id ?? '')?.get(0) === 'The long ' ? streaming : null
+    })
+    gate.resolve()
+    await thinking.rest(agent)
+    expect((await parley.messages(space.id))[1]).toMatchObject({
+      id: message?.id,
+      status: 'COMPLETE',
+      parts: [{ type: 'text', text }],
+    })
+  })
+
   test("004's Engineering example: one bot answers, two leave no trace but their outcomes", async () => {
     const bots = [
       await thinking.bot('FrontendBot'),
