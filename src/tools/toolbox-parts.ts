@@ -1,4 +1,6 @@
 import type { Goals } from '../agents/goals.ts'
+import type { Inbox } from '../agents/inbox.ts'
+import type { Inbox } from '../agents/inbox.ts'
 import type { Memories } from '../agents/memories.ts'
 import type { Plans } from '../plans/plans.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -27,6 +29,7 @@ export interface ToolboxParts {
   runs: Runs
   runProgress: RunProgress
   replies: Replies
+  inbox: Inbox
   clock: Clock
   lifecycle: Lifecycle
   http: GuardedHttp
@@ -36,4 +39,5 @@ export interface ToolboxParts {
   goals: Goals
   plans: Plans
   handingOn: HandingOn
+  inbox: Inbox
 }

@@ -1,3 +1,4 @@
+import type { Inbox } from '../../agents/inbox.ts'
 import type { JsonObject } from '../../lib/json.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Replies } from '../../spaces/replies.ts'
@@ -10,6 +11,7 @@ const LONGEST_TIMEOUT_SECONDS = 120
 interface SendParts {
   speech: CompositeSpeech
   replies: Replies
+  inbox: Pick<Inbox, 'answered'>
   clock: Clock
 }
 
@@ -43,7 +45,7 @@ const sent = (messageId: string) => ({ messageId, sent: true })
 
 /** The subscription stands before anything is posted. A run that is taken up again waits for what is left of the time. */
 async function sayAndWait(
-  { speech, replies, clock }: SendParts,
+  { speech, replies, inbox, clock }: SendParts,
   use: ToolUse,
   utterance: { spaceId: string; text: string; mention: string | null },
   wait: JsonObject,
@@ -65,7 +67,9 @@ async function sayAndWait(
     }
     const { messageId, afterSeq, until } = pending as PendingWait
     const waiting = listening.reply({ afterSeq, until, conditions, waiterId: run.agent.id, signal: run.signal })
-    return answered(messageId, await run.standAside(waiting))
+    const reply = await run.standAside(waiting)
+    if (reply !== null && run.claim.run.triggerType === 'INBOX') await inbox.answered(run.claim.run, reply.messageId)
+    return answered(messageId, reply)
   } finally {
     listening.end()
   }
