@@ -8,6 +8,7 @@ import { openJobs } from '../platform/jobs.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createSecretBox } from '../platform/secret-box.ts'
 import { keptSecret } from '../platform/secrets.ts'
+import { createDeferringEventLog } from '../realtime/deferring-event-log.ts'
 import { createRealtime, type Realtime } from '../realtime/realtime.ts'
 
 /** What tests put in the place of the outside. */
@@ -41,7 +42,8 @@ export async function openOutside(config: Config, { clock = systemClock, redisPr
     })
     const jobs = await openJobs(db, { supervise: config.role !== 'api', onError })
     const secretKey = keptSecret(config.dataDirectory, 'secret-key', config.secretKey)
-    const { log, signals } = realtime
+    const { signals } = realtime
+    const log = createDeferringEventLog(realtime.log, logger)
     const platform: Platform = {
       config,
       db,
@@ -54,6 +56,7 @@ export async function openOutside(config: Config, { clock = systemClock, redisPr
     }
     const close = async () => {
       await jobs.close()
+      await log.close()
       await realtime.close()
       await db.close()
     }

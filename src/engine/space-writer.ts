@@ -2,7 +2,7 @@ import { newId } from '../lib/ids.ts'
 import { storableText, toJson } from '../lib/json.ts'
 import { LONGEST_MESSAGE } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
-import { spaceChannel } from '../realtime/topics.ts'
+import { agentChannel, spaceChannel } from '../realtime/topics.ts'
 import type { Message, MessageOrigin } from '../spaces/message.ts'
 import type { MessageLease, Posting, ToolResult } from '../spaces/posting.ts'
 import { NOT_A_MEMBER } from '../tools/space/enter-space.ts'
@@ -130,7 +130,11 @@ export function createSpaceWriter({ platform, posting, run, origin }: WriterOpti
       const begun = await message
       if (begun === null) throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
       if (waitsUntil !== null) {
-        await signals.publish(spaceChannel(begun.spaceId), { type: 'tool-waiting', toolCallId: callId })
+        const waiting = { type: 'tool-waiting' as const, toolCallId: callId }
+        await Promise.all([
+          signals.publish(spaceChannel(begun.spaceId), waiting),
+          signals.publish(agentChannel(agent.id), waiting),
+        ])
       }
       return true
     },

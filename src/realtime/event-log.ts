@@ -36,12 +36,16 @@ export interface AppendOptions {
   guard?: string
 }
 
-/** Only `appended` appends. `missing`: the ordinals from `after` + 1 on must come first. */
+/**
+ * Only `appended` appends. `missing`: the ordinals from `after` + 1 on must come first. `deferred`: the log cannot be reached,
+ * the event waits in this process (see deferring-event-log.ts).
+ */
 export type AppendResult =
   | { type: 'appended'; cursor: string }
   | { type: 'duplicate' }
   | { type: 'missing'; after: number }
   | { type: 'sealed' }
+  | { type: 'deferred' }
 
 /** The texts of a message's parts that are being written, by part index. */
 export type Draft = Map<number, string>

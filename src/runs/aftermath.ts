@@ -30,7 +30,11 @@ export function createAftermath({ db, log, signals }: Platform, announcer: Annou
   /** The parts of a message that is not finished, with the text that had streamed of the one being written. */
   async function partsSoFar(row: MessageRow): Promise<MessagePart[]> {
     const message = messageOfRow(row)
-    const drafts = (await log.drafts([row.id])).get(row.id)
+    // Without the live log, what was saved last is all there is.
+    const drafts = await log.drafts([row.id]).then(
+      (found) => found.get(row.id),
+      () => undefined,
+    )
     const parts = [...message.parts]
     const mark = compositeNumber(row) === null ? {} : { unfinished: true as const }
     for (const [index, text] of drafts ?? []) {
