@@ -1,6 +1,5 @@
 import type { Goals } from '../agents/goals.ts'
 import type { Inbox } from '../agents/inbox.ts'
-import type { Inbox } from '../agents/inbox.ts'
 import type { Memories } from '../agents/memories.ts'
 import type { Plans } from '../plans/plans.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -39,5 +38,4 @@ export interface ToolboxParts {
   goals: Goals
   plans: Plans
   handingOn: HandingOn
-  inbox: Inbox
 }
