@@ -1,6 +1,7 @@
 import { type Application, createApp } from './app.ts'
 import { type Config, ConfigError, readConfig } from './config.ts'
 import { messageOf } from './lib/errors.ts'
+import { giveBackMemory } from './platform/memory.ts'
 import { type RunningServer, startServer } from './server/server.ts'
 
 /** How long running work may take to finish before it is handed to another process. */
@@ -57,6 +58,7 @@ async function main(): Promise<void> {
   app.setOrigin(server.url)
   if (config.role !== 'api') await app.startWorker()
   drainOnSignal(app, server)
+  if (config.databaseUrl === null) giveBackMemory()
   announce(config, app, server)
 }
 

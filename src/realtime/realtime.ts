@@ -2,10 +2,6 @@ import type { EventLog } from './event-log.ts'
 import { createInProcessEventLog } from './in-process-event-log.ts'
 import { createInProcessSignals } from './in-process-signals.ts'
 import type { RealtimeLogger } from './logger.ts'
-import { openRedis } from './redis.ts'
-import { createRedisChannels } from './redis-channels.ts'
-import { createRedisEventLog } from './redis-event-log.ts'
-import { createRedisSignals } from './redis-signals.ts'
 import type { Signals } from './signals.ts'
 
 export interface RealtimeOptions {
@@ -37,22 +33,10 @@ export async function createRealtime(options: RealtimeOptions = {}): Promise<Rea
     const signals = createInProcessSignals(logger)
     return realtimeOf(log, signals, () => {})
   }
-  const commands = openRedis(redisUrl, 'commands', logger, { enableAutoPipelining: true })
-  const subscriber = openRedis(redisUrl, 'subscriber', logger)
-  const channels = createRedisChannels(subscriber, commands.redis, prefix, logger)
-  const closeConnections = () => {
-    channels.close()
-    commands.close()
-    subscriber.close()
-  }
-  try {
-    await Promise.all([commands.ready(), subscriber.ready()])
-  } catch (error) {
-    closeConnections()
-    throw error
-  }
-  const log = createRedisEventLog(commands, channels, prefix)
-  return realtimeOf(log, createRedisSignals(commands, channels, logger), closeConnections)
+  // Its libraries are loaded where they are used only: megabytes that an embedded server is without.
+  const { openRedisRealtime } = await import('./redis-realtime.ts')
+  const { close, ...redis } = await openRedisRealtime(redisUrl, prefix, logger)
+  return realtimeOf(redis.log, redis.signals, close)
 }
 
 function realtimeOf(log: EventLog, signals: Signals, closeConnections: () => void): Realtime {
