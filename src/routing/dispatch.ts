@@ -1,8 +1,9 @@
 import type { Inbox } from '../agents/inbox.ts'
 import type { Limits } from '../config.ts'
-import type { EntityKind, Mind, OutcomeKind, Prisma, Routing, Run } from '../generated/prisma/client.ts'
+import type { EntityKind, Mind, OutcomeKind, Routing, Run } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
+import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Runs } from '../runs/runs.ts'
@@ -174,6 +175,9 @@ function verdictsOf(decision: RoutingDecision, allowed: Allowance, runs: Run[], 
 
 async function writeOutcomes(tx: Tx, messageId: string, verdicts: Verdict[]): Promise<void> {
   if (verdicts.length === 0) return
-  const data: Prisma.OutcomeCreateManyInput[] = verdicts.map((verdict) => ({ messageId, ...verdict }))
-  await tx.outcome.createMany({ data, skipDuplicates: true })
+  await tx.$executeRaw`
+    INSERT INTO "Outcome" ("messageId", "agentId", kind, reason, "runId")
+    SELECT ${messageId}, v."agentId", v.kind::"OutcomeKind", v.reason, v."runId"
+    FROM jsonb_to_recordset(${jsonbText(verdicts)}::jsonb) AS v("agentId" text, kind text, reason text, "runId" text)
+    ON CONFLICT DO NOTHING`
 }

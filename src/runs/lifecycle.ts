@@ -74,8 +74,8 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
   }
 
   /** The compare-and-set to an end, its transaction, and what follows. */
-  async function finish(where: Prisma.RunWhereInput & { id: string }, ending: RunEnding): Promise<Run | null> {
-    const ended = await db.transaction((tx) => writeEnd(tx, where, ending, hooks))
+  async function finish(from: EndFrom, ending: RunEnding): Promise<Run | null> {
+    const ended = await db.transaction((tx) => writeEnd(tx, from, ending, hooks))
     if (ended === null) return null
     await aftermath.settle(ended.run, ended.isErased ? { type: 'RunCanceled' } : endEventOf(ending))
     await ended.afterCommit()
@@ -84,8 +84,7 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
   }
 
   async function stopOne(runId: string): Promise<Run | null> {
-    const stopped = await finish({ id: runId, status: { in: LIVING } }, { status: 'CANCELED' })
-    return stopped
+    return finish({ id: runId, statuses: LIVING }, { status: 'CANCELED' })
   }
 
   return {
@@ -93,7 +92,7 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
       const result = await db.transaction((tx) => writeClaim(tx, runId, jobId))
       if (result.type === 'exhausted') {
         const error = `The worker died ${MOST_FRUITLESS_ATTEMPTS} times without getting any further with this run.`
-        await finish({ id: runId, status: 'RUNNING', attempt: result.attempt }, { status: 'FAILED', error })
+        await finish({ id: runId, statuses: ['RUNNING'], attempt: result.attempt }, { status: 'FAILED', error })
         return { type: 'nothing' }
       }
       if (result.type === 'claimed') {
@@ -116,7 +115,7 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
       return true
     },
     async end({ run, attempt }, ending) {
-      return (await finish({ id: run.id, status: 'RUNNING', attempt }, ending)) !== null
+      return (await finish({ id: run.id, statuses: ['RUNNING'], attempt }, ending)) !== null
     },
     async handBack({ run, attempt }) {
       await db.prisma.run.updateMany({
@@ -125,9 +124,9 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
       })
     },
     async expire(runId) {
-      const started = { startedAt: { lte: new Date(clock.now() - config.limits.maxRunSeconds * 1000) } }
+      const startedBefore = new Date(clock.now() - config.limits.maxRunSeconds * 1000)
       const error = outOfTime(config.limits.maxRunSeconds)
-      await finish({ id: runId, status: { in: ['WAITING_TOOL', 'QUEUED'] }, ...started }, { status: 'FAILED', error })
+      await finish({ id: runId, statuses: ['WAITING_TOOL', 'QUEUED'], startedBefore }, { status: 'FAILED', error })
     },
     async stop(runId, { cascade }) {
       const stopped = await stopSignals.stop(runId, () => stopOne(runId))
@@ -158,16 +157,26 @@ async function announceClaim({ log }: Platform, aftermath: Aftermath, { run, kin
   if (kind === 'taken-over') await aftermath.takeOver(run)
 }
 
-async function writeEnd(tx: Tx, where: Prisma.RunWhereInput, ending: RunEnding, hooks: LifecycleHooks) {
-  const [run] = await tx.run.updateManyAndReturn({
-    where,
-    data: {
-      status: ending.status,
-      finishedAt: new Date(),
-      ...(ending.status === 'COMPLETED' ? { summary: ending.summary } : {}),
-      ...(ending.status === 'FAILED' ? { error: ending.error } : {}),
-    },
-  })
+/** From where a run may come to its end. */
+interface EndFrom {
+  id: string
+  statuses: RunStatus[]
+  /** The claim that ends it; absent for whoever else may. */
+  attempt?: number
+  /** Only one that began before. */
+  startedBefore?: Date
+}
+
+async function writeEnd(tx: Tx, from: EndFrom, ending: RunEnding, hooks: LifecycleHooks) {
+  const { id, statuses, attempt = null, startedBefore = null } = from
+  const summary = ending.status === 'COMPLETED' ? ending.summary : null
+  const error = ending.status === 'FAILED' ? ending.error : null
+  const [run] = await tx.$queryRaw<Run[]>`
+    UPDATE "Run" SET status = ${ending.status}::"RunStatus", "finishedAt" = now(), summary = coalesce(${summary}, summary),
+      error = coalesce(${error}, error)
+    WHERE id = ${id} AND status = ANY(${statuses}::"RunStatus"[]) AND (${attempt}::int IS NULL OR attempt = ${attempt}::int)
+      AND (${startedBefore}::timestamptz IS NULL OR "startedAt" <= ${startedBefore}::timestamptz)
+    RETURNING *`
   if (run === undefined) return null
   if (ending.status !== 'COMPLETED') {
     await tx.toolCall.updateMany({

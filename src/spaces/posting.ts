@@ -88,10 +88,6 @@ export interface ToolResult {
   error: string | null
 }
 
-interface CounterRow {
-  lastSeq: number
-}
-
 /**
  * A fence for one statement: it yields a row only while the run executes under this attempt, and holds off a stop until the
  * transaction ends.
@@ -195,37 +191,36 @@ interface HumanMessage {
   idempotencyKey: string | null
 }
 
+/** Its number and itself in one statement, for a member only. */
 async function insertHumanMessage(tx: Tx, input: HumanMessage, hooks: PostingHooks) {
-  const [counter] = await tx.$queryRaw<CounterRow[]>`
-    UPDATE "Space" SET "lastSeq" = "lastSeq" + 1 WHERE id = ${input.spaceId} AND EXISTS (
-      SELECT 1 FROM "Membership" WHERE "spaceId" = ${input.spaceId} AND "entityId" = ${input.senderId})
-    RETURNING "lastSeq"`
-  if (counter === undefined) throw new NotFoundError('There is no such space, or you are not a member of it.')
+  const { spaceId, senderId, mentionedAgentId, idempotencyKey } = input
   const id = newId('msg')
-  const row = await tx.message.create({
-    data: {
-      id,
-      spaceId: input.spaceId,
-      seq: counter.lastSeq,
-      senderId: input.senderId,
-      status: 'COMPLETE',
-      parts: [{ type: 'text', text: storableText(input.text) }],
-      mentionedAgentId: input.mentionedAgentId,
-      idempotencyKey: input.idempotencyKey,
-      rootId: id,
-      depth: 0,
-      routedAt: new Date(),
-    },
-  })
+  const parts = jsonbText([{ type: 'text', text: storableText(input.text) }])
+  const [row] = await tx.$queryRaw<Prisma.MessageGetPayload<object>[]>`
+    WITH counter AS (
+      UPDATE "Space" SET "lastSeq" = "lastSeq" + 1 WHERE id = ${spaceId} AND EXISTS (
+        SELECT 1 FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ${senderId})
+      RETURNING id, "lastSeq"
+    )
+    INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "mentionedAgentId", "idempotencyKey", "rootId", depth,
+      "routedAt")
+    SELECT ${id}, id, "lastSeq", ${senderId}, 'COMPLETE', ${parts}::jsonb, ${mentionedAgentId}, ${idempotencyKey}, ${id}, 0, now()
+    FROM counter RETURNING *`
+  if (row === undefined) throw new NotFoundError('There is no such space, or you are not a member of it.')
   const message = messageOfRow(row)
   const routed = await hooks.route(tx, message)
   return { message, runs: routed.runs, routed }
 }
 
+/** A unique key refused an insert: Prisma's own code for it, or PostgreSQL's within a raw statement. */
+function isRepeated(error: unknown): boolean {
+  if (!(error instanceof Prisma.PrismaClientKnownRequestError)) return false
+  return error.code === 'P2002' || messageOf(error).includes('23505')
+}
+
 /** The unique key (space, sender, idempotency key) refused the insert: answers with the first message, if it says the same. */
 async function repeatOf(error: unknown, { db }: Platform, input: HumanMessage) {
-  const isRepeat = error instanceof Prisma.PrismaClientKnownRequestError && error.code === 'P2002'
-  if (!isRepeat || input.idempotencyKey === null) throw error
+  if (!isRepeated(error) || input.idempotencyKey === null) throw error
   const { spaceId, senderId, idempotencyKey } = input
   const row = await db.prisma.message.findFirst({ where: { spaceId, senderId, idempotencyKey } })
   if (row === null) throw error
@@ -268,8 +263,7 @@ async function insertRunMessage(tx: Tx, input: RunMessage): Promise<Message | nu
 
 /** What a run posted under the key before, when posting it again was refused for that. */
 async function postedBefore(error: unknown, tx: Tx, { runId, postKey }: RunMessage): Promise<Message> {
-  const isRepeat = error instanceof Prisma.PrismaClientKnownRequestError && messageOf(error).includes('23505')
-  const row = isRepeat ? await tx.message.findFirst({ where: { runId, runPostKey: postKey } }) : null
+  const row = isRepeated(error) ? await tx.message.findFirst({ where: { runId, runPostKey: postKey } }) : null
   if (row === null) throw error
   return messageOfRow(row)
 }
