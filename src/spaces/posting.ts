@@ -228,7 +228,9 @@ async function repeatOf(error: unknown, { db }: Platform, input: HumanMessage) {
   const [part] = message.parts
   const same = part?.type === 'text' && part.text === input.text && message.mentionedAgentId === input.mentionedAgentId
   if (!same) throw new ConflictError('This idempotency key was used for a message with other content.')
-  const outcomes = await db.prisma.outcome.findMany({ where: { messageId: message.id, kind: 'RUN' } })
+  const outcomes = await db.prisma.outcome.findMany({
+    where: { messageId: message.id, kind: { in: ['RUN', 'SKIPPED'] } },
+  })
   const ids = outcomes.flatMap(({ runId }) => (runId === null ? [] : [runId]))
   return { message, runs: await db.prisma.run.findMany({ where: { id: { in: ids } }, orderBy: { id: 'asc' } }) }
 }
