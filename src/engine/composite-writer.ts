@@ -96,8 +96,9 @@ export function createCompositeWriter(options: CompositeWriterOptions): SpaceWri
     if (text.trim() === '' || text.length > LONGEST_MESSAGE) {
       throw new ToolFailure('BAD_INPUT', `A message has 1 to ${LONGEST_MESSAGE} characters, not only white space.`)
     }
-    await check(spaceId, mention)
-    const writing = writings.get(callId) ?? start(callId, spaceId, mention)
+    const before = writings.get(callId)
+    if (before !== undefined) await check(spaceId, mention)
+    const writing = before ?? start(callId, spaceId, mention)
     if (writing.composite.spaceId !== spaceId) throw new ToolFailure('BAD_INPUT', 'Write each field of the input once.')
     const message = await writing.message
     await writing.stream.complete(text)
