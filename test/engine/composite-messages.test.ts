@@ -272,6 +272,18 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(kept.map(({ status }) => status)).toEqual(isFoundLate ? ['INTERRUPTED'] : [])
     })
 
+    test('a call whose input is no JSON: what streamed of it stays as INTERRUPTED, and the run goes on', async () => {
+      const room = await spaceToolsRoom(parley)
+      const { space, agents } = room
+      const broken = `{"spaceId":"${space.id}","text":"Hel`
+      const run = await play(room, [{ toolCall: 'sendSpaceMessage', input: broken }], [say(space.id, 'Hello')])
+      expect(run).toMatchObject({ status: 'COMPLETED' })
+      expect((await callsOf(parley, run.id)).map(({ status }) => status)).toEqual(['FAILED', 'DONE'])
+      const messages = await messagesOf(parley, space.id, agents[0]?.id ?? '')
+      expect(messages.map(({ status }) => status)).toEqual(['INTERRUPTED', 'COMPLETE'])
+      expect(messages.map(textsOf)).toEqual([['Hel'], ['Hello']])
+    })
+
     test('a mention that is refused when its text has streamed already: the text stays as INTERRUPTED, nobody wakes', async () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents, human } = room
