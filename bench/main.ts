@@ -2,7 +2,10 @@
 import { durableRuns } from './durable-runs.ts'
 import { firstDelta } from './first-delta.ts'
 import { idle } from './idle.ts'
+import { saving } from './saving.ts'
 import { sendMessage } from './send-message.ts'
+import { skip } from './skip.ts'
+import { sleeping } from './sleeping.ts'
 import { streams } from './streams.ts'
 import type { Benchmark } from './support/figures.ts'
 import { report } from './support/report.ts'
@@ -14,6 +17,9 @@ const BENCHMARKS: Record<string, Benchmark> = {
   'durable-runs': durableRuns,
   'send-message': sendMessage,
   waits,
+  skip,
+  saving,
+  sleeping,
   idle,
 }
 const MOST_MINUTES = 5
