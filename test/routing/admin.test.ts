@@ -160,4 +160,23 @@ describe.each(STACKS)('ADMIN routing, on the %s stack', (stack) => {
     expect(outcomes.map(({ kind }) => kind)).toEqual(['NOT_ROUTED', 'NOT_ROUTED'])
     expect(await runsOf(parley, agents[1]?.id ?? '')).toEqual([])
   })
+
+  test('two agents that mention each other without end are ended by the depth of the chain, and the outcome says so', async () => {
+    const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
+    const mentions = (mention: string | undefined) =>
+      steps([{ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text: 'You again?', mention } }])
+    parley.models.script(forAgent('Ada', mentions(agents[1]?.id)))
+    parley.models.script(forAgent('Bea', mentions(agents[0]?.id)))
+    await parley.send(human, space.id, 'Begin')
+    const { maxChainDepth } = parley.app.platform.config.limits
+    const last = await until('the last of them is whole', async () => {
+      const message = (await parley.messages(space.id))[maxChainDepth]
+      return message?.routedAt && message
+    })
+    expect(last).toMatchObject({ depth: maxChainDepth, status: 'COMPLETE' })
+    const outcomes = await outcomesOf(last.id)
+    expect(outcomes).toMatchObject([{ agentId: last.mentionedAgentId, kind: 'LOOP_LIMIT' }])
+    for (const { id } of agents) for (const run of await runsOf(parley, id)) await parley.runWhen(run.id)
+    expect(await parley.messages(space.id)).toHaveLength(maxChainDepth + 1)
+  })
 })
