@@ -208,32 +208,4 @@ describe.each(STACKS)('skip, on the %s stack', (stack) => {
     const [chain] = await db().chain.findMany({ where: { spaceId: space.id } })
     expect(chain).toMatchObject({ replyStack: [], holderId: null })
   })
-
-  test('under MENTION_CHAIN and ADMIN routing an event is alone in its cycle', async () => {
-    for (const routing of ['MENTION_CHAIN', 'ADMIN'] as const) {
-      const human = await parley.human('Husam')
-      const agent = await thinking.bot('Solo')
-      const space = await parley.space(human, [agent.id], { routing })
-      const gate = createDeferred()
-      parley.models.script((request) =>
-        inboxIn(request).includes('"One"') ? [{ gate: gate.promise }, { text: 'Read.' }] : [{ text: 'Read.' }],
-      )
-      await parley.send(human, space.id, 'One')
-      const first = await thinking.cycleUnderWay(agent)
-      const sent = [await parley.send(human, space.id, 'Two'), await parley.send(human, space.id, 'Three')]
-      gate.resolve()
-      await thinking.rest(agent)
-      const runs = await thinking.runsOf(agent)
-      expect(runs.map(({ triggerSummary }) => triggerSummary)).toEqual([
-        '1 inbox event',
-        '1 inbox event',
-        '1 inbox event',
-      ])
-      expect(runs[0]).toMatchObject({ id: first.id, triggerSpaceId: space.id, triggerSenderId: human.id })
-      expect(runs.slice(1).map(({ triggerMessageId }) => triggerMessageId)).toEqual(
-        sent.map(({ message }) => message.id),
-      )
-      expect(runs.every(({ chainId }) => (chainId !== null) === (routing === 'MENTION_CHAIN'))).toBe(true)
-    }
-  })
 })

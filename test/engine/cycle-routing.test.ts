@@ -1,0 +1,133 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createDeferred } from '../../src/lib/async.ts'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { forAgent, type ModelRequest } from '../support/model-server-script.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { answer, inboxIn, interjectionIn, type Thinking, thinkingOn } from '../support/thinking.ts'
+
+const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
+
+describe.each(STACKS)('persistent minds in every routing, on the %s stack', (stack) => {
+  let parley: TestApplication
+  let thinking: Thinking
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack })
+    thinking = thinkingOn(parley)
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+  afterEach(() => expect(parley.models.refusals).toEqual([]))
+
+  const held = (gate: Promise<unknown>) => (request: ModelRequest) =>
+    inboxIn(request).includes('"One"') ? [{ gate }, { text: 'Read.' }] : [{ text: 'Read.' }]
+
+  test('BROADCAST: the events of several spaces come together, and the cycle has no trigger', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada')
+    const [first, second] = [await parley.space(human, [agent.id]), await parley.space(human, [agent.id])]
+    const gate = createDeferred()
+    parley.models.script(held(gate.promise))
+    await parley.send(human, first.id, 'One')
+    await thinking.cycleUnderWay(agent)
+    await parley.send(human, first.id, 'Two')
+    await parley.send(human, second.id, 'Three')
+    gate.resolve()
+    await thinking.rest(agent)
+    expect((await thinking.runsOf(agent))[1]).toMatchObject({
+      triggerSummary: '2 inbox events',
+      triggerSpaceId: null,
+      triggerMessageId: null,
+      triggerSenderId: human.id,
+    })
+  })
+
+  test.each(['ADMIN', 'MENTION_CHAIN'] as const)(
+    '%s: an event is alone in its cycle, with its trigger',
+    async (routing) => {
+      const human = await parley.human('Husam')
+      const agent = await thinking.bot('Solo')
+      const space = await parley.space(human, [agent.id], { routing })
+      const gate = createDeferred()
+      parley.models.script(held(gate.promise))
+      await parley.send(human, space.id, 'One')
+      const first = await thinking.cycleUnderWay(agent)
+      const sent = [await parley.send(human, space.id, 'Two'), await parley.send(human, space.id, 'Three')]
+      gate.resolve()
+      await thinking.rest(agent)
+      const runs = await thinking.runsOf(agent)
+      expect(runs.map(({ triggerSummary }) => triggerSummary)).toEqual(Array.from({ length: 3 }, () => '1 inbox event'))
+      expect(runs[0]).toMatchObject({ id: first.id, triggerSpaceId: space.id, triggerSenderId: human.id })
+      expect(runs.slice(1).map(({ triggerMessageId }) => triggerMessageId)).toEqual(
+        sent.map(({ message }) => message.id),
+      )
+      expect(runs.every(({ chainId }) => (chainId !== null) === (routing === 'MENTION_CHAIN'))).toBe(true)
+    },
+  )
+
+  test('an alone event ends the events that come together before it', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada')
+    const open = await parley.space(human, [agent.id])
+    const admin = await parley.space(human, [agent.id], { routing: 'ADMIN' })
+    const gate = createDeferred()
+    parley.models.script(held(gate.promise))
+    await parley.send(human, open.id, 'One')
+    await thinking.cycleUnderWay(agent)
+    for (const space of [open, open, admin, open]) await parley.send(human, space.id, 'More')
+    gate.resolve()
+    await thinking.rest(agent)
+    const runs = await thinking.runsOf(agent)
+    expect(runs.map(({ triggerSummary, triggerSpaceId }) => [triggerSummary, triggerSpaceId])).toEqual([
+      ['1 inbox event', open.id],
+      ['2 inbox events', open.id],
+      ['1 inbox event', admin.id],
+      ['1 inbox event', open.id],
+    ])
+  })
+
+  test('into a cycle that is alone nothing urgent is put: it is only seen to wait', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada')
+    const space = await parley.space(human, [agent.id], { routing: 'ADMIN' })
+    const gate = createDeferred()
+    parley.models.script((request) =>
+      inboxIn(request).includes('"One"') && request.step === 0
+        ? [{ gate: gate.promise }, { toolCall: 'get_my_runs', input: {} }]
+        : [{ text: 'Read.' }],
+    )
+    await parley.send(human, space.id, 'One')
+    await thinking.cycleUnderWay(agent)
+    const event = { agentId: agent.id, serviceName: 'pager', payload: { down: true }, urgent: true }
+    await parley.app.api.control.triggerAgent(parley.admin, event)
+    gate.resolve()
+    await thinking.rest(agent)
+    expect(interjectionIn(parley.models.requests[1] as ModelRequest)).toMatch(/^\[INBOX PREVIEW — 1 waiting\]/)
+    expect(await thinking.runsOf(agent)).toHaveLength(2)
+  })
+
+  test('ADMIN: a persistent admin agent hands its trigger over without a word; a persistent agent gets it in its inbox', async () => {
+    const human = await parley.human('Husam')
+    const [boss, worker] = [await thinking.bot('Boss'), await thinking.bot('Worker')]
+    const space = await parley.space(human, [boss.id, worker.id], { routing: 'ADMIN', adminAgentId: boss.id })
+    parley.models.script(
+      forAgent('Boss', (request) => {
+        const tool = request.toolNames.find((name) => name === 'delegateToAgent') ?? ''
+        const schema = request.body.tools.find((entry: { function: { name: string } }) => entry.function.name === tool)
+        const target = Object.keys(schema.function.parameters.properties).find((name) => /agent/i.test(name)) ?? ''
+        return [{ toolCall: tool, input: { [target]: worker.id, reason: 'Worker knows.' } }]
+      }),
+    )
+    parley.models.script(forAgent('Worker', answer('I do it.')))
+    const { message } = await parley.send(human, space.id, 'Please fix the build')
+    await thinking.rest(boss)
+    await thinking.rest(worker)
+    const said = (await parley.messages(space.id)).map(({ senderId, parts }) => [senderId, parts])
+    expect(said.slice(1)).toEqual([[worker.id, [{ type: 'text', text: 'I do it.' }]]])
+    expect(await thinking.runsOf(boss)).toMatchObject([{ status: 'CANCELED', triggerMessageId: message.id }])
+    expect(await thinking.runsOf(worker)).toMatchObject([{ status: 'COMPLETED', triggerMessageId: message.id }])
+    const [cycle] = await thinking.cyclesOf(boss)
+    expect(JSON.stringify(cycle?.messages)).not.toContain('was stopped')
+    expect(cycle?.summary).toContain('delegateToAgent')
+  })
+})
