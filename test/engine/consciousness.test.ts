@@ -1,0 +1,117 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { estimateTokens } from '../../src/engine/token-usage.ts'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import type { ModelRequest } from '../support/model-server-script.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { imbalanceOf, inboxIn, type Thinking, thinkingOn } from '../support/thinking.ts'
+
+const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
+const LONG = 'It was a long story with many words in it. '.repeat(30)
+
+/** 004, "After the Cycle": append, track usage, compact, persist. */
+describe.each(STACKS)('a consciousness, on the %s stack', (stack) => {
+  let parley: TestApplication
+  let thinking: Thinking
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack })
+    thinking = thinkingOn(parley)
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+  afterEach(() => expect(parley.models.refusals).toEqual([]))
+
+  const inboxesOf = ({ messages }: ModelRequest) => messages.filter(({ text }) => text.startsWith('INBOX')).length
+
+  test('longer than its budget, it is sent as summaries and its last cycles, and never more than the budget', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 3000, minRecentCycles: 2 })
+    const space = await parley.space(human, [agent.id])
+    parley.models.script((request) => [{ text: `I heard story ${/"Story (\d+):/.exec(inboxIn(request))?.[1]}.` }])
+    for (let n = 1; n <= 10; n++) {
+      await parley.send(human, space.id, `Story ${n}: ${LONG}`)
+      await thinking.rest(agent)
+    }
+    const openings = parley.models.requests.filter(({ step }) => step === 0)
+    for (const { messages, instructions } of openings) {
+      const sent = messages.filter(({ role }) => role !== 'system').map(({ text, toolCalls }) => [text, toolCalls])
+      expect(estimateTokens(instructions) + estimateTokens(sent)).toBeLessThanOrEqual(3000 * 1.1)
+    }
+    const last = openings.at(-1) as ModelRequest
+    const [, summaries] = last.messages
+    expect(summaries?.text).toContain('EARLIER CYCLES')
+    expect(summaries?.text).toMatch(/- 1 \(.*\): I heard story 1\./)
+    expect(inboxesOf(last)).toBeGreaterThanOrEqual(3)
+    expect(inboxesOf(last)).toBeLessThan(10)
+    const [whole] = await parley.app.api.consciousness.getMany([agent.id])
+    expect(whole?.cycleCount).toBe(10)
+    expect(JSON.stringify(whole?.messages)).toContain(`Story 1: ${LONG.slice(0, 40)}`)
+    expect(imbalanceOf(whole?.messages ?? [])).toBeNull()
+  })
+
+  test('a budget that not even one cycle fits leaves the inbox, and the agent thinks on', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 1, minRecentCycles: 10 })
+    const space = await parley.space(human, [agent.id])
+    parley.models.script(() => [{ text: 'Read.' }])
+    for (const text of ['One', 'Two', 'Three']) {
+      await parley.send(human, space.id, text)
+      await thinking.rest(agent)
+    }
+    expect(parley.models.requests.map(({ messages }) => messages.map(({ role }) => role))).toEqual(
+      Array.from({ length: 3 }, () => ['system', 'user']),
+    )
+    expect(await thinking.cycleCountOf(agent)).toBe(3)
+  })
+
+  test('it carries on to another model, without what the first one reasoned', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada', {}, { model: 'openai:reasoner' })
+    const space = await parley.space(human, [agent.id])
+    parley.models.script(() => [{ reasoning: 'Secretly I think so.' }, { text: 'I said 42.' }])
+    await parley.send(human, space.id, 'A number?')
+    await thinking.rest(agent)
+    expect(JSON.stringify((await thinking.cyclesOf(agent))[0]?.messages)).not.toContain('Secretly')
+    await parley.app.api.agents.update(parley.admin, { id: agent.id, model: 'openai.chat:plain' })
+    await parley.send(human, space.id, 'Again?')
+    await thinking.rest(agent)
+    const last = parley.models.requests.at(-1) as ModelRequest
+    expect(last.endpoint).toBe('chat')
+    expect(last.messages.map(({ role, text }) => [role, text]).slice(2, 3)).toEqual([['assistant', 'I said 42.']])
+  })
+
+  test('what a provider refuses in it does not silence the agent for good', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 4000 })
+    const space = await parley.space(human, [agent.id])
+    parley.models.script((request) =>
+      JSON.stringify(request.messages).includes('POISON') && !inboxIn(request).includes('POISON')
+        ? [{ error: 'Your prompt was flagged.', status: 400 }]
+        : [{ text: `Read. ${LONG}` }],
+    )
+    await parley.send(human, space.id, `POISON ${LONG}`)
+    await thinking.rest(agent)
+    for (let n = 1; n <= 8; n++) {
+      await parley.send(human, space.id, `Message ${n}`)
+      await thinking.rest(agent)
+    }
+    const runs = await thinking.runsOf(agent)
+    expect(runs.filter(({ status }) => status === 'FAILED').length).toBeGreaterThan(0)
+    expect(runs.at(-1)?.status).toBe('COMPLETED')
+  })
+
+  test('usage is tracked for each step and for the cycle', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada')
+    const space = await parley.space(human, [agent.id])
+    parley.models.script((request) =>
+      request.step === 0
+        ? [{ toolCall: 'get_my_runs', input: {} }, { usage: { inputTokens: 100, outputTokens: 10 } }]
+        : [{ text: 'Done.' }, { usage: { inputTokens: 130, outputTokens: 5 } }],
+    )
+    await parley.send(human, space.id, 'Hello')
+    await thinking.rest(agent)
+    const [run] = await thinking.runsOf(agent)
+    expect(run).toMatchObject({ inputTokens: 230, outputTokens: 15, usageEstimated: false, stepCount: 2 })
+  })
+})
