@@ -8,7 +8,7 @@ import { setFlagsFromString } from 'node:v8'
 import { PGlite } from '@electric-sql/pglite'
 import { PrismaPg } from '@prisma/adapter-pg'
 import pg from 'pg'
-import { type ConstructorOptions, fromPglite } from 'pg-boss'
+import { type ConstructorOptions, fromPglite, type IDatabase } from 'pg-boss'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
 import { Prisma, PrismaClient } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
@@ -74,7 +74,8 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
     for (const flag of WEB_ASSEMBLY_FLAGS) setFlagsFromString(flag)
     const pglite = await PGlite.create(directory, { startParams: START_PARAMETERS })
     const factory = new PrismaPGlite(pglite)
-    await applyMigrations(factory)
+    // PGlite learns at its start which types have arrays: without this, arrays of enums made just now would fail until the next one.
+    if ((await applyMigrations(factory)).length > 0) await pglite.refreshArrayTypes()
     const prisma = new PrismaClient({ adapter: factory })
     // Loads Prisma's query compiler now, so that what loading it leaves behind goes with the rest of the start's (memory.ts).
     await prisma.entity.findFirst({ select: { id: true } })
@@ -125,7 +126,7 @@ async function openPostgres(url: string, { poolSize = 20, onError = () => {} }: 
   return {
     prisma,
     kind: 'postgres',
-    bossOptions: { db: { executeSql: (text, values) => pool.query(text, values) } },
+    bossOptions: { db: { executeSql: createNamedQueries(pool) } },
     transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION)),
     healthy: () => answers(prisma),
     async close() {
@@ -150,6 +151,14 @@ async function migratePostgres(url: string): Promise<void> {
     await migrating.end()
     await guard.end()
   }
+}
+
+/** pg-boss's statements are long and always the same: named, PostgreSQL plans them once a connection. */
+function createNamedQueries(pool: pg.Pool): IDatabase['executeSql'] {
+  const nameOf = createStatementNames()
+  return (text, values) =>
+    // Several statements in one text come without values, and cannot be prepared.
+    values === undefined || values.length === 0 ? pool.query(text) : pool.query({ text, values, name: nameOf({ sql: text }) })
 }
 
 /** Names statements so that PostgreSQL keeps their plans; past a number of different ones, later ones go unnamed. */
