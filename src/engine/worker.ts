@@ -33,6 +33,8 @@ interface WorkerParts {
 }
 
 const POLL_MS = 1000
+/** Between two looks at the queue: what a single run waits longer, at most, a thousand are served faster. */
+const SHORTEST_PAUSE_MS = 4
 const TOUCH_MS = 3000
 const SWEEP_MS = 10_000
 /** How long a job waits whose agent executes as many runs as it may. */
@@ -114,6 +116,7 @@ export async function createWorker(
   }
 
   async function claimLoop(): Promise<void> {
+    let lookedAt = 0
     while (!stopping.signal.aborted) {
       try {
         if (done.length > 0) await completeDone()
@@ -123,6 +126,9 @@ export async function createWorker(
         await sleep(POLL_MS, stopping.signal)
       }
       if (done.length === 0) await bell.wait(POLL_MS, stopping.signal)
+      // Many bells in a burst are answered by one look.
+      await sleep(Math.max(0, lookedAt + SHORTEST_PAUSE_MS - Date.now()))
+      lookedAt = Date.now()
     }
   }
 

@@ -8,7 +8,7 @@ import { setFlagsFromString } from 'node:v8'
 import { PGlite } from '@electric-sql/pglite'
 import { PrismaPg } from '@prisma/adapter-pg'
 import pg from 'pg'
-import { type ConstructorOptions, fromPglite, type IDatabase } from 'pg-boss'
+import { type ConstructorOptions, fromPglite } from 'pg-boss'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
 import { Prisma, PrismaClient } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
@@ -154,11 +154,13 @@ async function migratePostgres(url: string): Promise<void> {
 }
 
 /** pg-boss's statements are long and always the same: named, PostgreSQL plans them once a connection. */
-function createNamedQueries(pool: pg.Pool): IDatabase['executeSql'] {
+function createNamedQueries(pool: pg.Pool): NonNullable<ConstructorOptions['db']>['executeSql'] {
   const nameOf = createStatementNames()
   return (text, values) =>
     // Several statements in one text come without values, and cannot be prepared.
-    values === undefined || values.length === 0 ? pool.query(text) : pool.query({ text, values, name: nameOf({ sql: text }) })
+    values === undefined || values.length === 0
+      ? pool.query(text)
+      : pool.query({ text, values, name: nameOf({ sql: text }) })
 }
 
 /** Names statements so that PostgreSQL keeps their plans; past a number of different ones, later ones go unnamed. */
