@@ -49,7 +49,8 @@ const toolCallEvent = (type: OfToolCall) =>
     fields: (t) => ({
       toolCall: t.field({
         type: ToolCall,
-        resolve: async ({ toolCallId }, _, { loaders }) => (await loaders.toolCalls.load(toolCallId))!,
+        resolve: async ({ toolCallId, lastKnownCall }, _, { loaders }) =>
+          ((await loaders.toolCalls.load(toolCallId)) ?? lastKnownCall)!,
       }),
     }),
   })

@@ -1,6 +1,6 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { LoggedUsage, RunLogEvent, SpaceLogEvent } from '../realtime/topics.ts'
-import type { Run } from './shapes.ts'
+import type { Run, ToolCall } from './shapes.ts'
 
 /** What every event of a stream with cursors carries. */
 interface AtCursor {
@@ -11,8 +11,14 @@ interface AtCursor {
 /** An event of `spaceMessages`: what it names is loaded when it is delivered. */
 export type SpaceEvent = AtCursor & { spaceId: string } & (SpaceLogEvent | { type: 'SpaceSnapshot' })
 
-/** An event of `runEvents`. A cycle that was rolled back is gone when its end is delivered: `lastKnown` is what it was. */
-export type RunEvent = AtCursor & { runId: string; lastKnown?: Run } & (RunLogEvent | { type: 'RunSnapshot' })
+/**
+ * An event of `runEvents`. A cycle that was rolled back is gone when its end is delivered, and so are its calls: those of
+ * which nothing is known any more are not told of.
+ */
+export type RunEvent = AtCursor & { runId: string; lastKnown?: Run; lastKnownCall?: ToolCall } & (
+    | RunLogEvent
+    | { type: 'RunSnapshot' }
+  )
 
 /** The usage of one step, as its event carries it. */
 export type StepUsage = LoggedUsage

@@ -30,7 +30,9 @@ const MIND = `query ($id: ID!) {
     inbox { edges { node { id type urgent payload } } }
     consciousness { messages cycleCount tokenEstimate lastCycleAt } } }
 }`
-const RUN_EVENTS = `subscription ($runId: ID!) { runEvents(runId: $runId) { __typename ... on RunCanceled { run { id status } } } }`
+const RUN_EVENTS = `subscription ($runId: ID!) { runEvents(runId: $runId) { __typename
+  ... on RunCanceled { run { id status summary toolCalls { id } pendingToolCalls { id } triggerMessage { id } internals { steps { edges { node { id } } } } } }
+  ... on RunToolCalled { toolCall { toolName input output run { id } } } } }`
 const ACTIVITY = `subscription ($spaceId: ID!) { agentActivity(spaceId: $spaceId) { agent { id } active } }`
 
 describe.each(STACKS)('persistent minds through GraphQL, on the %s stack', (stack) => {
@@ -85,7 +87,7 @@ describe.each(STACKS)('persistent minds through GraphQL, on the %s stack', (stac
     const watched = admin.subscribe<Read, object>(RUN_EVENTS, { runId: run.id })
     await watched.first((event: Read) => event.runEvents.__typename === 'RunStarted')
     gate.resolve()
-    await watched.ended
+    expect(await watched.ended).toBeNull()
     expect(watched.seen.at(-1)).toMatchObject({ runEvents: { __typename: 'RunCanceled', run: { id: run.id } } })
     await thinkingOn(parley).rest(...bots)
 

@@ -13,7 +13,7 @@ import { standing } from './standing.ts'
 
 export interface RunEventsParts {
   guards: Guards
-  app: Pick<App, 'visibility' | 'runs'>
+  app: Pick<App, 'visibility' | 'runs' | 'toolCalls'>
   journal: RunJournal
   endedRuns: EndedRuns
 }
@@ -132,11 +132,20 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     }
   }
 
+  /** An event with what is known of what it names, should that be gone when it is delivered; null for one not to be told. */
+  async function asShown(event: RunEvent, run: Run, showsThoughts: boolean): Promise<RunEvent | null> {
+    if (THOUGHTS.has(event.type)) return showsThoughts ? event : null
+    if ('toolCallId' in event && run.triggerType === 'INBOX') {
+      const [call] = await app.toolCalls.getMany([event.toolCallId])
+      return call == null ? null : { ...event, lastKnownCall: call }
+    }
+    return { ...event, lastKnown: event.type === 'RunCanceled' ? { ...run, status: 'CANCELED' } : run }
+  }
+
   async function* shown(events: AsyncIterable<RunEvent>, run: Run, showsThoughts: boolean): AsyncGenerator<RunEvent> {
     for await (const event of events) {
-      if (THOUGHTS.has(event.type)) {
-        if (showsThoughts) yield event
-      } else yield { ...event, lastKnown: event.type === 'RunCanceled' ? { ...run, status: 'CANCELED' } : run }
+      const told = await asShown(event, run, showsThoughts)
+      if (told !== null) yield told
     }
   }
 
