@@ -139,7 +139,10 @@ export function createSpaceWriter({ platform, posting, run, origin }: WriterOpti
       return true
     },
     hasJournaled: (callId) => journaled.has(callId),
-    async finish() {},
+    /** Nothing is left open for more; but what has begun must exist before the run ends, or what streamed of it were lost. */
+    async finish() {
+      await Promise.allSettled([...open.values()].map(({ message }) => message))
+    },
     async close(result) {
       const entry = open.get(result.toolCallId)
       const message = await entry?.message.catch(() => null)
