@@ -61,6 +61,23 @@ describe.skipIf(!hasPostgres)('one agent on two worker processes', () => {
     expect(executedBy.every(({ attempt }) => attempt === 1)).toBe(true)
   })
 
+  test('a cycle that outlived its time, its worker and its job does not silence the agent', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada')
+    const space = await parley.space(human, [agent.id])
+    const id = newId('run')
+    const state = { cycle: 0, inbox: 'INBOX (1 event, then):', inboxSize: 1, recall: null, injections: [] }
+    const long = { startedAt: new Date(Date.now() - 7_200_000), attempt: 1, jobId: crypto.randomUUID() }
+    const row = { id, agentId: agent.id, status: 'RUNNING' as const, triggerType: 'INBOX' as const, triggerSummary: '' }
+    await db().run.create({ data: { ...row, ...long, state, depth: 0, rootId: id } })
+    parley.models.script(() => [{ text: 'Read.' }])
+    await parley.send(human, space.id, 'Are you there?')
+    await thinking.rest(agent)
+    const [lost, next] = await thinking.runsOf(agent)
+    expect(lost).toMatchObject({ id, status: 'FAILED', error: expect.stringContaining('PARLEY_MAX_RUN_SECONDS') })
+    expect(next).toMatchObject({ status: 'COMPLETED', summary: 'Read.' })
+  })
+
   test('the database refuses a second living cycle, whatever the code does', async () => {
     const agent = await thinking.bot('Ada')
     const cycle = (status: 'QUEUED' | 'RUNNING' | 'WAITING_TOOL' | 'COMPLETED') => {
