@@ -1,5 +1,6 @@
 import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
+import { SAME_FOR_SCOPE } from './dependence.ts'
 import { Agent, AgentOutcome, Message, Run } from './refs.ts'
 
 const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
@@ -17,10 +18,12 @@ AgentOutcome.implement({
   fields: (t) => ({
     agent: t.field({
       type: Agent,
+      extensions: SAME_FOR_SCOPE,
       resolve: async ({ agentId }, _, { loaders }) => (await loaders.entities.load(agentId))!,
     }),
     kind: t.expose('kind', { type: AgentOutcomeKind }),
     reason: t.string({
+      extensions: SAME_FOR_SCOPE,
       nullable: true,
       description: 'Admins only.',
       resolve: ({ reason }, _, { viewer }) => (viewer.scope === 'ADMIN' ? reason : null),
@@ -36,6 +39,7 @@ AgentOutcome.implement({
 builder.objectField(Message, 'outcomes', (t) =>
   t.field({
     type: [AgentOutcome],
+    extensions: SAME_FOR_SCOPE,
     description: 'What this message meant to each agent member: who woke, who did not, and why.',
     complexity: { field: 1, multiplier: 3 },
     resolve: ({ id }, _, { loaders }) => loaders.outcomes.load(id),

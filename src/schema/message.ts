@@ -1,5 +1,6 @@
 import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
+import { SAME_FOR_SCOPE } from './dependence.ts'
 import { Agent, Entity, Message, MessagePart, Node, Run, Space, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -19,26 +20,31 @@ Message.implement({
   fields: (t) => ({
     space: t.field({
       type: Space,
+      extensions: SAME_FOR_SCOPE,
       // Who sees a message sees its space.
       resolve: async ({ spaceId }, _, { loaders }) => (await loaders.spaces.load(spaceId))!,
     }),
     seq: t.exposeInt('seq', { description: '1, 2, 3, … within the space, without a gap.' }),
     sender: t.field({
       type: Entity,
+      extensions: SAME_FOR_SCOPE,
       resolve: async ({ senderId }, _, { loaders }) => (await loaders.entities.load(senderId))!,
     }),
     status: t.expose('status', { type: MessageStatus }),
     parts: t.field({
       type: [MessagePart],
+      extensions: SAME_FOR_SCOPE,
       complexity: { field: 1, multiplier: 2 },
       resolve: ({ id, parts }) => parts.map((part, index) => ({ messageId: id, index, part })),
     }),
     text: t.string({
+      extensions: SAME_FOR_SCOPE,
       description: 'The text parts, joined by a blank line.',
       resolve: ({ parts }) => parts.flatMap((part) => (part.type === 'text' ? part.text : [])).join('\n\n'),
     }),
     mentionedAgent: t.field({
       type: Agent,
+      extensions: SAME_FOR_SCOPE,
       nullable: true,
       resolve: ({ mentionedAgentId }, _, { loaders }) => loadOptional(loaders.entities, mentionedAgentId),
     }),
@@ -60,7 +66,11 @@ Message.implement({
 MessagePart.implement({
   resolveType: ({ part }) => (part.type === 'text' ? 'TextPart' : 'ToolCallPart'),
   fields: (t) => ({
-    id: t.id({ description: '`<message id>:<index>`.', resolve: ({ messageId, index }) => `${messageId}:${index}` }),
+    id: t.id({
+      extensions: SAME_FOR_SCOPE,
+      description: '`<message id>:<index>`.',
+      resolve: ({ messageId, index }) => `${messageId}:${index}`,
+    }),
     index: t.exposeInt('index'),
   }),
 })
@@ -68,7 +78,7 @@ MessagePart.implement({
 builder.objectRef<shapes.PlacedPart>('TextPart').implement({
   interfaces: [MessagePart],
   fields: (t) => ({
-    text: t.string({ resolve: ({ part }) => (part.type === 'text' ? part.text : '') }),
+    text: t.string({ extensions: SAME_FOR_SCOPE, resolve: ({ part }) => (part.type === 'text' ? part.text : '') }),
   }),
 })
 
@@ -77,6 +87,7 @@ builder.objectRef<shapes.PlacedPart>('ToolCallPart').implement({
   fields: (t) => ({
     toolCall: t.field({
       type: ToolCall,
+      extensions: SAME_FOR_SCOPE,
       resolve: async ({ part }, _, { loaders }) =>
         (await loaders.toolCalls.load(part.type === 'tool' ? part.toolCallId : ''))!,
     }),

@@ -1,5 +1,6 @@
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
+import { SAME_FOR_SCOPE } from './dependence.ts'
 import { Entity, Message, MessagePart, Space } from './refs.ts'
 import type { SpaceEvent as AnySpaceEvent } from './streams.ts'
 
@@ -27,6 +28,7 @@ const spaceEvent = (type: OfSpace, description: string) =>
     fields: (t) => ({
       space: t.field({
         type: Space,
+        extensions: SAME_FOR_SCOPE,
         resolve: async ({ spaceId }, _, { loaders }) => (await loaders.spaces.load(spaceId))!,
       }),
     }),
@@ -40,6 +42,7 @@ const messageEvent = (type: OfMessage, description: string) =>
     fields: (t) => ({
       message: t.field({
         type: Message,
+        extensions: SAME_FOR_SCOPE,
         resolve: async ({ messageId }, _, { loaders }) => (await loaders.messages.load(messageId))!,
       }),
     }),
@@ -52,6 +55,7 @@ const memberEvent = (type: OfMember) =>
     fields: (t) => ({
       entity: t.field({
         type: Entity,
+        extensions: SAME_FOR_SCOPE,
         resolve: async ({ entityId }, _, { loaders }) => (await loaders.entities.load(entityId))!,
       }),
     }),
@@ -91,6 +95,7 @@ event('MessagePartChanged').implement({
     messageId: t.exposeID('messageId'),
     part: t.field({
       type: MessagePart,
+      extensions: SAME_FOR_SCOPE,
       async resolve({ messageId, partIndex: index }, _, { loaders }) {
         const message = await loaders.messages.load(messageId)
         return { messageId, index, part: message?.parts[index] ?? { type: 'text', text: '' } }
@@ -102,6 +107,8 @@ event('MessagePartChanged').implement({
 builder.subscriptionField('spaceMessages', (t) =>
   t.field({
     type: SpaceEvent,
+    // Whether one may see the space at all is looked after for each subscriber.
+    extensions: SAME_FOR_SCOPE,
     description:
       'A space, live: a snapshot first, or what came after `after`. Ends with an error when the viewer stops being a member.',
     args: { spaceId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },

@@ -1,6 +1,7 @@
 import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, DEFAULT_MESSAGES, idCursor, idPageRequest, messagesRequest, sizeOfPage } from './connections.ts'
+import { SAME_FOR_SCOPE } from './dependence.ts'
 import { RoutingType } from './enums.ts'
 import { Agent, Entity, Message, Node, Space } from './refs.ts'
 
@@ -11,18 +12,21 @@ Space.implement({
     description: t.exposeString('description', { nullable: true }),
     routing: t.expose('routing', { type: RoutingType }),
     adminAgent: t.field({
+      extensions: SAME_FOR_SCOPE,
       type: Agent,
       nullable: true,
       description: "The agent that human messages go to under ADMIN routing; a space's only agent where none is set.",
       resolve: async ({ id }, _, { loaders }) => loadOptional(loaders.entities, await loaders.adminAgents.load(id)),
     }),
     members: t.field({
+      extensions: SAME_FOR_SCOPE,
       type: [Entity],
       description: 'At most 500.',
       resolve: ({ id }, _, { loaders }) => loaders.members.load(id),
     }),
     messages: t.connection(
       {
+        extensions: SAME_FOR_SCOPE,
         type: Message,
         description:
           "In `seq` order. With neither `first` nor `last`, the last 50. A message's id serves as `after` and `before` too.",
@@ -36,22 +40,13 @@ Space.implement({
       { name: 'MessageEdge' },
     ),
     lastMessage: t.field({
+      extensions: SAME_FOR_SCOPE,
       type: Message,
       nullable: true,
       resolve: ({ id }, _, { loaders }) => loaders.lastMessages.load(id),
     }),
-    firstUnreadMessage: t.field({
-      type: Message,
-      nullable: true,
-      description:
-        "The first message after the viewer's read marker that is not the viewer's own; null when there is none, or no human views.",
-      resolve: ({ id }, _, { loaders }) => loaders.firstUnread.load(id),
-    }),
-    unreadCount: t.int({
-      description: "Messages after the viewer's read marker, the viewer's own left out; 0 where no human views.",
-      resolve: ({ id }, _, { loaders }) => loaders.unreadCounts.load(id),
-    }),
     streamCursor: t.field({
+      extensions: SAME_FOR_SCOPE,
       type: 'StreamCursor',
       description:
         'Resume point for `spaceMessages`. Taken before anything else of this space is read in the operation, so that `messages` holds at least everything up to it, the text of STREAMING messages included.',
@@ -60,6 +55,21 @@ Space.implement({
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
   }),
 })
+
+/** What each viewer has read of it. */
+builder.objectFields(Space, (t) => ({
+  firstUnreadMessage: t.field({
+    type: Message,
+    nullable: true,
+    description:
+      "The first message after the viewer's read marker that is not the viewer's own; null when there is none, or no human views.",
+    resolve: ({ id }, _, { loaders }) => loaders.firstUnread.load(id),
+  }),
+  unreadCount: t.int({
+    description: "Messages after the viewer's read marker, the viewer's own left out; 0 where no human views.",
+    resolve: ({ id }, _, { loaders }) => loaders.unreadCounts.load(id),
+  }),
+}))
 
 builder.queryFields((t) => ({
   spaces: t.connection(

@@ -13,6 +13,8 @@ import { createHealth, type Handler, sendJson } from './health.ts'
 import { createMasking } from './masking.ts'
 import { createMetrics } from './metrics.ts'
 import { createGraphiql, sendNotFound, startPage, wantsPage } from './pages.ts'
+import { createSharing } from './sharing/sharing.ts'
+import { wireOf } from './socket-operations.ts'
 import { createSockets, type Sockets } from './sockets.ts'
 import type { RunJournal } from './streams/run-replay.ts'
 import { createStreams, type OwnStreams } from './streams/streams.ts'
@@ -28,6 +30,13 @@ export interface Served {
   metrics?: Registry
 }
 
+export interface ServerOptions {
+  app: Served
+  config: Config
+  /** Whether subscriptions with the same answers share them; each has its own otherwise, to the same effect. */
+  sharing?: boolean
+}
+
 export interface RunningServer {
   /** Where a browser on this machine finds it, without a path. */
   url: string
@@ -41,12 +50,12 @@ const DRAIN_MS = 5000
 const KEEP_ALIVE_MS = 65_000
 
 /** Serves by the settings' role: everything, or health and metrics alone for a worker. @throws one line for a busy port. */
-export async function startServer({ app, config }: { app: Served; config: Config }): Promise<RunningServer> {
+export async function startServer({ app, config, sharing = false }: ServerOptions): Promise<RunningServer> {
   const { platform } = app
   const { logger } = platform
   let draining = false
   const isApi = config.role !== 'worker'
-  const api = isApi ? createApi(app, config) : null
+  const api = isApi ? createApi(app, config, sharing) : null
   const route = createRoutes(app, api, () => draining)
 
   const server = createServer((request, response) => {
@@ -90,7 +99,11 @@ interface Api {
   close(): Promise<void>
 }
 
-function createApi({ platform, api: app, announcer, journal }: Served, { allowedOrigins, limits }: Config): Api {
+function createApi(
+  { platform, api: app, announcer, journal }: Served,
+  { allowedOrigins, limits }: Config,
+  isSharing: boolean,
+): Api {
   const { logger } = platform
   const maskError = createMasking(logger)
   const streams: OwnStreams = createStreams({ platform, app, announcer, journal })
@@ -102,6 +115,7 @@ function createApi({ platform, api: app, announcer, journal }: Served, { allowed
     tokens: app.tokens,
     watchViewer: streams.watchViewer,
     maxSocketsPerViewer,
+    sharing: isSharing ? createSharing({ source: streams.spaces, wireOf }) : null,
     logger,
   })
   const graphiql = createGraphiql()

@@ -2,8 +2,13 @@ import { type ExecutionArgs, type ExecutionResult, GraphQLError, getOperationAST
 import type { ServerOptions, SubscribePayload } from 'graphql-ws'
 import type { Viewer } from '../access/viewer.ts'
 import { UnauthenticatedError } from '../lib/errors.ts'
+import type { Context } from '../schema/context.ts'
+import type { Streams } from '../schema/streams.ts'
 import type { Graphql } from './graphql.ts'
 import { formatError, type MaskError, topLevelError } from './masking.ts'
+import { shapeOf } from './sharing/document-shape.ts'
+import type { Outlet } from './sharing/outlet.ts'
+import type { Result, SharedSubscription, Sharing } from './sharing/sharing.ts'
 
 /** What a socket is from its acknowledgement on. */
 export interface Session {
@@ -12,11 +17,8 @@ export interface Session {
   ended: boolean
   /** The subscriptions that run on it, or have just been ended, by id: each by the message that began it. */
   subscriptions: Map<string, SubscribePayload>
-  /** The client cannot keep up. */
-  onSlow(): void
+  outlet: Outlet
 }
-
-type Result = ExecutionResult | AsyncIterable<ExecutionResult>
 
 /** An operation with the executor that its pipeline made for it. */
 interface OperationArgs extends ExecutionArgs {
@@ -48,13 +50,13 @@ type SessionHooks = { [Name in keyof Hooks]-?: NonNullable<Hooks[Name]> }
  * How the operations of sockets go through the pipeline that HTTP uses. A fault in one is the answer to that one: nothing
  * here throws, for that would close the socket.
  */
-export function socketOperations(graphql: Graphql, maskError: MaskError): SessionHooks {
+export function socketOperations(graphql: Graphql, maskError: MaskError, sharing: Sharing | null): SessionHooks {
   async function begin(session: Session, isOpen: (id: string) => boolean, id: string, payload: SubscribePayload) {
-    const { viewer, onSlow } = session
+    const { viewer, outlet } = session
     if (viewer === null || session.ended) throw new UnauthenticatedError('Your token is no longer good.')
     const { query, operationName, variables } = payload
     const params = { query, operationName: operationName ?? undefined, variables: variables ?? undefined }
-    const enveloped = graphql.getEnveloped({ viewer, onSlow, params } as never)
+    const enveloped = graphql.getEnveloped({ viewer, onSlow: outlet.giveUp, params } as never)
     const document = enveloped.parse(query)
     const errors = enveloped.validate(enveloped.schema, document)
     if (errors.length > 0) throw new OperationFailed(errors)
@@ -75,7 +77,29 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Sessio
       contextValue: await enveloped.contextFactory(),
       run: isSubscription ? enveloped.subscribe : enveloped.execute,
     }
-    return args
+    return isSubscription ? sharedIfPossible(args, { id, viewer, outlet, params }) : args
+  }
+
+  /** The same subscription, shared with those who get the same answers where it is one of those that are. */
+  function sharedIfPossible(
+    args: OperationArgs,
+    own: Pick<SharedSubscription, 'id' | 'viewer' | 'outlet'> & { params: object },
+  ): OperationArgs {
+    const shape = sharing && shapeOf(args.schema, args.document, args.operationName)
+    if (sharing === null || shape === null) return args
+    const { params, ...subscriber } = own
+    const { viewer } = subscriber
+    const run = () =>
+      sharing.subscribe({
+        ...subscriber,
+        key: shape.keyOf(viewer, args.variableValues),
+        runOwn: (spaceMessages) => args.run(withSource(args, spaceMessages)),
+        async runCommon(spaceMessages) {
+          const common = graphql.getEnveloped({ viewer, onSlow: () => {}, params } as never)
+          return common.subscribe(withSource({ ...args, contextValue: await common.contextFactory() }, spaceMessages))
+        },
+      })
+    return { ...args, run }
   }
 
   const errorsOf = (error: unknown) => (error instanceof OperationFailed ? error.errors : [error]).map(maskError)
@@ -101,13 +125,24 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Sessio
     },
     execute: run as never,
     subscribe: run as never,
-    onNext: (_context, _id, _payload, _args, result) =>
-      result.errors === undefined ? undefined : { ...result, errors: result.errors.map(formatError) as never },
+    onNext: (_context, _id, _payload, _args, result) => wireOf(result as ExecutionResult) as never,
     onError: (_context, _id, _payload, errors) => errors.flatMap((error) => wireErrorsOf(error, maskError)) as never,
     onComplete({ extra: { session } }, id, payload) {
       if (session.subscriptions.get(id) === payload) session.subscriptions.delete(id)
     },
   }
+}
+
+/** An answer as it goes over the wire. */
+export function wireOf(result: ExecutionResult): object {
+  return result.errors === undefined ? result : { ...result, errors: result.errors.map(formatError) }
+}
+
+/** The same operation, which gets a space's events from somewhere else. */
+function withSource(args: ExecutionArgs, spaceMessages: Streams['spaceMessages']): ExecutionArgs {
+  const context = args.contextValue as Context
+  context.streams = { ...context.streams, spaceMessages }
+  return args
 }
 
 function isSubscription({ document, operationName }: ExecutionArgs): boolean {

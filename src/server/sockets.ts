@@ -10,6 +10,8 @@ import { messageOf, UnauthenticatedError } from '../lib/errors.ts'
 import { authenticate } from './authentication.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from './graphql.ts'
 import type { MaskError } from './masking.ts'
+import { createOutlet, type Outlet } from './sharing/outlet.ts'
+import type { Sharing } from './sharing/sharing.ts'
 import { type Session, socketOperations } from './socket-operations.ts'
 
 export interface SocketsOptions {
@@ -19,6 +21,8 @@ export interface SocketsOptions {
   /** Tells when a viewer's token ceases to be good; comes back with the way to stop. */
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxSocketsPerViewer: number
+  /** Where subscriptions with the same answers share them; null where each has its own. */
+  sharing: Sharing | null
   logger: Logger
 }
 
@@ -33,9 +37,6 @@ export interface Sockets {
 
 const INIT_TIMEOUT_MS = 3000
 const KEEP_ALIVE_MS = 12_000
-/** What may lie unsent on a socket. */
-const MOST_WAITING_BYTES = 4 * 1024 * 1024
-const MOST_WAITING_SENDS = 1000
 /** How long a socket has to answer a close, before it is cut off. */
 const CLOSE_TIMEOUT_MS = 5000
 const GOING_AWAY = 1001
@@ -86,16 +87,19 @@ export function createSockets(options: SocketsOptions): Sockets {
   const protocol = makeServer<Record<string, unknown>, Connection>({
     connectionInitWaitTimeout: INIT_TIMEOUT_MS,
     onConnect: async ({ extra, connectionParams }) => connect(extra, connectionParams),
-    ...socketOperations(options.graphql, options.maskError),
+    ...socketOperations(options.graphql, options.maskError, options.sharing),
   })
 
-  function opened(socket: WebSocket, request: IncomingMessage): void {
-    const connection = createConnection(socket, request)
+  function opened(socket: WebSocket, request: IncomingMessage, transport: Duplex): void {
+    const outlet = createOutlet(socket, transport, () =>
+      shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor'),
+    )
+    const connection = createConnection(socket, request, outlet)
     alive.add(socket)
     socket.on('pong', () => alive.add(socket))
     // A frame that is too large or none at all: ws closes the socket with the code that fits.
     socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket had a fault'))
-    const closed = protocol.opened(portOf(socket, logger), connection)
+    const closed = protocol.opened(portOf(socket, outlet, logger), connection)
     socket.once('close', (code, reason) => {
       connection.close()
       Promise.resolve(closed(code, String(reason))).catch((error) =>
@@ -103,8 +107,6 @@ export function createSockets(options: SocketsOptions): Sockets {
       )
     })
   }
-  server.on('connection', opened)
-
   const keepAlive = setInterval(() => {
     for (const socket of server.clients) {
       if (!alive.delete(socket)) socket.terminate()
@@ -114,7 +116,7 @@ export function createSockets(options: SocketsOptions): Sockets {
 
   return {
     upgrade(request, socket, head) {
-      server.handleUpgrade(request, socket, head, (client) => server.emit('connection', client, request))
+      server.handleUpgrade(request, socket, head, (client) => opened(client, request, socket))
     },
     count: () => server.clients.size,
     async close() {
@@ -137,14 +139,14 @@ interface Connection {
   onClosed(cleanUp: () => void): void
 }
 
-function createConnection(socket: WebSocket, request: IncomingMessage): Connection & { close(): void } {
+function createConnection(socket: WebSocket, request: IncomingMessage, outlet: Outlet): Connection & { close(): void } {
   const cleanUps: (() => void)[] = []
   let closed = false
   const session: Session = {
     viewer: null,
     ended: false,
     subscriptions: new Map(),
-    onSlow: () => shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor'),
+    outlet,
   }
   return {
     socket,
@@ -170,24 +172,10 @@ function shut(socket: WebSocket, code: number, reason: string): void {
 }
 
 /** The socket as the protocol sees it. A send resolves when the system has taken it, so that each operation waits for its client. */
-function portOf(socket: WebSocket, logger: Logger) {
-  let waiting = 0
+function portOf(socket: WebSocket, outlet: Outlet, logger: Logger) {
   return {
     protocol: socket.protocol,
-    send(data: string): Promise<void> {
-      if (socket.readyState !== socket.OPEN) return Promise.resolve()
-      if (socket.bufferedAmount > MOST_WAITING_BYTES || waiting >= MOST_WAITING_SENDS) {
-        shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor')
-        return Promise.resolve()
-      }
-      waiting += 1
-      return new Promise((resolve) => {
-        socket.send(data, () => {
-          waiting -= 1
-          resolve()
-        })
-      })
-    },
+    send: (data: string) => new Promise<void>((resolve) => outlet.send(data, resolve)),
     close: (code: number, reason: string) => shut(socket, code, reason),
     onMessage(listener: (data: string) => Promise<void>) {
       socket.on('message', (data) => {

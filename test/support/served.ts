@@ -14,11 +14,19 @@ export interface TestServer extends TestApplication {
   clientOf(viewer: Viewer): Promise<ParleyClient>
 }
 
-export async function startTestServer(options: TestApplicationOptions): Promise<TestServer> {
+export interface TestServerOptions extends TestApplicationOptions {
+  /** Otherwise as it is without a word about it. */
+  sharing?: boolean
+}
+
+export async function startTestServer(options: TestServerOptions): Promise<TestServer> {
   const parley = await startApplication({ ...options, settings: { PORT: '0', ...options.settings } })
   // pg-boss learns of the new queue at its first use, on a connection that PGlite does not have within a transaction.
   if (options.stack === 'embedded' && options.worker === false) await parley.app.platform.jobs.claim(1)
-  const server = await startServer({ app: parley.app, config: parley.app.platform.config })
+  const { app } = parley
+  const { sharing } = options
+  const config = app.platform.config
+  const server = await startServer({ app, config, ...(sharing === undefined ? {} : { sharing }) })
   const origin = `http://127.0.0.1:${server.port}`
   const clients: ParleyClient[] = []
 
