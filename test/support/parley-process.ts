@@ -7,6 +7,7 @@ import { freePort } from './throwaway-postgres.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const NODE = process.execPath
+const END_WITH_PARENT = path.join(import.meta.dirname, 'end-with-parent.ts')
 const READY_WITHIN_MS = 60_000
 const ADMIN_TOKEN = 'admin-token-of-tests-and-benchmarks'
 
@@ -38,7 +39,7 @@ export async function startParley(options: ParleyProcessOptions = {}): Promise<P
   const { settings = {}, untilReady = true } = options
   const folder = settings.DATA_DIR ? null : await mkdtemp(path.join(tmpdir(), 'parley-data-'))
   const port = settings.PORT ?? String(await freePort())
-  const child = spawn(NODE, ['src/main.ts'], {
+  const child = spawn(NODE, ['--import', END_WITH_PARENT, 'src/main.ts'], {
     cwd: ROOT,
     env: {
       ...systemVariables(),
@@ -48,7 +49,7 @@ export async function startParley(options: ParleyProcessOptions = {}): Promise<P
       DATA_DIR: folder ?? '',
       ...settings,
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
   const parley = describe(child, `http://127.0.0.1:${port}`, settings.PARLEY_ADMIN_TOKEN ?? ADMIN_TOKEN, folder)
   if (untilReady) await becomeReady(parley)

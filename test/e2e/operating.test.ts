@@ -1,0 +1,147 @@
+import { createServer } from 'node:net'
+import { isDeepStrictEqual } from 'node:util'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import WebSocket from 'ws'
+import { type ParleyProcess, startParley } from '../support/parley-process.ts'
+import { createTestDataDirectory } from '../support/pglite.ts'
+import { freePort, startThrowawayPostgres } from '../support/throwaway-postgres.ts'
+import { startThrowawayRedis } from '../support/throwaway-redis.ts'
+import { until } from '../support/until.ts'
+import { hasServices, type Json } from './deployed.ts'
+
+// Processes start and end here, a dozen of them: on a busy machine each takes seconds.
+vi.setConfig({ testTimeout: 90_000 })
+
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+})
+
+/** Starts a process that cannot start, and answers with what it said and how it ended. */
+async function refusal(settings: Record<string, string>): Promise<{ code: number | null; lines: string[] }> {
+  const parley = await startParley({ settings, untilReady: false })
+  closing.push(() => parley.kill())
+  const { code } = await parley.exited
+  const lines = parley.output().trim().split('\n')
+  await parley.kill()
+  return { code, lines }
+}
+
+async function start(settings: Record<string, string> = {}): Promise<ParleyProcess> {
+  const parley = await startParley({ settings })
+  closing.push(() => parley.kill())
+  return parley
+}
+
+async function dataDirectory(): Promise<string> {
+  const directory = await createTestDataDirectory()
+  closing.push(directory.remove)
+  return directory.path
+}
+
+describe('a start that cannot be', () => {
+  test('names every bad setting at once, and no secret', async () => {
+    const { code, lines } = await refusal({
+      PORT: 'http',
+      PARLEY_ROLE: 'boss',
+      PARLEY_ADMIN_TOKEN: 'too-short-a-secret',
+      PARLEY_DELTA_MS: '-1',
+      DATABASE_URL: 'mysql://somebody:hidden-word@nowhere/x',
+    })
+    const text = lines.join('\n')
+    expect(code).toBe(1)
+    for (const name of ['PORT', 'PARLEY_ROLE', 'PARLEY_ADMIN_TOKEN', 'PARLEY_DELTA_MS', 'DATABASE_URL'])
+      expect(text).toContain(name)
+    expect(text).not.toMatch(/too-short-a-secret|hidden-word/)
+  })
+
+  test('on a busy port says so in one line', async () => {
+    const other = createServer().listen(0, '127.0.0.1')
+    await new Promise((resolve) => other.once('listening', resolve))
+    closing.push(() => new Promise((resolve) => other.close(resolve)))
+    const { port } = other.address() as { port: number }
+    const { code, lines } = await refusal({ PORT: String(port), DATA_DIR: await dataDirectory() })
+    expect(code).toBe(1)
+    expect(lines).toEqual([expect.stringContaining(`PORT: 127.0.0.1:${port} is in use`)])
+  })
+
+  test('on a directory that another process uses says so in one line, and that one goes on', async () => {
+    const DATA_DIR = await dataDirectory()
+    const first = await start({ DATA_DIR })
+    const { code, lines } = await refusal({ DATA_DIR })
+    expect(code).toBe(1)
+    expect(lines).toEqual([expect.stringContaining(DATA_DIR)])
+    expect((await fetch(`${first.origin}/health/ready`)).ok).toBe(true)
+    await first.kill()
+    // The lock of a dead process is taken over.
+    await start({ DATA_DIR })
+  })
+
+  test('without the database, or without Redis, says so in one line within seconds', async () => {
+    const nowhere = `127.0.0.1:${await freePort()}`
+    const database = await refusal({ DATABASE_URL: `postgresql://user:hidden-word@${nowhere}/x` })
+    expect(database).toEqual({ code: 1, lines: [expect.stringContaining('DATABASE_URL')] })
+    const redis = await refusal({ DATA_DIR: await dataDirectory(), REDIS_URL: `redis://:hidden-word@${nowhere}` })
+    expect(redis).toEqual({ code: 1, lines: [expect.stringContaining('REDIS_URL')] })
+    expect([...database.lines, ...redis.lines].join()).not.toContain('hidden-word')
+  })
+})
+
+describe('a running process', () => {
+  test('on SIGTERM closes its sockets with 1001 and exits with 0; its next start finds everything', async () => {
+    const DATA_DIR = await dataDirectory()
+    const parley = await start({ DATA_DIR })
+    const ask = (origin: string, query: string) =>
+      fetch(`${origin}/graphql`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${parley.adminToken}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ query }),
+      }).then((response) => response.json() as Promise<Json>)
+    const made = await ask(
+      parley.origin,
+      'mutation { createHuman(input: { name: "Ada" }) { ... on CreateHumanPayload { human { id } } } }',
+    )
+    const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
+    await new Promise((resolve) => socket.once('open', resolve))
+    socket.send(JSON.stringify({ type: 'connection_init', payload: { authorization: `Bearer ${parley.adminToken}` } }))
+    await new Promise((resolve) => socket.once('message', resolve))
+    const closed = new Promise((resolve) => socket.once('close', resolve))
+    expect(await parley.stop()).toBe(0)
+    expect(await closed).toBe(1001)
+    const next = await start({ DATA_DIR })
+    const found = await ask(next.origin, `{ node(id: "${made.data.createHuman.human.id}") { ... on Human { name } } }`)
+    expect(found).toEqual({ data: { node: { name: 'Ada' } } })
+  })
+
+  test.skipIf(!hasServices)(
+    'is not ready while PostgreSQL or Redis is away, and is when it is back',
+    { timeout: 60_000 },
+    async () => {
+      const [postgres, redis] = await Promise.all([startThrowawayPostgres(), startThrowawayRedis()])
+      closing.push(
+        () => postgres.dispose(),
+        () => redis.dispose(),
+      )
+      const parley = await start({ DATABASE_URL: postgres.url, REDIS_URL: redis.url, PARLEY_LOG_LEVEL: 'silent' })
+      const ready = async () => {
+        const response = await fetch(`${parley.origin}/health/ready`)
+        const { database, realtime } = (await response.json()) as { database: boolean; realtime: boolean }
+        return { status: response.status, database, realtime }
+      }
+      const answer = (status: number, database: boolean, realtime: boolean) =>
+        until(`it answers ${status}`, async () => isDeepStrictEqual(await ready(), { status, database, realtime }), {
+          timeoutMs: 30_000,
+        })
+      await redis.kill()
+      await answer(503, true, false)
+      await redis.start()
+      await answer(200, true, true)
+      await postgres.stop('immediate')
+      await answer(503, false, true)
+      expect((await fetch(`${parley.origin}/health/live`)).status).toBe(200)
+      await postgres.start()
+      await answer(200, true, true)
+      expect(await parley.stop()).toBe(0)
+    },
+  )
+})
