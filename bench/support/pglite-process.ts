@@ -4,3 +4,5 @@ import { PGlite } from '@electric-sql/pglite'
 const pglite = await PGlite.create()
 await pglite.query('SELECT 1')
 process.send?.('ready')
+// Nothing else keeps the process: PGlite has no sockets.
+setInterval(() => {}, 60_000)

@@ -101,7 +101,11 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
 async function initialise(directory: string): Promise<void> {
   const draft = `${directory}.new`
   await rm(draft, { recursive: true, force: true })
-  await promisify(execFile)(process.execPath, [path.join(import.meta.dirname, 'init-embedded.ts'), draft])
+  await promisify(execFile)(process.execPath, [
+    ...WEB_ASSEMBLY_FLAGS,
+    path.join(import.meta.dirname, 'init-embedded.ts'),
+    draft,
+  ])
   await rename(draft, directory)
 }
 
