@@ -1,10 +1,13 @@
 import { existsSync } from 'node:fs'
 import { type Browser, chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { forAgent, steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 const hasBrowser = existsSync(CHROMIUM)
+
+if (!hasBrowser) console.warn(`\n!!! No Chromium at ${CHROMIUM}: GraphiQL's test is SKIPPED.\n`)
 
 test.runIf(process.env['CI'] === 'true')('CI has a browser', () => {
   expect(hasBrowser).toBe(true)
@@ -15,7 +18,7 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
   let browser: Browser
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ stack: 'embedded' })
     browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] })
   }, 60_000)
   afterAll(async () => {
@@ -23,9 +26,14 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
     await parley?.close()
   })
 
-  test('a live subscription shows what is posted, with the token typed into the headers pane', async () => {
+  test('a live subscription shows what is posted and an answer while it is written, with the token typed into the headers pane', async () => {
     const human = await parley.human('Ada')
-    const space = await parley.space(human, [])
+    const agent = await parley.agent('Echo')
+    const space = await parley.space(human, [agent.id])
+    const { promise: seen, resolve: goOn } = Promise.withResolvers<void>()
+    const [half, rest] = ['The first half is here', ' and so is the second.']
+    const chunks = ['{"text":"', half, seen, `${rest}"}`]
+    parley.models.script(forAgent('Echo', steps([{ toolCall: 'send_message', chunks }], [{ text: 'ok' }])))
     const token = await parley.tokenOf(human)
     const page = await browser.newPage()
     const elsewhere: string[] = []
@@ -46,16 +54,20 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
     }
     await page.getByRole('button', { name: 'Headers', exact: true }).click()
     await write(page.locator('.graphiql-editor-tool .monaco-editor:visible'), `{ "Authorization": "Bearer ${token}" }`)
-    const subscription = `subscription Live { spaceMessages(spaceId: "${space.id}") { __typename ... on MessagePosted { message { text } } } }`
+    const subscription = `subscription Live { spaceMessages(spaceId: "${space.id}") { __typename ... on MessagePosted { message { text } } ... on MessageTextDelta { delta } ... on MessageFinished { message { text } } } }`
     await write(page.locator('.graphiql-query-editor .monaco-editor').first(), subscription)
     await page.getByRole('tab', { name: 'Live' }).waitFor()
     await page.keyboard.press('Control+Enter')
 
     const result = page.locator('.graphiql-response, .result-window').first()
     await result.getByText('SpaceSnapshot').waitFor({ timeout: 20_000 })
-    await parley.send(human, space.id, 'Hello from outside')
-    await result.getByText('Hello from outside').waitFor({ timeout: 20_000 })
+    const { runs } = await parley.send(human, space.id, 'Hello from outside')
+    await result.getByText('MessageTextDelta').waitFor({ timeout: 20_000 })
+    await result.getByText(half).waitFor({ timeout: 20_000 })
     if (process.env['SCREENSHOT']) await page.screenshot({ path: process.env['SCREENSHOT'] })
+    goOn()
+    await result.getByText(`${half}${rest}`).waitFor({ timeout: 20_000 })
+    expect(await parley.run(runs[0]?.id ?? '')).toMatchObject({ agentId: agent.id })
     expect(elsewhere).toEqual([])
     await page.close()
   }, 90_000)
