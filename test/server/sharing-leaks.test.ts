@@ -1,0 +1,87 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import { hasPostgres } from '../support/postgres.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
+const ROUNDS = 3
+/** Of one round: the whole is 10,000 with LEAK_CYCLES=3400. */
+const CYCLES = Number(process.env['LEAK_CYCLES'] ?? 300)
+const SOCKETS = 20
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+
+/** Bytes of the heap that are in use, after everything that can be given up is. */
+function heapUsed(): number {
+  for (let times = 0; times < 3; times++) collectGarbage()
+  return process.memoryUsage().heapUsed
+}
+
+/** A client that subscribes and leaves, again and again, on one socket. */
+async function openCycler(origin: string, authorization: string, query: string) {
+  const socket = new WebSocket(`${origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
+  let onMessage = (_type: string) => {}
+  socket.on('message', (data) => onMessage(JSON.parse(String(data)).type))
+  const next = (type: string) =>
+    new Promise<void>((resolve) => {
+      onMessage = (got) => got === type && resolve()
+    })
+  await new Promise((resolve) => socket.once('open', resolve))
+  const acknowledged = next('connection_ack')
+  socket.send(JSON.stringify({ type: 'connection_init', payload: { authorization } }))
+  await acknowledged
+  return {
+    socket,
+    async cycle(id: string) {
+      const begun = next('next')
+      socket.send(JSON.stringify({ id, type: 'subscribe', payload: { query } }))
+      await begun
+      socket.send(JSON.stringify({ id, type: 'complete' }))
+    },
+  }
+}
+
+describe.each(STACKS)('shared subscriptions on the %s stack that come and go', (stack) => {
+  let parley: TestServer
+  beforeAll(async () => {
+    parley = await startTestServer({ stack, worker: false, sharing: true })
+  })
+  afterAll(() => parley?.close())
+
+  test('leave no listener, no subscription in Redis and no heap behind', { timeout: 120_000 }, async () => {
+    const human = await parley.human('Ada')
+    const spaces = [await parley.space(human, []), await parley.space(human, [])]
+    const authorization = `Bearer ${await parley.tokenOf(human)}`
+    const { log, config } = parley.app.platform
+    const redis = config.redisUrl === null ? null : new Redis(config.redisUrl)
+    const channels = async () => ((await redis?.pubsub('CHANNELS', `*${spaces[0]?.id.slice(0, 20)}*`)) ?? []).length
+    const cyclers = await Promise.all(
+      Array.from({ length: SOCKETS }, (_, index) => {
+        const query = `subscription { spaceMessages(spaceId: "${spaces[index % 2]?.id}") { __typename cursor } }`
+        return openCycler(parley.origin, authorization, query)
+      }),
+    )
+    const heaps: number[] = []
+    // The first round fills what is kept on purpose: caches, compiled code.
+    for (let round = 0; round <= ROUNDS; round++) {
+      const each = Math.ceil(CYCLES / SOCKETS)
+      await Promise.all(
+        cyclers.map(async ({ cycle }) => {
+          for (let n = 0; n < each; n++) await cycle(`${round}-${n}`)
+        }),
+      )
+      await until('nothing is followed', () => log.stats().followers === 0 && log.stats().topics === 0)
+      await until('nothing is listened to in Redis', async () => (await channels()) === 0)
+      heaps.push(heapUsed())
+    }
+    for (const { socket } of cyclers) socket.terminate()
+    redis?.disconnect()
+    const [first = 0] = heaps.slice(1)
+    expect((heaps.at(-1) ?? 0) / first).toBeLessThan(1.05)
+  })
+})
