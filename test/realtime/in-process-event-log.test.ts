@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createInProcessEventLog } from '../../src/realtime/in-process-event-log.ts'
-import { describeEventLog } from '../contracts/event-log.contract.ts'
+import { describeEventLog } from '../contracts/event-log-contract.ts'
 import { startFollower } from '../support/log-follower.ts'
 import { until } from '../support/until.ts'
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { KEPT_EMPTY_MS, KEPT_FINISHED_DRAFT_MS, KEPT_MS } from '../../src/realtime/event-log.ts'
 import { createRealtime, type Realtime } from '../../src/realtime/realtime.ts'
-import { describeEventLog } from '../contracts/event-log.contract.ts'
+import { describeEventLog } from '../contracts/event-log-contract.ts'
 import { startFollower } from '../support/log-follower.ts'
 import { openTestRedis } from '../support/redis.ts'
 import { until } from '../support/until.ts'

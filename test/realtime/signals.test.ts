@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import { createRealtime } from '../../src/realtime/realtime.ts'
-import { describeSignals } from '../contracts/signals.contract.ts'
+import { describeSignals } from '../contracts/signals-contract.ts'
 import { openTestRedis } from '../support/redis.ts'
 import { until } from '../support/until.ts'
 
