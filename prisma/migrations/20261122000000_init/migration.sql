@@ -65,6 +65,7 @@ CREATE TABLE "Agent" (
     "phases" JSONB NOT NULL DEFAULT '[]',
     "cycle" JSONB,
     "cycleCount" INTEGER NOT NULL DEFAULT 0,
+    "firstCycle" INTEGER NOT NULL DEFAULT 0,
 
     CONSTRAINT "Agent_pkey" PRIMARY KEY ("id")
 );
@@ -155,6 +156,7 @@ CREATE TABLE "Space" (
     "adminAgentId" TEXT,
     "lastSeq" INTEGER NOT NULL DEFAULT 0,
     "lastPickedId" TEXT,
+    "lastPickedJoinedAt" TIMESTAMPTZ(3),
     "createdAt" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
 
     CONSTRAINT "Space_pkey" PRIMARY KEY ("id")
@@ -230,6 +232,7 @@ CREATE TABLE "Run" (
     "rootId" TEXT NOT NULL,
     "parentRunId" TEXT,
     "chainId" TEXT,
+    "wokenBy" JSONB,
     "jobId" TEXT,
     "state" JSONB NOT NULL DEFAULT '{}',
     "queuedAt" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
@@ -257,8 +260,7 @@ CREATE TABLE "Step" (
     "messagesKept" INTEGER NOT NULL,
     "messagesAdded" JSONB NOT NULL,
     "activeTools" TEXT[],
-    "assistant" JSONB,
-    "response" JSONB,
+    "assistant" JSONB NOT NULL,
     "finishReason" TEXT,
     "inputTokens" INTEGER NOT NULL DEFAULT 0,
     "outputTokens" INTEGER NOT NULL DEFAULT 0,
@@ -307,6 +309,7 @@ CREATE TABLE "InboxEvent" (
     "depth" INTEGER NOT NULL,
     "parentRunId" TEXT,
     "chainId" TEXT,
+    "wokenBy" JSONB,
     "runId" TEXT,
     "doneAt" TIMESTAMPTZ(3),
     "createdAt" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
@@ -332,6 +335,8 @@ CREATE TABLE "Chain" (
     "id" TEXT NOT NULL,
     "spaceId" TEXT NOT NULL,
     "depth" INTEGER NOT NULL DEFAULT 0,
+    "holderId" TEXT,
+    "holderRunId" TEXT,
     "replyStack" JSONB NOT NULL DEFAULT '[]',
     "mentionedPairs" JSONB NOT NULL DEFAULT '[]',
     "createdAt" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
@@ -483,3 +488,7 @@ ALTER TABLE "Message" ADD CONSTRAINT "Message_spaceId_fkey" FOREIGN KEY ("spaceI
 
 -- AddForeignKey
 ALTER TABLE "Step" ADD CONSTRAINT "Step_runId_fkey" FOREIGN KEY ("runId") REFERENCES "Run"("id") ON DELETE CASCADE ON UPDATE CASCADE;
+
+-- An agent thinks one cycle at a time, over all processes. Prisma's schema cannot say this: it is written by hand.
+CREATE UNIQUE INDEX "Run_one_cycle_per_agent" ON "Run"("agentId")
+  WHERE "triggerType" = 'INBOX' AND "status" IN ('QUEUED', 'RUNNING', 'WAITING_TOOL');
