@@ -12,8 +12,9 @@ export default defineConfig({
     globalSetup: 'test/support/global-setup.ts',
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 20_000,
-    hookTimeout: 30_000,
+    // For machines that are slow or busy: what waits, waits for a fact, and is as fast as that comes.
+    testTimeout: 60_000,
+    hookTimeout: 90_000,
     teardownTimeout: 10_000,
     restoreMocks: true,
     unstubEnvs: true,
