@@ -1,0 +1,196 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
+import { until } from '../support/until.ts'
+
+const ASK = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }
+const FIELDS = ['runId', 'status', 'triggerType', 'triggerSummary', 'activeSpaceId', 'startedAt']
+
+/** Seed 001, table by table: each row is a test that names it. */
+describe('seed 001: run awareness', () => {
+  let parley: TestApplication
+  beforeAll(async () => {
+    parley = await startApplication({ stack: 'embedded' })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  /** What the model does by the words of the message that triggered the run. */
+  function play(does: Record<string, (request: ModelRequest) => ModelAction[] | Promise<ModelAction[]>>) {
+    parley.models.script((request) => {
+      const trigger = request.messages.find(({ role }) => role === 'user')?.text.split('\n')[1] ?? ''
+      const word = Object.keys(does).find((key) => trigger.includes(key)) ?? ''
+      return does[word]?.(request) ?? [{ text: 'Nothing to do.' }]
+    })
+  }
+
+  async function room(input = {}) {
+    const human = await parley.human('Husam')
+    const agent = await parley.agent('Aware', { tools: [ASK], ...input })
+    const space = await parley.space(human, [agent.id])
+    const send = async (text: string) => (await parley.send(human, space.id, text)).runs[0]?.id ?? ''
+    return { human, agent, space, send }
+  }
+
+  describe('the table of run states', () => {
+    test('queued: run created, waiting to start execution', async () => {
+      const { send } = await room({ maxConcurrentRuns: 1 })
+      const hold = Promise.withResolvers<void>()
+      play({ first: async () => (await hold.promise, [{ text: 'Done.' }]) })
+      await parley.runWhen(await send('first'), 'RUNNING')
+      const second = await send('second')
+      expect(await parley.run(second)).toMatchObject({ status: 'QUEUED', startedAt: null })
+      hold.resolve()
+      expect(await parley.runWhen(second)).toMatchObject({ status: 'COMPLETED' })
+    })
+
+    test('running: actively generating output and calling tools', async () => {
+      const { send } = await room()
+      const hold = Promise.withResolvers<void>()
+      play({ work: async () => (await hold.promise, [{ text: 'Done.' }]) })
+      const id = await send('work')
+      expect(await parley.runWhen(id, 'RUNNING')).toMatchObject({ startedAt: expect.any(Date), finishedAt: null })
+      hold.resolve()
+      await parley.runWhen(id)
+    })
+
+    test('waiting_tool: paused, waiting for a space tool result', async () => {
+      const { send } = await room()
+      play({ form: () => [{ toolCall: 'ask' }] })
+      expect(await parley.runWhen(await send('form'), 'WAITING_TOOL')).toMatchObject({ finishedAt: null, jobId: null })
+    })
+
+    test.each([
+      ['completed', 'COMPLETED', () => [{ text: 'Fine.' }]],
+      ['failed', 'FAILED', () => [{ error: 'Out of order', status: 400 }]],
+    ] as [string, string, () => ModelAction[]][])('%s', async (_, status, does) => {
+      const { send } = await room()
+      play({ go: does })
+      expect(await parley.runWhen(await send('go'))).toMatchObject({ status, finishedAt: expect.any(Date) })
+    })
+
+    test('canceled: explicitly', async () => {
+      const { human, send } = await room()
+      play({ go: () => [{ hang: true }] })
+      const id = await send('go')
+      await parley.runWhen(id, 'RUNNING')
+      expect(await parley.app.api.control.stopRun(human, { runId: id, cascade: false })).toMatchObject({
+        status: 'CANCELED',
+      })
+    })
+  })
+
+  test('the table of fields per run: get_my_runs gives each', async () => {
+    const { send, space } = await room()
+    let listed: { runs: Record<string, unknown>[] } = { runs: [] }
+    play({
+      form: () => [{ toolCall: 'ask' }],
+      look: (request) => {
+        const result = request.messages.findLast(({ role }) => role === 'tool')?.text
+        if (result !== undefined) listed = JSON.parse(result)
+        return steps([{ toolCall: 'get_my_runs', input: {} }])(request) as ModelAction[]
+      },
+    })
+    const waiting = await send('form')
+    await parley.runWhen(waiting, 'WAITING_TOOL')
+    await parley.runWhen(await send('look'))
+    expect(Object.keys(listed.runs[0] ?? {})).toEqual(FIELDS)
+    expect(listed.runs[0]).toMatchObject({
+      runId: waiting,
+      status: 'waiting_tool',
+      triggerType: 'space_message',
+      activeSpaceId: space.id,
+    })
+  })
+
+  describe('the rules of deduplication', () => {
+    test('1: a running run of the same message: skipped', async () => {
+      const { human, space } = await room()
+      play({ once: () => [{ text: 'Done.' }] })
+      const input = { spaceId: space.id, text: 'once', idempotencyKey: 'once' }
+      const sent = await Promise.all(Array.from({ length: 10 }, () => parley.app.api.sending.send(human, input)))
+      expect(new Set(sent.flatMap(({ runs }) => runs.map(({ id }) => id))).size).toBe(1)
+    })
+
+    test('2: with a waiting_tool run new triggers are allowed', async () => {
+      const { send } = await room({ maxConcurrentRuns: 1 })
+      play({ form: () => [{ toolCall: 'ask' }] })
+      await parley.runWhen(await send('form'), 'WAITING_TOOL')
+      expect(await parley.runWhen(await send('another matter'))).toMatchObject({ status: 'COMPLETED' })
+    })
+
+    test('3: several running runs at once are allowed, and each sees the others', async () => {
+      const { send } = await room()
+      const hold = Promise.withResolvers<void>()
+      play({ one: async () => (await hold.promise, [{ text: 'One.' }]), two: () => [{ text: 'Two.' }] })
+      const one = await send('one')
+      await parley.runWhen(one, 'RUNNING')
+      await parley.runWhen(await send('two'))
+      const seen = await parley.models.request(({ messages }) =>
+        (messages.find(({ role }) => role === 'user')?.text.split('\n')[1] ?? '').includes('two'),
+      )
+      expect(seen.instructions).toContain(`- Run ${one} (running)`)
+      hold.resolve()
+      await parley.runWhen(one)
+    })
+  })
+
+  describe('the table of lifecycle events', () => {
+    test('run.started, run.waiting_tool, run.resumed, run.completed', async () => {
+      const { human, send } = await room()
+      play({ form: (request) => steps([{ toolCall: 'ask' }], [{ text: 'Thanks.' }])(request) as ModelAction[] })
+      const id = await send('form')
+      await parley.runWhen(id, 'WAITING_TOOL')
+      const [call] = (await parley.app.api.toolCalls.ofRuns([id])).get(id) ?? []
+      await parley.app.api.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: 'yes' })
+      await parley.runWhen(id)
+      const events = (await parley.eventsOf(id)).filter((type) =>
+        /^Run(Started|WaitingTool|Resumed|Completed)$/.test(type),
+      )
+      expect(events).toEqual(['RunStarted', 'RunWaitingTool', 'RunResumed', 'RunCompleted'])
+    })
+
+    test('run.failed', async () => {
+      const { send } = await room()
+      play({ go: () => [{ error: 'Out of order', status: 400 }] })
+      const id = await send('go')
+      await parley.runWhen(id)
+      expect(await parley.eventsOf(id)).toEqual(['RunStarted', 'RunFailed'])
+    })
+
+    test('run.canceled', async () => {
+      const { human, send } = await room()
+      play({ go: () => [{ hang: true }] })
+      const id = await send('go')
+      await parley.models.request(() => true)
+      await parley.app.api.control.stopRun(human, { runId: id, cascade: false })
+      expect((await parley.eventsOf(id)).at(-1)).toBe('RunCanceled')
+    })
+
+    test('agent.active and agent.inactive: told whenever a run of the agent starts, pauses or ends', async () => {
+      const { agent, send } = await room()
+      let told = 0
+      const leave = await parley.app.platform.signals.subscribe(`agent:${agent.id}`, () => {
+        told += 1
+      })
+      play({ form: () => [{ toolCall: 'ask' }] })
+      await parley.runWhen(await send('form'), 'WAITING_TOOL')
+      await until('queued, started and paused were told', () => told >= 3)
+      leave()
+    })
+  })
+
+  test('the table of limits: 5 at once, 10 minutes of waiting, 30 minutes in all', async () => {
+    const { agent, send } = await room()
+    const { limits } = parley.app.platform.config
+    expect(limits).toMatchObject({ toolWaitSeconds: 600, maxRunSeconds: 1800 })
+    const [found] = await parley.app.api.agents.getMany([agent.id])
+    expect(found?.maxConcurrentRuns).toBe(5)
+    play({ form: () => [{ toolCall: 'ask' }] })
+    const id = await send('form')
+    await parley.runWhen(id, 'WAITING_TOOL')
+    const [call] = (await parley.app.api.toolCalls.ofRuns([id])).get(id) ?? []
+    const waitMs = (call?.expiresAt?.getTime() ?? 0) - (call?.createdAt.getTime() ?? 0)
+    expect(Math.round(waitMs / 1000)).toBe(600)
+  })
+})
