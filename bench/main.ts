@@ -1,5 +1,6 @@
 // npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these.
 import { durableRuns } from './durable-runs.ts'
+import { fanout } from './fanout.ts'
 import { firstDelta } from './first-delta.ts'
 import { idle } from './idle.ts'
 import { saving } from './saving.ts'
@@ -14,6 +15,7 @@ import { waits } from './waits.ts'
 const BENCHMARKS: Record<string, Benchmark> = {
   'first-delta': firstDelta,
   streams,
+  fanout,
   'durable-runs': durableRuns,
   'send-message': sendMessage,
   waits,

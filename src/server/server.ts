@@ -50,7 +50,7 @@ const DRAIN_MS = 5000
 const KEEP_ALIVE_MS = 65_000
 
 /** Serves by the settings' role: everything, or health and metrics alone for a worker. @throws one line for a busy port. */
-export async function startServer({ app, config, sharing = false }: ServerOptions): Promise<RunningServer> {
+export async function startServer({ app, config, sharing = true }: ServerOptions): Promise<RunningServer> {
   const { platform } = app
   const { logger } = platform
   let draining = false

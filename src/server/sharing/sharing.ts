@@ -70,7 +70,7 @@ export function createSharing({ source, wireOf }: SharingParts): Sharing {
 
   async function subscribe(subscription: SharedSubscription): Promise<Result> {
     const { viewer, outlet, id } = subscription
-    const head = `{"id":${JSON.stringify(id)},"type":"next","payload":`
+    const head = Buffer.from(`{"id":${JSON.stringify(id)},"type":"next","payload":`)
     const live = createLiveIteration<never>()
     const over = createDeferred()
     live.onEnd(() => over.resolve())
@@ -84,7 +84,7 @@ export function createSharing({ source, wireOf }: SharingParts): Sharing {
     async function* carry(signal: AbortSignal): AsyncGenerator<never> {
       for await (const result of own as AsyncIterable<ExecutionResult>) {
         if (signal.aborted) return
-        outlet.send(`${head}${payloadOf(result)}}`)
+        outlet.sendPieces(head, Buffer.from(`${payloadOf(result)}}`))
         await outlet.drained()
       }
       yield* []

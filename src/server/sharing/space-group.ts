@@ -13,7 +13,7 @@ export interface Member {
   viewer: Viewer
   outlet: Outlet
   /** What each of its messages begins with, up to the payload. */
-  head: string
+  head: Buffer
   /** The last event that it has had; null once it has had all that the group was told since it joined. */
   after: Position | null
   /** Ends its subscription with an error, or without one. It leaves at once. */
@@ -113,11 +113,11 @@ export function createSpaceGroup({ source, spaceId, execute, payloadOf, onEmpty 
   }
 
   function tell(payload: string): void {
-    const rest = `${payload}}`
+    const rest = Buffer.from(`${payload}}`)
     for (const member of members) {
       if (member.after !== null && !isAfter(front, member.after)) continue
       member.after = null
-      member.outlet.send(member.head + rest)
+      member.outlet.sendPieces(member.head, rest)
     }
   }
 

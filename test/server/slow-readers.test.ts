@@ -1,0 +1,116 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import { newId } from '../../src/lib/ids.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+/** The whole is 500 and 50: SLOW_SCALE=10. */
+const SCALE = Number(process.env['SLOW_SCALE'] ?? 1)
+const READERS = 50 * SCALE
+const PAUSED = 5 * SCALE
+const CALM_EVENTS = 100
+const MOST_EVENTS = 5000
+const DELTA = 'x'.repeat(8000)
+const MEBIBYTE = 1024 * 1024
+/** What a socket may hold, what its frames add to that, and what else a process of tests comes to. */
+const BUDGET_MEBIBYTES = 5
+const SLACK_MEBIBYTES = 60
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+
+/** MiB in use, after everything that can be given up is. */
+function mebibytesUsed(): number {
+  for (let times = 0; times < 2; times++) collectGarbage()
+  const { heapUsed, external } = process.memoryUsage()
+  return (heapUsed + external) / MEBIBYTE
+}
+
+/** A reader that counts what it gets, and forgets it. */
+async function openReader(origin: string, authorization: string, query: string) {
+  const socket = new WebSocket(`${origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
+  const reader = { socket, events: 0, onEvent: () => {}, closed: 0 }
+  const closed = new Promise<number>((resolve) => socket.once('close', resolve))
+  await new Promise((resolve) => socket.once('open', resolve))
+  const begun = new Promise<void>((resolve) => {
+    socket.on('message', (data) => {
+      const text = String(data).slice(0, 60)
+      if (text.includes('connection_ack'))
+        socket.send(JSON.stringify({ id: '1', type: 'subscribe', payload: { query } }))
+      if (!text.includes('"next"')) return
+      reader.events += 1
+      reader.onEvent()
+      resolve()
+    })
+  })
+  socket.send(JSON.stringify({ type: 'connection_init', payload: { authorization } }))
+  await begun
+  return { reader, closed }
+}
+
+describe('readers that do not read', () => {
+  let parley: TestServer
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded', worker: false, sharing: true })
+  })
+  afterAll(() => parley?.close())
+
+  /** Sockets that the server has, as it says itself. */
+  async function socketsOpen(): Promise<number> {
+    const text = await (await fetch(`${parley.origin}/metrics`)).text()
+    return Number(/^parley_sockets (\d+)/m.exec(text)?.[1])
+  }
+
+  test('are let go, cost the others nothing, and no more memory than their budget', { timeout: 120_000 }, async () => {
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [])
+    const authorization = `Bearer ${await parley.tokenOf(human)}`
+    const query = `subscription { spaceMessages(spaceId: "${space.id}") { __typename ... on MessageTextDelta { delta } } }`
+    const opened = []
+    for (let n = 0; n < READERS; n++) opened.push(await openReader(parley.origin, authorization, query))
+    const paused = opened.slice(0, PAUSED)
+    const quick = opened.slice(PAUSED).map(({ reader }) => reader)
+    const messageId = newId('msg')
+    let events = 0
+    const before = mebibytesUsed()
+    let most = 0
+    /** Tells one event; answers with how long it took to everybody who reads, in ms. */
+    async function tell(): Promise<number> {
+      const arrived = Promise.all(quick.map((reader) => new Promise<void>((resolve) => (reader.onEvent = resolve))))
+      const startedAt = performance.now()
+      const event = { type: 'MessageTextDelta', messageId, partIndex: 0, offset: events * DELTA.length, delta: DELTA }
+      await parley.app.platform.log.append(`space:${space.id}`, event)
+      await arrived
+      events += 1
+      return performance.now() - startedAt
+    }
+
+    const calm: number[] = []
+    while (events < CALM_EVENTS) calm.push(await tell())
+    for (const { reader } of paused) reader.socket.pause()
+    const delays: number[] = []
+    while (events < MOST_EVENTS) {
+      delays.push(await tell())
+      if (events % 100 !== 0) continue
+      const logged = (events * DELTA.length) / MEBIBYTE
+      most = Math.max(most, mebibytesUsed() - before - logged)
+      if ((await socketsOpen()) === READERS - PAUSED) break
+    }
+    await until('the paused ones are let go', async () => (await socketsOpen()) === READERS - PAUSED)
+    // On a machine that is busy with other things the same readers are that slow without paused ones beside them.
+    expect(p99Of(delays)).toBeLessThan(Math.max(250, 3 * p99Of(calm)))
+    expect(most).toBeLessThan(PAUSED * BUDGET_MEBIBYTES + SLACK_MEBIBYTES)
+    expect(quick.every(({ socket, events: seen }) => socket.readyState === WebSocket.OPEN && seen === events + 1)).toBe(
+      true,
+    )
+    for (const { reader } of paused) reader.socket.resume()
+    for (const { closed } of paused) expect([1013, 1006]).toContain(await closed)
+    for (const { socket } of quick) socket.terminate()
+  })
+})
+
+function p99Of(times: number[]): number {
+  return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? 0
+}
