@@ -11,6 +11,8 @@ export async function report(name: string, question: string, figures: Figure[]):
     cores: os.availableParallelism(),
     cpu: os.cpus()[0]?.model.trim() ?? 'unknown',
     node: process.version,
+    // Of the minute before the end; more than the cores means that others were at work too, or this benchmark alone.
+    load: os.loadavg()[0] ?? Number.NaN,
   }
   const markdown = [
     `# ${name}`,
@@ -21,7 +23,7 @@ export async function report(name: string, question: string, figures: Figure[]):
     '|---|---:|---:|---|',
     ...figures.map((figure) => `| ${figure.what} | ${textOf(figure)} | ${boundOf(figure)} | ${verdictOf(figure)} |`),
     '',
-    `Measured on ${machine.cores} cores of ${machine.cpu}, Node ${machine.node}. References without a source were measured in the same run.`,
+    `Measured on ${machine.cores} cores of ${machine.cpu}, Node ${machine.node}, load average ${machine.load.toFixed(1)} at the end. References without a source were measured in the same run.`,
     '',
   ].join('\n')
   await mkdir(RESULTS, { recursive: true })
