@@ -9,6 +9,7 @@ const parley = await startTestServer({
   worker: false,
   sharing: sharing !== 'unshared',
 })
+process.once('SIGTERM', () => void parley.close().finally(() => process.exit(0)))
 const human = await parley.human('Ada')
 const space = await parley.space(human, [])
 const query = `subscription ($spaceId: ID!) {

@@ -58,7 +58,7 @@ export async function startFanoutServer(system: SystemName): Promise<FanoutServe
     },
     async stop() {
       const ended = once(child, 'exit')
-      child.kill('SIGKILL')
+      child.kill()
       await ended
     },
   }
