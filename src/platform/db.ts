@@ -50,7 +50,7 @@ const START_PARAMETERS = [...PGlite.defaultStartParams, '-c', 'shared_buffers=16
 /**
  * PostgreSQL stays as the baseline compiler makes it. The optimizing one takes half a gigabyte and a core for the first seconds,
  * leaves a hundred megabytes behind, and the statements that an embedded server runs are no faster for it: 3000 transactions
- * took 4.8 s without it and 7.6 s with it, on two cores.
+ * took 5.1 s without it and 9.4 s with it, on two busy cores.
  */
 const WEB_ASSEMBLY_FLAGS = ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']
 
