@@ -36,7 +36,7 @@ describe('seed 001: run awareness', () => {
     test('queued: run created, waiting to start execution', async () => {
       const { send } = await room({ maxConcurrentRuns: 1 })
       const hold = Promise.withResolvers<void>()
-      play({ first: async () => (await hold.promise, [{ text: 'Done.' }]) })
+      play({ first: () => hold.promise.then(() => [{ text: 'Done.' }]) })
       await parley.runWhen(await send('first'), 'RUNNING')
       const second = await send('second')
       expect(await parley.run(second)).toMatchObject({ status: 'QUEUED', startedAt: null })
@@ -47,7 +47,7 @@ describe('seed 001: run awareness', () => {
     test('running: actively generating output and calling tools', async () => {
       const { send } = await room()
       const hold = Promise.withResolvers<void>()
-      play({ work: async () => (await hold.promise, [{ text: 'Done.' }]) })
+      play({ work: () => hold.promise.then(() => [{ text: 'Done.' }]) })
       const id = await send('work')
       expect(await parley.runWhen(id, 'RUNNING')).toMatchObject({ startedAt: expect.any(Date), finishedAt: null })
       hold.resolve()
@@ -122,7 +122,7 @@ describe('seed 001: run awareness', () => {
     test('3: several running runs at once are allowed, and each sees the others', async () => {
       const { send } = await room()
       const hold = Promise.withResolvers<void>()
-      play({ one: async () => (await hold.promise, [{ text: 'One.' }]), two: () => [{ text: 'Two.' }] })
+      play({ one: () => hold.promise.then(() => [{ text: 'One.' }]), two: () => [{ text: 'Two.' }] })
       const one = await send('one')
       await parley.runWhen(one, 'RUNNING')
       await parley.runWhen(await send('two'))
