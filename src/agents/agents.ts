@@ -1,9 +1,8 @@
 import type { Viewer } from '../access/viewer.ts'
 import { type Agent as AgentRow, type Entity, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
-import { decodeIdCursor } from '../lib/id-cursor.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
-import { type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
+import type { Page, PageRequest } from '../lib/page.ts'
 import type { Tx } from '../platform/db.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -42,11 +41,6 @@ export interface Agents {
 /** Agents at most. */
 const MOST_AGENTS = 10_000
 const LONGEST_SEARCH = 200
-
-/** The page request of `Query.agents`; an item's cursor is `encodeIdCursor(agent.id)`. */
-export function agentsRequest(page: PageArguments): PageRequest {
-  return pageRequest(page, (cursor) => decodeIdCursor('agt', cursor).id)
-}
 
 export function createAgents(platform: Platform, hooks: SettingHooks): Agents {
   const { db, clock, config, secretBox } = platform

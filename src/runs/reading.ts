@@ -1,8 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import { Prisma, type Run, type RunStatus } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
-import { decodeIdCursor, encodeIdCursor } from '../lib/id-cursor.ts'
-import { type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
+import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
@@ -24,22 +23,6 @@ export interface RunReading {
     request: RunsRequest,
     statuses: readonly RunStatus[] | null,
   ): Promise<(Page<Run> | BadInputError)[]>
-}
-
-/** The page request of `Agent.runs`. */
-export function runsRequest(page: PageArguments): RunsRequest {
-  const cursorAgentIds: string[] = []
-  const request = pageRequest(page, (cursor) => {
-    const { id, parentId } = decodeIdCursor('run', cursor)
-    cursorAgentIds.push(parentId)
-    return id
-  })
-  return { ...request, cursorAgentIds }
-}
-
-/** The cursor of a run among its agent's. */
-export function runCursor(run: Pick<Run, 'id' | 'agentId'>): string {
-  return encodeIdCursor(run.id, run.agentId)
 }
 
 export function createRunReading({ db }: Pick<Platform, 'db'>): RunReading {

@@ -2,7 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import { type Outcome, Prisma, type Message as Row, type Space } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
-import { type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
+import type { Page, PageRequest } from '../lib/page.ts'
 import type { Platform } from '../platform/platform.ts'
 import { NO_SUCH_SPACE } from './members.ts'
 import { type Message, type MessagePart, messageOfRow } from './message.ts'
@@ -42,16 +42,6 @@ export interface Reading {
    * holds. Read the log's head before the messages: then they hold at least everything up to it.
    */
   withDraftText(messages: readonly Message[]): Promise<Message[]>
-}
-
-/** The page request of `Space.messages`: the last 50 unless asked otherwise. An item's cursor is the message's id. */
-export function messagesRequest(page: PageArguments): PageRequest {
-  return pageRequest(page, messageCursor, { size: 50, fromEnd: true })
-}
-
-function messageCursor(cursor: string): string {
-  if (prefixOf(cursor) !== 'msg') throw new BadInputError('That is not a cursor of this connection.', 'after')
-  return cursor
 }
 
 export function createReading(platform: Platform, news: SpaceNews): Reading {

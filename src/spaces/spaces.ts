@@ -2,9 +2,8 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { Prisma, type Routing, type Space } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
-import { decodeIdCursor } from '../lib/id-cursor.ts'
 import { newId, wellFormedIds } from '../lib/ids.ts'
-import { type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
+import type { Page, PageRequest } from '../lib/page.ts'
 import { checkName, checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
@@ -48,11 +47,6 @@ export interface Spaces {
    * where none is set. A space without one is left out.
    */
   adminAgentsOf(spaceIds: readonly string[]): Promise<Map<string, string>>
-}
-
-/** The page request of `Query.spaces`; an item's cursor is `encodeIdCursor(space.id)`. */
-export function spacesRequest(page: PageArguments): PageRequest {
-  return pageRequest(page, (cursor) => decodeIdCursor('spc', cursor).id)
 }
 
 export function createSpaces(

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Viewer } from '../../src/access/viewer.ts'
 import type { CreateAgentInput, UpdateAgentInput } from '../../src/agents/agent-input.ts'
-import { agentsRequest } from '../../src/agents/agents.ts'
 import { encodeIdCursor } from '../../src/lib/id-cursor.ts'
 import { newId } from '../../src/lib/ids.ts'
+import { idPageRequest } from '../../src/schema/connections.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
@@ -181,7 +181,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
 
   describe('the directory', () => {
     const names = async (viewer: Viewer, search: string | null, page = {}) =>
-      (await domain.agents.page(viewer, agentsRequest(page), search)).items.map(({ name }) => name)
+      (await domain.agents.page(viewer, idPageRequest('agt', page), search)).items.map(({ name }) => name)
 
     test('search looks in name and description, whatever the case, newest first', async () => {
       const ada = await domain.human('Ada')
@@ -212,24 +212,24 @@ describe.skipIf(!hasPostgres)('agents', () => {
 
     test('pages follow one another', async () => {
       for (const name of ['a', 'b', 'c', 'd', 'e']) await domain.agent(`paged ${name}`)
-      const first = await domain.agents.page(domain.admin, agentsRequest({ first: 2 }), 'paged')
+      const first = await domain.agents.page(domain.admin, idPageRequest('agt', { first: 2 }), 'paged')
       expect(first.items.map(({ name }) => name)).toEqual(['paged e', 'paged d'])
       expect([first.hasPreviousPage, first.hasNextPage]).toEqual([false, true])
       const after = encodeIdCursor(first.items[1]!.id)
-      const second = await domain.agents.page(domain.admin, agentsRequest({ first: 3, after }), 'paged')
+      const second = await domain.agents.page(domain.admin, idPageRequest('agt', { first: 3, after }), 'paged')
       expect(second.items.map(({ name }) => name)).toEqual(['paged c', 'paged b', 'paged a'])
       expect([second.hasPreviousPage, second.hasNextPage]).toEqual([true, false])
       const before = encodeIdCursor(second.items[0]!.id)
-      const back = await domain.agents.page(domain.admin, agentsRequest({ last: 1, before }), 'paged')
+      const back = await domain.agents.page(domain.admin, idPageRequest('agt', { last: 1, before }), 'paged')
       expect(back.items.map(({ name }) => name)).toEqual(['paged d'])
       expect([back.hasPreviousPage, back.hasNextPage]).toEqual([true, true])
     })
 
     test('a search or a cursor that cannot be is refused', async () => {
-      const page = domain.agents.page(domain.admin, agentsRequest({}), 'x'.repeat(201))
+      const page = domain.agents.page(domain.admin, idPageRequest('agt', {}), 'x'.repeat(201))
       await expect(page).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'search' })
       for (const after of [encodeIdCursor(newId('spc')), newId('agt')]) {
-        expect(() => agentsRequest({ after })).toThrow(expect.objectContaining({ code: 'BAD_INPUT' }))
+        expect(() => idPageRequest('agt', { after })).toThrow(expect.objectContaining({ code: 'BAD_INPUT' }))
       }
     })
   })

@@ -3,7 +3,7 @@ import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { Agent } from '../../src/agents/agents.ts'
 import { encodeIdCursor } from '../../src/lib/id-cursor.ts'
 import { newId } from '../../src/lib/ids.ts'
-import { spacesRequest } from '../../src/spaces/spaces.ts'
+import { idPageRequest } from '../../src/schema/connections.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
@@ -193,24 +193,24 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       const first = await domain.space(carl)
       const second = await domain.space(carl)
       const other = await domain.space(ada)
-      const own = await domain.spaces.page(carl, spacesRequest({}))
+      const own = await domain.spaces.page(carl, idPageRequest('spc', {}))
       expect(own.items.map(({ id }) => id)).toEqual([second.id, first.id])
       expect(own).toMatchObject({ hasNextPage: false, hasPreviousPage: false })
-      const all = await domain.spaces.page(domain.admin, spacesRequest({ first: 3 }))
+      const all = await domain.spaces.page(domain.admin, idPageRequest('spc', { first: 3 }))
       expect(all.items.map(({ id }) => id)).toEqual([other.id, second.id, first.id])
       expect(all).toMatchObject({ hasNextPage: true, hasPreviousPage: false })
       const service = await domain.service('Jira', null)
-      expect((await domain.spaces.page(service, spacesRequest({}))).items).toEqual([])
+      expect((await domain.spaces.page(service, idPageRequest('spc', {}))).items).toEqual([])
     })
 
     test('a cursor goes on where the page ended, also when that space was left meanwhile', async () => {
       const dora = await domain.human('Dora')
       const ids: string[] = []
       for (let i = 0; i < 5; i++) ids.unshift((await domain.space(dora)).id)
-      const page = await domain.spaces.page(dora, spacesRequest({ first: 2 }))
+      const page = await domain.spaces.page(dora, idPageRequest('spc', { first: 2 }))
       expect(page.items.map(({ id }) => id)).toEqual(ids.slice(0, 2))
       await domain.members.remove(dora, { spaceId: ids[1]!, entityId: dora.id })
-      const next = await domain.spaces.page(dora, spacesRequest({ first: 2, after: encodeIdCursor(ids[1]!) }))
+      const next = await domain.spaces.page(dora, idPageRequest('spc', { first: 2, after: encodeIdCursor(ids[1]!) }))
       expect(next.items.map(({ id }) => id)).toEqual(ids.slice(2, 4))
       expect(next).toMatchObject({ hasNextPage: true, hasPreviousPage: true })
     })
@@ -218,7 +218,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
     test('cursors of other connections are refused', () => {
       const others = [encodeIdCursor(helper.id), newId('msg'), 'nonsense', encodeIdCursor('')]
       for (const after of others)
-        expect(() => spacesRequest({ after })).toThrow(expect.objectContaining({ code: 'BAD_INPUT' }))
+        expect(() => idPageRequest('spc', { after })).toThrow(expect.objectContaining({ code: 'BAD_INPUT' }))
     })
   })
 })
