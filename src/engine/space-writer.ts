@@ -2,7 +2,7 @@ import { newId } from '../lib/ids.ts'
 import { storableText, toJson } from '../lib/json.ts'
 import { LONGEST_MESSAGE } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
-import { agentChannel, spaceChannel } from '../realtime/topics.ts'
+import { createCallNews } from '../spaces/call-news.ts'
 import type { Message, MessageOrigin } from '../spaces/message.ts'
 import type { MessageLease, Posting, ToolResult } from '../spaces/posting.ts'
 import { NOT_A_MEMBER } from '../tools/space/enter-space.ts'
@@ -47,7 +47,8 @@ interface WriterOptions {
 const SAVE_INTERVAL_MS = 1000
 
 export function createSpaceWriter({ platform, posting, run, origin }: WriterOptions): SpaceWriter {
-  const { signals, clock } = platform
+  const { clock } = platform
+  const callNews = createCallNews(platform)
   const scanners = new Map<string, ReturnType<typeof createTextFieldScanner>>()
   const open = new Map<string, OpenMessage>()
   const journaled = new Set<string>()
@@ -129,13 +130,7 @@ export function createSpaceWriter({ platform, posting, run, origin }: WriterOpti
       open.set(callId, { message, stream: null })
       const begun = await message
       if (begun === null) throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
-      if (waitsUntil !== null) {
-        const waiting = { type: 'tool-waiting' as const, toolCallId: callId }
-        await Promise.all([
-          signals.publish(spaceChannel(begun.spaceId), waiting),
-          signals.publish(agentChannel(agent.id), waiting),
-        ])
-      }
+      if (waitsUntil !== null) await callNews.waits({ id: callId, agentId: agent.id, spaceId: begun.spaceId })
       return true
     },
     hasJournaled: (callId) => journaled.has(callId),

@@ -1,8 +1,9 @@
-import type { Prisma, Run } from '../generated/prisma/client.ts'
+import type { Prisma, Run, ToolCall } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { RunLogEvent } from '../realtime/topics.ts'
-import { runTopic, spaceChannel, spaceTopic } from '../realtime/topics.ts'
+import { runTopic, spaceTopic } from '../realtime/topics.ts'
 import type { Announcer } from '../spaces/announcer.ts'
+import { createCallNews } from '../spaces/call-news.ts'
 import { compositeNumber, isUnfinished, isWhole, type MessagePart, messageOfRow } from '../spaces/message.ts'
 
 /** What must be put in order once a run has ended, however it ended and whoever ended it. */
@@ -26,7 +27,10 @@ const KEPT_AFTER_END_SECONDS = 3600
 
 type MessageRow = Prisma.MessageGetPayload<object>
 
-export function createAftermath({ db, log, signals }: Platform, announcer: Announcer): Aftermath {
+export function createAftermath(platform: Platform, announcer: Announcer): Aftermath {
+  const { db, log } = platform
+  const callNews = createCallNews(platform)
+
   /** The parts of a message that is not finished, with the text that had streamed of the one being written. */
   async function partsSoFar(row: MessageRow): Promise<MessagePart[]> {
     const message = messageOfRow(row)
@@ -66,23 +70,21 @@ export function createAftermath({ db, log, signals }: Platform, announcer: Annou
   }
 
   async function announceToolCalls(runId: string): Promise<void> {
-    const calls = await db.prisma.toolCall.findMany({ where: { runId, status: 'CANCELED', messageId: { not: null } } })
-    for (const { id, messageId, spaceId } of calls) {
-      if (messageId === null || spaceId === null) continue
-      const message = await db.prisma.message.findUnique({ where: { id: messageId } })
-      const partIndex =
-        message === null
-          ? -1
-          : messageOfRow(message).parts.findIndex((part) => part.type === 'tool' && part.toolCallId === id)
-      if (partIndex >= 0) {
-        await log.append(
-          spaceTopic(spaceId),
-          { type: 'MessagePartChanged', messageId, partIndex },
-          { once: `canceled:${id}` },
-        )
-      }
-      await signals.publish(spaceChannel(spaceId), { type: 'tool-settled', toolCallId: id })
+    const calls = await db.prisma.toolCall.findMany({ where: { runId, status: 'CANCELED' } })
+    for (const call of calls) {
+      await announcePart(call)
+      if (call.expiresAt !== null) await callNews.settled(call)
     }
+  }
+
+  async function announcePart({ id, messageId, spaceId }: ToolCall): Promise<void> {
+    const row = messageId === null ? null : await db.prisma.message.findUnique({ where: { id: messageId } })
+    if (row === null || spaceId === null) return
+    const { parts } = messageOfRow(row)
+    const partIndex = parts.findIndex((part) => part.type === 'tool' && part.toolCallId === id)
+    if (partIndex < 0) return
+    const changed = { type: 'MessagePartChanged', messageId: row.id, partIndex } as const
+    await log.append(spaceTopic(spaceId), changed, { once: `canceled:${id}` })
   }
 
   /**

@@ -5,7 +5,8 @@ import type { Json } from '../lib/json.ts'
 import { checkJsonSize } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { agentChannel, JOBS_CHANNEL, runTopic, spaceChannel, spaceTopic } from '../realtime/topics.ts'
+import { JOBS_CHANNEL, runTopic, spaceTopic } from '../realtime/topics.ts'
+import { createCallNews } from '../spaces/call-news.ts'
 import { messageOfRow } from '../spaces/message.ts'
 
 export interface ToolCallHooks {
@@ -145,12 +146,12 @@ async function settleMessage(tx: Tx, hooks: ToolCallHooks, settled: Settled, mes
   settled.afterCommit.push((await hooks.onMessageAnswered(tx, messageId)).afterCommit)
 }
 
-async function publish({ log, signals }: Platform, { call, partIndex, afterCommit }: Settled): Promise<void> {
+async function publish(platform: Platform, { call, partIndex, afterCommit }: Settled): Promise<void> {
+  const { log, signals } = platform
   if (call.messageId !== null && call.spaceId !== null && partIndex !== null && partIndex >= 0) {
     await log.append(spaceTopic(call.spaceId), { type: 'MessagePartChanged', messageId: call.messageId, partIndex })
-    await signals.publish(spaceChannel(call.spaceId), { type: 'tool-settled', toolCallId: call.id })
   }
-  await signals.publish(agentChannel(call.agentId), { type: 'tool-settled', toolCallId: call.id })
+  await createCallNews(platform).settled(call)
   await log.append(
     runTopic(call.runId),
     { type: 'RunToolReturned', toolCallId: call.id },

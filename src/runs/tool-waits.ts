@@ -1,6 +1,6 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
-import { agentChannel } from '../realtime/topics.ts'
+import { createCallNews } from '../spaces/call-news.ts'
 import { RunLostError, runFence } from '../spaces/posting.ts'
 import type { Claim } from './lifecycle.ts'
 
@@ -10,7 +10,10 @@ export interface ToolWaits {
   begin(claim: Claim, toolCallId: string, until: Date): Promise<void>
 }
 
-export function createToolWaits({ db, jobs, signals }: Platform): ToolWaits {
+export function createToolWaits(platform: Platform): ToolWaits {
+  const { db, jobs } = platform
+  const callNews = createCallNews(platform)
+
   return {
     async begin({ run, attempt }, toolCallId, until) {
       await db.transaction(async (tx) => {
@@ -20,7 +23,7 @@ export function createToolWaits({ db, jobs, signals }: Platform): ToolWaits {
         if (count === 0) throw new RunLostError(run.id)
         await jobs.enqueue(tx, [{ wakeUp: { type: 'tool-deadline', toolCallId }, at: until }])
       })
-      await signals.publish(agentChannel(run.agentId), { type: 'tool-waiting', toolCallId })
+      await callNews.waits({ id: toolCallId, agentId: run.agentId, spaceId: null })
     },
   }
 }

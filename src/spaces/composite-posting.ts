@@ -1,8 +1,8 @@
-import { type EntityKind, Prisma } from '../generated/prisma/client.ts'
+import { type EntityKind, Prisma, type ToolCall } from '../generated/prisma/client.ts'
 import { type Json, jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { spaceChannel } from '../realtime/topics.ts'
+import { createCallNews } from './call-news.ts'
 import { compositeNumber, isUnfinished, type Message, type MessagePart, messageOfRow } from './message.ts'
 import { createMessageNews } from './message-news.ts'
 import { type MessageLease, type PostingHooks, RunLostError, runFence, type ToolResult } from './posting.ts'
@@ -49,8 +49,9 @@ export interface CompositeEnd {
 }
 
 export function createCompositePosting(platform: Platform, hooks: PostingHooks): CompositePosting {
-  const { db, signals } = platform
+  const { db } = platform
   const news = createMessageNews(platform)
+  const callNews = createCallNews(platform)
 
   /** Runs in a transaction in which the run is this claim's, and no answer to one of its calls comes in between. */
   function fenced<T>({ runId, attempt }: MessageLease, work: (tx: Tx) => Promise<T>): Promise<T> {
@@ -61,10 +62,9 @@ export function createCompositePosting(platform: Platform, hooks: PostingHooks):
     })
   }
 
-  const waitsFor = ({ spaceId }: MessageLease, { toolCallId, waitsUntil }: ShownCall) =>
-    waitsUntil === null
-      ? Promise.resolve()
-      : signals.publish(spaceChannel(spaceId), { type: 'tool-waiting', toolCallId })
+  const tellIfWaits = async (call: ToolCall | null) => {
+    if (call?.status === 'WAITING') await callNews.waits(call)
+  }
 
   return {
     async mayWrite({ spaceId, senderId, mention }) {
@@ -99,25 +99,25 @@ export function createCompositePosting(platform: Platform, hooks: PostingHooks):
       await news.partWhole(lease, parts.length - 1)
     },
     async addCall(lease, parts, shown) {
-      await fenced(lease, async (tx) => {
+      const call = await fenced(lease, async (tx) => {
         await writeParts(tx, lease, parts)
-        await showCall(tx, platform, lease, shown)
+        return showCall(tx, platform, lease, shown)
       })
       await news.partChanged(lease, parts.length - 1)
-      await waitsFor(lease, shown)
+      await tellIfWaits(call)
     },
     async settleCall(lease, partIndex, result) {
       await fenced(lease, (tx) => settle(tx, result))
       await news.partChanged(lease, partIndex)
     },
     async finish(lease, parts, end) {
-      const { message, routed } = await fenced(lease, async (tx) => {
-        if (end.adds?.type === 'call') await showCall(tx, platform, lease, end.adds.shown)
+      const { call, message, routed } = await fenced(lease, async (tx) => {
+        const call = end.adds?.type === 'call' ? await showCall(tx, platform, lease, end.adds.shown) : null
         const message = await close(tx, lease, parts, end)
-        return { message, routed: message.routedAt === null ? null : await hooks.route(tx, message) }
+        return { call, message, routed: message.routedAt === null ? null : await hooks.route(tx, message) }
       })
       await announceFinish(lease, parts, end, routed === null)
-      if (end.adds?.type === 'call') await waitsFor(lease, end.adds.shown)
+      await tellIfWaits(call)
       await routed?.afterCommit()
       return message
     },

@@ -1,3 +1,4 @@
+import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
@@ -13,11 +14,12 @@ export async function showCall(
   { jobs }: Pick<Platform, 'jobs'>,
   message: { id: string; spaceId: string },
   { toolCallId, waitsUntil }: ShownCall,
-): Promise<void> {
+): Promise<ToolCall> {
   const waiting = waitsUntil === null ? {} : { status: 'WAITING' as const, expiresAt: waitsUntil }
-  await tx.toolCall.update({
+  const call = await tx.toolCall.update({
     where: { id: toolCallId },
     data: { messageId: message.id, spaceId: message.spaceId, ...waiting },
   })
   if (waitsUntil !== null) await jobs.enqueue(tx, [{ wakeUp: { type: 'tool-deadline', toolCallId }, at: waitsUntil }])
+  return call
 }

@@ -29,6 +29,19 @@ const VIEWER_EVENTS = `subscription {
 }`
 // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
 type ViewerEvent = { viewerEvents: { __typename: string; [field: string]: any } }
+interface Served {
+  toolset?: 'ACTIVE_SPACE' | 'SPACE_TOOLS'
+  visible?: boolean
+  /** Fields of the input that say where the call shows. */
+  placement?: { targetSpaceId?: 'space'; mention?: 'other' }
+}
+const SHOWN = { toolset: 'SPACE_TOOLS', visible: true, placement: { targetSpaceId: 'space' } } satisfies Served
+const COMPUTE = {
+  name: 'compute',
+  description: 'Computes',
+  inputSchema: { type: 'object' },
+  execution: 'EXTERNAL',
+} as const
 const is = (type: string) => (data: ViewerEvent) => data.viewerEvents.__typename === type
 
 describe.each(STACKS)('on the %s stack', (stack) => {
@@ -192,32 +205,55 @@ describe.each(STACKS)('on the %s stack', (stack) => {
       live.stop()
     })
 
-    test('tells a service of the EXTERNAL calls of its agents', async () => {
+    /** A service that was granted an agent with the EXTERNAL tool `compute`, which a message in its space makes it call. */
+    async function served({ toolset = 'ACTIVE_SPACE', visible = false, placement = {} }: Served) {
       const human = await parley.human('Ada')
-      const agent = await parley.agent('Worker', {
-        tools: [{ name: 'compute', description: 'Computes', inputSchema: { type: 'object' }, execution: 'EXTERNAL' }],
-      })
-      const space = await parley.space(human, [agent.id])
-      parley.models.script(forAgent('Worker', steps([{ toolCall: 'compute', input: { n: 1 } }], [{ text: 'thanks' }])))
-      const viewer = {
-        scope: 'SERVICE' as const,
-        id: newId('acc'),
-        name: 'math',
-        agentIds: [agent.id],
-        tokenId: null,
-        expiresAt: null,
-      }
-      const client = await parley.clientOf(viewer)
+      const agent = await parley.agent('Worker', { toolset, tools: [{ ...COMPUTE, visible }] })
+      const other = await parley.agent('Other')
+      const admin = { routing: 'ADMIN', adminAgentId: agent.id } as const
+      const space = await parley.space(human, [agent.id, other.id], admin)
+      const placed = Object.fromEntries(
+        Object.entries(placement).map(([field, of]) => [field, of === 'space' ? space.id : other.id]),
+      )
+      const input = { n: 1, ...placed }
+      parley.models.script(forAgent('Worker', steps([{ toolCall: 'compute', input }], [{ text: 'thanks' }])))
+      parley.models.script(forAgent('Other', () => [{ text: 'Seen.' }]))
+      const scope = { scope: 'SERVICE' as const, tokenId: null, expiresAt: null }
+      const client = await parley.clientOf({ ...scope, id: newId('acc'), name: 'math', agentIds: [agent.id] })
       const live = client.subscribe<ViewerEvent, object>(VIEWER_EVENTS, {})
       await live.first(is('ViewerSnapshot'))
       const { runs } = await parley.send(human, space.id, 'Compute')
+      return { client, live, human, runId: runs[0]?.id ?? '' }
+    }
+
+    test('tells a service of the EXTERNAL calls of its agents', async () => {
+      const { client, live, runId } = await served({})
       const { toolCall } = (await live.first(is('ViewerToolCallWaiting'))).viewerEvents
       await client.ask('mutation ($input: SubmitToolResultInput!) { submitToolResult(input: $input) { __typename } }', {
         input: { toolCallId: toolCall['id'], result: 2 },
       })
       expect((await live.first(is('ViewerToolCallSettled'))).viewerEvents['toolCall']).toMatchObject({ output: 2 })
-      await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
+      await parley.runWhen(runId, 'COMPLETED')
       live.stop()
     })
+
+    test.each<[string, Served]>([
+      ['that shows nowhere', {}],
+      ['that shows in the active space', { visible: true }],
+      ['that shows where the model says', SHOWN],
+      ['that shows there and mentions an agent', { ...SHOWN, placement: { ...SHOWN.placement, mention: 'other' } }],
+    ])(
+      'tells a service of an EXTERNAL call %s, and that it waits no longer when its run is stopped',
+      async (_, call) => {
+        const { live, human, runId } = await served(call)
+        const { toolCall } = (await live.first(is('ViewerToolCallWaiting'))).viewerEvents
+        expect(toolCall).toMatchObject({ status: 'WAITING', toolName: 'compute' })
+        await parley.runWhen(runId, 'WAITING_TOOL')
+        await parley.app.api.control.stopRun(human, { runId, cascade: false })
+        const settled = await live.first(is('ViewerToolCallSettled'))
+        expect(settled.viewerEvents['toolCall']).toMatchObject({ id: toolCall['id'], status: 'CANCELED' })
+        live.stop()
+      },
+    )
   })
 })
