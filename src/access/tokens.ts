@@ -2,6 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { AccessToken as Row } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import { checkName, checkText, LONGEST_NAME } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
 import { tokenChannel } from '../realtime/topics.ts'
@@ -123,8 +124,7 @@ export function createTokens(
     async getMany(viewer, ids) {
       if (viewer.scope !== 'ADMIN') return ids.map(() => null)
       const rows = await db.prisma.accessToken.findMany({ where: { id: { in: wellFormedIds(ids) } }, omit: OMIT_HASH })
-      const byId = new Map(rows.map((row) => [row.id, row]))
-      return ids.map((id) => byId.get(id) ?? null)
+      return inOrderOf(ids, rows)
     },
   }
 }

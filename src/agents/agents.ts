@@ -2,6 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import { type Agent as AgentRow, type Entity, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import type { Tx } from '../platform/db.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
@@ -48,8 +49,7 @@ export function createAgents(platform: Platform, hooks: SettingHooks): Agents {
   async function getMany(ids: readonly string[]): Promise<(Agent | null)[]> {
     const rows = await db.prisma.$queryRaw<AgentAndEntity[]>`
       SELECT a.*, e.name, e."createdAt" FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE a.id = ANY(${wellFormedIds(ids)}::text[])`
-    const byId = new Map(rows.map((row) => [row.id, agentOf(row)]))
-    return ids.map((id) => byId.get(id) ?? null)
+    return inOrderOf(ids, rows.map(agentOf))
   }
 
   async function existing(id: string): Promise<Agent> {

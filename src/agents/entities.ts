@@ -1,5 +1,6 @@
 import type { Entity } from '../generated/prisma/client.ts'
 import { wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /** Participants of spaces, humans and agents alike: what both have in common. */
@@ -12,8 +13,7 @@ export function createEntities({ db }: Pick<Platform, 'db'>): Entities {
   return {
     async getMany(ids) {
       const rows = await db.prisma.entity.findMany({ where: { id: { in: wellFormedIds(ids) } } })
-      const byId = new Map(rows.map((row) => [row.id, row]))
-      return ids.map((id) => byId.get(id) ?? null)
+      return inOrderOf(ids, rows)
     },
   }
 }

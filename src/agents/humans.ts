@@ -2,6 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import { type Entity, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, ConflictError, ForbiddenError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import { checkName, checkText } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
 
@@ -38,8 +39,7 @@ export function createHumans({ db, clock }: Pick<Platform, 'db' | 'clock'>): Hum
     },
     async getMany(ids) {
       const rows = await db.prisma.entity.findMany({ where: { kind: 'HUMAN', id: { in: wellFormedIds(ids) } } })
-      const byId = new Map(rows.map((row) => [row.id, row]))
-      return ids.map((id) => byId.get(id) ?? null)
+      return inOrderOf(ids, rows)
     },
   }
 }

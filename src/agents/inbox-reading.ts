@@ -1,5 +1,6 @@
 import { type InboxEvent, Prisma } from '../generated/prisma/client.ts'
 import { wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -14,8 +15,7 @@ export interface InboxReading {
 export function createInboxReading({ db }: Platform): InboxReading {
   async function getMany(ids: readonly string[]): Promise<(InboxEvent | null)[]> {
     const rows = await db.prisma.inboxEvent.findMany({ where: { id: { in: wellFormedIds(ids) } } })
-    const byId = new Map(rows.map((row) => [row.id, row]))
-    return ids.map((id) => byId.get(id) ?? null)
+    return inOrderOf(ids, rows)
   }
 
   return {

@@ -4,6 +4,7 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
 import { ForbiddenError, NotFoundError, UnauthenticatedError } from '../lib/errors.ts'
 import { newId, wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import { type Json, toJson } from '../lib/json.ts'
 import { checkJsonSize, checkName } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -80,8 +81,7 @@ export function createWebhooks({ db, secretBox, clock }: Platform, { call, baseU
     },
     async getMany(ids) {
       const rows = await db.prisma.webhook.findMany({ where: { id: { in: wellFormedIds(ids) } } })
-      const byId = new Map(rows.map((row) => [row.id, webhookOf(row)]))
-      return ids.map((id) => byId.get(id) ?? null)
+      return inOrderOf(ids, rows.map(webhookOf))
     },
     async receive(webhookId, headers, rawBody) {
       const [row] = await db.prisma.webhook.findMany({ where: { id: { in: wellFormedIds([webhookId]) } } })

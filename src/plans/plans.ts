@@ -2,6 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Plan } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import { checkName, checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -80,8 +81,7 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
     },
     async getMany(ids) {
       const rows = await db.prisma.plan.findMany({ where: { id: { in: wellFormedIds(ids) } } })
-      const byId = new Map(rows.map((row) => [row.id, row]))
-      return ids.map((id) => byId.get(id) ?? null)
+      return inOrderOf(ids, rows)
     },
     async listMany(agentIds) {
       const rows = await db.prisma.plan.findMany({

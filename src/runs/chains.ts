@@ -1,4 +1,5 @@
 import type { Chain as Row } from '../generated/prisma/client.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /** An agent that asked another with `expectReply`, and is called back in that space when all it asked for is over. */
@@ -53,8 +54,7 @@ export function createChains({ db }: Platform): Chains {
   return {
     async getMany(ids) {
       const rows = await db.prisma.chain.findMany({ where: { id: { in: [...ids] } } })
-      const byId = new Map(rows.map((row) => [row.id, chainOfRow(row)]))
-      return ids.map((id) => byId.get(id) ?? null)
+      return inOrderOf(ids, rows.map(chainOfRow))
     },
   }
 }

@@ -1,5 +1,6 @@
 import type { Prisma, Run, RunStatus, TriggerType } from '../generated/prisma/client.ts'
 import { newId, wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import type { Json } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -74,8 +75,7 @@ export function createRuns({ db, jobs, signals }: Platform): Runs {
     },
     async getMany(ids) {
       const rows = await db.prisma.run.findMany({ where: { id: { in: wellFormedIds(ids) } } })
-      const byId = new Map(rows.map((row) => [row.id, row]))
-      return ids.map((id) => byId.get(id) ?? null)
+      return inOrderOf(ids, rows)
     },
     async activeOf(agentIds) {
       const rows = await db.prisma.run.findMany({

@@ -1,6 +1,7 @@
 import { Prisma, type ToolCall, type ToolCallStatus } from '../generated/prisma/client.ts'
 import { ConflictError } from '../lib/errors.ts'
 import { wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import type { Json } from '../lib/json.ts'
 import { checkJsonSize } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
@@ -54,8 +55,7 @@ export function createToolCalls(platform: Platform, hooks: ToolCallHooks): ToolC
   return {
     async getMany(ids) {
       const rows = await db.prisma.toolCall.findMany({ where: { id: { in: wellFormedIds(ids) } } })
-      const byId = new Map(rows.map((row) => [row.id, row]))
-      return ids.map((id) => byId.get(id) ?? null)
+      return inOrderOf(ids, rows)
     },
     async ofRuns(runIds) {
       const rows = await db.prisma.toolCall.findMany({ where: { runId: { in: runIds } }, orderBy: { id: 'asc' } })

@@ -2,6 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import { type Outcome, Prisma, type Message as Row, type Space } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import type { Platform } from '../platform/platform.ts'
 import { NO_SUCH_SPACE } from './members.ts'
@@ -50,8 +51,7 @@ export function createReading(platform: Platform, news: SpaceNews): Reading {
   return {
     async getMany(ids) {
       const rows = await db.prisma.message.findMany({ where: { id: { in: wellFormedIds(ids) } } })
-      const byId = new Map(rows.map((row) => [row.id, messageOfRow(row)]))
-      return ids.map((id) => byId.get(id) ?? null)
+      return inOrderOf(ids, rows.map(messageOfRow))
     },
     async pageMany(spaceIds, request) {
       const rows = await fetchWindows(platform, spaceIds, request)

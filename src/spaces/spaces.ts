@@ -3,6 +3,7 @@ import type { Visibility } from '../access/visibility.ts'
 import { Prisma, type Routing, type Space } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { checkName, checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
@@ -58,8 +59,7 @@ export function createSpaces(
 
   async function getMany(ids: readonly string[]): Promise<(Space | null)[]> {
     const rows = await db.prisma.space.findMany({ where: { id: { in: wellFormedIds(ids) } } })
-    const byId = new Map(rows.map((row) => [row.id, row]))
-    return ids.map((id) => byId.get(id) ?? null)
+    return inOrderOf(ids, rows)
   }
 
   return {
