@@ -1,7 +1,7 @@
 import type { ToolExecution } from '../generated/prisma/client.ts'
 import { wellFormedIds } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
-import { type HumanViewer, isGranted, type Viewer } from './viewer.ts'
+import { type HumanViewer, isGranted, type ServiceViewer, type Viewer } from './viewer.ts'
 
 /** What of a run decides who may see it. */
 export interface VisibleRun {
@@ -148,7 +148,7 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
   return visibility
 }
 
-function externalOf(viewer: Viewer & { scope: 'SERVICE' }, calls: readonly VisibleToolCall[]): Set<string> {
+function externalOf(viewer: ServiceViewer, calls: readonly VisibleToolCall[]): Set<string> {
   const external = calls.filter(({ execution, agentId }) => execution === 'EXTERNAL' && isGranted(viewer, agentId))
   return new Set(external.map(({ id }) => id))
 }

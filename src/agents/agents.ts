@@ -11,6 +11,7 @@ import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
 import { type AgentSettings, checkChangedAgent, checkNewAgent, type SettingHooks } from './agent-settings.ts'
 import { replaceTools } from './custom-tools.ts'
 import type { CycleSettings } from './cycle-settings.ts'
+import { NO_SUCH_AGENT } from './existing-agent.ts'
 import { replaceMcpServers } from './mcp-servers.ts'
 import type { ToolPhase } from './tool-phases.ts'
 
@@ -102,8 +103,6 @@ export function createAgents(platform: Platform, hooks: SettingHooks): Agents {
     },
   }
 }
-
-const NO_SUCH_AGENT = 'There is no such agent.'
 
 type AgentAndEntity = AgentRow & Pick<Entity, 'name' | 'createdAt'>
 

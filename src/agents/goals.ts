@@ -4,8 +4,9 @@ import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkText } from '../lib/validate.ts'
-import type { Tx } from '../platform/db.ts'
+import { type Tx, within } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
 /** Without `id` a new goal, which needs a description and is ACTIVE unless said otherwise; with it, what changes of that goal. */
 export interface GoalInput {
@@ -21,12 +22,13 @@ export interface Goals {
   /** Each agent's goals, oldest first; an agent without any is left out. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Goal[]>>
   /**
-   * Adds and changes goals of an agent, for the agent itself; comes back with those, in the order given.
+   * Adds and changes goals of an agent, for the agent itself; comes back with those, in the order given. In the caller's
+   * transaction where there is one, as all that agents do for themselves.
    * @throws BadInputError, NotFoundError for a goal of another agent or none, LimitExceededError past 500 goals.
    */
-  set(agentId: string, goals: readonly GoalInput[]): Promise<Goal[]>
+  set(agentId: string, goals: readonly GoalInput[], tx?: Tx): Promise<Goal[]>
   /** Removes goals of an agent, for the agent itself; comes back with the ids of those that there were. */
-  delete(agentId: string, ids: readonly string[]): Promise<string[]>
+  delete(agentId: string, ids: readonly string[], tx?: Tx): Promise<string[]>
   /** `set` for a viewer: admins only. */
   setAs(viewer: Viewer, input: { agentId: string; goals: readonly GoalInput[] }): Promise<Goal[]>
   /** `delete` for a viewer: admins only. @throws NotFoundError for no agent. */
@@ -49,11 +51,11 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
       })
       return Map.groupBy(rows, ({ agentId }) => agentId)
     },
-    async set(agentId, given) {
+    async set(agentId, given, outer) {
       if (given.length > MOST_GOALS) throw new BadInputError(`At most ${MOST_GOALS} goals.`, 'input.goals')
       const checked = given.map(checkGoal)
-      return db.transaction(async (tx) => {
-        await lockGoals(tx, agentId)
+      return within(db, outer, async (tx) => {
+        await lockAgentRow(tx, agentId)
         const written: Goal[] = []
         for (const goal of checked) written.push(await write(tx, agentId, goal, new Date(clock.now())))
         if ((await tx.goal.count({ where: { agentId } })) > MOST_GOALS) {
@@ -62,8 +64,8 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
         return written
       })
     },
-    async delete(agentId, ids) {
-      const rows = await db.prisma.$queryRaw<{ id: string }[]>`
+    async delete(agentId, ids, tx = db.prisma) {
+      const rows = await tx.$queryRaw<{ id: string }[]>`
         DELETE FROM "Goal" WHERE "agentId" = ${agentId} AND id = ANY(${wellFormedIds(ids)}::text[]) RETURNING id`
       return rows.map(({ id }) => id)
     },
@@ -78,11 +80,6 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
     },
   }
   return goals
-}
-
-async function checkAgent(tx: Tx, agentId: string): Promise<void> {
-  const exists = prefixOf(agentId) !== null && (await tx.agent.count({ where: { id: agentId } })) > 0
-  if (!exists) throw new NotFoundError('There is no such agent.')
 }
 
 function checkAdmin(viewer: Viewer): void {
@@ -101,12 +98,6 @@ function checkGoal({ id = null, description = null, status = null }: GoalInput, 
   if (description === null) return { id, description, status }
   if (description.trim() === '') throw new BadInputError('A goal needs a description.', field)
   return { id, description: checkText(description, LONGEST_DESCRIPTION, field), status }
-}
-
-/** One writer of an agent's goals at a time, so that their number is exact. */
-async function lockGoals(tx: Tx, agentId: string): Promise<void> {
-  await checkAgent(tx, agentId)
-  await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ${agentId} FOR NO KEY UPDATE`
 }
 
 const NO_SUCH_GOAL = 'There is no such goal of this agent.'

@@ -1,10 +1,10 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Memory } from '../generated/prisma/client.ts'
-import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
-import { prefixOf } from '../lib/ids.ts'
+import { BadInputError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
 import { checkText } from '../lib/validate.ts'
-import type { Tx } from '../platform/db.ts'
+import { type Tx, within } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
 export interface MemoryInput {
   key: string
@@ -20,11 +20,12 @@ export interface Memories {
   listMany(agentIds: readonly string[]): Promise<Map<string, Memory[]>>
   /**
    * Writes keys of an agent, for the agent itself; comes back with all its memories. A key given twice holds its last value.
+   * In the caller's transaction where there is one, as all that agents do for themselves.
    * @throws BadInputError, LimitExceededError past 500 memories, NotFoundError for no agent.
    */
-  set(agentId: string, memories: readonly MemoryInput[]): Promise<Memory[]>
+  set(agentId: string, memories: readonly MemoryInput[], tx?: Tx): Promise<Memory[]>
   /** Forgets keys of an agent, for the agent itself; comes back with those that there were. */
-  delete(agentId: string, keys: readonly string[]): Promise<string[]>
+  delete(agentId: string, keys: readonly string[], tx?: Tx): Promise<string[]>
   /** `set` for a viewer: admins only. */
   setAs(viewer: Viewer, input: { agentId: string; memories: readonly MemoryInput[] }): Promise<Memory[]>
   /** `delete` for a viewer: admins only. @throws NotFoundError for no agent. */
@@ -44,10 +45,10 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
       })
       return Map.groupBy(rows, ({ agentId }) => agentId)
     },
-    async set(agentId, given) {
+    async set(agentId, given, outer) {
       const values = checkMemories(given)
-      return db.transaction(async (tx) => {
-        await lockMemories(tx, agentId)
+      return within(db, outer, async (tx) => {
+        await lockAgentRow(tx, agentId)
         await upsert(tx, agentId, values, new Date(clock.now()))
         const all = await tx.memory.findMany({ where: { agentId }, orderBy: { key: 'asc' } })
         if (all.length > MOST_MEMORIES) {
@@ -56,8 +57,8 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
         return all
       })
     },
-    async delete(agentId, keys) {
-      const rows = await db.prisma.$queryRaw<{ key: string }[]>`
+    async delete(agentId, keys, tx = db.prisma) {
+      const rows = await tx.$queryRaw<{ key: string }[]>`
         DELETE FROM "Memory" WHERE "agentId" = ${agentId} AND key = ANY(${keys.filter((key) => !key.includes('\0'))}::text[]) RETURNING key`
       return rows.map(({ key }) => key)
     },
@@ -74,11 +75,6 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
   return memories
 }
 
-async function checkAgent(tx: Tx, agentId: string): Promise<void> {
-  const exists = prefixOf(agentId) !== null && (await tx.agent.count({ where: { id: agentId } })) > 0
-  if (!exists) throw new NotFoundError('There is no such agent.')
-}
-
 function checkAdmin(viewer: Viewer): void {
   if (viewer.scope !== 'ADMIN') throw new ForbiddenError("Only an admin can change an agent's memories.")
 }
@@ -92,12 +88,6 @@ function checkMemories(given: readonly MemoryInput[]): Map<string, string> {
       return [checkText(key, LONGEST_KEY, `${field}.key`), checkText(value, LONGEST_VALUE, `${field}.value`)]
     }),
   )
-}
-
-/** One writer of an agent's memories at a time, so that their number is exact. The agent's other rows stay free. */
-async function lockMemories(tx: Tx, agentId: string): Promise<void> {
-  await checkAgent(tx, agentId)
-  await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ${agentId} FOR NO KEY UPDATE`
 }
 
 async function upsert(tx: Tx, agentId: string, values: Map<string, string>, updatedAt: Date): Promise<void> {

@@ -4,8 +4,9 @@ import type { Run } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
 import { type Json, toJson } from '../lib/json.ts'
-import { checkJsonSize, checkName } from '../lib/validate.ts'
+import { checkIdempotencyKey, checkJsonSize, checkName } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
+import { NO_SUCH_AGENT } from './existing-agent.ts'
 import type { Waking, Woken } from './waking.ts'
 
 export interface TriggerAgentInput {
@@ -47,8 +48,6 @@ interface TriggerParts {
   waking: Waking
 }
 
-const LONGEST_KEY = 200
-
 export function createTriggers({ db }: Pick<Platform, 'db'>, { visibility, waking }: TriggerParts): Triggers {
   async function call({ agentId, key, ...service }: ServiceCall) {
     const agent = await db.prisma.agent.findUnique({
@@ -77,7 +76,10 @@ export function createTriggers({ db }: Pick<Platform, 'db'>, { visibility, wakin
         ...callerOf(viewer, input),
         payload: toJson(payload),
         urgent: input.urgent === true,
-        key: idempotencyKey == null ? null : { callerId: viewer.id, value: checkKey(idempotencyKey) },
+        key:
+          idempotencyKey == null
+            ? null
+            : { callerId: viewer.id, value: checkIdempotencyKey(idempotencyKey, 'input.idempotencyKey') },
       })
       if (woken === null) throw new NotFoundError(NO_SUCH_AGENT)
       return { run: woken.run }
@@ -85,17 +87,8 @@ export function createTriggers({ db }: Pick<Platform, 'db'>, { visibility, wakin
   }
 }
 
-const NO_SUCH_AGENT = 'There is no such agent.'
-
 function callerOf(viewer: Exclude<Viewer, { scope: 'HUMAN' }>, { serviceName }: TriggerAgentInput) {
   if (viewer.scope === 'SERVICE') return { name: viewer.name, serviceId: viewer.id }
   if (serviceName == null) throw new BadInputError('An admin says which service it speaks for.', 'input.serviceName')
   return { name: checkName(serviceName, 'input.serviceName'), serviceId: null }
-}
-
-function checkKey(key: string): string {
-  if (key.length < 1 || key.length > LONGEST_KEY || key.includes('\0')) {
-    throw new BadInputError(`An idempotency key has 1 to ${LONGEST_KEY} characters.`, 'input.idempotencyKey')
-  }
-  return key.toWellFormed()
 }

@@ -8,6 +8,7 @@ import { inOrderOf } from '../lib/in-order.ts'
 import { type Json, toJson } from '../lib/json.ts'
 import { checkJsonSize, checkName } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
+import { checkAgent } from './existing-agent.ts'
 import type { Triggers } from './triggers.ts'
 
 export interface Webhook {
@@ -64,8 +65,7 @@ export function createWebhooks({ db, secretBox, clock }: Platform, { call, baseU
     async create(viewer, { agentId, serviceName }) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can create webhooks.')
       const name = checkName(serviceName, 'input.serviceName')
-      if ((await db.prisma.agent.count({ where: { id: { in: wellFormedIds([agentId]) } } })) === 0)
-        throw new NotFoundError('There is no such agent.')
+      await checkAgent(db.prisma, agentId)
       const id = newId('whk')
       const secret = SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64')
       const row = await db.prisma.webhook.create({

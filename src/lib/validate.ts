@@ -7,6 +7,8 @@ export const LONGEST_MESSAGE = 32_000
 export const LONGEST_INSTRUCTIONS = 64_000
 export const LARGEST_JSON_BYTES = 256 * 1024
 
+const LONGEST_IDEMPOTENCY_KEY = 200
+
 /** PostgreSQL's text has no NUL. */
 function checkNul(value: string, field: string): void {
   if (value.includes('\0')) throw new BadInputError('Text must not contain the NUL character.', field)
@@ -39,6 +41,15 @@ export function checkText(value: string, most: number, field: string): string {
   checkNul(value, field)
   if (value.length > most) throw new BadInputError(`At most ${most} characters.`, field)
   return value.toWellFormed()
+}
+
+/** What a caller calls a request of its own, so that repeating it does nothing. Comes back well-formed. */
+export function checkIdempotencyKey(key: string, field: string): string {
+  checkNul(key, field)
+  if (key.length < 1 || key.length > LONGEST_IDEMPOTENCY_KEY) {
+    throw new BadInputError(`An idempotency key has 1 to ${LONGEST_IDEMPOTENCY_KEY} characters.`, field)
+  }
+  return key.toWellFormed()
 }
 
 /** A whole number within bounds. */

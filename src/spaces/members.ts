@@ -91,7 +91,7 @@ export const NO_SUCH_ENTITY = 'There is no such human or agent, or none that you
 const NO_SUCH_MEMBER = 'There is no such member in this space.'
 
 /** Holds off what else changes the space's members, its counter or its settings until the transaction ends. */
-async function lockSpace(tx: Tx, spaceId: string): Promise<Space> {
+export async function lockSpace(tx: Tx, spaceId: string): Promise<Space> {
   const [space] = await tx.$queryRaw<Space[]>`SELECT * FROM "Space" WHERE id = ${spaceId} FOR UPDATE`
   if (space === undefined) throw new NotFoundError(NO_SUCH_SPACE)
   return space

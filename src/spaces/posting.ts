@@ -1,12 +1,13 @@
 import { Prisma, type Run } from '../generated/prisma/client.ts'
-import { BadInputError, ConflictError, messageOf, NotFoundError } from '../lib/errors.ts'
+import { ConflictError, messageOf, NotFoundError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
-import { type Json, jsonbText, storableText } from '../lib/json.ts'
-import { checkMessageText } from '../lib/validate.ts'
+import { type Json, jsonbText } from '../lib/json.ts'
+import { checkIdempotencyKey, checkMessageText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { spaceChannel } from '../realtime/topics.ts'
 import type { Announcer } from './announcer.ts'
+import { NO_SUCH_SPACE } from './members.ts'
 import { type Message, type MessageOrigin, type MessagePart, messageOfRow } from './message.ts'
 import { createMessageNews } from './message-news.ts'
 import { type ShownCall, showCall } from './shown-call.ts'
@@ -22,6 +23,15 @@ export interface Routed {
 export interface PostingHooks {
   /** Decides who wakes, and writes runs, inbox events, outcomes and jobs in the message's own transaction. */
   route(tx: Tx, message: Message): Promise<Routed>
+}
+
+/** A message that a human sends. */
+export interface HumanMessage {
+  spaceId: string
+  senderId: string
+  text: string
+  mentionedAgentId: string | null
+  idempotencyKey: string | null
 }
 
 /** A message that a run begins to write. */
@@ -53,13 +63,7 @@ export class RunLostError extends Error {
 /** The one way in which messages come into being. */
 export interface Posting {
   /** A human's message, whole at once. */
-  send(input: {
-    spaceId: string
-    senderId: string
-    text: string
-    mentionedAgentId: string | null
-    idempotencyKey: string | null
-  }): Promise<{ message: Message; runs: Run[] }>
+  send(message: HumanMessage): Promise<{ message: Message; runs: Run[] }>
   /** An agent's message, from its first character on: it has its `seq`, and status STREAMING. Null: the agent is not a member. */
   begin(message: RunMessage): Promise<Message | null>
   /** What of a message's text is kept should this process die: its draft is in the live log only. */
@@ -107,10 +111,10 @@ export function createPosting(platform: Platform, announcer: Announcer, hooks: P
   }
 
   return {
-    async send({ spaceId, senderId, text, mentionedAgentId, idempotencyKey }) {
-      checkMessageText(text, 'input.text')
-      checkIdempotencyKey(idempotencyKey)
-      const input = { spaceId, senderId, text, mentionedAgentId, idempotencyKey }
+    async send({ idempotencyKey: key, ...given }) {
+      const text = checkMessageText(given.text, 'input.text')
+      const idempotencyKey = key === null ? null : checkIdempotencyKey(key, 'input.idempotencyKey')
+      const input = { ...given, text, idempotencyKey }
       const posted = await db
         .transaction((tx) => insertHumanMessage(tx, input, hooks))
         .catch((error) => repeatOf(error, platform, input))
@@ -177,25 +181,11 @@ function lastOf(parts: MessagePart[]): number | null {
   return parts.length === 0 ? null : parts.length - 1
 }
 
-function checkIdempotencyKey(key: string | null): void {
-  if (key !== null && (key.length < 1 || key.length > 200 || key.includes('\0'))) {
-    throw new BadInputError('An idempotency key has 1 to 200 characters.', 'input.idempotencyKey')
-  }
-}
-
-interface HumanMessage {
-  spaceId: string
-  senderId: string
-  text: string
-  mentionedAgentId: string | null
-  idempotencyKey: string | null
-}
-
 /** Its number and itself in one statement, for a member only. */
 async function insertHumanMessage(tx: Tx, input: HumanMessage, hooks: PostingHooks) {
   const { spaceId, senderId, mentionedAgentId, idempotencyKey } = input
   const id = newId('msg')
-  const parts = jsonbText([{ type: 'text', text: storableText(input.text) }])
+  const parts = jsonbText([{ type: 'text', text: input.text }])
   const [row] = await tx.$queryRaw<Prisma.MessageGetPayload<object>[]>`
     WITH counter AS (
       UPDATE "Space" SET "lastSeq" = "lastSeq" + 1 WHERE id = ${spaceId} AND EXISTS (
@@ -206,7 +196,7 @@ async function insertHumanMessage(tx: Tx, input: HumanMessage, hooks: PostingHoo
       "routedAt")
     SELECT ${id}, id, "lastSeq", ${senderId}, 'COMPLETE', ${parts}::jsonb, ${mentionedAgentId}, ${idempotencyKey}, ${id}, 0, now()
     FROM counter RETURNING *`
-  if (row === undefined) throw new NotFoundError('There is no such space, or you are not a member of it.')
+  if (row === undefined) throw new NotFoundError(NO_SUCH_SPACE)
   const message = messageOfRow(row)
   const routed = await hooks.route(tx, message)
   return { message, runs: routed.runs, routed }

@@ -33,7 +33,7 @@ export function createSending(posting: Pick<Posting, 'send'>, visibility: Pick<V
         const visible = await visibility.entities(viewer, [mentionedAgentId])
         if (!visible.has(mentionedAgentId)) throw new NotFoundError('There is no such agent, or none that you may see.')
       }
-      return posting.send({ spaceId, senderId: viewer.id, text: text.toWellFormed(), mentionedAgentId, idempotencyKey })
+      return posting.send({ spaceId, senderId: viewer.id, text, mentionedAgentId, idempotencyKey })
     },
   }
 }

@@ -9,7 +9,7 @@ import { checkName, checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
-import { MOST_MEMBERS, NO_SUCH_ENTITY, NO_SUCH_SPACE } from './members.ts'
+import { lockSpace, MOST_MEMBERS, NO_SUCH_ENTITY, NO_SUCH_SPACE } from './members.ts'
 import type { SpaceNews } from './space-news.ts'
 
 export interface CreateSpaceInput {
@@ -178,8 +178,7 @@ function changesOf({ name, description, routing, adminAgentId }: UpdateSpaceInpu
 }
 
 async function changeSpace(tx: Tx, id: string, changes: Partial<NewSpace>): Promise<Space> {
-  const [before] = await tx.$queryRaw<Space[]>`SELECT * FROM "Space" WHERE id = ${id} FOR UPDATE`
-  if (before === undefined) throw new NotFoundError(NO_SUCH_SPACE)
+  const before = await lockSpace(tx, id)
   if (changes.adminAgentId != null && (await tx.entity.count({ where: { id: changes.adminAgentId } })) === 0) {
     throw new NotFoundError(NO_SUCH_ENTITY)
   }

@@ -1,0 +1,21 @@
+import { NotFoundError } from '../lib/errors.ts'
+import { wellFormedIds } from '../lib/ids.ts'
+import type { Tx } from '../platform/db.ts'
+
+export const NO_SUCH_AGENT = 'There is no such agent.'
+
+/** @throws NotFoundError where no agent has the id. */
+export async function checkAgent(tx: Tx, agentId: string): Promise<void> {
+  const count = await tx.agent.count({ where: { id: { in: wellFormedIds([agentId]) } } })
+  if (count === 0) throw new NotFoundError(NO_SUCH_AGENT)
+}
+
+/**
+ * Lets one transaction at a time change what belongs to the agent, so that what is counted there is exact; what refers to the
+ * agent stays free. @throws NotFoundError where no agent has the id.
+ */
+export async function lockAgentRow(tx: Tx, agentId: string): Promise<void> {
+  const [agent] = await tx.$queryRaw<unknown[]>`
+    SELECT 1 FROM "Agent" WHERE id = ANY(${wellFormedIds([agentId])}::text[]) FOR NO KEY UPDATE`
+  if (agent === undefined) throw new NotFoundError(NO_SUCH_AGENT)
+}
