@@ -6,18 +6,10 @@ import { checkInteger, checkJsonSize, checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
-import {
-  checkHeaders,
-  checkUrl,
-  type Headers,
-  type HeadersInput,
-  NO_HEADERS,
-  openHeaders,
-  sealHeaders,
-} from './outgoing-request.ts'
+import { checkHeaders, checkUrl, type Headers, type HeadersInput, sealHeaders } from './outgoing-request.ts'
 import { BUILT_IN_TOOL_NAMES, checkToolName, indexOfRepeat } from './tool-names.ts'
 
-/** A tool that an agent brings. Its headers are sealed: see `openToolHeaders`. */
+/** A tool that an agent brings. Its headers are sealed: see `openHeaders`. */
 export interface CustomTool extends Omit<Row, 'inputSchema'> {
   inputSchema: JsonObject
 }
@@ -137,20 +129,8 @@ export async function replaceTools(tx: Tx, agentId: string, tools: CheckedTool[]
       position,
       ...tool,
       inputSchema: inputSchema as Prisma.InputJsonValue,
-      ...(headers === undefined
-        ? (kept.get(tool.name) ?? NO_HEADERS)
-        : sealHeaders(headers, secretBox, contextOf(agentId, tool.name))),
+      ...sealHeaders(headers, kept.get(tool.name), { kind: 'tool', agentId, name: tool.name }, secretBox),
     }),
   )
   await tx.agentTool.createMany({ data })
 }
-
-/** The headers of a tool in clear, for a request that goes out now. @throws SealBrokenError */
-export function openToolHeaders(
-  { agentId, name, headersSealed }: Pick<CustomTool, 'agentId' | 'name' | 'headersSealed'>,
-  secretBox: SecretBox,
-): Headers {
-  return openHeaders({ headersSealed }, secretBox, contextOf(agentId, name))
-}
-
-const contextOf = (agentId: string, name: string) => `tool:${agentId}:${name}`

@@ -6,18 +6,10 @@ import { storableText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
-import {
-  checkHeaders,
-  checkUrl,
-  type Headers,
-  type HeadersInput,
-  NO_HEADERS,
-  openHeaders,
-  sealHeaders,
-} from './outgoing-request.ts'
+import { checkHeaders, checkUrl, type Headers, type HeadersInput, sealHeaders } from './outgoing-request.ts'
 import { checkToolName, indexOfRepeat, MCP_NAME_SEPARATOR } from './tool-names.ts'
 
-/** A Model Context Protocol server of an agent. Its headers are sealed: see `openServerHeaders`. */
+/** A Model Context Protocol server of an agent. Its headers are sealed: see `openHeaders`. */
 export interface McpServer extends Omit<Row, 'allowedTools' | 'restricted' | 'fingerprints'> {
   /** Null for all that it offers. */
   allowedTools: string[] | null
@@ -129,8 +121,7 @@ export async function replaceMcpServers(
   await tx.mcpServer.deleteMany({ where: { agentId } })
   const data = servers.map(({ name, url, headers, allowedTools }, position) => {
     const same = before.find((server) => server.name === name)
-    const { headersSealed, headerNames } =
-      headers === undefined ? (same ?? NO_HEADERS) : sealHeaders(headers, secretBox, contextOf(agentId, name))
+    const { headersSealed, headerNames } = sealHeaders(headers, same, { kind: 'mcp', agentId, name }, secretBox)
     return {
       agentId,
       position,
@@ -145,13 +136,3 @@ export async function replaceMcpServers(
   })
   await tx.mcpServer.createMany({ data })
 }
-
-/** The headers of a server in clear, for a request that goes out now. @throws SealBrokenError */
-export function openServerHeaders(
-  { agentId, name, headersSealed }: Pick<McpServer, 'agentId' | 'name' | 'headersSealed'>,
-  secretBox: SecretBox,
-): Headers {
-  return openHeaders({ headersSealed }, secretBox, contextOf(agentId, name))
-}
-
-const contextOf = (agentId: string, name: string) => `mcp:${agentId}:${name}`

@@ -69,19 +69,35 @@ export interface SealedHeaders {
   headerNames: string[]
 }
 
-export const NO_HEADERS: SealedHeaders = { headersSealed: null, headerNames: [] }
-
-/** `context` names whose they are: they open for nobody else. */
-export function sealHeaders(headers: Headers | null, secretBox: SecretBox, context: string): SealedHeaders {
-  if (headers === null) return NO_HEADERS
-  return { headersSealed: secretBox.seal(JSON.stringify(headers), context), headerNames: Object.keys(headers) }
+/** Whose headers they are: they open for nobody else. */
+export interface HeadersOwner {
+  kind: 'tool' | 'mcp'
+  agentId: string
+  name: string
 }
 
-/** The headers in clear, for a request that goes out now. @throws SealBrokenError */
-export function openHeaders(
-  { headersSealed }: Pick<SealedHeaders, 'headersSealed'>,
+const NO_HEADERS: SealedHeaders = { headersSealed: null, headerNames: [] }
+const contextOf = ({ kind, agentId, name }: HeadersOwner) => `${kind}:${agentId}:${name}`
+
+/** Headers as they are kept: undefined keeps those there were `before`, null is none. */
+export function sealHeaders(
+  headers: Headers | null | undefined,
+  before: SealedHeaders | undefined,
+  owner: HeadersOwner,
   secretBox: SecretBox,
-  context: string,
+): SealedHeaders {
+  if (headers === undefined) return before ?? NO_HEADERS
+  if (headers === null) return NO_HEADERS
+  const headersSealed = secretBox.seal(JSON.stringify(headers), contextOf(owner))
+  return { headersSealed, headerNames: Object.keys(headers) }
+}
+
+/** The headers of a tool or an MCP server in clear, for a request that goes out now. @throws SealBrokenError */
+export function openHeaders(
+  kind: HeadersOwner['kind'],
+  { agentId, name, headersSealed }: Omit<HeadersOwner, 'kind'> & Pick<SealedHeaders, 'headersSealed'>,
+  secretBox: SecretBox,
 ): Headers {
-  return headersSealed === null ? {} : (JSON.parse(secretBox.open(headersSealed, context)) as Headers)
+  if (headersSealed === null) return {}
+  return JSON.parse(secretBox.open(headersSealed, contextOf({ kind, agentId, name }))) as Headers
 }

@@ -1,4 +1,4 @@
-import { openToolHeaders } from '../agents/custom-tools.ts'
+import { openHeaders } from '../agents/outgoing-request.ts'
 import type { AgentTool } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { ownTool } from './custom/own-tool.ts'
@@ -44,5 +44,5 @@ function routingTools({ scene, run }: ToolboxInput, parts: ToolboxParts): Tool[]
 
 function ownToolOf(row: AgentTool, { http, secretBox }: ToolboxParts): Tool {
   const settings = { ...row, inputSchema: row.inputSchema as JsonObject }
-  return ownTool(settings, { http, headers: () => openToolHeaders(settings, secretBox) })
+  return ownTool(settings, { http, headers: () => openHeaders('tool', settings, secretBox) })
 }

@@ -1,11 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type CustomTools, createCustomTools, openToolHeaders, type ToolInput } from '../../src/agents/custom-tools.ts'
-import {
-  createMcpServers,
-  type McpServerInput,
-  type McpServers,
-  openServerHeaders,
-} from '../../src/agents/mcp-servers.ts'
+import { type CustomTools, createCustomTools, type ToolInput } from '../../src/agents/custom-tools.ts'
+import { createMcpServers, type McpServerInput, type McpServers } from '../../src/agents/mcp-servers.ts'
+import { openHeaders } from '../../src/agents/outgoing-request.ts'
 import { BUILT_IN_TOOL_NAMES } from '../../src/agents/tool-names.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
@@ -95,7 +91,7 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
 
   describe('headers', () => {
     const headersIn = async (id: string) =>
-      (await toolsOf(id)).map((tool) => openToolHeaders(tool, domain.platform.secretBox))
+      (await toolsOf(id)).map((tool) => openHeaders('tool', tool, domain.platform.secretBox))
 
     test('are kept sealed, and only their names can be read', async () => {
       const { id } = await domain.agent('Caller', { tools: [http('call', { headers: { Authorization: SECRET } })] })
@@ -120,7 +116,7 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
     test('open for no other tool', async () => {
       const { id } = await domain.agent('Caller', { tools: [http('a', { headers: { A: '1' } })] })
       const [tool] = await toolsOf(id)
-      expect(() => openToolHeaders({ ...tool!, name: 'b' }, domain.platform.secretBox)).toThrow()
+      expect(() => openHeaders('tool', { ...tool!, name: 'b' }, domain.platform.secretBox)).toThrow()
     })
 
     test.each([
@@ -168,7 +164,7 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
       await change(id, { mcpServers: [jira({ allowedTools: ['a'] })] })
       const [server] = await serversOf(id)
       expect(server).toMatchObject({ headerNames: ['Authorization'], allowedTools: ['a'] })
-      expect(openServerHeaders(server!, domain.platform.secretBox)).toEqual({ Authorization: SECRET })
+      expect(openHeaders('mcp', server!, domain.platform.secretBox)).toEqual({ Authorization: SECRET })
       await change(id, { mcpServers: [jira({ headers: null })] })
       expect((await serversOf(id))[0]).toMatchObject({ headerNames: [], headersSealed: null })
     })

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { ListToolsResult } from '@ai-sdk/mcp'
+import { MCP_NAME_SEPARATOR } from '../../agents/tool-names.ts'
 import { cut, type Json, type JsonObject } from '../../lib/json.ts'
 import { checkInputSchema } from '../custom/json-schema.ts'
 
@@ -78,7 +79,7 @@ const LONGEST_NAME = 64
 
 /** Providers allow letters, digits, `_` and `-`, 64 at most; what does not fit ends with a part of its hash, to stay unique. */
 function offeredName(serverName: string, toolName: string): string {
-  const name = `${serverName}__${toolName}`
+  const name = `${serverName}${MCP_NAME_SEPARATOR}${toolName}`
   if (/^[A-Za-z0-9_-]+$/.test(name) && name.length <= LONGEST_NAME) return name
   const hash = createHash('sha256').update(name).digest('hex').slice(0, 8)
   return `${name.replace(/[^A-Za-z0-9_-]+/g, '_').slice(0, LONGEST_NAME - hash.length - 1)}_${hash}`

@@ -1,4 +1,4 @@
-import { openServerHeaders } from '../../agents/mcp-servers.ts'
+import { openHeaders } from '../../agents/outgoing-request.ts'
 import type { McpServer } from '../../generated/prisma/client.ts'
 import { messageOf } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
@@ -19,7 +19,7 @@ export function createMcpToolset({ db, secretBox, logger }: Platform, mcp: McpTo
     const { name: serverName, url, restricted, allowedTools } = row
     const fingerprints = row.fingerprints as Record<string, string>
     try {
-      const headers = openServerHeaders(row, secretBox)
+      const headers = openHeaders('mcp', row, secretBox)
       return [{ name: serverName, url, headers, allowedTools: restricted ? allowedTools : null, fingerprints }]
     } catch (error) {
       logger.warn({ serverName, reason: messageOf(error) }, 'an MCP server was left out')

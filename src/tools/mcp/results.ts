@@ -1,10 +1,9 @@
 import type { CallToolResult } from '@ai-sdk/mcp'
 import { type Json, jsonBytes, toJson } from '../../lib/json.ts'
+import { LARGEST_JSON_BYTES } from '../../lib/validate.ts'
 
 /** What a call gave. `message` is a sentence for the model. */
 export type McpOutcome = { type: 'result'; output: Json } | { type: 'failure'; code: string; message: string }
-
-const LARGEST_RESULT = 262_144
 
 /**
  * A server's result as a tool's result: its structured content where it has any, else its texts. What is no text (images,
@@ -22,11 +21,11 @@ export function readResult(result: CallToolResult): McpOutcome {
   }
   const { structuredContent, toolResult } = result as { structuredContent?: unknown; toolResult?: unknown }
   const output = toJson(structuredContent ?? toolResult ?? text)
-  if (jsonBytes(output) <= LARGEST_RESULT) return { type: 'result', output }
+  if (jsonBytes(output) <= LARGEST_JSON_BYTES) return { type: 'result', output }
   return {
     type: 'failure',
     code: 'TOO_LARGE',
-    message: `The tool's result is larger than ${LARGEST_RESULT} bytes. Ask for less.`,
+    message: `The tool's result is larger than ${LARGEST_JSON_BYTES} bytes. Ask for less.`,
   }
 }
 
