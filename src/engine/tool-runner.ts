@@ -63,15 +63,20 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
     const result = { toolCallId: callId, status: status === 'DONE' ? status : ('FAILED' as const), output, error }
     if (!writer.hasJournaled(callId) && !(await writer.close(result)))
       await journal.settled(run.claim, callId, settlement)
-    events.emit({ type: 'RunToolReturned', toolCallId: callId })
   }
 
   return {
     async execute(tool, callId, input, state) {
       let settlement: Settlement
+      let isJournaled = false
       const { ending } = run
+      const carryOut: ToolUse['carryOut'] = async (work) => {
+        const output = await journal.carriedOut(run.claim, callId, work)
+        isJournaled = true
+        return output
+      }
       try {
-        const output = await attempt(tool, input as JsonObject, { run, callId, state })
+        const output = await attempt(tool, input as JsonObject, { run, callId, state, carryOut })
         if (output === WAITING) return WAITING
         if (output === PENDING) return pendingResult(callId)
         if (run.ending !== ending) await journal.remember(run.claim, callId, { ...state, ending: toJson(run.ending) })
@@ -82,7 +87,8 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
         if (!(error instanceof ToolFailure))
           logger.error({ runId: run.claim.run.id, tool: tool.name, error: messageOf(error) }, 'a tool broke')
       }
-      await settle(callId, settlement)
+      if (!isJournaled) await settle(callId, settlement)
+      events.emit({ type: 'RunToolReturned', toolCallId: callId })
       return settlement.output
     },
   }

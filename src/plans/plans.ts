@@ -4,7 +4,7 @@ import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkName, checkText } from '../lib/validate.ts'
-import type { Tx } from '../platform/db.ts'
+import { type Tx, within } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { checkSchedule, type Schedule, type ScheduleInput } from './schedule.ts'
 
@@ -39,12 +39,12 @@ export interface Plans {
   listMany(agentIds: readonly string[]): Promise<Map<string, Plan[]>>
   /**
    * Sets plans of an agent, for the agent itself, all or none; comes back with them. One of the same name is replaced and keeps
-   * its id; of a name given twice the last counts.
+   * its id; of a name given twice the last counts. In the caller's transaction where there is one.
    * @throws NotFoundError, BadInputError with `plans.<index>.<field>`, LimitExceededError past 100 enabled plans.
    */
-  setOwn(agentId: string, plans: readonly PlanInput[]): Promise<Plan[]>
+  setOwn(agentId: string, plans: readonly PlanInput[], tx?: Tx): Promise<Plan[]>
   /** Removes plans of an agent by name or id, for the agent itself; comes back with those that there were. */
-  deleteOwn(agentId: string, namesOrIds: readonly string[]): Promise<Plan[]>
+  deleteOwn(agentId: string, namesOrIds: readonly string[], tx?: Tx): Promise<Plan[]>
 }
 
 const MOST_PLANS = 100
@@ -90,10 +90,10 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
       })
       return Map.groupBy(rows, ({ agentId }) => agentId)
     },
-    async setOwn(agentId, given) {
+    async setOwn(agentId, given, outer) {
       if (given.length > MOST_PLANS) throw new BadInputError(`At most ${MOST_PLANS} plans.`, 'plans')
       const plans = given.map((plan, index) => checkPlan(plan, clock.now(), `plans.${index}.`, `plans.${index}.`))
-      return db.transaction(async (tx) => {
+      return within(db, outer, async (tx) => {
         await lockPlans(tx, agentId)
         const written: Plan[] = []
         for (const plan of lastOfEachName(plans)) written.push(await write(tx, platform, agentId, plan))
@@ -101,9 +101,9 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
         return written
       })
     },
-    async deleteOwn(agentId, namesOrIds) {
+    async deleteOwn(agentId, namesOrIds, outer) {
       const chosen = { in: namesOrIds.filter((text) => !text.includes('\0')).map((text) => text.trim().toWellFormed()) }
-      return db.transaction(async (tx) => {
+      return within(db, outer, async (tx) => {
         const plans = await tx.plan.findMany({ where: { agentId, OR: [{ name: chosen }, { id: chosen }] } })
         await remove(
           tx,

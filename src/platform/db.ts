@@ -35,6 +35,11 @@ export interface Database {
   close(): Promise<void>
 }
 
+/** Runs `work` in the transaction that there is, or in one of its own. */
+export function within<T>(db: Database, tx: Tx | undefined, work: (tx: Tx) => Promise<T>): Promise<T> {
+  return tx === undefined ? db.transaction(work) : work(tx)
+}
+
 export interface DatabaseOptions {
   /** PostgreSQL; null for PGlite under `dataDirectory`. */
   url: string | null

@@ -2,7 +2,8 @@ import type { ModelMessage } from 'ai'
 import type { Step, ToolCall, ToolCallStatus, ToolExecution } from '../generated/prisma/client.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
-import { type Json, jsonbText } from '../lib/json.ts'
+import { type Json, jsonbText, toJson } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { RunLostError } from '../spaces/posting.ts'
 import type { Claim } from './lifecycle.ts'
@@ -80,6 +81,11 @@ export interface Journal {
   generated(claim: Claim, generation: Generation, calls: NewToolCall[]): Promise<void>
   /** A tool returned. */
   settled(claim: Claim, toolCallId: string, settlement: Settlement): Promise<void>
+  /**
+   * What a tool changes in the database, and what comes of it as the call's result, in one transaction: whoever takes the run
+   * up after a crash finds both or neither.
+   */
+  carriedOut(claim: Claim, toolCallId: string, work: (tx: Tx) => Promise<Json>): Promise<Json>
   /** What an unfinished generation cost, of a run that was stopped, failed or is handed back: allowed after its end. */
   abandoned(claim: Claim, usage: Usage): Promise<void>
   /** The run's active space, and the last message there. */
@@ -91,8 +97,8 @@ export interface Journal {
 
 export function createJournal({ db }: Platform): Journal {
   /** Runs a statement that yields no row when the claim is void. */
-  async function fenced(claim: Claim, statement: Prisma.Sql): Promise<void> {
-    const rows = await db.prisma.$queryRaw<unknown[]>(statement)
+  async function fenced(claim: Claim, statement: Prisma.Sql, tx: Tx = db.prisma): Promise<void> {
+    const rows = await tx.$queryRaw<unknown[]>(statement)
     if (rows.length === 0) throw new RunLostError(claim.run.id)
   }
 
@@ -100,14 +106,17 @@ export function createJournal({ db }: Platform): Journal {
     async generated(claim, generation, calls) {
       await fenced(claim, generationStatement(claim, generation, calls))
     },
-    async settled(claim, toolCallId, { status, output, error }) {
-      await fenced(
-        claim,
-        Prisma.sql`WITH fence AS (${fence(claim)})
-          UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
-            "settledAt" = now()
-          FROM fence WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`,
-      )
+    async settled(claim, toolCallId, settlement) {
+      await fenced(claim, settlementStatement(claim, toolCallId, settlement))
+    },
+    async carriedOut(claim, toolCallId, work) {
+      return db.transaction(async (tx) => {
+        // The run first, as who stops or ends it does.
+        await fenced(claim, fence(claim), tx)
+        const output = toJson(await work(tx))
+        await fenced(claim, settlementStatement(claim, toolCallId, { status: 'DONE', output, error: null }), tx)
+        return output
+      })
     },
     async abandoned({ run, attempt }, usage) {
       await db.prisma.$executeRaw`UPDATE "Run" SET ${counted(usage)} WHERE id = ${run.id} AND attempt = ${attempt}`
@@ -141,6 +150,13 @@ function counted({ inputTokens, outputTokens, estimated }: Usage): Prisma.Sql {
 function fence({ run, attempt }: Claim, set?: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`UPDATE "Run" SET "fruitlessAttempts" = 0${set === undefined ? Prisma.empty : Prisma.sql`, ${set}`}
     WHERE id = ${run.id} AND status = 'RUNNING' AND attempt = ${attempt} RETURNING id AS "runId", "agentId"`
+}
+
+function settlementStatement(claim: Claim, toolCallId: string, { status, output, error }: Settlement): Prisma.Sql {
+  return Prisma.sql`WITH fence AS (${fence(claim)})
+    UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
+      "settledAt" = now()
+    FROM fence WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
 }
 
 function generationStatement(claim: Claim, generation: Generation, calls: NewToolCall[]): Prisma.Sql {

@@ -8,6 +8,7 @@ import type {
   Toolset,
 } from '../generated/prisma/client.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import type { Message } from '../spaces/message.ts'
 
@@ -75,6 +76,11 @@ export interface ToolUse {
   callId: string
   /** What the call remembers over a crash: where it shows, or what it kept itself when it began. */
   state: JsonObject
+  /**
+   * For a tool that changes the database: does that and journals the call's result in one transaction, so that a call that is
+   * taken up after a crash has had no effect yet. Whatever throws undoes it. @throws what `work` throws, RunLostError
+   */
+  carryOut(work: (tx: Tx) => Promise<JsonObject>): Promise<Json>
 }
 
 /** What an agent can do. */

@@ -15,10 +15,12 @@ export function deleteGoalsTool(name: string, goals: Goals): Tool {
     },
     presence: { type: 'hidden' },
     execution: null,
-    async execute({ ids }, { run }) {
+    execute({ ids }, { run, carryOut }) {
       const asked = textsOf(ids)
-      const deleted = await refusable(() => goals.delete(run.agent.id, asked))
-      return { success: true, deleted, notFound: missingOf(asked, deleted) }
+      return carryOut(async (tx) => {
+        const deleted = await refusable(() => goals.delete(run.agent.id, asked, tx))
+        return { success: true, deleted, notFound: missingOf(asked, deleted) }
+      })
     },
   }
 }

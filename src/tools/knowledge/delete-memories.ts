@@ -16,10 +16,12 @@ export function deleteMemoriesTool(name: string, memories: Memories): Tool {
     },
     presence: { type: 'hidden' },
     execution: null,
-    async execute({ keys }, { run }) {
+    execute({ keys }, { run, carryOut }) {
       const asked = textsOf(keys)
-      const deleted = await refusable(() => memories.delete(run.agent.id, asked))
-      return { success: true, deleted, notFound: missingOf(asked, deleted) }
+      return carryOut(async (tx) => {
+        const deleted = await refusable(() => memories.delete(run.agent.id, asked, tx))
+        return { success: true, deleted, notFound: missingOf(asked, deleted) }
+      })
     },
   }
 }

@@ -16,11 +16,13 @@ export function deletePlansTool(name: string, plans: Plans): Tool {
     },
     presence: { type: 'hidden' },
     execution: null,
-    async execute({ names }, { run }) {
+    execute({ names }, { run, carryOut }) {
       const asked = textsOf(names).map((text) => text.trim())
-      const deleted = await refusable(() => plans.deleteOwn(run.agent.id, asked))
-      const found = deleted.flatMap((plan) => [plan.id, plan.name])
-      return { success: true, deleted: deleted.map((plan) => plan.name), notFound: missingOf(asked, found) }
+      return carryOut(async (tx) => {
+        const deleted = await refusable(() => plans.deleteOwn(run.agent.id, asked, tx))
+        const found = deleted.flatMap((plan) => [plan.id, plan.name])
+        return { success: true, deleted: deleted.map((plan) => plan.name), notFound: missingOf(asked, found) }
+      })
     },
   }
 }

@@ -34,12 +34,14 @@ export function setGoalsTool(name: string, goals: Goals): Tool {
     },
     presence: { type: 'hidden' },
     execution: null,
-    async execute({ goals: given }, { run }) {
-      const written = await refusable(() => goals.set(run.agent.id, (given as JsonObject[]).map(goalInput)))
-      return {
-        success: true,
-        goals: written.map(({ id, description, status }) => ({ id, description, status: status.toLowerCase() })),
-      }
+    execute({ goals: given }, { run, carryOut }) {
+      return carryOut(async (tx) => {
+        const written = await refusable(() => goals.set(run.agent.id, (given as JsonObject[]).map(goalInput), tx))
+        return {
+          success: true,
+          goals: written.map(({ id, description, status }) => ({ id, description, status: status.toLowerCase() })),
+        }
+      })
     },
   }
 }

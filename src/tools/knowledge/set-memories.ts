@@ -28,9 +28,11 @@ export function setMemoriesTool(name: string, memories: Memories): Tool {
     },
     presence: { type: 'hidden' },
     execution: null,
-    async execute({ memories: given }, { run }) {
-      const all = await refusable(() => memories.set(run.agent.id, given as unknown as MemoryInput[]))
-      return { success: true, keys: all.map(({ key }) => key) }
+    execute({ memories: given }, { run, carryOut }) {
+      return carryOut(async (tx) => {
+        const all = await refusable(() => memories.set(run.agent.id, given as unknown as MemoryInput[], tx))
+        return { success: true, keys: all.map(({ key }) => key) }
+      })
     },
   }
 }

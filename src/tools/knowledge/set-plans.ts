@@ -18,9 +18,11 @@ export function setPlansTool(name: string, plans: Plans): Tool {
     },
     presence: { type: 'hidden' },
     execution: null,
-    async execute({ plans: given }, { run }) {
-      const written = await refusable(async () => plans.setOwn(run.agent.id, (given as JsonObject[]).map(planInput)))
-      return { success: true, plans: written.map(planEntry) }
+    execute({ plans: given }, { run, carryOut }) {
+      return carryOut(async (tx) => {
+        const written = await refusable(() => plans.setOwn(run.agent.id, (given as JsonObject[]).map(planInput), tx))
+        return { success: true, plans: written.map(planEntry) }
+      })
     },
   }
 }

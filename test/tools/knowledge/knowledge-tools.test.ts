@@ -42,7 +42,8 @@ describe.skipIf(!hasPostgres)('an agent', () => {
   function call(name: string, input: JsonObject, style: NameStyle = 'snake') {
     const tool = toolNamed(name, style)
     expect(checkInput(tool.inputSchema, input)).toBe(null)
-    const use = { run: { agent: { id: agentId, name: 'Helper' } }, callId: 'tcl_1' } as unknown as ToolUse
+    const carryOut: ToolUse['carryOut'] = (work) => platform.db.transaction(work)
+    const use = { run: { agent: { id: agentId, name: 'Helper' } }, callId: 'tcl_1', carryOut } as unknown as ToolUse
     return tool.execute(input, use) as Promise<JsonObject>
   }
   const memoriesOf = async (id: string) =>

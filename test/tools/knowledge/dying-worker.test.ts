@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startApplication, type TestApplication } from '../../support/application.ts'
+import { type ModelRequest, steps } from '../../support/model-server-script.ts'
+import { hasPostgres } from '../../support/postgres.ts'
+import { type Thinking, thinkingOn } from '../../support/thinking.ts'
+
+const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
+
+/** The result of the last tool call, as the model gets it. */
+const lastResult = ({ messages }: ModelRequest) =>
+  JSON.parse(messages.findLast(({ role }) => role === 'tool')?.text ?? 'null')
+
+describe.each(STACKS)('what an agent notes while its worker loses the database, on the %s stack', (stack) => {
+  let parley: TestApplication
+  let thinking: Thinking
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack, settings: { PARLEY_LOG_LEVEL: 'silent' } })
+    thinking = thinkingOn(parley)
+    await failJournalOnce()
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  const db = () => parley.app.platform.db.prisma
+
+  /** The first time that the result of a call named in `deaths` is journaled, the database breaks off. */
+  async function failJournalOnce() {
+    await db().$executeRawUnsafe('CREATE TABLE deaths ("toolName" text PRIMARY KEY)')
+    await db().$executeRawUnsafe('CREATE SEQUENCE died')
+    await db().$executeRawUnsafe(`CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      IF NEW.status = 'DONE' AND EXISTS (SELECT 1 FROM deaths d WHERE d."toolName" = NEW."toolName") AND nextval('died') = 1
+      THEN RAISE EXCEPTION 'the database system is shutting down'; END IF; RETURN NEW; END $$`)
+    await db().$executeRawUnsafe('CREATE TRIGGER die BEFORE UPDATE ON "ToolCall" FOR EACH ROW EXECUTE FUNCTION die()')
+  }
+
+  async function dieBeforeJournaling(toolName: string) {
+    await db().$executeRawUnsafe('DELETE FROM deaths')
+    await db().$executeRawUnsafe(`INSERT INTO deaths VALUES ('${toolName}')`)
+    await db().$executeRawUnsafe("SELECT setval('died', 1, false)")
+  }
+
+  /** One call of a run whose worker breaks off between the tool's work and the journal. */
+  async function callOnce(agent: { id: string }, toolCall: string, input: object) {
+    const human = await parley.human('Husam')
+    const space = await parley.space(human, [agent.id])
+    parley.models.reset()
+    parley.models.script(steps([{ toolCall, input }]))
+    await dieBeforeJournaling(toolCall)
+    const { runs } = await parley.send(human, space.id, 'Take note')
+    await thinking.rest(agent)
+    const [run] = runs.length > 0 ? runs : await thinking.runsOf(agent)
+    expect(await parley.runWhen(run?.id ?? '')).toMatchObject({ status: 'COMPLETED', attempt: 2 })
+    return lastResult(parley.models.requests.at(-1) as ModelRequest)
+  }
+
+  const { STATELESS, PERSISTENT } = { STATELESS: 'STATELESS', PERSISTENT: 'PERSISTENT' } as const
+
+  test.each([STATELESS, PERSISTENT])('a goal is set once, by a %s mind', async (mind) => {
+    const agent = await parley.agent('Ada', { mind })
+    const result = await callOnce(agent, 'set_goals', { goals: [{ description: 'Ship it.' }] })
+    const goals = await db().goal.findMany({ where: { agentId: agent.id } })
+    expect(goals.map(({ description }) => description)).toEqual(['Ship it.'])
+    expect(result).toMatchObject({ success: true, goals: [{ id: goals[0]?.id }] })
+  })
+
+  test('a plan is due the given time after the call that the model got an answer to, and has one job', async () => {
+    const agent = await parley.agent('Ada')
+    const plans = [{ name: 'Look again', instruction: 'Look.', afterSeconds: 3600 }]
+    const result = await callOnce(agent, 'set_plans', { plans })
+    const [plan, ...others] = await db().plan.findMany({ where: { agentId: agent.id } })
+    expect(others).toEqual([])
+    expect(result.plans).toMatchObject([{ id: plan?.id, nextRunAt: plan?.nextRunAt?.toISOString() }])
+    const jobs = await db().$queryRaw<unknown[]>`SELECT 1 FROM pgboss.job WHERE data->>'planId' = ${plan?.id}`
+    expect(jobs).toHaveLength(1)
+  })
+
+  test('what is removed is told as removed', async () => {
+    const agent = await parley.agent('Ada')
+    const [goal] = await parley.app.api.goals.set(agent.id, [{ description: 'Rest.' }])
+    await parley.app.api.memories.set(agent.id, [{ key: 'city', value: 'Paris' }])
+    await parley.app.api.plans.setOwn(agent.id, [{ name: 'Report', instruction: 'Write.', afterSeconds: 3600 }])
+    expect(await callOnce(agent, 'delete_goals', { ids: [goal?.id] })).toMatchObject({ deleted: [goal?.id] })
+    expect(await callOnce(agent, 'delete_memories', { keys: ['city'] })).toMatchObject({ deleted: ['city'] })
+    expect(await callOnce(agent, 'delete_plans', { names: ['Report'] })).toMatchObject({ deleted: ['Report'] })
+  })
+
+  test('what the domain refuses is a result, and nothing of the call stays', async () => {
+    const agent = await parley.agent('Ada')
+    const human = await parley.human('Husam')
+    const space = await parley.space(human, [agent.id])
+    const goals = [{ description: 'Good.' }, { id: 'gol_none', status: 'completed' }]
+    parley.models.script(steps([{ toolCall: 'set_goals', input: { goals } }]))
+    const { runs } = await parley.send(human, space.id, 'Take note')
+    await parley.runWhen(runs[0]?.id ?? '')
+    expect(lastResult(parley.models.requests.at(-1) as ModelRequest)).toMatchObject({ error: { code: 'NOT_FOUND' } })
+    expect(await db().goal.count({ where: { agentId: agent.id } })).toBe(0)
+    expect(await parley.eventsOf(runs[0]?.id ?? '')).toContain('RunToolReturned')
+  })
+})
