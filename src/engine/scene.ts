@@ -58,15 +58,26 @@ export interface Scene {
 
 export interface SceneLoader {
   load(claim: Claim): Promise<Scene>
-  /** Reads anew what the agent has noted for itself: this run may have noted something since, or another one. */
-  refresh(scene: Scene): Promise<void>
+  /** Reads anew what may have changed since: what the agent has noted for itself, in this run or another one, and its other runs. */
+  refresh(claim: Claim, scene: Scene): Promise<void>
 }
+
+/** Far more than execute at once: a prompt has room for no more of those that wait. */
+const MOST_OTHER_RUNS = 100
 
 export function createSceneLoader(
   { db, config }: Platform,
   { history, runProgress }: { history: History; runProgress: RunProgress },
 ): SceneLoader {
   const { historyLimit } = config.limits
+
+  /** With how far they have come, where the agent is told. */
+  async function reported(otherRuns: Run[], { toolset, mind }: Agent): Promise<SceneRun[]> {
+    const isTold = toolset === 'SPACE_TOOLS' && mind === 'STATELESS'
+    const reports = isTold ? await runProgress.ofRuns(otherRuns) : new Map<string, RunReport>()
+    return otherRuns.map((other) => ({ ...other, report: reports.get(other.id) ?? null }))
+  }
+
   return {
     async load({ run }) {
       const [agent, spaces, otherRuns, lines, chain] = await Promise.all([
@@ -85,21 +96,23 @@ export function createSceneLoader(
       ])
       const triggerMessage = lines.find(({ id }) => id === run.triggerMessageId) ?? null
       const origin = originSeen(run, spaces, triggerMessage) ?? (await loadOrigin(db.prisma, run))
-      const isTold = agent.toolset === 'SPACE_TOOLS' && agent.mind === 'STATELESS'
-      const reports = isTold ? await runProgress.ofRuns(otherRuns) : new Map<string, RunReport>()
-      const reported = otherRuns.map((other) => ({ ...other, report: reports.get(other.id) ?? null }))
       return {
         agent,
         spaces,
-        otherRuns: reported,
+        otherRuns: await reported(otherRuns, agent),
         history: lines,
         triggerMessage,
         origin,
         chain,
       }
     },
-    async refresh({ agent }) {
-      Object.assign(agent, await loadKnowledge(db.prisma, agent.id))
+    async refresh({ run }, scene) {
+      const [knowledge, otherRuns] = await Promise.all([
+        loadKnowledge(db.prisma, run.agentId),
+        loadOtherRuns(db.prisma, run),
+      ])
+      Object.assign(scene.agent, knowledge)
+      scene.otherRuns = await reported(otherRuns, scene.agent)
     },
   }
 }
@@ -134,7 +147,7 @@ function loadOtherRuns(db: Prisma.TransactionClient, { id, agentId }: Run): Prom
   return db.run.findMany({
     where: { agentId, status: { in: ['QUEUED', 'RUNNING', 'WAITING_TOOL'] }, id: { not: id } },
     orderBy: { id: 'asc' },
-    take: 20,
+    take: MOST_OTHER_RUNS,
   })
 }
 

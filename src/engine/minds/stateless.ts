@@ -8,7 +8,7 @@ import { type Mind, type MindInput, phaseOf } from './mind.ts'
 export function createStatelessMind(input: MindInput): Mind {
   const { claim, scene, run, tools, scenes, clock } = input
   const guidance = guidanceFor(tools)
-  const notice = tools.has('getMyRuns') ? runNotice(claim, scene, clock.now()) : ''
+  const notice = () => (tools.has('getMyRuns') ? runNotice(claim, scene, clock.now()) : '')
   return {
     async opening(steps) {
       return {
@@ -17,9 +17,10 @@ export function createStatelessMind(input: MindInput): Mind {
       }
     },
     async plan(step, messages) {
-      if (step > 0) await scenes.refresh(scene)
+      if (step > 0) await scenes.refresh(claim, scene)
+      const activeSpaceId = run.activeSpace?.id ?? null
       return {
-        instructions: instructionsOf({ claim, scene, activeSpaceId: run.activeSpace?.id ?? null, guidance, notice }),
+        instructions: instructionsOf({ claim, scene, activeSpaceId, guidance, notice: notice() }),
         messages,
         lasting: messages.length,
         ...phaseOf(scene.agent, step, input),

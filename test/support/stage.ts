@@ -1,0 +1,118 @@
+import { expect } from 'vitest'
+import type { ModelRequest } from './model-server-script.ts'
+import type { ParleyClient } from './parley-client.ts'
+import type { TestServer } from './served.ts'
+import { until } from './until.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: answers, read freely by assertions
+export type Read = any
+
+export interface Named {
+  id: string
+  name: string
+}
+
+export interface Person extends Named {
+  client: ParleyClient
+}
+
+/** People, agents and spaces of a scenario: made, heard and looked at through GraphQL. */
+export interface Stage {
+  admin: ParleyClient
+  /** The data of an operation's only field. Fails where there are errors. */
+  ask(client: ParleyClient, operation: string, variables?: object): Promise<Read>
+  person(name: string): Promise<Person>
+  /** A stateless agent with the SPACE_TOOLS that the model server plays, unless `input` says otherwise. */
+  bot(name: string, input?: object): Promise<Named>
+  /** Members join in this order. Under ADMIN routing, unless `input` says otherwise, with the first agent as its admin agent. */
+  space(name: string, members: Named[], input?: object): Promise<Named>
+  /** Posts as a person; answers with the payload. */
+  say(person: Person, space: Named, text: string, more?: object): Promise<Read>
+  /** In the order of the space. */
+  messagesIn(space: Named): Promise<Read[]>
+  /** Of an agent, oldest first. */
+  runsOf(agent: Named): Promise<Read[]>
+  /** Waits until as many runs of the agent have ended; oldest first. */
+  endedRuns(agent: Named, count: number): Promise<Read[]>
+}
+
+const AGENT = `mutation ($input: CreateAgentInput!) {
+  createAgent(input: $input) { __typename ... on CreateAgentPayload { agent { id name toolset } } ... on Error { message } }
+}`
+const SPACE = `mutation ($input: CreateSpaceInput!) {
+  createSpace(input: $input) { ... on CreateSpacePayload { space { id name routing adminAgent { id } } } ... on Error { message } }
+}`
+const SAY = `mutation ($input: SendMessageInput!) {
+  sendMessage(input: $input) { __typename
+    ... on SendMessagePayload { sentMessage { id } runs { id agent { id name } } } ... on Error { message } }
+}`
+const MESSAGES = `query ($id: ID!) {
+  space(id: $id) { messages { edges { node {
+    id status text sender { id name kind } mentionedAgent { id name } run { id } origin { triggerType triggerName triggerSpaceId }
+    parts { __typename ... on TextPart { text } ... on ToolCallPart { toolCall { id toolName status input output } } }
+    outcomes { agent { id name } kind reason run { id } } } } } }
+}`
+const RUNS = `query ($id: ID!) {
+  agent(id: $id) { runs { edges { node { id status triggerType triggerSummary depth rootId summary error
+    triggerSpace { id name } triggerMessage { id } chain { id depth replyStack { agent { id } reason } }
+    toolCalls { id toolName status input output } } } } }
+}`
+
+const ENDED = ['COMPLETED', 'FAILED', 'CANCELED']
+
+export async function openStage(parley: TestServer): Promise<Stage> {
+  const admin = await parley.clientOf(parley.admin)
+
+  async function ask(client: ParleyClient, operation: string, variables: object = {}): Promise<Read> {
+    const { data, errors } = await client.ask<Record<string, Read>>(operation, variables)
+    expect(errors).toBeUndefined()
+    return Object.values(data ?? {})[0]
+  }
+
+  const nodesOf = ({ edges }: Read): Read[] => edges.map(({ node }: Read) => node)
+  const runsOf = async ({ id }: Named) => nodesOf((await ask(admin, RUNS, { id })).runs).toReversed()
+
+  return {
+    admin,
+    ask,
+    async person(name) {
+      const viewer = await parley.human(name)
+      return { id: viewer.id, name, client: await parley.clientOf(viewer) }
+    },
+    async bot(name, more = {}) {
+      const input = {
+        name,
+        instructions: 'Answer briefly.',
+        model: 'openai.chat:test',
+        toolset: 'SPACE_TOOLS',
+        ...more,
+      }
+      return (await ask(admin, AGENT, { input })).agent
+    },
+    async space(name, members, more = {}) {
+      const memberIds = members.map(({ id }) => id)
+      const adminAgentId = memberIds.find((id) => id.startsWith('agt_'))
+      const input = { name, memberIds, ...('routing' in more ? {} : { routing: 'ADMIN', adminAgentId }), ...more }
+      return (await ask(admin, SPACE, { input })).space
+    },
+    say: ({ client }, { id: spaceId }, text, more = {}) => ask(client, SAY, { input: { spaceId, text, ...more } }),
+    messagesIn: async ({ id }) => nodesOf((await ask(admin, MESSAGES, { id })).messages),
+    runsOf,
+    endedRuns: (agent, count) =>
+      until(`${count} runs of ${agent.name} have ended`, async () => {
+        const runs = (await runsOf(agent)).filter(({ status }: Read) => ENDED.includes(status))
+        return runs.length === count && runs
+      }),
+  }
+}
+
+/** The one user message of a stateless run. */
+export const promptOf = ({ messages }: ModelRequest): string => messages.find(({ role }) => role === 'user')?.text ?? ''
+
+/** Whether what woke the run says this: not what its prompt quotes besides. */
+export const wokenBy = (text: string) => (request: ModelRequest) =>
+  (promptOf(request).split(/YOUR OTHER RUNS|RECENT/)[0] ?? '').includes(text)
+
+/** The results of the run's tool calls so far, in order, as the model gets them. */
+export const resultsIn = ({ messages }: ModelRequest): Read[] =>
+  messages.filter(({ role }) => role === 'tool').map(({ text }) => JSON.parse(text))
