@@ -25,8 +25,9 @@ export function stopRunTool(runs: Pick<Runs, 'getMany'>, lifecycle: Pick<Lifecyc
       if (other == null || other.agentId !== run.agent.id) {
         throw new ToolFailure('NOT_FOUND', 'You have no run with that id: get_my_runs lists yours.')
       }
-      const stopped = await lifecycle.stop(id, { cascade: false })
-      if (stopped === null) throw new ToolFailure('CONFLICT', 'That run had already finished.')
+      // A call that is taken up again after a crash finds the run stopped by itself.
+      const stopped = (await lifecycle.stop(id, { cascade: false })) ?? (await runs.getMany([id]))[0]
+      if (stopped?.status !== 'CANCELED') throw new ToolFailure('CONFLICT', 'That run had already finished.')
       return { success: true, runId: id, status: 'canceled' }
     },
   }

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startApplication, type TestApplication } from '../../support/application.ts'
-import { type ModelRequest, steps } from '../../support/model-server-script.ts'
-import { hasPostgres } from '../../support/postgres.ts'
-import { type Thinking, thinkingOn } from '../../support/thinking.ts'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { type ModelRequest, steps } from '../support/model-server-script.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { type Thinking, thinkingOn } from '../support/thinking.ts'
 
 const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
@@ -10,7 +10,7 @@ const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === '
 const lastResult = ({ messages }: ModelRequest) =>
   JSON.parse(messages.findLast(({ role }) => role === 'tool')?.text ?? 'null')
 
-describe.each(STACKS)('what an agent notes while its worker loses the database, on the %s stack', (stack) => {
+describe.each(STACKS)('what an agent does while its worker loses the database, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
 
@@ -83,6 +83,18 @@ describe.each(STACKS)('what an agent notes while its worker loses the database, 
     expect(await callOnce(agent, 'delete_goals', { ids: [goal?.id] })).toMatchObject({ deleted: [goal?.id] })
     expect(await callOnce(agent, 'delete_memories', { keys: ['city'] })).toMatchObject({ deleted: ['city'] })
     expect(await callOnce(agent, 'delete_plans', { names: ['Report'] })).toMatchObject({ deleted: ['Report'] })
+  })
+
+  test('a run that it stopped is told as stopped', async () => {
+    const agent = await parley.agent('Ada')
+    const human = await parley.human('Husam')
+    const space = await parley.space(human, [agent.id])
+    parley.models.script(() => [{ hang: true }])
+    const { runs } = await parley.send(human, space.id, 'Take your time')
+    const runId = runs[0]?.id ?? ''
+    await parley.runWhen(runId, 'RUNNING')
+    expect(await callOnce(agent, 'stop_run', { runId })).toEqual({ success: true, runId, status: 'canceled' })
+    expect(await parley.runWhen(runId)).toMatchObject({ status: 'CANCELED' })
   })
 
   test('what the domain refuses is a result, and nothing of the call stays', async () => {
