@@ -6,7 +6,6 @@ import { type AppOptions, openOutside } from './app/outside.ts'
 import type { Config } from './config.ts'
 import { createModelRegistry } from './models/registry.ts'
 import { keptSecret, type Secret } from './platform/secrets.ts'
-import { createJournal } from './runs/journal.ts'
 
 export type { AppOptions } from './app/outside.ts'
 
@@ -24,6 +23,12 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   const metrics = new Registry()
   let engine: Engine | null = null
 
+  async function stopWorker(graceMs: number): Promise<void> {
+    const stopping = engine
+    engine = null
+    await stopping?.close(graceMs)
+  }
+
   return {
     platform,
     realtime,
@@ -32,7 +37,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     api,
     metrics,
     /** What runs have done: it tells of them again where their events are gone. */
-    journal: createJournal(platform),
+    journal: core.journal,
     /** Where the server is reached, once it listens: what addresses that are given out begin with. */
     setOrigin(url: string) {
       origin = url
@@ -41,9 +46,11 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     async startWorker() {
       engine = await startEngine(platform, { config, core, api, models, metrics })
     },
-    /** Gives running work `graceMs`, hands the rest back, and lets go of everything. */
+    /** Gives running work `graceMs`, and hands the rest back. */
+    stopWorker,
+    /** The same, and lets go of everything. */
     async close(graceMs: number) {
-      await engine?.close(graceMs)
+      await stopWorker(graceMs)
       await core.announcer.close()
       await close()
     },

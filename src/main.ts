@@ -1,3 +1,4 @@
+import { shutDown } from './app/shutdown.ts'
 import { type Application, createApp } from './app.ts'
 import { type Config, ConfigError, readConfig } from './config.ts'
 import { messageOf } from './lib/errors.ts'
@@ -30,14 +31,13 @@ function announce(config: Config, app: Application, server: RunningServer): void
   process.stdout.write(`${lines.join('\n')}\n`)
 }
 
-/** In order: no new requests and no new work, sockets closed with 1001, runs finished or handed back, everything closed. */
 function drainOnSignal(app: Application, server: RunningServer): void {
   let draining = false
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
       if (draining) process.exit(1)
       draining = true
-      Promise.all([server.close(), app.close(DRAIN_MS)]).then(
+      shutDown(app, server, DRAIN_MS).then(
         () => process.exit(0),
         (error) => {
           process.stderr.write(`Parley could not end in order: ${messageOf(error)}\n`)

@@ -51,7 +51,7 @@ export function createApi(platform: Platform, { core, adminToken, models, baseUr
     mcpServers: createMcpServers(platform),
     memories: createMemories(platform),
     goals: createGoals(platform),
-    inbox: createInboxReading(platform),
+    inboxReading: createInboxReading(platform),
     consciousness: createConsciousnessReading(platform),
     minds: createMindControl(platform),
     spaces: createSpaces(platform, visibility, news),

@@ -11,6 +11,7 @@ import { createDispatch } from '../routing/dispatch.ts'
 import { createHandingOn } from '../routing/handing-on.ts'
 import { collectOutcomeChanges } from '../routing/outcome-changes.ts'
 import { createRunEnd } from '../routing/run-end.ts'
+import { createJournal } from '../runs/journal.ts'
 import { createLifecycle } from '../runs/lifecycle.ts'
 import { createRunProgress } from '../runs/run-progress.ts'
 import { createRuns } from '../runs/runs.ts'
@@ -44,11 +45,13 @@ export function createCore(platform: Platform) {
   })
   const history = createHistory(platform)
   const handingOn = createHandingOn(platform)
+  const journal = createJournal(platform)
   const recalling = createRecalling(platform, { estimateTokens })
   return {
     runs,
     runProgress,
     inbox,
+    journal,
     recalling,
     announcer,
     posting,

@@ -9,7 +9,6 @@ import { createWorker, type Worker } from '../engine/worker.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Platform } from '../platform/platform.ts'
 import { openTelemetry } from '../platform/telemetry.ts'
-import { createJournal } from '../runs/journal.ts'
 import { createToolWaits } from '../runs/tool-waits.ts'
 import { createGuardedHttp } from '../tools/custom/guarded-http.ts'
 import { createMcpTools } from '../tools/mcp/mcp-tools.ts'
@@ -42,7 +41,6 @@ export async function startEngine(
   const toolbox = createToolbox({
     ...core,
     ...api,
-    inbox: core.inbox,
     historyLimit: config.limits.historyLimit,
     http,
     mcp: createMcpToolset(platform, mcpTools),
@@ -50,16 +48,13 @@ export async function startEngine(
     secretBox: platform.secretBox,
   })
   const telemetry = await openTelemetry(config.telemetry)
-  const journal = createJournal(platform)
   const executor = createExecutor(platform, {
     ...core,
-    journal,
-    observer: createObserver({ telemetry, figures: createFigures(metrics), journal }),
+    observer: createObserver({ telemetry, figures: createFigures(metrics), journal: core.journal }),
     waits: createToolWaits(platform),
     scenes: createSceneLoader(platform, core),
     toolbox,
     models,
-    recalling: core.recalling,
   })
   const worker: Worker = await createWorker(platform, {
     executor,

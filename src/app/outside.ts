@@ -34,16 +34,23 @@ export async function openOutside(config: Config, { clock = systemClock, redisPr
   const logger = pino({ level: config.logLevel })
   const onError = (error: Error) => logger.warn({ error: messageOf(error) }, 'the database had a fault')
   const db = await openDatabase({ url: config.databaseUrl, dataDirectory: config.dataDirectory, onError })
+  const closing = [() => db.close()]
+  const close = async () => {
+    for (const closeOne of closing.splice(0).reverse()) await closeOne()
+  }
   try {
     const realtime = await createRealtime({
       redisUrl: config.redisUrl,
       logger,
       ...(redisPrefix ? { prefix: redisPrefix } : {}),
     })
+    closing.push(() => realtime.close())
+    const log = createDeferringEventLog(realtime.log, logger)
+    closing.push(() => log.close())
     const jobs = await openJobs(db, { supervise: config.role !== 'api', onError })
+    closing.push(() => jobs.close())
     const secretKey = keptSecret(config.dataDirectory, 'secret-key', config.secretKey)
     const { signals } = realtime
-    const log = createDeferringEventLog(realtime.log, logger)
     const platform: Platform = {
       config,
       db,
@@ -54,15 +61,9 @@ export async function openOutside(config: Config, { clock = systemClock, redisPr
       logger,
       secretBox: createSecretBox(secretKey.value),
     }
-    const close = async () => {
-      await jobs.close()
-      await log.close()
-      await realtime.close()
-      await db.close()
-    }
     return { platform, realtime, close }
   } catch (error) {
-    await db.close()
+    await close()
     throw error
   }
 }

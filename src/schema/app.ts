@@ -35,7 +35,7 @@ export interface App {
   mcpServers: McpServers
   memories: Memories
   goals: Goals
-  inbox: InboxReading
+  inboxReading: InboxReading
   consciousness: ConsciousnessReading
   minds: MindControl
   spaces: Spaces

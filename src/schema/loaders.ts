@@ -103,7 +103,7 @@ function createRows({ app, streams, viewer, takesCursors }: LoadersOptions) {
     chains: batched((ids: readonly string[]) => app.chains.getMany(ids)),
     plansById: batched((ids: readonly string[]) => app.plans.getMany(ids)),
     goalsById: batched((ids: readonly string[]) => app.goals.getMany(ids)),
-    inboxEvents: batched((ids: readonly string[]) => app.inbox.getMany(ids)),
+    inboxEvents: batched((ids: readonly string[]) => app.inboxReading.getMany(ids)),
     webhooks: batched((ids: readonly string[]) => app.webhooks.getMany(ids)),
     accessTokens: batched((ids: readonly string[]) => app.tokens.getMany(viewer, [...ids])),
     seenSpaces: (found: readonly Space[]) => seen(spaces, found),
@@ -166,7 +166,7 @@ function createOfAgents({ app, viewer }: LoadersOptions) {
     memories: batchedByKey((agentIds) => app.memories.listMany(agentIds), []),
     goals: batchedByKey((agentIds) => app.goals.listMany(agentIds), []),
     plans: batchedByKey((agentIds) => app.plans.listMany(agentIds), []),
-    inboxPages: batchedByRequest((agentIds, request: PageRequest) => app.inbox.pageMany(agentIds, request)),
+    inboxPages: batchedByRequest((agentIds, request: PageRequest) => app.inboxReading.pageMany(agentIds, request)),
     consciousness: batched((agentIds: readonly string[]) => app.consciousness.getMany(agentIds)),
   }
 }
