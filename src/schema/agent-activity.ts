@@ -1,4 +1,5 @@
 import { activeRunsOf, isActive } from './agent.ts'
+import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
 import { Agent, Run } from './refs.ts'
@@ -11,7 +12,7 @@ const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').imp
     spaceId: t.exposeID('spaceId'),
     agent: t.field({
       type: Agent,
-      resolve: async ({ agentId }, _, { loaders }) => (await loaders.entities.load(agentId))!,
+      resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
     }),
     active: t.boolean({
       description: 'True while one of its runs or cycles executes, in whichever space.',

@@ -1,14 +1,13 @@
+import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
 import type { Context } from './context.ts'
-import { ToolChoiceType, ToolExecutionType } from './enums.ts'
+import { GoalStatusType, ToolChoiceType, ToolExecutionType } from './enums.ts'
 import { AgentInternals, Consciousness, Goal, InboxEvent, McpServer, Memory, Node, Plan, Tool } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
-async function agentOf({ agentId }: { agentId: string }, { loaders }: Context): Promise<shapes.Agent> {
-  const agent = await loaders.agents.load(agentId)
-  if (agent === null) throw new Error(`${agentId} is gone`)
-  return agent
+function agentOf({ agentId }: { agentId: string }, { loaders }: Context): Promise<shapes.Agent> {
+  return loadExisting(loaders.agents, agentId)
 }
 
 const ToolPhase = builder.objectRef<shapes.Agent['phases'][number]>('ToolPhase').implement({
@@ -125,13 +124,11 @@ Memory.implement({
   }),
 })
 
-export const GoalStatus = builder.enumType('GoalStatus', { values: ['ACTIVE', 'COMPLETED', 'ABANDONED'] as const })
-
 Goal.implement({
   interfaces: [Node],
   fields: (t) => ({
     description: t.exposeString('description'),
-    status: t.expose('status', { type: GoalStatus }),
+    status: t.expose('status', { type: GoalStatusType }),
     updatedAt: t.expose('updatedAt', { type: 'DateTime' }),
   }),
 })

@@ -1,8 +1,8 @@
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
-import { GoalStatus } from './agent-internals.ts'
 import { builder } from './builder.ts'
+import { changedAgentPayload } from './changed-agent.ts'
 import { renewed } from './context.ts'
-import { Agent } from './refs.ts'
+import { GoalStatusType } from './enums.ts'
 
 const MemoryInput = builder.inputType('MemoryInput', {
   fields: (t) => ({ key: t.string({ required: true }), value: t.string({ required: true }) }),
@@ -18,7 +18,7 @@ const DeleteMemoriesInput = builder.inputType('DeleteMemoriesInput', {
 
 const GoalInput = builder.inputType('GoalInput', {
   description: 'Without `id` a new goal, which needs a description; with it, what changes of that goal.',
-  fields: (t) => ({ id: t.id(), description: t.string(), status: t.field({ type: GoalStatus }) }),
+  fields: (t) => ({ id: t.id(), description: t.string(), status: t.field({ type: GoalStatusType }) }),
 })
 
 const SetGoalsInput = builder.inputType('SetGoalsInput', {
@@ -33,23 +33,12 @@ const ConfirmMcpToolsInput = builder.inputType('ConfirmMcpToolsInput', {
   fields: (t) => ({ agentId: t.id({ required: true }), serverName: t.string({ required: true }) }),
 })
 
-/** What changed of an agent is read anew from it. */
-const payload = (name: string) =>
-  builder.objectRef<{ agentId: string }>(name).implement({
-    fields: (t) => ({
-      agent: t.field({
-        type: Agent,
-        resolve: async ({ agentId }, _, { loaders }) => (await loaders.entities.load(agentId))!,
-      }),
-    }),
-  })
-
 const SETTING = { types: [BadInputError, ForbiddenError, NotFoundError, LimitExceededError] }
 const DELETING = { types: [ForbiddenError, NotFoundError] }
 
 builder.mutationFields((t) => ({
   setMemories: t.field({
-    type: payload('SetMemoriesPayload'),
+    type: changedAgentPayload('SetMemoriesPayload'),
     description:
       "For admins: writes memories of an agent, key by key; others stay, the agent's own writing at the same time too.",
     errors: SETTING,
@@ -61,7 +50,7 @@ builder.mutationFields((t) => ({
     },
   }),
   deleteMemories: t.field({
-    type: payload('DeleteMemoriesPayload'),
+    type: changedAgentPayload('DeleteMemoriesPayload'),
     description: 'For admins: removes memories of an agent by their keys.',
     errors: DELETING,
     args: { input: t.arg({ type: DeleteMemoriesInput, required: true }) },
@@ -72,7 +61,7 @@ builder.mutationFields((t) => ({
     },
   }),
   setGoals: t.field({
-    type: payload('SetGoalsPayload'),
+    type: changedAgentPayload('SetGoalsPayload'),
     description: 'For admins: adds goals to an agent, and changes those that are named, field by field.',
     errors: SETTING,
     args: { input: t.arg({ type: SetGoalsInput, required: true }) },
@@ -83,7 +72,7 @@ builder.mutationFields((t) => ({
     },
   }),
   deleteGoals: t.field({
-    type: payload('DeleteGoalsPayload'),
+    type: changedAgentPayload('DeleteGoalsPayload'),
     description: 'For admins: removes goals of an agent.',
     errors: DELETING,
     args: { input: t.arg({ type: DeleteGoalsInput, required: true }) },
@@ -94,7 +83,7 @@ builder.mutationFields((t) => ({
     },
   }),
   confirmMcpTools: t.field({
-    type: payload('ConfirmMcpToolsPayload'),
+    type: changedAgentPayload('ConfirmMcpToolsPayload'),
     description:
       "For admins: trusts the tools of an agent's MCP server as they are defined now. Tools whose definition changed after their first use are refused until then.",
     errors: DELETING,

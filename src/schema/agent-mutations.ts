@@ -95,17 +95,14 @@ const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
   }),
 })
 
-const CreateAgentPayload = builder.objectRef<{ agent: shapes.Agent }>('CreateAgentPayload').implement({
-  fields: (t) => ({ agent: t.expose('agent', { type: Agent }) }),
-})
-
-const UpdateAgentPayload = builder.objectRef<{ agent: shapes.Agent }>('UpdateAgentPayload').implement({
-  fields: (t) => ({ agent: t.expose('agent', { type: Agent }) }),
-})
+const agentPayload = (name: string) =>
+  builder.objectRef<{ agent: shapes.Agent }>(name).implement({
+    fields: (t) => ({ agent: t.expose('agent', { type: Agent }) }),
+  })
 
 builder.mutationFields((t) => ({
   createAgent: t.field({
-    type: CreateAgentPayload,
+    type: agentPayload('CreateAgentPayload'),
     errors: { types: [BadInputError, ForbiddenError, LimitExceededError] },
     args: { input: t.arg({ type: CreateAgentInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -116,7 +113,7 @@ builder.mutationFields((t) => ({
     },
   }),
   updateAgent: t.field({
-    type: UpdateAgentPayload,
+    type: agentPayload('UpdateAgentPayload'),
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateAgentInput, required: true }) },
     async resolve(_, { input }, context) {

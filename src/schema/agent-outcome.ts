@@ -1,4 +1,4 @@
-import { loadOptional } from './batch.ts'
+import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { SAME_FOR_SCOPE } from './dependence.ts'
 import { Agent, AgentOutcome, Message, Run } from './refs.ts'
@@ -19,7 +19,7 @@ AgentOutcome.implement({
     agent: t.field({
       type: Agent,
       extensions: SAME_FOR_SCOPE,
-      resolve: async ({ agentId }, _, { loaders }) => (await loaders.entities.load(agentId))!,
+      resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
     }),
     kind: t.expose('kind', { type: AgentOutcomeKind }),
     reason: t.string({

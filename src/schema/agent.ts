@@ -1,3 +1,4 @@
+import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idPageRequest, runCursor, runsRequest, sizeOfPage } from './connections.ts'
 import type { Context } from './context.ts'
@@ -7,10 +8,8 @@ import { Agent, AgentInternals, Entity, Node, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 /** The agent itself, of which its name in a list of entities is all that is known. */
-async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<shapes.Agent> {
-  const agent = await loaders.agents.load(id)
-  if (agent === null) throw new Error(`${id} is an entity and no agent`)
-  return agent
+function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<shapes.Agent> {
+  return loadExisting(loaders.agents, id)
 }
 
 /** Its QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first. */

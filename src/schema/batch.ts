@@ -61,6 +61,13 @@ export async function loadAll<K, V>(loader: Loader<K, V>, keys: readonly K[]): P
   return Promise.all(keys.map((key) => loader.load(key)))
 }
 
+/** What must be there, since something names it. @throws where it is gone. */
+export async function loadExisting<V>(loader: Loader<string, V | null>, id: string): Promise<V> {
+  const found = await loader.load(id)
+  if (found === null) throw new Error(`${id} is gone`)
+  return found
+}
+
 /** What may not be named at all: null for null. */
 export async function loadOptional<V>(loader: Loader<string, V | null>, id: string | null): Promise<V | null> {
   return id === null ? null : loader.load(id)

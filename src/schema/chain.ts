@@ -1,4 +1,4 @@
-import { loadOptional } from './batch.ts'
+import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { Agent, Chain, Run } from './refs.ts'
 
@@ -6,7 +6,7 @@ const ChainWaiter = builder.objectRef<{ entityId: string; reason: string | null 
   fields: (t) => ({
     agent: t.field({
       type: Agent,
-      resolve: async ({ entityId }, _, { loaders }) => (await loaders.entities.load(entityId))!,
+      resolve: ({ entityId }, _, { loaders }) => loadExisting(loaders.entities, entityId),
     }),
     reason: t.exposeString('reason', { nullable: true }),
   }),

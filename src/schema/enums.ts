@@ -65,6 +65,8 @@ export const TriggerTypeType = builder.enumType('TriggerType', {
   } as const,
 })
 
+export const GoalStatusType = builder.enumType('GoalStatus', { values: ['ACTIVE', 'COMPLETED', 'ABANDONED'] as const })
+
 export const TokenScopeType = builder.enumType('TokenScope', {
   values: {
     ADMIN: { description: 'Everything, as the operator.' },

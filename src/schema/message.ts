@@ -1,4 +1,4 @@
-import { loadOptional } from './batch.ts'
+import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { SAME_FOR_SCOPE } from './dependence.ts'
 import { Agent, Entity, Message, MessagePart, Node, Run, Space, ToolCall } from './refs.ts'
@@ -22,13 +22,13 @@ Message.implement({
       type: Space,
       extensions: SAME_FOR_SCOPE,
       // Who sees a message sees its space.
-      resolve: async ({ spaceId }, _, { loaders }) => (await loaders.spaces.load(spaceId))!,
+      resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId),
     }),
     seq: t.exposeInt('seq', { description: '1, 2, 3, … within the space, without a gap.' }),
     sender: t.field({
       type: Entity,
       extensions: SAME_FOR_SCOPE,
-      resolve: async ({ senderId }, _, { loaders }) => (await loaders.entities.load(senderId))!,
+      resolve: ({ senderId }, _, { loaders }) => loadExisting(loaders.entities, senderId),
     }),
     status: t.expose('status', { type: MessageStatus }),
     parts: t.field({
@@ -88,8 +88,8 @@ builder.objectRef<shapes.PlacedPart>('ToolCallPart').implement({
     toolCall: t.field({
       type: ToolCall,
       extensions: SAME_FOR_SCOPE,
-      resolve: async ({ part }, _, { loaders }) =>
-        (await loaders.toolCalls.load(part.type === 'tool' ? part.toolCallId : ''))!,
+      resolve: ({ part }, _, { loaders }) =>
+        loadExisting(loaders.toolCalls, part.type === 'tool' ? part.toolCallId : ''),
     }),
   }),
 })

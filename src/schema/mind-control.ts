@@ -1,7 +1,7 @@
 import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { builder } from './builder.ts'
+import { changedAgentPayload } from './changed-agent.ts'
 import { renewed } from './context.ts'
-import { Agent } from './refs.ts'
 
 const RemoveInboxEventInput = builder.inputType('RemoveInboxEventInput', {
   fields: (t) => ({ id: t.id({ required: true }) }),
@@ -15,15 +15,6 @@ const RemoveInboxEventPayload = builder
 
 const ResetConsciousnessInput = builder.inputType('ResetConsciousnessInput', {
   fields: (t) => ({ agentId: t.id({ required: true }) }),
-})
-
-const ResetConsciousnessPayload = builder.objectRef<{ agentId: string }>('ResetConsciousnessPayload').implement({
-  fields: (t) => ({
-    agent: t.field({
-      type: Agent,
-      resolve: async ({ agentId }, _, { loaders }) => (await loaders.entities.load(agentId))!,
-    }),
-  }),
 })
 
 builder.mutationFields((t) => ({
@@ -40,7 +31,7 @@ builder.mutationFields((t) => ({
     },
   }),
   resetConsciousness: t.field({
-    type: ResetConsciousnessPayload,
+    type: changedAgentPayload('ResetConsciousnessPayload'),
     description: 'For admins: the mind begins anew. What it thought until now stays on record in its runs.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ResetConsciousnessInput, required: true }) },

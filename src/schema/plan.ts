@@ -1,4 +1,5 @@
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
 import { Agent, Node, Plan } from './refs.ts'
@@ -9,7 +10,7 @@ Plan.implement({
   fields: (t) => ({
     agent: t.field({
       type: Agent,
-      resolve: async ({ agentId }, _, { loaders }) => (await loaders.entities.load(agentId))!,
+      resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
     }),
     name: t.exposeString('name'),
     instruction: t.exposeString('instruction'),

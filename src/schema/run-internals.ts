@@ -1,5 +1,6 @@
 import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
 import { RunInternals, StepRecord, TokenUsage } from './refs.ts'
+import { usageOf } from './token-usage.ts'
 
 RunInternals.implement({
   fields: (t) => ({
@@ -29,14 +30,7 @@ StepRecord.implement({
     activeTools: t.exposeStringList('activeTools'),
     response: t.expose('response', { type: 'JSON', description: 'AI SDK ModelMessage[] that the step added.' }),
     finishReason: t.exposeString('finishReason'),
-    usage: t.field({
-      type: TokenUsage,
-      resolve: ({ inputTokens, outputTokens, usageEstimated }) => ({
-        inputTokens,
-        outputTokens,
-        estimated: usageEstimated,
-      }),
-    }),
+    usage: t.field({ type: TokenUsage, resolve: usageOf }),
     msToFirstChunk: t.exposeInt('msToFirstChunk', { nullable: true }),
     durationMs: t.exposeInt('durationMs'),
   }),

@@ -1,17 +1,18 @@
 import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
-import { loadOptional } from './batch.ts'
+import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
 import { RunStatusType } from './enums.ts'
 import { Agent, Node, Run, RunInternals, Space, TokenUsage, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
+import { usageOf } from './token-usage.ts'
 
 Run.implement({
   interfaces: [Node],
   fields: (t) => ({
     agent: t.field({
       type: Agent,
-      resolve: async ({ agentId }, _, { loaders }) => (await loaders.entities.load(agentId))!,
+      resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
     }),
     status: t.expose('status', { type: RunStatusType }),
     activeSpace: t.field({
@@ -20,14 +21,7 @@ Run.implement({
       resolve: ({ activeSpaceId }, _, { loaders }) => loadOptional(loaders.visible.spaces, activeSpaceId),
     }),
     stepCount: t.exposeInt('stepCount'),
-    usage: t.field({
-      type: TokenUsage,
-      resolve: ({ inputTokens, outputTokens, usageEstimated }) => ({
-        inputTokens,
-        outputTokens,
-        estimated: usageEstimated,
-      }),
-    }),
+    usage: t.field({ type: TokenUsage, resolve: usageOf }),
     summary: t.string({
       nullable: true,
       description:
@@ -61,17 +55,6 @@ Run.implement({
     queuedAt: t.expose('queuedAt', { type: 'DateTime' }),
     startedAt: t.expose('startedAt', { type: 'DateTime', nullable: true }),
     finishedAt: t.expose('finishedAt', { type: 'DateTime', nullable: true }),
-  }),
-})
-
-TokenUsage.implement({
-  fields: (t) => ({
-    estimated: t.exposeBoolean('estimated', {
-      description: 'True where the provider gave no figures and they were estimated.',
-    }),
-    inputTokens: t.exposeInt('inputTokens'),
-    outputTokens: t.exposeInt('outputTokens'),
-    totalTokens: t.int({ resolve: ({ inputTokens, outputTokens }) => inputTokens + outputTokens }),
   }),
 })
 

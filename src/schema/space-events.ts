@@ -1,3 +1,4 @@
+import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
 import { SAME_FOR_SCOPE } from './dependence.ts'
@@ -29,7 +30,7 @@ const spaceEvent = (type: OfSpace, description: string) =>
       space: t.field({
         type: Space,
         extensions: SAME_FOR_SCOPE,
-        resolve: async ({ spaceId }, _, { loaders }) => (await loaders.spaces.load(spaceId))!,
+        resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId),
       }),
     }),
   })
@@ -43,7 +44,7 @@ const messageEvent = (type: OfMessage, description: string) =>
       message: t.field({
         type: Message,
         extensions: SAME_FOR_SCOPE,
-        resolve: async ({ messageId }, _, { loaders }) => (await loaders.messages.load(messageId))!,
+        resolve: ({ messageId }, _, { loaders }) => loadExisting(loaders.messages, messageId),
       }),
     }),
   })
@@ -56,7 +57,7 @@ const memberEvent = (type: OfMember) =>
       entity: t.field({
         type: Entity,
         extensions: SAME_FOR_SCOPE,
-        resolve: async ({ entityId }, _, { loaders }) => (await loaders.entities.load(entityId))!,
+        resolve: ({ entityId }, _, { loaders }) => loadExisting(loaders.entities, entityId),
       }),
     }),
   })

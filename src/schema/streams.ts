@@ -1,5 +1,5 @@
 import type { Viewer } from '../access/viewer.ts'
-import type { LoggedUsage, RunLogEvent, SpaceLogEvent } from '../realtime/topics.ts'
+import type { RunLogEvent, SpaceLogEvent } from '../realtime/topics.ts'
 import type { Run, ToolCall } from './shapes.ts'
 
 /** What every event of a stream with cursors carries. */
@@ -19,9 +19,6 @@ export type RunEvent = AtCursor & { runId: string; lastKnown?: Run; lastKnownCal
     | RunLogEvent
     | { type: 'RunSnapshot' }
   )
-
-/** The usage of one step, as its event carries it. */
-export type StepUsage = LoggedUsage
 
 /** One agent of a space, to be looked at now. */
 export interface AgentActivityEvent {

@@ -1,5 +1,5 @@
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
-import { loadOptional } from './batch.ts'
+import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { type Context, renewed } from './context.ts'
 import { SAME_FOR_SCOPE } from './dependence.ts'
@@ -44,7 +44,7 @@ ToolCall.implement({
     agent: t.field({
       type: Agent,
       extensions: SAME_FOR_SCOPE,
-      resolve: async ({ agentId }, _, { loaders }) => (await loaders.entities.load(agentId))!,
+      resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
     }),
     run: t.field({
       type: Run,

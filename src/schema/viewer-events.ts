@@ -1,3 +1,4 @@
+import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
 import { Space, ToolCall, Viewer } from './refs.ts'
@@ -25,7 +26,7 @@ const spaceEvent = (type: string, description?: string) =>
     fields: (t) => ({
       space: t.field({
         type: Space,
-        resolve: async ({ spaceId }, _, { loaders }) => (await loaders.spaces.load(spaceId))!,
+        resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId),
       }),
     }),
   })
@@ -36,7 +37,7 @@ const toolCallEvent = (type: string) =>
     fields: (t) => ({
       toolCall: t.field({
         type: ToolCall,
-        resolve: async ({ toolCallId }, _, { loaders }) => (await loaders.toolCalls.load(toolCallId))!,
+        resolve: ({ toolCallId }, _, { loaders }) => loadExisting(loaders.toolCalls, toolCallId),
       }),
     }),
   })

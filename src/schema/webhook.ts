@@ -1,4 +1,5 @@
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
 import { Agent, Node, Webhook } from './refs.ts'
@@ -10,7 +11,7 @@ Webhook.implement({
   fields: (t) => ({
     agent: t.field({
       type: Agent,
-      resolve: async ({ agentId }, _, { loaders }) => (await loaders.entities.load(agentId))!,
+      resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
     }),
     serviceName: t.exposeString('serviceName'),
     url: t.exposeString('url'),
