@@ -1,7 +1,15 @@
 import type { LanguageModelV4StreamPart } from '@ai-sdk/provider'
-import type { AssistantModelMessage, ContentPart, ModelMessage, ToolSet, TypedToolCall } from 'ai'
+import {
+  type AssistantModelMessage,
+  type ContentPart,
+  type ModelMessage,
+  NoSuchToolError,
+  type ToolSet,
+  type TypedToolCall,
+} from 'ai'
 import { newId } from '../lib/ids.ts'
 import { type Json, toJson } from '../lib/json.ts'
+import { toolResult } from '../runs/conversation.ts'
 import type { NewToolCall, Usage } from '../runs/journal.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 import { takePlacement } from '../tools/placement.ts'
@@ -23,6 +31,7 @@ export interface LiveGeneration {
 
 interface LiveParts {
   step: number
+  /** Those that the model may call at this step: what it writes for another one shows nowhere. */
   tools: Map<string, Tool>
   writer: SpaceWriter
   events: RunEvents
@@ -98,7 +107,20 @@ function newCall(part: TypedToolCall<ToolSet>, tool: Tool | undefined, live: Liv
   const { input, state } = takePlacement(tool, inputOf(part.input))
   const call = { id, modelCallId: toolCallId, toolName, execution: tool?.execution ?? null, input, state }
   if (part.invalid !== true) return { ...call, status: 'RUNNING', output: null, error: null }
-  const fault =
-    tool === undefined ? `There is no tool ${toolName} for you at this step.` : 'The input is not a JSON object.'
+  const isMissing = tool === undefined || NoSuchToolError.isInstance(part.error)
+  const fault = isMissing ? `There is no tool ${toolName} for you at this step.` : 'The input is not a JSON object.'
   return { ...call, status: 'FAILED', output: failureResult('BAD_INPUT', fault), error: fault }
+}
+
+/** The SDK answers a call that it cannot pass on in words of its own: the model gets what the journal holds, by the model's id. */
+export function answeredAsJournaled(messages: ModelMessage[], failed: Map<string, Json>): ModelMessage[] {
+  return messages.map((message) => {
+    if (message.role !== 'tool') return message
+    const content = message.content.map((part) => {
+      const output = part.type === 'tool-result' ? failed.get(part.toolCallId) : undefined
+      const isSdks = part.type === 'tool-result' && part.output.type === 'error-text' && output !== undefined
+      return isSdks ? toolResult(part.toolCallId, part.toolName, output) : part
+    })
+    return { ...message, content }
+  })
 }

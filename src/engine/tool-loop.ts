@@ -15,7 +15,13 @@ import type { Claim } from '../runs/lifecycle.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 import { takePlacement } from '../tools/placement.ts'
 import { type Tool, WAITING } from '../tools/tool.ts'
-import { assistantMessage, callsOf, createLiveGeneration, type LiveGeneration } from './generation.ts'
+import {
+  answeredAsJournaled,
+  assistantMessage,
+  callsOf,
+  createLiveGeneration,
+  type LiveGeneration,
+} from './generation.ts'
 import { ModelFailure } from './model-error.ts'
 import { tapModel } from './model-tap.ts'
 import type { SpaceWriter } from './space-writer.ts'
@@ -98,6 +104,7 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
   const firstIndex = stepsBefore.length
   const spent: { inputTokens: number; outputTokens: number }[] = [...stepsBefore]
   const waiting: string[] = []
+  const failed = new Map<string, Json>()
   const broken = new AbortController()
   let plan: StepPlan | null = null
   let previous: { instructions: string; lasting: number } | null = null
@@ -122,7 +129,8 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
       fault ??= error
       throw error
     })
-    live = createLiveGeneration({ step, tools, writer, events })
+    const offered = new Map([...tools].filter(([name]) => plan?.activeTools.includes(name)))
+    live = createLiveGeneration({ step, tools: offered, writer, events })
     stepStartedAt = Date.now()
     return plan
   }
@@ -166,7 +174,7 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
 
     async stepSettings(stepNumber: number, carried: ModelMessage[], prepared: StepPlan | null) {
       const { instructions, messages, model, activeTools, toolChoice } =
-        prepared ?? (await prepare(stepNumber, carried))
+        prepared ?? (await prepare(stepNumber, answeredAsJournaled(carried, failed)))
       return {
         instructions,
         messages,
@@ -210,9 +218,10 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
           calls,
         )
         previous = { instructions: sent.instructions, lasting: sent.lasting }
-        for (const { id, status, output, error } of calls) {
+        for (const { id, modelCallId, status, output, error } of calls) {
           events.emit({ type: 'RunToolCalled', toolCallId: id })
           if (status !== 'FAILED') continue
+          failed.set(modelCallId, output)
           await writer.close({ toolCallId: id, status, output, error })
           events.emit({ type: 'RunToolReturned', toolCallId: id })
         }

@@ -159,6 +159,14 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
     })
     expect(calls.map(({ status }) => status)).toEqual(['FAILED', 'FAILED', 'FAILED', 'DONE'])
     expect(calls[0]?.output).toMatchObject({ error: { code: 'BAD_INPUT' } })
+    const { messages } = await parley.models.request(({ step }) => step === 1)
+    const told = messages.filter(({ role }) => role === 'tool').map(({ text }) => JSON.parse(text))
+    expect(told).toEqual(calls.slice(0, 3).map(({ output }) => output))
+    expect(told.map(({ error }) => error.message)).toEqual([
+      expect.stringContaining('text'),
+      'There is no tool fly for you at this step.',
+      'The input is not a JSON object.',
+    ])
     expect(parley.models.refusals).toEqual([])
   })
 })
