@@ -1,21 +1,32 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
+import { startMcpServer } from '../support/mcp-server.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
-import { delegates, enter, mentions, say, type Turn, takesTurns } from '../support/turns.ts'
+import { delegates, enter, mentions, say, skips, type Turn, takesTurns } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// The six example conversations of seed 002, through GraphQL: who says what, in which order, in how many runs.
+// The example conversations of seed 002, and its other two outcomes within a chain, through GraphQL: who says what, in which
+// order, in how many runs, and what each agent was told.
 
 const CREATE_AGENT = `mutation ($input: CreateAgentInput!) { createAgent(input: $input) { ... on CreateAgentPayload { agent { id name } } ... on Error { message } } }`
 const CREATE_SPACE = `mutation ($input: CreateSpaceInput!) { createSpace(input: $input) { ... on CreateSpacePayload { space { id name routing } } ... on Error { message } } }`
 const SEND = `mutation ($input: SendMessageInput!) { sendMessage(input: $input) { ... on SendMessagePayload { sentMessage { id } runs { id agent { name } } } ... on Error { message } } }`
 const CREATE_PLAN = `mutation ($input: CreatePlanInput!) { createPlan(input: $input) { ... on CreatePlanPayload { plan { id } } ... on Error { message } } }`
 const SPACE = `query ($id: ID!) { space(id: $id) { messages { edges { node { text sender { name } mentionedAgent { name }
-  outcomes { kind agent { name } } } } } } }`
-const RUNS = `query { agents(first: 50) { edges { node { name activeRuns { id }
-  runs { edges { node { id status depth rootId chain { id depth replyStack { reason } } triggerSpace { name } } } } } } } }`
+  parts { ... on ToolCallPart { toolCall { toolName input } } } outcomes { kind agent { name } } } } } } }`
+const RUNS = `query ($id: ID!) { agent(id: $id) { name activeRuns { id }
+  runs { edges { node { id status depth rootId chain { id depth replyStack { reason agent { name } } } triggerSpace { name }
+    toolCalls { toolName output } } } } } }`
+const CHAIN = 'query ($id: ID!) { run(id: $id) { chain { depth replyStack { reason agent { name } } } } }'
+const IMAGE = {
+  name: 'generateImage',
+  description: 'Makes an image.',
+  inputSchema: { type: 'object', properties: { of: { type: 'string' } }, required: ['of'] },
+  execution: 'INTERNAL',
+  visible: true,
+}
 
 interface Agent {
   id: string
@@ -29,6 +40,15 @@ interface RunNode {
   depth: number
   chain: { id: string; depth: number; replyStack: unknown[] } | null
   triggerSpace: { name: string } | null
+  toolCalls: { toolName: string; output: unknown }[]
+}
+
+interface MessageNode {
+  text: string
+  sender: Agent
+  mentionedAgent: Agent | null
+  parts: { toolCall?: { toolName: string; input: unknown } }[]
+  outcomes: { kind: string; agent: Agent }[]
 }
 
 describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as const)(
@@ -54,19 +74,16 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
       return Object.values(data ?? {})[0] as Answer
     }
 
+    async function agent(name: string, more: object = {}): Promise<Agent> {
+      const play = { instructions: 'Play your part.', model: 'openai.chat:test' }
+      const input = { name, ...play, mind: 'STATELESS', toolset: 'ACTIVE_SPACE', ...more }
+      return (await answerOf<{ agent: Agent }>(admin, CREATE_AGENT, { input })).agent
+    }
+
     /** Agents of these names, in this order of turn. */
     async function agents<Names extends string[]>(...names: Names): Promise<{ [Index in keyof Names]: Agent }> {
       const made: Agent[] = []
-      for (const name of names) {
-        const input = {
-          name,
-          instructions: 'Play your part.',
-          model: 'openai.chat:test',
-          mind: 'STATELESS',
-          toolset: 'ACTIVE_SPACE',
-        }
-        made.push((await answerOf<{ agent: Agent }>(admin, CREATE_AGENT, { input })).agent)
-      }
+      for (const name of names) made.push(await agent(name))
       return made as { [Index in keyof Names]: Agent }
     }
 
@@ -89,23 +106,38 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
       )
     }
 
+    async function messagesIn(spaceId: string): Promise<MessageNode[]> {
+      type Answer = { messages: { edges: { node: MessageNode }[] } }
+      return (await answerOf<Answer>(client, SPACE, { id: spaceId })).messages.edges.map(({ node }) => node)
+    }
+
     async function conversation(spaceId: string): Promise<string[]> {
-      type Answer = { messages: { edges: { node: { text: string; sender: Agent; mentionedAgent: Agent | null } }[] } }
-      const { messages } = await answerOf<Answer>(client, SPACE, { id: spaceId })
-      return messages.edges.map(
-        ({ node }) => `${node.sender.name}${node.mentionedAgent ? ` → ${node.mentionedAgent.name}` : ''}: ${node.text}`,
+      return (await messagesIn(spaceId)).map(
+        ({ sender, mentionedAgent, text }) =>
+          `${sender.name}${mentionedAgent ? ` → ${mentionedAgent.name}` : ''}: ${text}`,
       )
     }
 
+    /** For each message: who woke by it. Everybody else, the sender excepted, was not routed. */
+    async function wokenBy(spaceId: string): Promise<string[][]> {
+      return (await messagesIn(spaceId)).map(({ outcomes }) => {
+        expect(outcomes.every(({ kind }) => kind === 'RUN' || kind === 'NOT_ROUTED')).toBe(true)
+        return outcomes.flatMap(({ kind, agent: { name } }) => (kind === 'RUN' ? [name] : []))
+      })
+    }
+
+    /** The prompts with which an agent was woken, in order. */
+    const promptsOf = ({ name }: Agent): string[] =>
+      parley.models.requests
+        .filter(({ instructions, step }) => step === 0 && instructions.startsWith(`You are ${name},`))
+        .map(({ messages }) => messages.at(-1)?.text ?? '')
+
     /** Every run of these agents, oldest first. */
     async function runsOf(...cast: Agent[]): Promise<RunNode[]> {
-      type Answer = {
-        edges: { node: Agent & { activeRuns: unknown[]; runs: { edges: { node: Omit<RunNode, 'agent'> }[] } } }[]
-      }
-      const { edges } = await answerOf<Answer>(admin, RUNS)
-      const own = edges.filter(({ node }) => cast.some(({ name }) => name === node.name))
-      expect(own.flatMap(({ node }) => node.activeRuns)).toEqual([])
-      const runs = own.flatMap(({ node }) => node.runs.edges.map((run) => ({ ...run.node, agent: node.name })))
+      type Answer = Agent & { activeRuns: unknown[]; runs: { edges: { node: Omit<RunNode, 'agent'> }[] } }
+      const found = await Promise.all(cast.map(({ id }) => answerOf<Answer>(admin, RUNS, { id })))
+      expect(found.flatMap(({ activeRuns }) => activeRuns)).toEqual([])
+      const runs = found.flatMap(({ name, runs }) => runs.edges.map(({ node }) => ({ ...node, agent: name })))
       return runs.sort((a, b) => (a.id < b.id ? -1 : 1))
     }
 
@@ -123,26 +155,41 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
       expect(runs[0]?.chain).toMatchObject({ depth: 1, replyStack: [] })
     })
 
-    test('hand-off: the delegator says nothing, the right agent answers', async () => {
-      const [research, demo] = await agents('Research Agent B', 'Demo Agent B')
+    test('hand-off: the delegator says nothing, the right agent answers with what its MCP server knows', async () => {
+      const answer = () => ({ content: [{ type: 'text', text: '31 °C, clear' }] })
+      const server = await startMcpServer([{ name: 'forecast', description: 'The weather.', answer }])
+      const research = await agent('Research Agent B')
+      const demo = await agent('Demo Agent B', { mcpServers: [{ name: 'weather', url: server.url }] })
       const room = await space('Lobby B', [research, demo])
       plays(research, [[delegates(demo, 'has MCP tools for weather')]])
-      plays(demo, [[say('It is 31 degrees and clear.')]])
+      plays(demo, [[{ toolCall: 'weather__forecast', input: {} }], [say('It is 31 °C and clear.')]])
       expect(await hears(room.id, "what's the weather like?")).toEqual(['Research Agent B'])
+      await server.close()
       expect(await conversation(room.id)).toEqual([
         "حسام: what's the weather like?",
-        'Demo Agent B: It is 31 degrees and clear.',
+        'Demo Agent B: It is 31 °C and clear.',
       ])
-      expect(story(await runsOf(research, demo))).toEqual(['Research Agent B CANCELED', 'Demo Agent B COMPLETED'])
-      const asked = await parley.models.request(({ instructions }) => instructions.includes('You are Demo Agent B'))
-      expect(asked.messages.at(-1)?.text).toContain('Delegated to you by Research Agent B: "has MCP tools for weather"')
-      expect(asked.messages.at(-1)?.text).toContain("what's the weather like?")
+      expect(await wokenBy(room.id)).toEqual([['Demo Agent B'], []])
+      const runs = await runsOf(research, demo)
+      expect(story(runs)).toEqual(['Research Agent B CANCELED', 'Demo Agent B COMPLETED'])
+      expect(runs[1]?.toolCalls[0]).toEqual({ toolName: 'weather__forecast', output: '31 °C, clear' })
+      const [prompt] = promptsOf(demo)
+      expect(prompt).toContain('Delegated to you by Research Agent B: "has MCP tools for weather"')
+      expect(prompt).toContain("what's the weather like?")
     })
 
-    test('fire-and-forget mention: two agents respond', async () => {
-      const [demo, research] = await agents('Demo Agent C', 'Research Agent C')
+    test('fire-and-forget mention: two agents respond, each by one message', async () => {
+      const demo = await agent('Demo Agent C', { toolset: 'SPACE_TOOLS', tools: [IMAGE] })
+      const research = await agent('Research Agent C')
       const room = await space('Lobby C', [demo, research])
-      plays(demo, [[say("Here's the image!")], [mentions(research, 'user wants research too', false)]])
+      const [spaceId, targetSpaceId] = [room.id, room.id]
+      plays(demo, [
+        [
+          { toolCall: 'sendSpaceMessage', input: { spaceId, text: "Here's the image!" } },
+          { toolCall: 'generateImage', input: { of: 'quantum computing', targetSpaceId } },
+        ],
+        [mentions(research, 'user wants research too', false)],
+      ])
       plays(research, [[say("Here's what I found...")]])
       await hears(room.id, 'research quantum computing and make me an image about it')
       expect(await conversation(room.id)).toEqual([
@@ -150,7 +197,16 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
         "Demo Agent C → Research Agent C: Here's the image!",
         "Research Agent C: Here's what I found...",
       ])
+      const [, shown] = await messagesIn(room.id)
+      expect(shown?.parts).toEqual([
+        {},
+        { toolCall: { toolName: 'generateImage', input: { of: 'quantum computing' } } },
+      ])
+      expect(await wokenBy(room.id)).toEqual([['Demo Agent C'], ['Research Agent C'], []])
       expect(story(await runsOf(demo, research))).toEqual(['Demo Agent C COMPLETED', 'Research Agent C COMPLETED'])
+      const [prompt] = promptsOf(research)
+      expect(prompt).toContain('You were mentioned by Demo Agent C: "user wants research too"')
+      expect(prompt).not.toContain('waits for your reply')
     })
 
     test('reply stack: an agent needs the output of another to go on', async () => {
@@ -179,16 +235,24 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
       expect(runs.map(({ depth }) => depth)).toEqual([0, 1, 2])
       expect(new Set(runs.map(({ chain }) => chain?.id)).size).toBe(1)
       expect(runs[0]?.chain).toMatchObject({ depth: 3, replyStack: [] })
+      expect(await wokenBy(room.id)).toEqual([['HR Agent D'], ['Finance Agent D'], ['HR Agent D'], []])
+      expect(promptsOf(finance)[0]).toContain(
+        'You were mentioned by HR Agent D: "need January salary sheet" (It waits for your reply.)',
+      )
+      expect(promptsOf(hr)[1]).toContain(
+        'You are called back. You had asked: "need January salary sheet". Finance Agent D has responded',
+      )
+      expect(promptsOf(hr)[1]).toContain('"text":"Here\'s the salary data: ..."')
     })
 
     test('nested reply stack: each agent gets exactly what it needed', async () => {
       const [hr, finance, data] = await agents('HR Agent E', 'Finance Agent E', 'Data Agent E')
       const room = await space('Lobby E', [hr, finance, data])
       const stacks: string[][] = []
-      const look = async () => {
-        const chain = await parley.app.platform.db.prisma.chain.findFirstOrThrow({ where: { spaceId: room.id } })
-        const waiting = chain.replyStack as { entityId: string }[]
-        stacks.push(waiting.map(({ entityId }) => (entityId === hr.id ? 'HR' : 'Finance')))
+      const look = async (runId: string) => {
+        type Answer = { chain: { depth: number; replyStack: { reason: string; agent: Agent }[] } }
+        const { chain } = await answerOf<Answer>(admin, CHAIN, { id: runId })
+        stacks.push([`${chain.depth}`, ...chain.replyStack.map(({ agent, reason }) => `${agent.name}: ${reason}`)])
       }
       plays(
         hr,
@@ -201,8 +265,8 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
         [[say('Here are the Q4 financials based on the data: ...')]],
       )
       plays(data, [[say("Here's the Q4 raw data: ...")]])
-      parley.models.script(async ({ step }) => {
-        if (step === 0) await look()
+      parley.models.script(async ({ step, instructions }) => {
+        if (step === 0) await look(/- Run (run_\w+) \(this run\)/.exec(instructions)?.[1] ?? '')
         return undefined
       })
       await hears(room.id, 'prepare the quarterly business review')
@@ -215,7 +279,60 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
         "HR Agent E: Here's the complete quarterly business review: ...",
       ])
       expect((await runsOf(hr, finance, data)).map(({ agent }) => agent[0])).toEqual(['H', 'F', 'D', 'F', 'H'])
-      expect(stacks).toEqual([[], ['HR'], ['HR', 'Finance'], ['HR'], []])
+      const [waits, waitsToo] = ['HR Agent E: need Q4 numbers', 'Finance Agent E: need Q4 raw sales data']
+      expect(stacks).toEqual([['1'], ['2', waits], ['3', waits, waitsToo], ['4', waits], ['5']])
+      expect(await wokenBy(room.id)).toEqual([[hr.name], [finance.name], [data.name], [finance.name], [hr.name], []])
+      expect(promptsOf(finance)[1]).toContain('Data Agent E has responded')
+      expect(promptsOf(hr)[1]).toContain('Finance Agent E has responded')
+    })
+
+    test('a skip in the chain: who asked is called back, sees that the other skipped, and goes on without it', async () => {
+      const [hr, finance] = await agents('HR Agent G', 'Finance Agent G')
+      const room = await space('Lobby G', [hr, finance])
+      plays(
+        hr,
+        [[say('Let me get the salary data first.'), mentions(finance, 'need January salary sheet', true)]],
+        [[say("Here's the report, without salaries.")]],
+      )
+      plays(finance, [[skips('January is not closed yet')]])
+      await hears(room.id, 'prepare the monthly payroll report')
+      expect(await conversation(room.id)).toEqual([
+        'حسام: prepare the monthly payroll report',
+        'HR Agent G → Finance Agent G: Let me get the salary data first.',
+        "HR Agent G: Here's the report, without salaries.",
+      ])
+      const [, asked] = await messagesIn(room.id)
+      expect(asked?.outcomes).toEqual([{ kind: 'SKIPPED', agent: { name: 'Finance Agent G' } }])
+      expect(promptsOf(hr)[1]).toContain('Finance Agent G skipped: it said nothing here: "January is not closed yet"')
+      expect(story(await runsOf(hr, finance))).toEqual(
+        ['HR Agent G', 'Finance Agent G', 'HR Agent G'].map((name) => `${name} COMPLETED`),
+      )
+    })
+
+    test('a delegation in the chain: who was asked hands over, and who waits is called back by that one', async () => {
+      const [hr, finance, data] = await agents('HR Agent H', 'Finance Agent H', 'Data Agent H')
+      const room = await space('Lobby H', [hr, finance, data])
+      plays(hr, [[say('Getting the numbers.'), mentions(finance, 'need Q4 numbers', true)]], [[say('Done.')]])
+      plays(finance, [[delegates(data, 'has the raw data')]])
+      plays(data, [[say("Here's the Q4 raw data: ...")]])
+      await hears(room.id, 'prepare the quarterly business review')
+      expect(await conversation(room.id)).toEqual([
+        'حسام: prepare the quarterly business review',
+        'HR Agent H → Finance Agent H: Getting the numbers.',
+        "Data Agent H: Here's the Q4 raw data: ...",
+        'HR Agent H: Done.',
+      ])
+      expect(await wokenBy(room.id)).toEqual([[hr.name], [data.name], [hr.name], []])
+      const runs = await runsOf(hr, finance, data)
+      expect(story(runs)).toEqual([
+        'HR Agent H COMPLETED',
+        'Finance Agent H CANCELED',
+        'Data Agent H COMPLETED',
+        'HR Agent H COMPLETED',
+      ])
+      expect(runs[0]?.chain).toMatchObject({ depth: 4, replyStack: [] })
+      expect(promptsOf(data)[0]).toContain('Delegated to you by Finance Agent H: "has the raw data"')
+      expect(promptsOf(hr)[1]).toContain('Data Agent H has responded')
     })
 
     test('cross-space: a plan, a space entered, a mention there, and the call-back in that space', async () => {
