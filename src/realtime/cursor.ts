@@ -25,3 +25,8 @@ export function decodeCursor(cursor: string): Position {
   }
   return position
 }
+
+/** Whether a place comes later than another; one of another epoch always does. */
+export function isAfter(position: Position, other: Position): boolean {
+  return position.epoch !== other.epoch || position.n > other.n
+}

@@ -1,6 +1,5 @@
 import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
-import { SAME_FOR_SCOPE } from './dependence.ts'
 import { Agent, AgentOutcome, Message, Run } from './refs.ts'
 
 const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
@@ -18,12 +17,10 @@ AgentOutcome.implement({
   fields: (t) => ({
     agent: t.field({
       type: Agent,
-      extensions: SAME_FOR_SCOPE,
       resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
     }),
     kind: t.expose('kind', { type: AgentOutcomeKind }),
     reason: t.string({
-      extensions: SAME_FOR_SCOPE,
       nullable: true,
       description: 'Admins only.',
       resolve: ({ reason }, _, { viewer }) => (viewer.scope === 'ADMIN' ? reason : null),
@@ -39,7 +36,6 @@ AgentOutcome.implement({
 builder.objectField(Message, 'outcomes', (t) =>
   t.field({
     type: [AgentOutcome],
-    extensions: SAME_FOR_SCOPE,
     description: 'What this message meant to each agent member: who woke, who did not, and why.',
     complexity: { field: 1, multiplier: 3 },
     resolve: ({ id }, _, { loaders }) => loaders.outcomes.load(id),

@@ -2,7 +2,6 @@ import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idPageRequest, runCursor, runsRequest, sizeOfPage } from './connections.ts'
 import type { Context } from './context.ts'
-import { SAME_FOR_SCOPE } from './dependence.ts'
 import { MindType, RunStatusType, ToolsetType } from './enums.ts'
 import { Agent, AgentInternals, Entity, Node, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
@@ -28,27 +27,22 @@ Agent.implement({
   interfaces: [Node, Entity],
   fields: (t) => ({
     description: t.string({
-      extensions: SAME_FOR_SCOPE,
       nullable: true,
       resolve: async (agent, _, context) => (await wholeOf(agent, context)).description,
     }),
     model: t.string({
-      extensions: SAME_FOR_SCOPE,
       description: '`provider:model`, e.g. `openai:gpt-5-mini`, or `demo` for the built-in scripted model.',
       resolve: async (agent, _, context) => (await wholeOf(agent, context)).model,
     }),
     mind: t.field({
       type: MindType,
-      extensions: SAME_FOR_SCOPE,
       resolve: async (agent, _, context) => (await wholeOf(agent, context)).mind,
     }),
     toolset: t.field({
       type: ToolsetType,
-      extensions: SAME_FOR_SCOPE,
       resolve: async (agent, _, context) => (await wholeOf(agent, context)).toolset,
     }),
     active: t.boolean({
-      extensions: SAME_FOR_SCOPE,
       description: 'True while a run or cycle of this agent executes.',
       resolve: ({ id }, _, context) => isActive(id, context),
     }),

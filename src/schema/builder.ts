@@ -4,7 +4,6 @@ import ErrorsPlugin from '@pothos/plugin-errors'
 import RelayPlugin from '@pothos/plugin-relay'
 import type { Json } from '../lib/json.ts'
 import type { Context } from './context.ts'
-import { SAME_FOR_SCOPE } from './dependence.ts'
 
 /** What the API's own scalars are on this side of it. */
 type Scalars = {
@@ -31,9 +30,9 @@ export const builder = new SchemaBuilder<SchemaTypes>({
   defaultFieldNullability: false,
   relay: {
     cursorType: 'String',
-    edgesFieldOptions: { nullable: false, extensions: SAME_FOR_SCOPE, complexity: { field: 0, multiplier: 1 } },
-    nodeFieldOptions: { nullable: false, extensions: SAME_FOR_SCOPE, complexity: 0 },
-    pageInfoFieldOptions: { extensions: SAME_FOR_SCOPE, complexity: 0 },
+    edgesFieldOptions: { nullable: false, complexity: { field: 0, multiplier: 1 } },
+    nodeFieldOptions: { nullable: false, complexity: 0 },
+    pageInfoFieldOptions: { complexity: 0 },
   },
   errors: {
     directResult: true,

@@ -1,6 +1,5 @@
 import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
-import { SAME_FOR_SCOPE } from './dependence.ts'
 import { Agent, Entity, Message, MessagePart, Node, Run, Space, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -20,31 +19,26 @@ Message.implement({
   fields: (t) => ({
     space: t.field({
       type: Space,
-      extensions: SAME_FOR_SCOPE,
       // Who sees a message sees its space.
       resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId),
     }),
     seq: t.exposeInt('seq', { description: '1, 2, 3, … within the space, without a gap.' }),
     sender: t.field({
       type: Entity,
-      extensions: SAME_FOR_SCOPE,
       resolve: ({ senderId }, _, { loaders }) => loadExisting(loaders.entities, senderId),
     }),
     status: t.expose('status', { type: MessageStatus }),
     parts: t.field({
       type: [MessagePart],
-      extensions: SAME_FOR_SCOPE,
       complexity: { field: 1, multiplier: 2 },
       resolve: ({ id, parts }) => parts.map((part, index) => ({ messageId: id, index, part })),
     }),
     text: t.string({
-      extensions: SAME_FOR_SCOPE,
       description: 'The text parts, joined by a blank line.',
       resolve: ({ parts }) => parts.flatMap((part) => (part.type === 'text' ? part.text : [])).join('\n\n'),
     }),
     mentionedAgent: t.field({
       type: Agent,
-      extensions: SAME_FOR_SCOPE,
       nullable: true,
       resolve: ({ mentionedAgentId }, _, { loaders }) => loadOptional(loaders.entities, mentionedAgentId),
     }),
@@ -52,12 +46,14 @@ Message.implement({
       type: Run,
       nullable: true,
       description: "The run that wrote it; null for a human's message, and where the viewer may not see the run.",
-      resolve: ({ runId }, _, { loaders }) => loadOptional(loaders.visible.runs, runId),
+      // Whoever sees a message is in its space, and so sees the runs that wrote there: nobody has to be looked up.
+      resolve: ({ runId }, _, { loaders }) => loadOptional(loaders.runs, runId),
     }),
     idempotencyKey: t.string({
       nullable: true,
       description: "The sender's own, given to the sender only.",
-      resolve: ({ senderId, idempotencyKey }, _, { viewer }) => (viewer.id === senderId ? idempotencyKey : null),
+      resolve: ({ senderId, idempotencyKey }, _, { viewer }) =>
+        idempotencyKey !== null && viewer.id === senderId ? idempotencyKey : null,
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
   }),
@@ -67,7 +63,6 @@ MessagePart.implement({
   resolveType: ({ part }) => (part.type === 'text' ? 'TextPart' : 'ToolCallPart'),
   fields: (t) => ({
     id: t.id({
-      extensions: SAME_FOR_SCOPE,
       description: '`<message id>:<index>`.',
       resolve: ({ messageId, index }) => `${messageId}:${index}`,
     }),
@@ -78,7 +73,7 @@ MessagePart.implement({
 builder.objectRef<shapes.PlacedPart>('TextPart').implement({
   interfaces: [MessagePart],
   fields: (t) => ({
-    text: t.string({ extensions: SAME_FOR_SCOPE, resolve: ({ part }) => (part.type === 'text' ? part.text : '') }),
+    text: t.string({ resolve: ({ part }) => (part.type === 'text' ? part.text : '') }),
   }),
 })
 
@@ -87,7 +82,6 @@ builder.objectRef<shapes.PlacedPart>('ToolCallPart').implement({
   fields: (t) => ({
     toolCall: t.field({
       type: ToolCall,
-      extensions: SAME_FOR_SCOPE,
       resolve: ({ part }, _, { loaders }) =>
         loadExisting(loaders.toolCalls, part.type === 'tool' ? part.toolCallId : ''),
     }),

@@ -1,7 +1,6 @@
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
-import { SAME_FOR_SCOPE } from './dependence.ts'
 import { Entity, Message, MessagePart, Space } from './refs.ts'
 import type { SpaceEvent as AnySpaceEvent } from './streams.ts'
 
@@ -29,7 +28,6 @@ const spaceEvent = (type: OfSpace, description: string) =>
     fields: (t) => ({
       space: t.field({
         type: Space,
-        extensions: SAME_FOR_SCOPE,
         resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId),
       }),
     }),
@@ -43,7 +41,6 @@ const messageEvent = (type: OfMessage, description: string) =>
     fields: (t) => ({
       message: t.field({
         type: Message,
-        extensions: SAME_FOR_SCOPE,
         resolve: ({ messageId }, _, { loaders }) => loadExisting(loaders.messages, messageId),
       }),
     }),
@@ -56,7 +53,6 @@ const memberEvent = (type: OfMember) =>
     fields: (t) => ({
       entity: t.field({
         type: Entity,
-        extensions: SAME_FOR_SCOPE,
         resolve: ({ entityId }, _, { loaders }) => loadExisting(loaders.entities, entityId),
       }),
     }),
@@ -96,7 +92,6 @@ event('MessagePartChanged').implement({
     messageId: t.exposeID('messageId'),
     part: t.field({
       type: MessagePart,
-      extensions: SAME_FOR_SCOPE,
       async resolve({ messageId, partIndex: index }, _, { loaders }) {
         const message = await loaders.messages.load(messageId)
         return { messageId, index, part: message?.parts[index] ?? { type: 'text', text: '' } }
@@ -108,8 +103,6 @@ event('MessagePartChanged').implement({
 builder.subscriptionField('spaceMessages', (t) =>
   t.field({
     type: SpaceEvent,
-    // Whether one may see the space at all is looked after for each subscriber.
-    extensions: SAME_FOR_SCOPE,
     description:
       'A space, live: a snapshot first, or what came after `after`. Ends with an error when the viewer stops being a member.',
     args: { spaceId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },

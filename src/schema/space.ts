@@ -1,7 +1,6 @@
 import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, DEFAULT_MESSAGES, idCursor, idPageRequest, messagesRequest, sizeOfPage } from './connections.ts'
-import { SAME_FOR_SCOPE } from './dependence.ts'
 import { RoutingType } from './enums.ts'
 import { Agent, Entity, Message, Node, Space } from './refs.ts'
 
@@ -12,21 +11,18 @@ Space.implement({
     description: t.exposeString('description', { nullable: true }),
     routing: t.expose('routing', { type: RoutingType }),
     adminAgent: t.field({
-      extensions: SAME_FOR_SCOPE,
       type: Agent,
       nullable: true,
       description: "The agent that human messages go to under ADMIN routing; a space's only agent where none is set.",
       resolve: async ({ id }, _, { loaders }) => loadOptional(loaders.entities, await loaders.adminAgents.load(id)),
     }),
     members: t.field({
-      extensions: SAME_FOR_SCOPE,
       type: [Entity],
       description: 'At most 500.',
       resolve: ({ id }, _, { loaders }) => loaders.members.load(id),
     }),
     messages: t.connection(
       {
-        extensions: SAME_FOR_SCOPE,
         type: Message,
         description:
           "In `seq` order. With neither `first` nor `last`, the last 50. A message's id serves as `after` and `before` too.",
@@ -40,13 +36,11 @@ Space.implement({
       { name: 'MessageEdge' },
     ),
     lastMessage: t.field({
-      extensions: SAME_FOR_SCOPE,
       type: Message,
       nullable: true,
       resolve: ({ id }, _, { loaders }) => loaders.lastMessages.load(id),
     }),
     streamCursor: t.field({
-      extensions: SAME_FOR_SCOPE,
       type: 'StreamCursor',
       description:
         'Resume point for `spaceMessages`. Taken before anything else of this space is read in the operation, so that `messages` holds at least everything up to it, the text of STREAMING messages included.',

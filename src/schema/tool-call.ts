@@ -2,7 +2,6 @@ import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../
 import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { type Context, renewed } from './context.ts'
-import { SAME_FOR_SCOPE } from './dependence.ts'
 import { Agent, Message, Node, Run, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -43,7 +42,6 @@ ToolCall.implement({
     error: t.string({ nullable: true, resolve: (call, _, context) => contentOf(call, call.error, context) }),
     agent: t.field({
       type: Agent,
-      extensions: SAME_FOR_SCOPE,
       resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
     }),
     run: t.field({

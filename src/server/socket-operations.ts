@@ -85,7 +85,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
     args: OperationArgs,
     own: Pick<SharedSubscription, 'id' | 'viewer' | 'outlet'> & { params: object },
   ): OperationArgs {
-    const shape = sharing && shapeOf(args.schema, args.document, args.operationName)
+    const shape = sharing && shapeOf(args.document, args.operationName)
     if (sharing === null || shape === null) return args
     const { params, ...subscriber } = own
     const { viewer } = subscriber
@@ -94,9 +94,10 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
         ...subscriber,
         key: shape.keyOf(viewer, args.variableValues),
         runOwn: (spaceMessages) => args.run(withSource(args, spaceMessages)),
-        async runCommon(spaceMessages) {
-          const common = graphql.getEnveloped({ viewer, onSlow: () => {}, params } as never)
-          return common.subscribe(withSource({ ...args, contextValue: await common.contextFactory() }, spaceMessages))
+        async runFor(other, spaceMessages) {
+          const enveloped = graphql.getEnveloped({ viewer: other, onSlow: () => {}, params } as never)
+          const contextValue = await enveloped.contextFactory()
+          return enveloped.subscribe(withSource({ ...args, contextValue }, spaceMessages))
         },
       })
     return { ...args, run }

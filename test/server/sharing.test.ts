@@ -32,7 +32,7 @@ const DOCUMENTS = [
   fragment Room on Space { name members { name } messages(last: 2) { edges { cursor node { ...Text } } pageInfo { hasPreviousPage } } }`,
   `${HEAD} { events: spaceMessages(spaceId: $spaceId, after: $after) {
     __typename cursor
-    ... on SpaceSnapshot { space { unreadCount firstUnreadMessage { text } lastMessage { idempotencyKey } } }
+    ... on SpaceSnapshot { space { unreadCount firstUnreadMessage { text } lastMessage { idempotencyKey run { id } origin { triggerMessage } } } }
     ... on MessagePosted { message { text @include(if: $long) idempotencyKey run { id } space { unreadCount } } }
     ... on MessageTextDelta { delta }
   } }`,

@@ -1,21 +1,7 @@
-import {
-  type DocumentNode,
-  type FieldNode,
-  type GraphQLCompositeType,
-  type GraphQLField,
-  type GraphQLSchema,
-  getOperationAST,
-  isAbstractType,
-  Kind,
-  type OperationDefinitionNode,
-  TypeInfo,
-  visit,
-  visitWithTypeInfo,
-} from 'graphql'
+import { type DocumentNode, type FieldNode, getOperationAST, Kind, type OperationDefinitionNode, visit } from 'graphql'
 import type { Viewer } from '../../access/viewer.ts'
-import { isSameForScope } from '../../schema/dependence.ts'
 
-/** What must be the same for two subscriptions by one operation to get the same answers to the same events. */
+/** What must be the same for two subscriptions by one operation to be told of the same events in the same way. */
 export interface OperationShape {
   /** Everything that its subscribers must have in common, as text. */
   keyOf(viewer: Viewer, variables: Record<string, unknown> | null | undefined): string
@@ -30,34 +16,29 @@ let lastNumber = 0
 const shapes = new WeakMap<DocumentNode, Map<string, OperationShape | null>>()
 
 /** The shape of a valid operation; null where it is none that subscribers share. */
-export function shapeOf(
-  schema: GraphQLSchema,
-  document: DocumentNode,
-  operationName: string | null | undefined,
-): OperationShape | null {
+export function shapeOf(document: DocumentNode, operationName: string | null | undefined): OperationShape | null {
   const ofDocument = shapes.get(document) ?? new Map<string, OperationShape | null>()
   shapes.set(document, ofDocument)
   const name = operationName ?? ''
   const known = ofDocument.get(name)
   if (known !== undefined) return known
-  const shape = readShape(schema, document, operationName)
+  const shape = readShape(document, operationName)
   ofDocument.set(name, shape)
   return shape
 }
 
-function readShape(schema: GraphQLSchema, document: DocumentNode, operationName: string | null | undefined) {
+function readShape(document: DocumentNode, operationName: string | null | undefined): OperationShape | null {
   const operation = getOperationAST(document, operationName)
   const root = operation && rootFieldOf(operation)
   if (operation == null || root == null) return null
   lastNumber += 1
   const number = lastNumber
   const ownVariable = ownVariableOf(document, root)
-  const isPersonal = dependsOnViewer(schema, document)
   return {
-    keyOf({ scope, id }: Viewer, variables: Record<string, unknown> | null | undefined) {
+    keyOf({ scope }, variables) {
       const common = { ...variables }
       if (ownVariable !== null) delete common[ownVariable]
-      return JSON.stringify([number, scope, isPersonal ? id : null, common])
+      return JSON.stringify([number, scope, common])
     },
   }
 }
@@ -82,27 +63,4 @@ function ownVariableOf(document: DocumentNode, root: FieldNode): string | null {
     },
   })
   return uses === 1 ? name : null
-}
-
-/** Whether any field of the document answers each viewer in its own way. */
-function dependsOnViewer(schema: GraphQLSchema, document: DocumentNode): boolean {
-  const typeInfo = new TypeInfo(schema)
-  let found = false
-  const visitor = {
-    Field() {
-      const field = typeInfo.getFieldDef()
-      const parent = typeInfo.getParentType()
-      if (!field || !parent || !resolversOf(schema, parent, field).every(isSameForScope)) found = true
-    },
-  }
-  visit(document, visitWithTypeInfo(typeInfo, visitor))
-  return found
-}
-
-/** A field with those that may stand for it: the implementing types' own. */
-function resolversOf(schema: GraphQLSchema, parent: GraphQLCompositeType, field: GraphQLField<unknown, unknown>) {
-  // Of a type's name.
-  if (field.name === '__typename') return []
-  if (!isAbstractType(parent)) return [field]
-  return [field, ...schema.getPossibleTypes(parent).flatMap((type) => type.getFields()[field.name] ?? [])]
 }

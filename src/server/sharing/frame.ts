@@ -1,22 +1,25 @@
-const FINAL_TEXT = 0x81
 const TWO_BYTES = 126
 const EIGHT_BYTES = 127
+const FINAL_TEXT = '\x81'
 
-/** One unmasked WebSocket text frame (RFC 6455, 5.2) of a text in two pieces, as a server sends it. */
-export function frameOf(first: Buffer, second: Buffer): Buffer {
-  const length = first.length + second.length
-  const start = length < TWO_BYTES ? 2 : length < 65_536 ? 4 : 10
-  const frame = Buffer.allocUnsafe(start + length)
-  frame[0] = FINAL_TEXT
-  if (start === 2) frame[1] = length
-  else if (start === 4) {
-    frame[1] = TWO_BYTES
-    frame.writeUInt16BE(length, 2)
-  } else {
-    frame[1] = EIGHT_BYTES
-    frame.writeBigUInt64BE(BigInt(length), 2)
-  }
-  first.copy(frame, start)
-  second.copy(frame, start + first.length)
-  return frame
+/**
+ * One unmasked WebSocket text frame (RFC 6455, 5.2) as a server sends it, of UTF-8 in two pieces. Bytes stand as characters
+ * of the same number, here and in the answer ("binary" strings): those join by reference, and are copied once, by the write.
+ */
+export function frameOf(first: string, second: string): string {
+  return FINAL_TEXT + lengthOf(first.length + second.length) + first + second
+}
+
+/** A text's UTF-8 as a binary string. */
+export function binaryOf(text: string): string {
+  return Buffer.from(text).toString('latin1')
+}
+
+function lengthOf(length: number): string {
+  if (length < TWO_BYTES) return String.fromCharCode(length)
+  if (length < 65_536) return String.fromCharCode(TWO_BYTES, length >>> 8, length & 0xff)
+  const bytes = Buffer.alloc(9)
+  bytes[0] = EIGHT_BYTES
+  bytes.writeBigUInt64BE(BigInt(length), 1)
+  return bytes.toString('latin1')
 }

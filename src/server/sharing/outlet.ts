@@ -1,14 +1,14 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
-import { frameOf } from './frame.ts'
+import { binaryOf, frameOf } from './frame.ts'
 
 /** The way out to one client, bounded. What a closing socket is given is dropped. */
 export interface Outlet {
   /** Sends a text, after everything that was sent before it. */
-  send(text: string, onTaken?: () => void): void
-  /** The same for a text in two pieces, the second shared with others. What is sent in one tick leaves in one write. */
-  sendPieces(first: Buffer, second: Buffer): void
-  /** About how many texts the system has not taken yet; 0 where it keeps up. */
+  send(text: string, onTaken: () => void): void
+  /** The same for several, in one write: each is `head` and then one of `rests`, which others have too. Binary strings. */
+  sendAll(head: string, rests: readonly string[]): void
+  /** How many texts the system has not taken yet; 0 where it keeps up. */
   waiting(): number
   isOpen(): boolean
   /** Resolves once few texts wait, or the socket is closed. */
@@ -19,80 +19,112 @@ export interface Outlet {
 
 const MOST_WAITING_TEXTS = 1000
 const MOST_WAITING_BYTES = 4 * 1024 * 1024
+/** Texts that wait where no more should be given yet. */
+const MANY_WAITING_TEXTS = 200
 const FEW_WAITING_TEXTS = 64
+/** What is handed to the system at a time, once it does not take everything at once. */
+const BYTES_A_WRITE = 64 * 1024
 
-/** Those of this process that hold frames, to be written at the end of the tick. */
-let holding: (() => void)[] = []
-
-/** The end of the tick: after all that follows from it without waiting for the outside. */
-function atEndOfTick(write: () => void): void {
-  if (holding.length === 0) process.nextTick(writeAll)
-  holding.push(write)
+/** Texts to be sent, as they were given: only what is being written is put together. */
+interface Item {
+  head: string
+  rests: readonly string[]
+  onTaken: () => void
 }
 
-function writeAll(): void {
-  const writes = holding
-  holding = []
-  for (const write of writes) write()
-}
+const nothing = () => {}
 
 /**
- * The outlet of a socket over `transport`. `onFull` is told when more waits than is waited for. Frames of pieces go past
- * the socket to its transport: without compression and fragments, which the server does not use, nothing comes between.
+ * The outlet of a socket over `transport`. `onFull` is told when more waits than is waited for. Frames go past the socket to
+ * its transport: without compression and fragments, which the server does not use, nothing comes between.
  */
 export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () => void): Outlet {
+  /** What the transport was handed, and has not got rid of. */
+  let writing: Item[] = []
+  let held: Item[] = []
   let waiting = 0
-  let frames: Buffer[] = []
-  let onDrained: (() => void)[] = []
+  let heldBytes = 0
+  let writes = 0
+  const onDrained: (() => void)[] = []
 
   const isOpen = () => socket.readyState === socket.OPEN
 
-  function taken(count: number): void {
-    waiting -= count
+  function write(items: Item[]): void {
+    writes += 1
+    transport.write(items.map(textOf).join(''), 'latin1', onWritten)
+    // Where the system has taken it at once, nobody has to wait for the callback.
+    if (transport.writableLength > 0) writing = items
+    else settle(items)
+  }
+
+  function onWritten(): void {
+    writes -= 1
+    if (writes > 0 || writing.length === 0) return
+    settle(writing)
+    writing = []
+    if (!isOpen()) dropHeld()
+    while (held.length > 0 && writing.length === 0) write(takeHeld())
+  }
+
+  /** The next ones that were held, as many as make one write. */
+  function takeHeld(): Item[] {
+    let bytes = 0
+    let count = 0
+    while (count < held.length && bytes < BYTES_A_WRITE) bytes += bytesOf(held[count++]!)
+    heldBytes -= bytes
+    return held.splice(0, count)
+  }
+
+  function settle(items: Item[]): void {
+    for (const { rests, onTaken } of items) {
+      waiting -= rests.length
+      onTaken()
+    }
     if (waiting <= FEW_WAITING_TEXTS) tellDrained()
   }
 
   function tellDrained(): void {
-    const listeners = onDrained
-    onDrained = []
-    for (const listener of listeners) listener()
+    for (const listener of onDrained.splice(0)) listener()
   }
-  socket.once('close', tellDrained)
 
-  function writeFrames(): void {
-    const held = frames
-    const [first] = held
-    frames = []
-    if (first === undefined || !isOpen()) return
-    const count = held.length
-    const bytes = count === 1 ? first : Buffer.concat(held)
-    // Where nothing lies before it, the system takes it at once.
-    if (transport.writableLength === 0) return void transport.write(bytes)
-    waiting += count
-    transport.write(bytes, () => taken(count))
+  function dropHeld(): void {
+    const dropped = held
+    held = []
+    heldBytes = 0
+    settle(dropped)
   }
 
   function isFull(): boolean {
-    if (waiting + frames.length < MOST_WAITING_TEXTS && socket.bufferedAmount <= MOST_WAITING_BYTES) return false
-    onFull()
-    return true
+    if (writing.length === 0) return false
+    return waiting >= MOST_WAITING_TEXTS || heldBytes + transport.writableLength > MOST_WAITING_BYTES
   }
 
+  function give(item: Item): void {
+    if (isOpen() && isFull()) {
+      onFull()
+      dropHeld()
+    }
+    if (!isOpen()) item.onTaken()
+    else {
+      waiting += item.rests.length
+      if (writing.length === 0) write([item])
+      else hold(item)
+    }
+  }
+
+  function hold(item: Item): void {
+    held.push(item)
+    heldBytes += bytesOf(item)
+  }
+
+  socket.once('close', () => {
+    dropHeld()
+    tellDrained()
+  })
+
   return {
-    send(text, onTaken) {
-      if (!isOpen() || isFull()) return onTaken?.()
-      writeFrames()
-      waiting += 1
-      socket.send(text, () => {
-        taken(1)
-        onTaken?.()
-      })
-    },
-    sendPieces(first, second) {
-      if (!isOpen() || isFull()) return
-      if (frames.length === 0) atEndOfTick(writeFrames)
-      frames.push(frameOf(first, second))
-    },
+    send: (text, onTaken) => give({ head: '', rests: [binaryOf(text)], onTaken }),
+    sendAll: (head, rests) => give({ head, rests, onTaken: nothing }),
     waiting: () => waiting,
     isOpen,
     drained() {
@@ -101,4 +133,19 @@ export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () =>
     },
     giveUp: onFull,
   }
+}
+
+/** Whether one has much before it; one whose socket closes has nothing. */
+export function isBusy(outlet: Outlet): boolean {
+  return outlet.isOpen() && outlet.waiting() > MANY_WAITING_TEXTS
+}
+
+function bytesOf({ head, rests }: Item): number {
+  return rests.reduce((sum, rest) => sum + head.length + rest.length, 0)
+}
+
+function textOf({ head, rests }: Item): string {
+  let text = ''
+  for (const rest of rests) text += frameOf(head, rest)
+  return text
 }

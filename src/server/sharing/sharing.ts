@@ -2,11 +2,11 @@ import type { ExecutionResult } from 'graphql'
 import type { Viewer } from '../../access/viewer.ts'
 import { createDeferred } from '../../lib/async.ts'
 import { decodeCursor, type Position } from '../../realtime/cursor.ts'
-import type { Streams } from '../../schema/streams.ts'
+import type { SpaceEvent, Streams } from '../../schema/streams.ts'
 import { createLiveIteration } from '../streams/live-iteration.ts'
 import type { SpaceSource } from '../streams/space-source.ts'
 import { standing } from '../streams/standing.ts'
-import { catchUp } from './catch-up.ts'
+import { binaryOf } from './frame.ts'
 import type { Outlet } from './outlet.ts'
 import { createSpaceGroup, type SpaceGroup } from './space-group.ts'
 
@@ -22,8 +22,8 @@ export interface SharedSubscription {
   id: string
   /** Runs the operation for this subscriber; the events come from what is given. */
   runOwn(spaceMessages: Streams['spaceMessages']): Promise<Result> | Result
-  /** Runs the same operation on behalf of all who have it in common: nothing in it is this subscriber's. */
-  runCommon(spaceMessages: Streams['spaceMessages']): Promise<Result> | Result
+  /** Runs the same operation for any viewer of the same scope: nothing in it is this subscriber's. */
+  runFor(viewer: Viewer, spaceMessages: Streams['spaceMessages']): Promise<Result> | Result
 }
 
 export interface Sharing {
@@ -42,26 +42,23 @@ export interface SharingParts {
   wireOf(result: ExecutionResult): object
 }
 
-/**
- * Lets subscribers who get the same answers share them. Each one is admitted, and ended, by itself; it gets its snapshot or
- * what it missed by an execution of its own, and joins its group at the moment when it has caught up.
- */
+/** Lets subscribers of one space by one operation share its execution. Each one is admitted, and ended, by itself. */
 export function createSharing({ source, wireOf }: SharingParts): Sharing {
   const groups = new Map<string, SpaceGroup>()
-  const payloadOf = (result: ExecutionResult) => JSON.stringify(wireOf(result))
 
-  function groupOf({ key, runCommon }: SharedSubscription, spaceId: string): SpaceGroup {
+  function groupOf({ key, viewer, runFor }: SharedSubscription, spaceId: string): SpaceGroup {
     const known = groups.get(key)
     if (known) return known
     const group = createSpaceGroup({
       source,
       spaceId,
-      payloadOf,
-      async execute(events) {
-        const result = await runCommon(async () => events)
+      anyViewer: viewer,
+      async run(of, events) {
+        const result = await runFor(of, async () => events)
         if (Symbol.asyncIterator in result) return result
         throw result.errors?.[0] ?? new Error('a shared operation gave nothing')
       },
+      textOf: (result) => binaryOf(`${JSON.stringify(wireOf(result))}}`),
       onEmpty: () => groups.get(key) === group && groups.delete(key),
     })
     groups.set(key, group)
@@ -69,47 +66,37 @@ export function createSharing({ source, wireOf }: SharingParts): Sharing {
   }
 
   async function subscribe(subscription: SharedSubscription): Promise<Result> {
-    const { viewer, outlet, id } = subscription
-    const head = Buffer.from(`{"id":${JSON.stringify(id)},"type":"next","payload":`)
+    const { viewer, outlet, id, runOwn } = subscription
     const live = createLiveIteration<never>()
     const over = createDeferred()
     live.onEnd(() => over.resolve())
-
-    function joinAt(group: SpaceGroup, after: Position): void {
-      if (live.signal.aborted) return
-      const end = (error: unknown) => (error === null ? over.resolve() : live.fail(error as Error))
-      live.onEnd(group.join({ viewer, outlet, head, after, end }))
-    }
-
-    async function* carry(signal: AbortSignal): AsyncGenerator<never> {
-      for await (const result of own as AsyncIterable<ExecutionResult>) {
-        if (signal.aborted) return
-        outlet.sendPieces(head, Buffer.from(`${payloadOf(result)}}`))
-        await outlet.drained()
-      }
+    const iteration = live.from(async function* () {
       yield* []
-      if (joined) await over.promise
+      await over.promise
+    })
+    let begin: { spaceId: string; after: Position | null } | null = null
+    /** Learns from the execution what is subscribed to; what it would answer comes from the group. */
+    const learn: Streams['spaceMessages'] = async (_, { spaceId, after }) => {
+      begin = { spaceId, after: after === null ? null : decodeCursor(after) }
+      await source.admit(viewer, spaceId, live)
+      return noEvents()
     }
-
-    let joined = false
-    const iteration = live.from(carry)
-    const own = await standing(iteration, async () =>
-      subscription.runOwn(async (_, { spaceId, after }) => {
-        if (after !== null) decodeCursor(after)
-        await standing(iteration, () => source.admit(viewer, spaceId, live))
-        const group = groupOf(subscription, spaceId)
-        live.onEnd(group.hold())
-        const join = (at: Position) => {
-          joined = true
-          joinAt(group, at)
-        }
-        return catchUp({ source, group, viewer, spaceId, after, signal: live.signal, join })
-      }),
-    )
-    if (Symbol.asyncIterator in own) return iteration
-    await iteration.return?.()
-    return own
+    const own = await standing(iteration, async () => runOwn(learn))
+    if (!(Symbol.asyncIterator in own) || begin === null) {
+      await iteration.return?.()
+      return own
+    }
+    await own[Symbol.asyncIterator]().return?.()
+    const { spaceId, after } = begin as NonNullable<typeof begin>
+    const head = binaryOf(`{"id":${JSON.stringify(id)},"type":"next","payload":`)
+    const end = (error: unknown) => (error === null ? over.resolve() : live.fail(error as Error))
+    live.onEnd(groupOf(subscription, spaceId).enter({ viewer, outlet, head, end }, after))
+    return iteration
   }
 
   return { subscribe, groups: () => groups.size }
+}
+
+async function* noEvents(): AsyncGenerator<SpaceEvent> {
+  yield* []
 }

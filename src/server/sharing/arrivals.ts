@@ -1,0 +1,165 @@
+import { setImmediate } from 'node:timers/promises'
+import { sleep } from '../../lib/async.ts'
+import { decodeCursor, encodeCursor, isAfter, type Position } from '../../realtime/cursor.ts'
+import type { SpaceEvent } from '../../schema/streams.ts'
+import { leftBehind, type SpaceSource } from '../streams/space-source.ts'
+import type { Answering } from './answering.ts'
+import { type Subscriber, sendOwn, type Told } from './audience.ts'
+import { isBusy } from './outlet.ts'
+import { patiently } from './patiently.ts'
+
+/** Subscribers who have yet to be told a snapshot, or what they missed. Those who come at the same time are served together. */
+export interface Arrivals {
+  enter(subscriber: Subscriber, after: Position | null): void
+  leave(subscriber: Subscriber): void
+}
+
+export interface ArrivalsParts {
+  source: SpaceSource
+  spaceId: string
+  answering: Answering
+  /** Resolves once there is a front. */
+  started: Promise<unknown>
+  /** The event after which everything is told to those who have joined. */
+  front(): Position
+  /** Takes over a subscriber that has had everything up to a place, the front or one after it. */
+  join(subscriber: Subscriber, after: Position): void
+  signal: AbortSignal
+}
+
+interface Arrival {
+  subscriber: Subscriber
+  /** The last event it has had; null for one that needs a snapshot. */
+  position: Position | null
+  /** Whether the log knows of that place: a cursor that a client brings may be anybody's. */
+  isKnown: boolean
+}
+
+/** How long to wait for the group to learn that the log begins anew. */
+const EPOCH_WAIT_MS = 100
+
+export function createArrivals(parts: ArrivalsParts): Arrivals {
+  const { source, spaceId, answering, started, front, join, signal } = parts
+  const waiting = new Map<Subscriber, Arrival>()
+  /** Those who are not told more before they have taken what they were told. */
+  const aside = new Set<Arrival>()
+  let isServing = false
+
+  /** One round after the other; who comes during one has to wait for the next. */
+  async function serve(): Promise<void> {
+    if (isServing) return
+    isServing = true
+    await started
+    while (waiting.size > 0 && !signal.aborted) {
+      const round = new Set(waiting.values())
+      try {
+        await serveRound(round)
+      } catch (error) {
+        for (const { subscriber } of round) if (waiting.delete(subscriber)) subscriber.end(error)
+      }
+    }
+    isServing = false
+  }
+
+  async function serveRound(round: Set<Arrival>): Promise<void> {
+    const newcomers = [...round].filter(({ position }) => position === null)
+    if (newcomers.length > 0) {
+      await tellAll([source.snapshotAt(spaceId, encodeCursor(front()))], newcomers)
+      for (const newcomer of newcomers) newcomer.isKnown = true
+    }
+    for (;;) {
+      for (const arrival of round) if (isDone(arrival)) round.delete(arrival)
+      if (round.size === 0 || signal.aborted) return
+      await advance([...round])
+      await setImmediate()
+    }
+  }
+
+  /** Whether an arrival needs nothing more of its round: it is gone, has caught up, or has to take what it was told first. */
+  function isDone(arrival: Arrival): boolean {
+    const { subscriber, position, isKnown } = arrival
+    if (!waiting.has(subscriber)) return true
+    if (isKnown && position !== null && hasReached(position, front())) {
+      waiting.delete(subscriber)
+      join(subscriber, position)
+      return true
+    }
+    if (!isBusy(subscriber.outlet)) return false
+    setAside(arrival)
+    return true
+  }
+
+  function setAside(arrival: Arrival): void {
+    const { subscriber } = arrival
+    waiting.delete(subscriber)
+    aside.add(arrival)
+    void subscriber.outlet.drained().then(() => {
+      if (!aside.delete(arrival)) return
+      waiting.set(subscriber, arrival)
+      void serve()
+    })
+  }
+
+  /** Takes those who are furthest behind a step further, and with them everybody whom the same read concerns. */
+  async function advance(round: Arrival[]): Promise<void> {
+    const from = furthestBehind(round, front())
+    const delivery = await patiently(() => source.read(spaceId, encodeCursor(from)), signal)
+    if (delivery === null) return
+    const events = source.eventsOf(spaceId, delivery)
+    const isOfLostEpoch = delivery.type === 'gap' && decodeCursor(delivery.cursor).epoch !== from.epoch
+    const sameEpoch = round.filter(({ position }) => position?.epoch === from.epoch)
+    const samePlace = sameEpoch.filter(({ position }) => position?.n === from.n)
+    for (const arrival of isOfLostEpoch ? sameEpoch : samePlace) arrival.isKnown = true
+    if (events.length > 0) await tellAll(events, delivery.type === 'gap' && !isOfLostEpoch ? samePlace : sameEpoch)
+    else if (!hasReached(from, front())) await sleep(EPOCH_WAIT_MS, signal)
+  }
+
+  /** Tells each the events after its place, in one write. */
+  async function tellAll(events: SpaceEvent[], concerned: Arrival[]): Promise<void> {
+    const told: Told[] = []
+    const missedBy = ({ position }: Arrival) =>
+      told.filter((one) => position === null || isAfter(one.position, position))
+    for (const event of events) {
+      const position = decodeCursor(event.cursor)
+      const behind = concerned.filter((one) => one.position === null || isAfter(position, one.position))
+      for (const one of behind) {
+        if (!(await source.isFarewell(one.subscriber.viewer, event))) continue
+        sendOwn(one.subscriber, missedBy(one))
+        one.subscriber.end(leftBehind())
+      }
+      const viewers = () => behind.map(({ subscriber }) => subscriber.viewer)
+      told.push({ position, answers: await answering.answer(event, viewers) })
+    }
+    const last = told.at(-1)?.position
+    for (const arrival of concerned) {
+      if (!waiting.has(arrival.subscriber)) continue
+      const missed = missedBy(arrival)
+      sendOwn(arrival.subscriber, missed)
+      if (last !== undefined && missed.length > 0) arrival.position = last
+    }
+  }
+
+  return {
+    enter(subscriber, after) {
+      waiting.set(subscriber, { subscriber, position: after, isKnown: false })
+      void serve()
+    },
+    leave(subscriber) {
+      waiting.delete(subscriber)
+      for (const arrival of aside) if (arrival.subscriber === subscriber) aside.delete(arrival)
+    },
+  }
+}
+
+/** The earliest place of the group's own epoch; of others any. */
+function furthestBehind(round: Arrival[], { epoch }: Position): Position {
+  const places = round.flatMap(({ position }) => position ?? [])
+  const own = places.filter((place) => place.epoch === epoch)
+  const [first, ...others] = own.length > 0 ? own : places
+  if (first === undefined) throw new Error('an arrival without a place')
+  return own.length > 0 ? others.reduce((least, place) => (place.n < least.n ? place : least), first) : first
+}
+
+function hasReached(position: Position, front: Position): boolean {
+  return position.epoch === front.epoch && position.n >= front.n
+}
