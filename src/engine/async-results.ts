@@ -1,7 +1,6 @@
 import type { Inbox } from '../agents/inbox.ts'
-import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Json } from '../lib/json.ts'
-import type { ToolCallHooks } from '../runs/tool-calls.ts'
+import { isAnsweredOutside, type ToolCallHooks } from '../runs/tool-calls.ts'
 
 /** Where the answers to what a think cycle asked come in. */
 export interface AsyncResults {
@@ -16,7 +15,7 @@ export function createAsyncResults({ inbox }: { inbox: Inbox }): AsyncResults {
   return {
     async deliver(tx, call) {
       const run = await tx.run.findUnique({ where: { id: call.runId } })
-      if (run?.triggerType !== 'INBOX' || !isAsynchronous(call)) return null
+      if (run?.triggerType !== 'INBOX' || !isAnsweredOutside(call)) return null
       const { id: toolCallId, toolName, spaceId, output } = call
       return inbox.deliver(tx, [
         {
@@ -32,8 +31,4 @@ export function createAsyncResults({ inbox }: { inbox: Inbox }): AsyncResults {
       ])
     },
   }
-}
-
-function isAsynchronous({ execution }: ToolCall): boolean {
-  return execution === 'SPACE' || execution === 'EXTERNAL'
 }

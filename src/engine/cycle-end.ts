@@ -5,8 +5,9 @@ import { toJson } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
-import type { JournaledStep } from '../runs/journal.ts'
+import { type JournaledStep, journaledSteps } from '../runs/journal.ts'
 import type { LifecycleHooks, RunEnding } from '../runs/lifecycle.ts'
+import { ANSWERED_OUTSIDE } from '../runs/tool-calls.ts'
 import { type CycleState, cycleStateOf } from './cycle-state.ts'
 import { lastingMessages, outlineOf } from './cycle-transcript.ts'
 import { estimateTokens } from './token-usage.ts'
@@ -80,7 +81,7 @@ async function hasDoneNothing(tx: Tx, { id: runId }: Run): Promise<boolean> {
   const wrote = await tx.runSpace.findFirst({ where: { runId }, select: { runId: true } })
   const asked = {
     runId,
-    execution: { in: ['SPACE' as const, 'EXTERNAL' as const] },
+    execution: { in: ANSWERED_OUTSIDE },
     status: { not: 'FAILED' as const },
   }
   return wrote === null && (await tx.toolCall.findFirst({ where: asked, select: { id: true } })) === null
@@ -152,8 +153,8 @@ function summaryOf(ending: RunEnding, state: CycleState, steps: JournaledStep[])
 async function readSteps(tx: Tx, runId: string): Promise<JournaledStep[]> {
   const steps = await tx.step.findMany({ where: { runId }, orderBy: { index: 'asc' }, omit: { messagesAdded: true } })
   const calls = await tx.toolCall.findMany({ where: { runId }, orderBy: { id: 'asc' } })
-  return steps.map((step) => ({
-    step: { ...step, messagesAdded: [] },
-    calls: calls.filter(({ stepIndex }) => stepIndex === step.index),
-  }))
+  return journaledSteps(
+    steps.map((step) => ({ ...step, messagesAdded: [] })),
+    calls,
+  )
 }

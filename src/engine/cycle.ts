@@ -5,6 +5,7 @@ import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { ClaimResult, Lifecycle } from '../runs/lifecycle.ts'
+import { ACTIVE_STATUSES } from '../runs/runs.ts'
 import type { CycleState, Lineage } from './cycle-state.ts'
 import { inboxMessage } from './inbox-message.ts'
 
@@ -51,7 +52,7 @@ async function writeCycle(
     SELECT id, cycle, "cycleCount" FROM "Agent" WHERE id = ${agentId} AND mind = 'PERSISTENT' FOR NO KEY UPDATE`
   if (agent === undefined) return null
   const living = await tx.run.findFirst({
-    where: { agentId, triggerType: 'INBOX', status: { in: ['QUEUED', 'RUNNING', 'WAITING_TOOL'] } },
+    where: { agentId, triggerType: 'INBOX', status: { in: ACTIVE_STATUSES } },
     select: { id: true, status: true, jobId: true, startedAt: true },
   })
   if (living === null) return beginCycle(tx, agent, now)

@@ -13,6 +13,7 @@ import {
 import type { Platform } from '../platform/platform.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import type { RunProgress, RunReport } from '../runs/run-progress.ts'
+import { ACTIVE_STATUSES } from '../runs/runs.ts'
 import type { History, HistoryLine } from '../spaces/history.ts'
 import { type MessageOrigin, messageOfRow, textOf } from '../spaces/message.ts'
 import { type ChainScene, loadChain } from './chain-section.ts'
@@ -145,7 +146,7 @@ async function loadKnowledge(db: Prisma.TransactionClient, agentId: string): Pro
 
 function loadOtherRuns(db: Prisma.TransactionClient, { id, agentId }: Run): Promise<Run[]> {
   return db.run.findMany({
-    where: { agentId, status: { in: ['QUEUED', 'RUNNING', 'WAITING_TOOL'] }, id: { not: id } },
+    where: { agentId, status: { in: ACTIVE_STATUSES }, id: { not: id } },
     orderBy: { id: 'asc' },
     take: MOST_OTHER_RUNS,
   })

@@ -69,22 +69,21 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
     }
   }
 
-  async function announceToolCalls(runId: string): Promise<void> {
+  async function announceToolCalls(runId: string, rows: MessageRow[]): Promise<void> {
     const calls = await db.prisma.toolCall.findMany({ where: { runId, status: 'CANCELED' } })
     for (const call of calls) {
-      await announcePart(call)
+      const row = rows.find(({ id }) => id === call.messageId)
+      if (row !== undefined) await announcePart(call, row)
       if (call.expiresAt !== null) await callNews.settled(call)
     }
   }
 
-  async function announcePart({ id, messageId, spaceId }: ToolCall): Promise<void> {
-    const row = messageId === null ? null : await db.prisma.message.findUnique({ where: { id: messageId } })
-    if (row === null || spaceId === null) return
+  async function announcePart({ id }: ToolCall, row: MessageRow): Promise<void> {
     const { parts } = messageOfRow(row)
     const partIndex = parts.findIndex((part) => part.type === 'tool' && part.toolCallId === id)
     if (partIndex < 0) return
     const changed = { type: 'MessagePartChanged', messageId: row.id, partIndex } as const
-    await log.append(spaceTopic(spaceId), changed, { once: `canceled:${id}` })
+    await log.append(spaceTopic(row.spaceId), changed, { once: `canceled:${id}` })
   }
 
   /**
@@ -118,7 +117,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
     const waited = await waitedFor(rows)
     const over = rows.filter(({ id }) => !waited.has(id))
     for (const row of over) if (!isWhole(row.status)) await interrupt(row)
-    await announceToolCalls(run.id)
+    await announceToolCalls(run.id, rows)
     await announceEnds(over)
   }
 
@@ -151,7 +150,8 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
   }
 }
 
-function endEventOf(run: Run): RunLogEvent {
+/** The one event that tells how an ended run ended. */
+export function endEventOf(run: Run): RunLogEvent {
   if (run.status === 'COMPLETED') return { type: 'RunCompleted' }
   return run.status === 'FAILED' ? { type: 'RunFailed', error: run.error ?? '' } : { type: 'RunCanceled' }
 }

@@ -2,7 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import type { Run, ToolCall } from '../generated/prisma/client.ts'
 import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
-import { type Json, toJson } from '../lib/json.ts'
+import { toJson } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Runs } from './runs.ts'
@@ -45,7 +45,7 @@ export function createControl({ db }: Platform, { visibility, lifecycle, runs, t
         throw new NotFoundError('There is no such tool call.')
       }
       if (!(await mayAnswer(viewer, call, visibility))) throw new ForbiddenError(whoAnswers(call))
-      return toolCalls.submit(call, toJson(result) as Json)
+      return toolCalls.submit(call, toJson(result))
     },
     async pendingToolCalls(viewer) {
       if (viewer.scope === 'ADMIN') return toolCalls.waiting({ spaceIds: null, agentIds: null }, MOST_PENDING)

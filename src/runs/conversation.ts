@@ -2,6 +2,7 @@ import type { AssistantModelMessage, ModelMessage, ToolModelMessage } from 'ai'
 import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Json } from '../lib/json.ts'
 import type { JournaledStep } from './journal.ts'
+import { isAnsweredOutside } from './tool-calls.ts'
 
 /** A tool's result, as the provider gets it. */
 export function toolResult(modelCallId: string, toolName: string, output: Json): ToolModelMessage['content'][number] {
@@ -21,12 +22,10 @@ export function pendingResult(toolCallId: string): Json {
 }
 
 /** What the model was told of a call. */
-function resultOf(
-  { id, status, execution, output, settledAt }: ToolCall,
-  { asynchronous }: { asynchronous: boolean },
-): Json {
-  const isAnsweredElsewhere = asynchronous && (execution === 'SPACE' || execution === 'EXTERNAL')
-  if (isAnsweredElsewhere && ['WAITING', 'DONE', 'TIMED_OUT'].includes(status)) return pendingResult(id)
+function resultOf(call: ToolCall, { asynchronous }: { asynchronous: boolean }): Json {
+  const { id, status, output, settledAt } = call
+  if (asynchronous && isAnsweredOutside(call) && ['WAITING', 'DONE', 'TIMED_OUT'].includes(status))
+    return pendingResult(id)
   return settledAt === null || status === 'CANCELED' ? INTERRUPTED : (output as Json)
 }
 

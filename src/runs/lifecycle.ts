@@ -4,9 +4,11 @@ import type { Platform } from '../platform/platform.ts'
 import { agentChannel, JOBS_CHANNEL, runTopic } from '../realtime/topics.ts'
 import type { Announcer } from '../spaces/announcer.ts'
 import { RunLostError } from '../spaces/posting.ts'
-import { type Aftermath, createAftermath } from './aftermath.ts'
+import { type Aftermath, createAftermath, endEventOf } from './aftermath.ts'
 import { cascadeOf } from './cascade.ts'
+import { ACTIVE_STATUSES } from './runs.ts'
 import { createStopSignals, type StopSignals } from './stop-signal.ts'
+import { ANSWERED_OUTSIDE } from './tool-calls.ts'
 
 /** A run in the hands of a worker. Every write names the attempt; a later claim, a stop or an end makes it refused. */
 export interface Claim {
@@ -62,7 +64,6 @@ export interface Lifecycle {
 
 /** Claims without anything journaled in between that a run survives. */
 const MOST_FRUITLESS_ATTEMPTS = 3
-const LIVING: RunStatus[] = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
 export function createLifecycle(platform: Platform, announcer: Announcer, hooks: LifecycleHooks): Lifecycle {
   const { db, signals, log, jobs, clock, config } = platform
@@ -77,14 +78,14 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
   async function finish(from: EndFrom, ending: RunEnding): Promise<Run | null> {
     const ended = await db.transaction((tx) => writeEnd(tx, from, ending, hooks))
     if (ended === null) return null
-    await aftermath.settle(ended.run, ended.isErased ? { type: 'RunCanceled' } : endEventOf(ending))
+    await aftermath.settle(ended.run, ended.isErased ? { type: 'RunCanceled' } : endEventOf(ended.run))
     await ended.afterCommit()
     await changed(ended.run)
     return ended.run
   }
 
   async function stopOne(runId: string): Promise<Run | null> {
-    return finish({ id: runId, statuses: LIVING }, { status: 'CANCELED' })
+    return finish({ id: runId, statuses: ACTIVE_STATUSES }, { status: 'CANCELED' })
   }
 
   return {
@@ -144,12 +145,6 @@ export function outOfTime(maxRunSeconds: number): string {
   return `The run took longer than ${maxRunSeconds} s, the most it may (PARLEY_MAX_RUN_SECONDS).`
 }
 
-function endEventOf(ending: RunEnding) {
-  if (ending.status === 'COMPLETED') return { type: 'RunCompleted' } as const
-  if (ending.status === 'FAILED') return { type: 'RunFailed', error: ending.error } as const
-  return { type: 'RunCanceled' } as const
-}
-
 async function announceClaim({ log }: Platform, aftermath: Aftermath, { run, kind }: Claim): Promise<void> {
   const topic = runTopic(run.id)
   if (kind === 'resumed') await log.append(topic, { type: 'RunResumed' }, { guard: topic })
@@ -189,7 +184,7 @@ async function writeEnd(tx: Tx, from: EndFrom, ending: RunEnding, hooks: Lifecyc
 
 /** What a think cycle asked somebody outside is still answered after its end: the answer goes to the inbox. */
 function exceptAsynchronous({ triggerType }: Run): Prisma.ToolCallWhereInput {
-  return triggerType === 'INBOX' ? { NOT: { status: 'WAITING', execution: { in: ['SPACE', 'EXTERNAL'] } } } : {}
+  return triggerType === 'INBOX' ? { NOT: { status: 'WAITING', execution: { in: ANSWERED_OUTSIDE } } } : {}
 }
 
 type WrittenClaim = ClaimResult | { type: 'exhausted'; attempt: number }

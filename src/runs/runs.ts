@@ -50,6 +50,7 @@ export interface Runs {
   ofAgent(agentId: string, statuses: RunStatus[] | null, most: number): Promise<Run[]>
 }
 
+/** Those of runs that have not ended. */
 export const ACTIVE_STATUSES: RunStatus[] = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
 export function createRuns({ db, jobs, signals }: Platform): Runs {

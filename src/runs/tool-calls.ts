@@ -1,4 +1,4 @@
-import { Prisma, type ToolCall, type ToolCallStatus } from '../generated/prisma/client.ts'
+import { Prisma, type ToolCall, type ToolCallStatus, type ToolExecution } from '../generated/prisma/client.ts'
 import { ConflictError } from '../lib/errors.ts'
 import { wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
@@ -15,6 +15,14 @@ export interface ToolCallHooks {
   onMessageAnswered(tx: Tx, messageId: string): Promise<{ afterCommit(): Promise<void> }>
   /** A call of a persistent agent was settled: its result goes to the inbox, in this transaction. */
   onAsyncResult(tx: Tx, call: ToolCall): Promise<{ afterCommit(): Promise<void> } | null>
+}
+
+/** What somebody outside the server executes. */
+export const ANSWERED_OUTSIDE: ToolExecution[] = ['SPACE', 'EXTERNAL']
+
+/** Whether somebody outside the server executes a call. */
+export function isAnsweredOutside({ execution }: Pick<ToolCall, 'execution'>): boolean {
+  return execution !== null && ANSWERED_OUTSIDE.includes(execution)
 }
 
 /** How a waiting call is settled. */

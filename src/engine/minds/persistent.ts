@@ -4,6 +4,7 @@ import { countWaiting, firstWaiting, takeUrgentEvents } from '../../agents/inbox
 import type { Recalling } from '../../agents/recall.ts'
 import type { Prisma } from '../../generated/prisma/client.ts'
 import type { Platform } from '../../platform/platform.ts'
+import { ACTIVE_STATUSES } from '../../runs/runs.ts'
 import { deepest, INBOX_CHARACTERS_A_TOKEN, showInOutcomes } from '../cycle.ts'
 import { type CycleState, cycleStateOf, saveCycleState } from '../cycle-state.ts'
 import { messagesOfCycle } from '../cycle-transcript.ts'
@@ -135,7 +136,7 @@ const FAILURES_LOOKED_AT = 6
  */
 async function thriftAfterFailures({ db }: Platform, agentId: string): Promise<number> {
   const ended = await db.prisma.run.findMany({
-    where: { agentId, triggerType: 'INBOX', status: { in: ['COMPLETED', 'FAILED', 'CANCELED'] } },
+    where: { agentId, triggerType: 'INBOX', status: { notIn: ACTIVE_STATUSES } },
     orderBy: { id: 'desc' },
     select: { status: true },
     take: FAILURES_LOOKED_AT,
