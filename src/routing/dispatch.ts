@@ -9,6 +9,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { Runs } from '../runs/runs.ts'
 import { type Message, textOf } from '../spaces/message.ts'
 import type { Routed } from '../spaces/posting.ts'
+import { loadReadableText } from '../spaces/readable-text.ts'
 import { admin } from './admin.ts'
 import { broadcast } from './broadcast.ts'
 import { type Allowance, allowance } from './loop-limits.ts'
@@ -67,7 +68,7 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
       const allowed = decision.wakes.length === 0 ? UNLIMITED : await allowanceOf(tx, message, limits)
       const woken = decision.wakes.slice(0, allowed.count).map(({ agent }) => agent)
       const chainId = scene.room.routing === 'MENTION_CHAIN' && woken.length > 0 ? newId('chn') : null
-      const trigger = triggerOf(message, scene)
+      const trigger = triggerOf(message, scene, await loadReadableText(tx, message.parts))
       const lineage = { rootId: message.rootId, depth: message.depth, parentRunId: message.runId, chainId }
       const stateless = woken.filter((agent) => agent.mind === 'STATELESS')
       const persistent = woken.filter((agent) => agent.mind === 'PERSISTENT')
@@ -148,11 +149,13 @@ async function allowanceOf(tx: Tx, message: Message, limits: Limits): Promise<Al
   return message.depth === 0 ? UNLIMITED : allowance(tx, message, limits)
 }
 
-function triggerOf(message: Message, { spaceName, lastSeq, sender, room }: Scene): MessageTrigger {
-  const { id, spaceId, senderId, parts, mentionedAgentId } = message
+function triggerOf(message: Message, scene: Scene, content: string): MessageTrigger {
+  const { id: messageId, spaceId, senderId, parts, mentionedAgentId } = message
+  const { spaceName, lastSeq: seq, room } = scene
   const space = { id: spaceId, name: spaceName }
   const mentioned = room.agents.find((agent) => agent.id === mentionedAgentId) ?? null
-  return { space, seq: lastSeq, messageId: id, text: textOf(parts), sender: { ...sender, id: senderId }, mentioned }
+  const sender = { ...scene.sender, id: senderId }
+  return { space, seq, messageId, text: textOf(parts) || content, content, sender, mentioned }
 }
 
 /** Under MENTION_CHAIN routing the agent that a human's message wakes begins a chain. */

@@ -11,7 +11,10 @@ export interface MessageTrigger {
   seq: number
   /** Null where nothing was said. */
   messageId: string | null
+  /** What was said; where the message only shows tools, what they show. */
   text: string
+  /** All that agents read of the message, the tools that it shows included. */
+  content: string
   sender: { id: string; name: string; kind: EntityKind }
   /** Whom the message mentions. */
   mentioned: { id: string; name: string } | null
@@ -59,7 +62,7 @@ export function inboxEventOf(
   trigger: MessageTrigger,
   { dedupKey, ...lineage }: Lineage & { dedupKey: string },
 ): NewInboxEvent {
-  const { space, sender, messageId, text } = trigger
+  const { space, sender, messageId, content } = trigger
   const mention = mentionPayload({ ...trigger, senderKind: sender.kind }, agent.id)
   return {
     agentId: agent.id,
@@ -74,7 +77,7 @@ export function inboxEventOf(
       senderId: sender.id,
       senderName: sender.name,
       senderKind: sender.kind,
-      content: text,
+      content,
       ...(mention === null ? {} : { mention }),
     },
     ...lineage,

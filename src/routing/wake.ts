@@ -3,6 +3,7 @@ import type { EntityKind, Mind, Run } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { NewRun, Runs } from '../runs/runs.ts'
 import { messageOfRow, textOf } from '../spaces/message.ts'
+import { loadReadableText } from '../spaces/readable-text.ts'
 import type { MessageTrigger } from './message-trigger.ts'
 
 /** What came of waking one agent. */
@@ -66,6 +67,8 @@ export async function loadMessageTrigger(
     SELECT s.name AS "spaceName", s."lastSeq", e.name, e.kind FROM "Space" s LEFT JOIN "Entity" e ON e.id = ${senderId}
     WHERE s.id = ${spaceId}`
   const message = messageId === null ? null : await tx.message.findUnique({ where: { id: messageId } })
+  const parts = message === null ? [] : messageOfRow(message).parts
+  const content = await loadReadableText(tx, parts)
   const mentionedId = message?.mentionedAgentId ?? null
   const mentioned = mentionedId === null ? null : await tx.entity.findUnique({ where: { id: mentionedId } })
   return {
@@ -73,7 +76,8 @@ export async function loadMessageTrigger(
     space: { id: spaceId, name: row?.spaceName ?? '' },
     seq: seq ?? row?.lastSeq ?? 0,
     messageId: message?.id ?? null,
-    text: message === null ? '' : textOf(messageOfRow(message).parts),
+    text: textOf(parts) || content,
+    content,
     sender: { id: senderId, name: row?.name ?? '', kind: row?.kind ?? 'AGENT' },
   }
 }

@@ -1,6 +1,7 @@
 import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isUnfinished, type MessageOrigin, type MessagePart } from './message.ts'
+import { type ReadableCall, readableText } from './readable-text.ts'
 
 /** A message as an agent reads it. */
 export interface HistoryLine {
@@ -12,7 +13,18 @@ export interface HistoryLine {
   text: string
   /** RFC 3339. */
   timestamp: string
-  origin?: Partial<MessageOrigin>
+  origin?: ReadableOrigin
+}
+
+/** Why a message was posted, as far as the reader may know and there is something to know. */
+export type ReadableOrigin = {
+  /** As agents name them: `space_message`, `plan`, `service`, `inbox`. */
+  triggerType: string
+  triggerName?: string
+  triggerSpaceId?: string
+  triggerSpaceName?: string
+  triggerSenderName?: string
+  triggerMessage?: string
 }
 
 /** What agents read of a space. Whether they may is the caller's to check. */
@@ -39,7 +51,7 @@ interface Row {
   origin: MessageOrigin | null
   createdAt: Date
   originVisible: boolean
-  calls: { id: string; name: string; status: string; output: unknown }[] | null
+  calls: ReadableCall[] | null
 }
 
 export function createHistory({ db }: Platform): History {
@@ -78,7 +90,7 @@ function lineOf(row: Row): HistoryLine {
     sender: row.name,
     senderId: row.senderId,
     type: row.kind === 'HUMAN' ? 'human' : 'agent',
-    text: parts.map((part) => (part.type === 'text' ? part.text : describeCall(part.toolCallId, row))).join('\n\n'),
+    text: readableText(parts, row.calls ?? []),
     timestamp: row.createdAt.toISOString(),
   }
   if (row.origin !== null) line.origin = readableOrigin(row.origin, row.originVisible)
@@ -86,14 +98,9 @@ function lineOf(row: Row): HistoryLine {
 }
 
 /** Names and texts of a trigger's space are for its members. */
-function readableOrigin(origin: MessageOrigin, visible: boolean): Partial<MessageOrigin> {
-  const { triggerType, triggerName } = origin
-  return visible ? origin : { triggerType, triggerName }
-}
-
-function describeCall(toolCallId: string, row: Row): string {
-  const call = row.calls?.find(({ id }) => id === toolCallId)
-  if (call === undefined) return '[tool call]'
-  const output = call.output == null ? '' : ` → ${JSON.stringify(call.output).slice(0, 2000)}`
-  return `[${call.name}: ${call.status.toLowerCase()}${output}]`
+function readableOrigin(origin: MessageOrigin, visible: boolean): ReadableOrigin {
+  const { triggerType, triggerName, triggerSpaceId, triggerSpaceName, triggerSenderName, triggerMessage } = origin
+  const ofSpace = visible ? { triggerSpaceId, triggerSpaceName, triggerSenderName, triggerMessage } : {}
+  const known = Object.entries({ triggerName, ...ofSpace }).filter(([, value]) => value !== null)
+  return { triggerType: triggerType.toLowerCase(), ...Object.fromEntries(known) }
 }

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
-import { forAgent, type ModelRequest } from '../support/model-server-script.ts'
+import { forAgent, type ModelRequest, steps } from '../support/model-server-script.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { answer, inboxIn, interjectionIn, type Thinking, thinkingOn } from '../support/thinking.ts'
 
@@ -64,6 +64,36 @@ describe.each(STACKS)('persistent minds in every routing, on the %s stack', (sta
       expect(runs.every(({ chainId }) => (chainId !== null) === (routing === 'MENTION_CHAIN'))).toBe(true)
     },
   )
+
+  test('BROADCAST: a tool that another agent shows comes with its name and result; one that waits, once it is answered', async () => {
+    const human = await parley.human('Husam')
+    const tool = (name: string, execution: 'INTERNAL' | 'SPACE') => ({
+      ...{ name, description: 'Shows.', inputSchema: { type: 'object' }, visible: true },
+      execution,
+    })
+    const painter = await parley.agent('Painter', { tools: [tool('chart', 'INTERNAL'), tool('approve', 'SPACE')] })
+    const ada = await thinking.bot('Ada')
+    const space = await parley.space(human, [painter.id, ada.id], { name: 'Family' })
+    parley.models.script(() => [{ text: 'Read.' }])
+    parley.models.script(
+      forAgent(
+        'Painter',
+        steps([{ toolCall: 'chart', input: { bars: [1, 2] } }], [{ toolCall: 'approve', input: {} }]),
+      ),
+    )
+    const { runs } = await parley.send(human, space.id, 'Draw it, and ask me')
+    await parley.runWhen(runs[0]?.id ?? '', 'WAITING_TOOL')
+    const [call] = await parley.app.api.control.pendingToolCalls(human)
+    await parley.app.api.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: { approved: true } })
+    await parley.runWhen(runs[0]?.id ?? '')
+    await thinking.rest(ada)
+    const contents = (await thinking.inboxOf(ada)).map(({ payload }) => (payload as { content: string }).content)
+    expect(contents).toEqual([
+      'Draw it, and ask me',
+      '[chart: done → {"bars":[1,2]}]',
+      '[approve: done → {"approved":true}]',
+    ])
+  })
 
   test('an alone event ends the events that come together before it', async () => {
     const human = await parley.human('Husam')

@@ -97,7 +97,7 @@ describe('seed 003: spaces and active context', () => {
     }
     expect(await seen('Insider')).toContain('SECRET-PLAN')
     const outside = await seen('Outsider')
-    expect(outside).toContain('"triggerType":"SPACE_MESSAGE"')
+    expect(outside).toContain('"origin":{"triggerType":"space_message"}')
     expect(outside).not.toContain('SECRET-PLAN')
     expect(outside).not.toContain('Design Team')
     void sarah
