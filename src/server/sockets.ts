@@ -176,7 +176,10 @@ function portOf(socket: WebSocket, outlet: Outlet, logger: Logger) {
   return {
     protocol: socket.protocol,
     send: (data: string) => new Promise<void>((resolve) => outlet.send(data, resolve)),
-    close: (code: number, reason: string) => shut(socket, code, reason),
+    close(code: number, reason: string) {
+      outlet.flush()
+      shut(socket, code, reason)
+    },
     onMessage(listener: (data: string) => Promise<void>) {
       socket.on('message', (data) => {
         listener(String(data)).catch((error) => {

@@ -2,6 +2,7 @@ import type { Viewer } from '../../access/viewer.ts'
 import { isAfter, type Position } from '../../realtime/cursor.ts'
 import { type Answers, answerFor } from './answering.ts'
 import type { Outlet } from './outlet.ts'
+import { inNextRound } from './rounds.ts'
 
 export interface Subscriber {
   viewer: Viewer
@@ -24,48 +25,30 @@ export interface Audience {
   join(subscriber: Subscriber, after: Position): void
   leave(subscriber: Subscriber): void
   members(): Subscriber[]
-  /** Tells an event: at the end of this tick, or a little later where the events come thick and fast. */
+  /** Tells an event, in the next round of writing. */
   tell(told: Told): void
   /** Tells at once what is still to be told. */
   flush(): void
 }
 
-/** The longest rest between two rounds of writing, and the shortest that is worth a timer. */
-const LONGEST_REST_MS = 25
-const SHORTEST_REST_MS = 1
-/** Events that wait for the next round at most. */
+/** Events that wait for the next round of writing at most. */
 const MOST_IN_ROUND = 64
 
-/**
- * Writes to all in rounds: the first event at once, and after each round a rest as long as the round was, so that the more
- * there is to write the more events leave in one write, and half the time is left for everything else.
- */
 export function createAudience(): Audience {
   /** With the last event each has had, until it has been told of one after it. */
   const members = new Map<Subscriber, Position | null>()
-  let round: Told[] = []
-  let restsUntil = 0
-  let timer: NodeJS.Timeout | null = null
+  let pending: Told[] = []
 
   function tell(told: Told): void {
-    round.push(told)
-    if (round.length >= MOST_IN_ROUND) flush()
-    else if (round.length === 1) scheduleFlush()
-  }
-
-  function scheduleFlush(): void {
-    const restMs = restsUntil - performance.now()
-    if (restMs < SHORTEST_REST_MS) process.nextTick(flush)
-    else timer = setTimeout(flush, restMs)
+    pending.push(told)
+    if (pending.length >= MOST_IN_ROUND) flush()
+    else if (pending.length === 1) inNextRound(flush)
   }
 
   function flush(): void {
-    if (timer !== null) clearTimeout(timer)
-    timer = null
-    const told = round
-    round = []
+    const told = pending
+    pending = []
     if (told.length === 0) return
-    const startedAt = performance.now()
     const texts = told.map(({ answers }) => answers)
     const isCommon = texts.every((answers) => typeof answers === 'string')
     for (const [member, after] of members) {
@@ -75,8 +58,6 @@ export function createAudience(): Audience {
         members.set(member, null)
       }
     }
-    const endedAt = performance.now()
-    restsUntil = endedAt + Math.min(endedAt - startedAt, LONGEST_REST_MS)
   }
 
   return {

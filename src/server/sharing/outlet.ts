@@ -1,18 +1,21 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import { binaryOf, frameOf } from './frame.ts'
+import { atEndOfRound } from './rounds.ts'
 
-/** The way out to one client, bounded. What a closing socket is given is dropped. */
+/** The way out to one client, bounded. What is sent in one tick leaves in one write; what a closing socket is given is dropped. */
 export interface Outlet {
   /** Sends a text, after everything that was sent before it. */
   send(text: string, onTaken: () => void): void
-  /** The same for several, in one write: each is `head` and then one of `rests`, which others have too. Binary strings. */
+  /** The same for several: each is `head` and then one of `rests`, which others have too. Binary strings. */
   sendAll(head: string, rests: readonly string[]): void
   /** How many texts the system has not taken yet; 0 where it keeps up. */
   waiting(): number
   isOpen(): boolean
   /** Resolves once few texts wait, or the socket is closed. */
   drained(): Promise<void>
+  /** Writes at once what was sent in this tick: for who closes the socket next. */
+  flush(): void
   /** The client is too far behind: closes the socket in a way that has it come back. */
   giveUp(): void
 }
@@ -39,15 +42,27 @@ const nothing = () => {}
  * its transport: without compression and fragments, which the server does not use, nothing comes between.
  */
 export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () => void): Outlet {
+  /** Given in this tick. */
+  let given: Item[] = []
   /** What the transport was handed, and has not got rid of. */
   let writing: Item[] = []
+  /** What has to wait for that. */
   let held: Item[] = []
-  let waiting = 0
   let heldBytes = 0
+  let waiting = 0
   let writes = 0
   const onDrained: (() => void)[] = []
 
   const isOpen = () => socket.readyState === socket.OPEN
+
+  function writeGiven(): void {
+    const items = given
+    given = []
+    if (items.length === 0) return
+    if (!isOpen()) settle(items)
+    else if (writing.length === 0) write(items)
+    else hold(items)
+  }
 
   function write(items: Item[]): void {
     writes += 1
@@ -64,6 +79,11 @@ export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () =>
     writing = []
     if (!isOpen()) dropHeld()
     while (held.length > 0 && writing.length === 0) write(takeHeld())
+  }
+
+  function hold(items: Item[]): void {
+    held.push(...items)
+    heldBytes += items.reduce((sum, item) => sum + bytesOf(item), 0)
   }
 
   /** The next ones that were held, as many as make one write. */
@@ -107,14 +127,9 @@ export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () =>
     if (!isOpen()) item.onTaken()
     else {
       waiting += item.rests.length
-      if (writing.length === 0) write([item])
-      else hold(item)
+      given.push(item)
+      if (given.length === 1) atEndOfRound(writeGiven)
     }
-  }
-
-  function hold(item: Item): void {
-    held.push(item)
-    heldBytes += bytesOf(item)
   }
 
   socket.once('close', () => {
@@ -131,6 +146,7 @@ export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () =>
       if (waiting <= FEW_WAITING_TEXTS || !isOpen()) return Promise.resolve()
       return new Promise((resolve) => onDrained.push(resolve))
     },
+    flush: writeGiven,
     giveUp: onFull,
   }
 }

@@ -1,0 +1,42 @@
+/** The longest rest between two rounds of writing, and the shortest that is worth a timer. */
+const LONGEST_REST_MS = 25
+const SHORTEST_REST_MS = 1
+
+/** Of this process, as it has one thread to write with. */
+let fills: (() => void)[] = []
+let writes: (() => void)[] = []
+let restsUntil = 0
+
+/**
+ * Calls in the next round of writing: at the end of this tick, or after a rest as long as the round before has taken. So the
+ * more there is to write, the more events leave in one write, and half the time is left for everything else.
+ */
+export function inNextRound(fill: () => void): void {
+  fills.push(fill)
+  if (fills.length > 1) return
+  const restMs = restsUntil - performance.now()
+  if (restMs < SHORTEST_REST_MS) process.nextTick(round)
+  else setTimeout(round, restMs)
+}
+
+/** Calls at the end of this tick or, during a round, of the round: after everything for the same socket has been given. */
+export function atEndOfRound(write: () => void): void {
+  writes.push(write)
+  if (writes.length === 1) process.nextTick(writeAll)
+}
+
+function round(): void {
+  const startedAt = performance.now()
+  const filling = fills
+  fills = []
+  for (const fill of filling) fill()
+  writeAll()
+  const endedAt = performance.now()
+  restsUntil = endedAt + Math.min(endedAt - startedAt, LONGEST_REST_MS)
+}
+
+function writeAll(): void {
+  const writing = writes
+  writes = []
+  for (const write of writing) write()
+}
