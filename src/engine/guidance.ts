@@ -10,6 +10,11 @@ export function guidanceFor(tools: Map<string, Tool>): string[] {
       '- When you are done, end with one short sentence for yourself that says what you did.',
     )
   }
+  if (tools.has('read_messages') && tools.has('set_memories')) {
+    lines.push(
+      '- read_messages takes you further back than you are shown. Note with set_memories what you will need again, so that you do not have to look for it again.',
+    )
+  }
   if (tools.has('sendSpaceMessage')) lines.push(...SPACE_TOOLS)
   if (tools.has('delegateToAgent')) lines.push(DELEGATION)
   return lines

@@ -44,7 +44,7 @@ export function instructionsOf(input: PromptInput): string {
     section(
       'YOUR PLANS:',
       agent.plans.map(
-        (plan) => `- ${oneLine(plan.name)} (id: ${plan.id}, ${plan.cron ?? 'once'}): ${oneLine(plan.instruction)}`,
+        (plan) => `- ${oneLine(plan.name)} (id: ${plan.id}, ${dueOf(plan)}): ${oneLine(plan.instruction)}`,
       ),
     ),
     turnSection(claim, scene, activeSpaceId),
@@ -55,6 +55,10 @@ export function instructionsOf(input: PromptInput): string {
 
 function section(title: string, lines: string[]): string {
   return lines.length === 0 ? '' : [title, ...lines].join('\n')
+}
+
+function dueOf({ cron, nextRunAt }: Scene['agent']['plans'][number]): string {
+  return cron ?? (nextRunAt === null ? 'once' : `once, at ${new Date(nextRunAt).toISOString()}`)
 }
 
 /** An agent whose calls name whom they mention and wait for is told the members' ids. */

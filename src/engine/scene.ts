@@ -59,7 +59,7 @@ export interface Scene {
 
 export interface SceneLoader {
   load(claim: Claim): Promise<Scene>
-  /** Reads anew what may have changed since: what the agent has noted for itself, in this run or another one, and its other runs. */
+  /** Reads anew what may have changed since: the agent's spaces, what it noted, in this run or another one, and its other runs. */
   refresh(claim: Claim, scene: Scene): Promise<void>
 }
 
@@ -108,11 +108,13 @@ export function createSceneLoader(
       }
     },
     async refresh({ run }, scene) {
-      const [knowledge, otherRuns] = await Promise.all([
+      const [knowledge, spaces, otherRuns] = await Promise.all([
         loadKnowledge(db.prisma, run.agentId),
+        loadSpaces(db.prisma, run.agentId),
         loadOtherRuns(db.prisma, run),
       ])
       Object.assign(scene.agent, knowledge)
+      scene.spaces = spaces
       scene.otherRuns = await reported(otherRuns, scene.agent)
     },
   }

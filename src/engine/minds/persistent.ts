@@ -25,7 +25,7 @@ interface PersistentInput extends MindInput {
  * has come meanwhile: urgent events whole, which stay where they were shown; else a glance at what waits, for that step only.
  */
 export function createPersistentMind(input: PersistentInput): Mind {
-  const { platform, recalling, claim, scene, run, tools } = input
+  const { platform, recalling, claim, scene, scenes, run, tools } = input
   const { agent } = scene
   const settings = agent.cycle as unknown as CycleSettings
   const guidance = [...guidanceFor(tools), ...cycleGuidanceFor(tools, settings)]
@@ -105,6 +105,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
       return { messages: [...recalled, inbox, ...messagesOfCycle(state, steps)], recorded: recalled.length }
     },
     async plan(step, carried) {
+      if (step > 0) await scenes.refresh(claim, scene)
       const lasting = [...carried.slice(0, shown.lasting), ...carried.slice(shown.total)]
       const between = await interjection(step)
       const messages = between === null ? lasting : [...lasting, between.message]
