@@ -34,7 +34,10 @@ interface OutcomeChanges {
  * skip, nothing is left of it; the next cycle's job where something has come meanwhile. What a cycle costs on its end does
  * not depend on how many came before it.
  */
-export function createCycleEnd({ jobs, signals }: Platform, { onRunEnded, outcomes }: CycleEndHooks): LifecycleHooks {
+export function createCycleEnd(
+  { jobs, signals, logger }: Platform,
+  { onRunEnded, outcomes }: CycleEndHooks,
+): LifecycleHooks {
   return {
     async onRunEnded(tx, run, ending) {
       if (run.triggerType !== 'INBOX') return onRunEnded(tx, run, ending)
@@ -44,7 +47,7 @@ export function createCycleEnd({ jobs, signals }: Platform, { onRunEnded, outcom
       const { afterCommit } = await onRunEnded(tx, run, effective)
       const messageIds = await finishEvents(tx, run)
       const changes = outcomes(tx)
-      if (isErased) await erase(tx, run, messageIds, { reason: ending.skipped?.reason ?? null, changes })
+      if (isErased) await erase(tx, run, messageIds, { reason: reasonOf(ending), changes })
       else await remember(tx, run, effective)
       if (effective !== ending) await tx.run.update({ where: { id: run.id }, data: summaryIn(effective) })
       const goesOn = await hasWaiting(tx, run.agentId)
@@ -52,6 +55,8 @@ export function createCycleEnd({ jobs, signals }: Platform, { onRunEnded, outcom
       return {
         isErased,
         async afterCommit() {
+          if (isErased)
+            logger.info({ runId: run.id, agentId: run.agentId, reason: reasonOf(ending) }, 'a cycle was skipped')
           await changes.announce()
           await afterCommit()
           if (goesOn) await signals.publish(JOBS_CHANNEL, {})
@@ -65,6 +70,10 @@ type Skip = Extract<RunEnding, { status: 'COMPLETED' }>
 
 function isSkip(ending: RunEnding): ending is Skip {
   return ending.status === 'COMPLETED' && ending.skipped !== undefined
+}
+
+function reasonOf(ending: RunEnding): string | null {
+  return isSkip(ending) ? (ending.skipped?.reason ?? null) : null
 }
 
 /** A skip that comes too late to leave no trace. */

@@ -155,7 +155,7 @@ async function carryOn(input: CarryOnInput): Promise<{ steps: JournaledStep[]; w
 function endOfJournal(steps: JournaledStep[], { maxSteps, tokenBudget }: SceneAgent, mind: Mind): LoopEnd | null {
   const last = steps.at(-1)
   if (last === undefined) return null
-  const isSpent = tokenBudget !== null && spentTokens(steps.map(({ step }) => step)) >= tokenBudget
+  const isSpent = tokenBudget !== null && spentTokens(steps.map(({ step }) => step)) > tokenBudget
   if (last.calls.length > 0 && steps.length < maxSteps && !isSpent && !mind.isDone([])) return null
   return { type: 'finished', text: closingWords(last) }
 }

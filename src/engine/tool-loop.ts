@@ -170,7 +170,7 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
     isOver: ({ steps }: { steps: StepResult<ToolSet>[] }) =>
       waiting.length > 0 ||
       input.isDone(steps) ||
-      (input.tokenBudget !== null && spentTokens(spent) >= input.tokenBudget),
+      (input.tokenBudget !== null && spentTokens(spent) > input.tokenBudget),
 
     async stepSettings(stepNumber: number, carried: ModelMessage[], prepared: StepPlan | null) {
       const { instructions, messages, model, activeTools, toolChoice } =

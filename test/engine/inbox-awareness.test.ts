@@ -246,6 +246,16 @@ describe.each(STACKS)('between the steps of a cycle, on the %s stack', (stack) =
       expect(run?.stepCount).toBe(2)
     })
 
+    test('a budget that is just met is not exceeded', async () => {
+      const human = await parley.human('Husam')
+      const agent = await thinking.bot('Ada', {}, { tokenBudget: 600 })
+      const space = await parley.space(human, [agent.id])
+      parley.models.script(() => [LOOK, { usage: { inputTokens: 1000, outputTokens: 300 } }])
+      await parley.send(human, space.id, 'Begin')
+      await thinking.rest(agent)
+      expect(await thinking.runsOf(agent)).toMatchObject([{ status: 'COMPLETED', stepCount: 3 }])
+    })
+
     test('a budget of 50,000 tokens by default', async () => {
       const { id } = await thinking.bot('Ada')
       expect((await parley.app.api.agents.getMany([id]))[0]?.tokenBudget).toBe(50_000)

@@ -10,6 +10,6 @@ export function chainTools({ agent, spaces }: ToolScene, { handingOn }: { handin
   const namesItsSpaces = agent.toolset === 'SPACE_TOOLS'
   return [
     ...(isInChainSpace ? [mentionAgentTool(handingOn, namesItsSpaces), delegateTool(handingOn, namesItsSpaces)] : []),
-    ...(isInChainSpace || agent.mind === 'PERSISTENT' ? [skipTool(handingOn)] : []),
+    ...(isInChainSpace || agent.mind === 'PERSISTENT' ? [skipTool(handingOn, agent.mind)] : []),
   ]
 }

@@ -1,15 +1,24 @@
+import type { Mind } from '../../generated/prisma/client.ts'
 import type { Tool } from '../tool.ts'
 import { failIfOver, type HandingOn, orFail } from './handing-on.ts'
 
+const DESCRIPTIONS: Record<Mind, string> = {
+  STATELESS:
+    'Stay silent: end this run because you have nothing to add and nobody else to hand it to. Whoever waits for you is told that you skipped.',
+  PERSISTENT:
+    'Call this first, and alone, when nothing that came into your inbox is for you, because another agent or a human will deal with it. The cycle ends at once: no message is sent, no tool runs, and you will not remember it. Whoever waits for you is told that you skipped.',
+}
+
 /** Ends the run because there is nothing for this agent to do. */
-export function skipTool(handingOn: Pick<HandingOn, 'refuseSkip'>): Tool {
+export function skipTool(handingOn: Pick<HandingOn, 'refuseSkip'>, mind: Mind): Tool {
   return {
     name: 'skip',
-    description:
-      'Stay silent: end this run because you have nothing to add and nobody else to hand it to. Whoever waits for you is told that you skipped.',
+    description: DESCRIPTIONS[mind],
     inputSchema: {
       type: 'object',
-      properties: { reason: { type: 'string', description: 'Briefly, why. Not posted.' } },
+      properties: {
+        reason: { type: 'string', description: 'Briefly, why. For the log only: nobody in a space sees it.' },
+      },
     },
     presence: { type: 'hidden' },
     execution: null,
