@@ -23,7 +23,7 @@ async function measure(system: SystemName, subscribers: number): Promise<Measure
   const clients = startFanoutClients()
   try {
     const empty = await server.ask({ type: 'usage' })
-    await clients.subscribe(server.subscribing, subscribers)
+    await clients.subscribe(server.subscribings[0]!, subscribers)
     const full = await server.ask({ type: 'usage' })
     const events = Math.min(MOST_EVENTS, MESSAGES / subscribers)
     /** Publishes, and waits for all of it to arrive. */

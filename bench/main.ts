@@ -1,7 +1,9 @@
 // npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these.
+import { crowd } from './crowd.ts'
 import { durableRuns } from './durable-runs.ts'
 import { fanout } from './fanout.ts'
 import { firstDelta } from './first-delta.ts'
+import { held } from './held.ts'
 import { idle } from './idle.ts'
 import { saving } from './saving.ts'
 import { sendMessage } from './send-message.ts'
@@ -16,6 +18,8 @@ const BENCHMARKS: Record<string, Benchmark> = {
   'first-delta': firstDelta,
   streams,
   fanout,
+  crowd,
+  held,
   'durable-runs': durableRuns,
   'send-message': sendMessage,
   waits,

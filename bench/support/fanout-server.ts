@@ -35,7 +35,9 @@ export interface Measured {
 
 /** A system under test, in a process of its own. */
 export interface FanoutServer {
-  subscribing: Subscribing
+  /** One for each space that it publishes in, turn by turn. */
+  subscribings: Subscribing[]
+  pid: number
   ask(order: ServerOrder): Promise<ServerUsage>
   stop(): Promise<void>
 }
@@ -45,12 +47,14 @@ export function textNow(): string {
   return `${now().toFixed(3)}|${'x'.repeat(20)}`
 }
 
-export async function startFanoutServer(system: SystemName): Promise<FanoutServer> {
+/** `spaces` is for Parley alone: how many it publishes in. */
+export async function startFanoutServer(system: SystemName, spaces = 1): Promise<FanoutServer> {
   const [file = '', ...args] = system.split('-')
-  const child = fork(path.join(import.meta.dirname, `fanout-${file}-process.ts`), args)
-  const [subscribing] = (await once(child, 'message')) as [Subscribing]
+  const child = fork(path.join(import.meta.dirname, `fanout-${file}-process.ts`), [...args, String(spaces)])
+  const [subscribings] = (await once(child, 'message')) as [Subscribing[]]
   return {
-    subscribing,
+    subscribings,
+    pid: child.pid ?? 0,
     async ask(order) {
       child.send(order)
       const [usage] = (await once(child, 'message')) as [ServerUsage]
@@ -65,7 +69,7 @@ export async function startFanoutServer(system: SystemName): Promise<FanoutServe
 }
 
 /** In a server's process: answers orders by publishing one event after the other. */
-export function serveFanout(subscribing: Subscribing, publish: (text: string, n: number) => Promise<unknown>): void {
+export function serveFanout(subscribings: Subscribing[], publish: (text: string, n: number) => Promise<unknown>): void {
   process.on('message', async (order: ServerOrder) => {
     if (order.type === 'publish') {
       const startedAt = now()
@@ -82,5 +86,5 @@ export function serveFanout(subscribing: Subscribing, publish: (text: string, n:
     }
     process.send?.(usage)
   })
-  process.send?.(subscribing)
+  process.send?.(subscribings)
 }

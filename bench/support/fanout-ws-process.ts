@@ -20,7 +20,7 @@ server.on('connection', (socket) => {
   })
   socket.on('close', () => heads.delete(socket))
 })
-serveFanout({ url: `ws://127.0.0.1:${port}/graphql`, authorization: null, query: '' }, async (delta, n) => {
+serveFanout([{ url: `ws://127.0.0.1:${port}/graphql`, authorization: null, query: '' }], async (delta, n) => {
   const event = {
     __typename: 'MessageTextDelta',
     cursor: `0123456789abcdef0123.${n}`,

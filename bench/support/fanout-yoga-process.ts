@@ -55,6 +55,6 @@ useServer(
 )
 const query = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename cursor messageId delta } }`
 const subscribing = { url: `ws://127.0.0.1:${port}/graphql`, authorization: null, query, variables: { spaceId: 'spc' } }
-serveFanout(subscribing, (delta, n) =>
+serveFanout([subscribing], (delta, n) =>
   pubsub.publish(CHANNEL, { spaceMessages: { cursor: `0123456789abcdef0123.${n}`, messageId: 'm'.repeat(36), delta } }),
 )

@@ -14,10 +14,12 @@ export interface Stack {
   stop(): Promise<void>
 }
 
-/** A space with one human, who watches it over a WebSocket of its own, and at most one agent. */
+/** A space with one human, who watches it over a WebSocket of its own, and perhaps agents. */
 export interface Room {
   spaceId: string
   human: ParleyClient
+  /** The human's. */
+  token: string
 }
 
 export async function startStack(
@@ -48,18 +50,19 @@ export async function startStack(
   }
 }
 
-/** Makes a room of its own human; with a model's name, of an agent that answers there as well. */
-export async function createRoom({ admin, parley }: Stack, model: string | null): Promise<Room> {
+/** Makes a room of its own human; with a model's name, of agents that answer there as well. */
+export async function createRoom({ admin, parley }: Stack, model: string | null, agents = 1): Promise<Room> {
   const { createHuman } = await admin.send(CREATE_HUMAN, { name: 'Ada' })
   if (createHuman.__typename !== 'CreateHumanPayload') throw new Error(createHuman.message)
   const { createAccessToken } = await admin.send(CREATE_TOKEN, { humanId: createHuman.human.id })
   if (createAccessToken.__typename !== 'CreateAccessTokenPayload') throw new Error(createAccessToken.message)
-  const memberIds = model === null ? [] : [await createAgent(admin, `openai.chat:${model}`)]
+  const memberIds: string[] = []
+  while (model !== null && memberIds.length < agents) memberIds.push(await createAgent(admin, `openai.chat:${model}`))
   const human = createParleyClient({ origin: parley.origin, token: createAccessToken.secret })
   const { createSpace } = await human.send(CREATE_SPACE, { name: 'Bench', memberIds })
   if (createSpace.__typename !== 'CreateSpacePayload') throw new Error(createSpace.message)
   await human.connect()
-  return { spaceId: createSpace.space.id, human }
+  return { spaceId: createSpace.space.id, human, token: createAccessToken.secret }
 }
 
 async function createAgent(admin: ParleyClient, model: string): Promise<string> {

@@ -9,6 +9,8 @@ export interface Watch {
   arrivedAt: Map<string, number>
   /** When the first delta since the last `expectDelta` arrived. */
   expectDelta(): Promise<number>
+  /** How many came, after the snapshot. */
+  events(): number
   /** Resolves once `count` messages of agents are whole. */
   finished(count: number): Promise<void>
   stop(): void
@@ -19,9 +21,11 @@ export async function watchRoom({ human, spaceId }: Room): Promise<Watch> {
   const arrivedAt = new Map<string, number>()
   const tails = new Map<string, string>()
   let whole = 0
+  let count = -1
   let onDelta: ((at: number) => void) | null = null
   let onFinished: (() => void) | null = null
   const events = human.subscribe(SPACE_MESSAGES, { spaceId }, ({ spaceMessages: event }) => {
+    count += 1
     if (event.__typename === 'MessageTextDelta') {
       const at = now()
       onDelta?.(at)
@@ -39,6 +43,7 @@ export async function watchRoom({ human, spaceId }: Room): Promise<Watch> {
   await events.first(({ spaceMessages }) => spaceMessages.__typename === 'SpaceSnapshot')
   return {
     arrivedAt,
+    events: () => count,
     expectDelta: () =>
       new Promise((resolve) => {
         onDelta = resolve

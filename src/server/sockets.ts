@@ -39,6 +39,8 @@ const INIT_TIMEOUT_MS = 3000
 const KEEP_ALIVE_MS = 12_000
 /** How long a socket has to answer a close, before it is cut off. */
 const CLOSE_TIMEOUT_MS = 5000
+/** The same for one that has not been reading. */
+const CUT_OFF_MS = 2000
 const GOING_AWAY = 1001
 const TRY_AGAIN_LATER = 1013
 
@@ -92,7 +94,7 @@ export function createSockets(options: SocketsOptions): Sockets {
 
   function opened(socket: WebSocket, request: IncomingMessage, transport: Duplex): void {
     const outlet = createOutlet(socket, transport, () =>
-      shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor'),
+      shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor', CUT_OFF_MS),
     )
     const connection = createConnection(socket, request, outlet)
     alive.add(socket)
@@ -164,10 +166,10 @@ function createConnection(socket: WebSocket, request: IncomingMessage, outlet: O
 }
 
 /** Asks the client to close, and cuts it off when it does not. */
-function shut(socket: WebSocket, code: number, reason: string): void {
+function shut(socket: WebSocket, code: number, reason: string, timeoutMs = CLOSE_TIMEOUT_MS): void {
   if (socket.readyState !== socket.OPEN) return
   socket.close(code, reason)
-  const cutOff = setTimeout(() => socket.terminate(), CLOSE_TIMEOUT_MS).unref()
+  const cutOff = setTimeout(() => socket.terminate(), timeoutMs).unref()
   socket.once('close', () => clearTimeout(cutOff))
 }
 

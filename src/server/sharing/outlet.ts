@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import { binaryOf, frameOf } from './frame.ts'
+import { createReceipts } from './receipts.ts'
 import { atEndOfRound } from './rounds.ts'
 
 /** The way out to one client, bounded. What is sent in one tick leaves in one write; what a closing socket is given is dropped. */
@@ -20,8 +21,7 @@ export interface Outlet {
   giveUp(): void
 }
 
-const MOST_WAITING_TEXTS = 1000
-const MOST_WAITING_BYTES = 4 * 1024 * 1024
+const MOST_WAITING = { texts: 1000, bytes: 4 * 1024 * 1024 }
 /** Texts that wait where no more should be given yet. */
 const MANY_WAITING_TEXTS = 200
 const FEW_WAITING_TEXTS = 64
@@ -53,6 +53,7 @@ export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () =>
   let writes = 0
   const onDrained: (() => void)[] = []
 
+  const receipts = createReceipts(socket, MOST_WAITING)
   const isOpen = () => socket.readyState === socket.OPEN
 
   function writeGiven(): void {
@@ -65,11 +66,16 @@ export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () =>
   }
 
   function write(items: Item[]): void {
+    const text = items.map(textOf).join('')
     writes += 1
-    transport.write(items.map(textOf).join(''), 'latin1', onWritten)
+    transport.write(text, 'latin1', onWritten)
     // Where the system has taken it at once, nobody has to wait for the callback.
     if (transport.writableLength > 0) writing = items
     else settle(items)
+    receipts.sent(
+      items.reduce((sum, { rests }) => sum + rests.length, 0),
+      text.length,
+    )
   }
 
   function onWritten(): void {
@@ -115,8 +121,9 @@ export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () =>
   }
 
   function isFull(): boolean {
+    if (receipts.isOverdue()) return true
     if (writing.length === 0) return false
-    return waiting >= MOST_WAITING_TEXTS || heldBytes + transport.writableLength > MOST_WAITING_BYTES
+    return waiting >= MOST_WAITING.texts || heldBytes + transport.writableLength > MOST_WAITING.bytes
   }
 
   function give(item: Item): void {

@@ -1,0 +1,41 @@
+// Many subscribers that only count, in a process of their own. `MARK` in a message is the time at which it was published.
+import type { CrowdCounts, CrowdOrder } from './crowd.ts'
+import { now } from './model.ts'
+import { openWireClient, type WireClient } from './wire-client.ts'
+
+const AT_ONCE = 50
+const clients: WireClient[] = []
+let begun: number[] = []
+let delays: number[] = []
+let closed = 0
+
+function readMark(payload: Buffer): void {
+  const text = payload.toString('latin1')
+  const end = text.lastIndexOf('|')
+  if (end !== -1) delays.push(now() - Number(text.slice(text.lastIndexOf('"', end) + 1, end)))
+}
+
+process.on('message', async (order: CrowdOrder) => {
+  if (order.type === 'open') {
+    for (let from = 0; from < order.sockets.length; from += AT_ONCE) {
+      const opened = await Promise.all(order.sockets.slice(from, from + AT_ONCE).map(openWireClient))
+      for (const client of opened) {
+        client.socket.once('close', () => {
+          closed += 1
+        })
+        clients.push(client)
+      }
+    }
+    for (let index = 0; index < order.marked; index++) {
+      const client = clients[Math.floor((index * clients.length) / order.marked)]
+      if (client) client.onMessage = readMark
+    }
+  } else if (order.type === 'pause') {
+    for (const { socket } of clients.slice(0, order.count)) socket.pause()
+  } else if (order.type === 'begin') {
+    begun = clients.map(({ received }) => received())
+    delays = []
+  }
+  const received = clients.map((client, index) => client.received() - (begun[index] ?? 0))
+  process.send?.({ received, delays, closed } satisfies CrowdCounts)
+})

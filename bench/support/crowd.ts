@@ -1,0 +1,49 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+import type { Subscribing } from './fanout-server.ts'
+
+export type CrowdOrder =
+  /** What each socket subscribes to; `marked` of them read the time that stands in a message. */
+  | { type: 'open'; sockets: Subscribing[][]; marked: number }
+  | { type: 'pause'; count: number }
+  | { type: 'begin' }
+  | { type: 'counts' }
+
+export interface CrowdCounts {
+  /** Messages by socket, since the last `begin`. */
+  received: number[]
+  /** From publishing to arrival in ms, of the marked ones, since the last `begin`. */
+  delays: number[]
+  /** Sockets that have been closed. */
+  closed: number
+}
+
+/** Many sockets that are told much, in a process of their own. */
+export interface Crowd {
+  pid: number
+  ask(order: CrowdOrder): Promise<CrowdCounts>
+  /** Resolves once every socket has had so many messages since the last `begin`. */
+  all(messages: number): Promise<CrowdCounts>
+  stop(): void
+}
+
+export function startCrowd(): Crowd {
+  const child = fork(path.join(import.meta.dirname, 'crowd-process.ts'), { serialization: 'advanced' })
+  async function ask(order: CrowdOrder): Promise<CrowdCounts> {
+    child.send(order)
+    return (await once(child, 'message'))[0]
+  }
+  return {
+    pid: child.pid ?? 0,
+    ask,
+    async all(messages) {
+      for (;;) {
+        const counts = await ask({ type: 'counts' })
+        if (counts.received.every((count) => count >= messages)) return counts
+        await new Promise((resolve) => setTimeout(resolve, 100))
+      }
+    },
+    stop: () => void child.kill('SIGKILL'),
+  }
+}
