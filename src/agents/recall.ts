@@ -10,6 +10,15 @@ export interface Recall {
   summed: number
   whole: number
   end: number
+  /** What the agent allowed when it was chosen where to begin; absent in recalls of before this was kept. */
+  allowed?: Allowed
+}
+
+/** The agent's own limits. */
+export interface Allowed {
+  tokens: number
+  /** Cycles that stay whole, where they alone are not too large. */
+  leastWhole: number
 }
 
 /** ModelMessage of the AI SDK, as JSON. */
@@ -28,9 +37,10 @@ export interface Recalling {
    * What the agent's next cycle is shown, in at most `budget` tokens. While all since the last compaction fits, that, so that
    * a provider's prompt cache sees the same beginning; else it is compacted: the last cycles whole in half the budget, but
    * `leastWhole` of them where these alone fit into it, and before them summaries, newest first, as far as there is room.
-   * Reads what fits the budget, however many cycles there are.
+   * Where the agent is allowed more than at that compaction, what it left out comes back. Reads what fits the budget, however
+   * many cycles there are.
    */
-  choose(agentId: string, limits: { budget: number; leastWhole: number }): Promise<Recalled>
+  choose(agentId: string, limits: { budget: number; allowed: Allowed }): Promise<Recalled>
   /** The same again. */
   again(agentId: string, recall: Recall): Promise<StoredMessage[]>
   /** By key. One statement, however many. */
@@ -84,23 +94,29 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
   }
 
   return {
-    async choose(agentId, { budget, leastWhole }) {
-      const before = await readLast(prisma, agentId)
+    async choose(agentId, { budget, allowed }) {
+      const last = await readLast(prisma, agentId)
+      const isOutgrown = last.allowed !== undefined && exceeds(allowed, last.allowed)
+      const before = isOutgrown ? { ...last, summed: last.first, whole: last.first } : last
       const sizes = await readSizes(prisma, agentId, before.whole, before.end)
       const sum = sizes.reduce((total, { tokenEstimate }) => total + tokenEstimate, 0)
       const whole = sizes.at(-1)?.index ?? before.end
       const summaries = await summariesTokens(agentId, before.summed, whole)
       if (sum + summaries <= budget) {
-        const recall = { summed: before.summed, whole, end: before.end }
+        const recall = {
+          ...{ summed: before.summed, whole, end: before.end },
+          allowed: isOutgrown ? allowed : (before.allowed ?? allowed),
+        }
         return { recall, messages: await this.again(agentId, recall), tokens: sum + summaries }
       }
-      const kept = newest(sizes, Math.floor(budget * WHOLE_SHARE), budget, leastWhole)
+      const kept = newest(sizes, Math.floor(budget * WHOLE_SHARE), budget, allowed.leastWhole)
       const from = kept.at(-1)?.index ?? before.end
       const tokens = kept.reduce((total, { tokenEstimate }) => total + tokenEstimate, 0)
       const room = Math.min(budget - tokens, Math.floor(budget * SUMMARY_SHARE))
-      const recall = { summed: await summedFrom(agentId, before.first, from, room), whole: from, end: before.end }
-      const summed = await summariesTokens(agentId, recall.summed, from)
-      return { recall, messages: await this.again(agentId, recall), tokens: tokens + summed }
+      const summed = await summedFrom(agentId, before.first, from, room)
+      const recall = { summed, whole: from, end: before.end, allowed }
+      const summedTokens = await summariesTokens(agentId, summed, from)
+      return { recall, messages: await this.again(agentId, recall), tokens: tokens + summedTokens }
     },
     async again(agentId, recall) {
       return (await this.againMany([{ key: '', agentId, recall }])).get('') ?? []
@@ -128,6 +144,10 @@ function messagesOfRows(rows: RecalledRow[]): StoredMessage[] {
   return opening === null ? cycles : [opening, ...cycles]
 }
 
+function exceeds(now: Allowed, then: Allowed): boolean {
+  return now.tokens > then.tokens || now.leastWhole > then.leastWhole
+}
+
 /** The newest sizes that fit: into `target`, but `least` of them into `budget`. Newest first. */
 function newest(sizes: Size[], target: number, budget: number, least: number): Size[] {
   let sum = 0
@@ -150,6 +170,7 @@ async function readLast(tx: Tx, agentId: string): Promise<Recall & { first: numb
     end,
     summed: Math.max(first, recall?.summed ?? first),
     whole: Math.max(first, recall?.whole ?? first),
+    ...(recall?.allowed === undefined ? {} : { allowed: recall.allowed }),
   }
 }
 

@@ -4,6 +4,7 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import { RunLostError } from '../spaces/posting.ts'
+import type { Blame } from './model-error.ts'
 
 /** What a think cycle must remember between its steps, over a crash: in `Run.state`. */
 export interface CycleState {
@@ -20,6 +21,8 @@ export interface CycleState {
   recall: Recall | null
   /** About how many tokens that has, with the inbox message. */
   consciousnessTokens: number
+  /** Why the model failed, once it has. */
+  failure?: Blame
   /** The text of urgent events, and the step before which they were shown. */
   injections: { step: number; text: string }[]
 }

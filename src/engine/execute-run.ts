@@ -52,7 +52,7 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
     if (error instanceof RunLostError) return { type: 'aborted' }
     if (!(error instanceof ModelFailure)) throw error
     logger.warn({ runId: claim.run.id, error: error.message }, 'a run failed')
-    return { type: 'failed', error: error.message }
+    return { type: 'failed', error: error.message, blame: error.blame }
   }
 
   /** The database's fault is not the run's. Given up when the lease has lapsed: then somebody else has the run. */

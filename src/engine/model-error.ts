@@ -2,12 +2,29 @@ import { APICallError, RetryError } from 'ai'
 import { messageOf } from '../lib/errors.ts'
 import { cut } from '../lib/json.ts'
 
+/**
+ * What a failure is to be put down to. `provider`: it cannot be reached, has no capacity, or does not know the key or the
+ * model; `prompt`: it does not take what it was sent; `unclear`: some servers say of a prompt that is too long that they broke.
+ */
+export type Blame = 'provider' | 'prompt' | 'unclear'
+
 /** The model cannot be had, or failed: the run fails with this message. */
 export class ModelFailure extends Error {
-  constructor(cause: unknown) {
+  readonly blame: Blame
+  constructor(cause: unknown, blame = blameFor(cause)) {
     super(readableModelError(cause), { cause })
     this.name = 'ModelFailure'
+    this.blame = blame
   }
+}
+
+const ABOUT_THE_CALLER = [401, 402, 403, 404, 429]
+
+function blameFor(cause: unknown): Blame {
+  if (RetryError.isInstance(cause)) return blameFor(cause.lastError)
+  if (!APICallError.isInstance(cause)) return 'prompt'
+  if (cause.statusCode === undefined || ABOUT_THE_CALLER.includes(cause.statusCode)) return 'provider'
+  return cause.isRetryable ? 'unclear' : 'prompt'
 }
 
 const LONGEST_ERROR = 1000

@@ -14,6 +14,7 @@ import type { Toolbox } from '../tools/toolbox.ts'
 import type { Mind, MindInput } from './minds/mind.ts'
 import { createPersistentMind } from './minds/persistent.ts'
 import { createStatelessMind } from './minds/stateless.ts'
+import { ModelFailure } from './model-error.ts'
 import type { Observer } from './observation.ts'
 import type { Scene, SceneAgent, SceneLoader } from './scene.ts'
 import { spentTokens } from './token-usage.ts'
@@ -70,19 +71,21 @@ export async function perform(platform: Platform, parts: PerformParts, performan
     const opening = await mind.opening(carried.steps)
     const over = endOfJournal(carried.steps, scene.agent, mind)
     if (over !== null) return over
-    const end = await runToolLoop(
-      {
-        claim,
-        stepsBefore: steps.map(({ step }) => step),
-        ...opening,
-        tools,
-        maxSteps: scene.agent.maxSteps,
-        tokenBudget: scene.agent.tokenBudget,
-        signal,
-        plan: mind.plan,
-        isDone: (steps) => run.ending !== null || mind.isDone(steps),
-      },
-      { journal, runner, writer, events },
+    const end = await thinking(mind, () =>
+      runToolLoop(
+        {
+          claim,
+          stepsBefore: steps.map(({ step }) => step),
+          ...opening,
+          tools,
+          maxSteps: scene.agent.maxSteps,
+          tokenBudget: scene.agent.tokenBudget,
+          signal,
+          plan: mind.plan,
+          isDone: (steps) => run.ending !== null || mind.isDone(steps),
+        },
+        { journal, runner, writer, events },
+      ),
     )
     return end.type === 'finished' && run.ending !== null ? { type: 'ending', ending: run.ending } : end
   }
@@ -95,6 +98,18 @@ export async function perform(platform: Platform, parts: PerformParts, performan
     throw error
   } finally {
     await events.settled()
+  }
+}
+
+/** A loop, of whose failure the mind learns. */
+async function thinking(mind: Mind, loop: () => Promise<LoopEnd>): Promise<LoopEnd> {
+  try {
+    const end = await loop()
+    if (end.type === 'failed') await mind.onFailed(end.blame)
+    return end
+  } catch (error) {
+    if (error instanceof ModelFailure) await mind.onFailed(error.blame)
+    throw error
   }
 }
 

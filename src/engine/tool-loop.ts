@@ -22,7 +22,7 @@ import {
   createLiveGeneration,
   type LiveGeneration,
 } from './generation.ts'
-import { ModelFailure } from './model-error.ts'
+import { type Blame, ModelFailure } from './model-error.ts'
 import { tapModel } from './model-tap.ts'
 import type { SpaceWriter } from './space-writer.ts'
 import { spentTokens, usageOf } from './token-usage.ts'
@@ -34,7 +34,7 @@ export type LoopEnd =
   | { type: 'finished'; text: string | null }
   /** Calls wait for an answer from outside. */
   | { type: 'waiting'; callIds: string[] }
-  | { type: 'failed'; error: string }
+  | { type: 'failed'; error: string; blame: Blame }
   /** The signal aborted it. */
   | { type: 'aborted' }
 
@@ -265,16 +265,18 @@ function textOf(content: ReadonlyArray<{ type: string }>): string {
   return content.flatMap((part) => (part.type === 'text' ? [(part as { text?: string }).text ?? ''] : [])).join('')
 }
 
+function failedWith(error: string, blame: Blame = 'unclear'): LoopEnd {
+  return { type: 'failed', error, blame }
+}
+
 function closingOf(closing: { text: string; finishReason: string; calls: number } | null): LoopEnd {
-  if (closing === null) return { type: 'failed', error: 'The model sent nothing.' }
+  if (closing === null) return failedWith('The model sent nothing.')
   const { text, finishReason, calls } = closing
-  if (finishReason === 'content-filter')
-    return { type: 'failed', error: "The provider's content filter stopped the model." }
-  if (finishReason === 'interrupted')
-    return { type: 'failed', error: 'The model broke off in the middle of its answer.' }
-  if (finishReason === 'error') return { type: 'failed', error: 'The model ended with an error.' }
+  if (finishReason === 'content-filter') return failedWith("The provider's content filter stopped the model.", 'prompt')
+  if (finishReason === 'interrupted') return failedWith('The model broke off in the middle of its answer.')
+  if (finishReason === 'error') return failedWith('The model ended with an error.')
   if (finishReason === 'length' && calls > 0) {
-    return { type: 'failed', error: 'The model reached its output limit in the middle of a tool call.' }
+    return failedWith('The model reached its output limit in the middle of a tool call.')
   }
   return { type: 'finished', text: text.trim() === '' ? null : text.trim() }
 }

@@ -57,21 +57,22 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     return tokenEstimate
   }
 
+  const within = (budget: number, leastWhole: number) => ({ budget, allowed: { tokens: budget, leastWhole } })
   const inboxesIn = ({ messages }: Recalled) =>
     messages.filter(({ role, content }) => role === 'user' && String(content).startsWith('INBOX')).length
 
   test('everything, while it fits', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     for (let n = 0; n < 5; n++) await think(agent.id, 50, null)
-    const recalled = await recalling.choose(agent.id, { budget: 100_000, leastWhole: 10 })
+    const recalled = await recalling.choose(agent.id, within(100_000, 10))
     expect(recalled.messages).toEqual(Array.from({ length: 5 }, (_, n) => cycleOf(n, 50)).flat())
-    expect(recalled.recall).toEqual({ summed: 0, whole: 0, end: 5 })
+    expect(recalled.recall).toMatchObject({ summed: 0, whole: 0, end: 5 })
   })
 
   test("past the budget, one message of earlier cycles' own summaries, then the last cycles whole", async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     for (let n = 0; n < 10; n++) await think(agent.id, 100, null)
-    const { messages, recall, tokens } = await recalling.choose(agent.id, { budget: 900, leastWhole: 2 })
+    const { messages, recall, tokens } = await recalling.choose(agent.id, within(900, 2))
     expect(
       String(messages[0]?.content)
         .split('\n')
@@ -90,7 +91,7 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     let previous: Recalled | null = null
     let compactions = 0
     for (let n = 0; n < 40; n++) {
-      const recalled: Recalled = await recalling.choose(agent.id, { budget: 2000, leastWhole: 2 })
+      const recalled: Recalled = await recalling.choose(agent.id, within(2000, 2))
       if (previous !== null && recalled.recall.whole === previous.recall.whole) {
         expect(recalled.messages.slice(0, previous.messages.length)).toEqual(previous.messages)
       } else compactions += 1
@@ -101,26 +102,41 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     expect(compactions).toBeLessThan(12)
   })
 
+  test('an agent that is allowed more than before gets back what was left out; while it is not, the beginning stays', async () => {
+    const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
+    for (let n = 0; n < 6; n++) await think(agent.id, 100, null)
+    const less = await recalling.choose(agent.id, within(200, 1))
+    expect(inboxesIn(less)).toBe(1)
+    await think(agent.id, 100, less.recall)
+    const same = await recalling.choose(agent.id, { budget: 10_000, allowed: { tokens: 200, leastWhole: 1 } })
+    expect(inboxesIn(same)).toBe(2)
+    await think(agent.id, 100, same.recall)
+    const more = await recalling.choose(agent.id, within(10_000, 1))
+    expect(more.messages).toEqual(Array.from({ length: 8 }, (_, n) => cycleOf(n, 100)).flat())
+    expect(inboxesIn(await recalling.choose(agent.id, { budget: 600, allowed: { tokens: 200, leastWhole: 3 } }))).toBe(
+      3,
+    )
+  })
+
   test('a reset hides what was before and keeps it on record', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     const reading = createConsciousnessReading(domain.platform)
     for (let n = 0; n < 3; n++) await think(agent.id, 50, null)
-    const before = await recalling.choose(agent.id, { budget: 10_000, leastWhole: 10 })
+    const before = await recalling.choose(agent.id, within(10_000, 10))
     await createMindControl(domain.platform).resetConsciousness(domain.admin, { agentId: agent.id })
-    expect((await recalling.choose(agent.id, { budget: 10_000, leastWhole: 10 })).messages).toEqual([])
+    expect((await recalling.choose(agent.id, within(10_000, 10))).messages).toEqual([])
     expect(await reading.getMany([agent.id])).toEqual([
       { messages: [], cycleCount: 0, tokenEstimate: 0, lastCycleAt: null },
     ])
     await think(agent.id, 50, before.recall)
-    expect((await recalling.choose(agent.id, { budget: 10_000, leastWhole: 10 })).messages).toEqual(cycleOf(3, 50))
+    expect((await recalling.choose(agent.id, within(10_000, 10))).messages).toEqual(cycleOf(3, 50))
     expect(await reading.getMany([agent.id])).toMatchObject([{ cycleCount: 1, messages: cycleOf(3, 50) }])
     expect(await recalling.again(agent.id, before.recall)).toEqual(before.messages)
   })
 
   test('the original stays readable, whatever is sent of it', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
-    for (let n = 0; n < 6; n++)
-      await think(agent.id, 200, (await recalling.choose(agent.id, { budget: 300, leastWhole: 1 })).recall)
+    for (let n = 0; n < 6; n++) await think(agent.id, 200, (await recalling.choose(agent.id, within(300, 1))).recall)
     const [consciousness] = await createConsciousnessReading(domain.platform).getMany([agent.id])
     expect(consciousness?.messages).toEqual(Array.from({ length: 6 }, (_, n) => cycleOf(n, 200)).flat())
   })
@@ -139,7 +155,7 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
         let recall: Recall | null = null
         for (const tokens of cycles) {
           sizes.push(await think(agent.id, tokens, recall))
-          const recalled: Recalled = await recalling.choose(agent.id, { budget, leastWhole })
+          const recalled: Recalled = await recalling.choose(agent.id, within(budget, leastWhole))
           recall = recalled.recall
           const whole = inboxesIn(recalled)
           const recent = sizes.slice(-leastWhole || sizes.length + 1).reduce((sum, size) => sum + size, 0)

@@ -100,6 +100,46 @@ describe.each(STACKS)('a consciousness, on the %s stack', (stack) => {
     expect(runs.at(-1)?.status).toBe('COMPLETED')
   })
 
+  test.each([
+    ['cannot be reached or takes no key', 401, 10],
+    ['breaks', 503, 11],
+  ])('a provider that %s costs no memory for long', async (_, status, shown) => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 4000 })
+    const space = await parley.space(human, [agent.id])
+    parley.models.script(() => [{ text: `Read. ${LONG}` }])
+    for (let n = 1; n <= 3; n++) {
+      await parley.send(human, space.id, `Story ${n}`)
+      await thinking.rest(agent)
+    }
+    parley.models.script(() => [{ error: 'Out of order.', status, headers: { 'retry-after-ms': '1' } }])
+    for (let n = 1; n <= 6; n++) {
+      await parley.send(human, space.id, `Unheard ${n}`)
+      await thinking.rest(agent)
+    }
+    parley.models.script(() => [{ text: 'Back.' }])
+    for (let n = 10; n <= shown; n++) {
+      await parley.send(human, space.id, 'Are you back?')
+      await thinking.rest(agent)
+    }
+    expect(inboxesOf(parley.models.requests.at(-1) as ModelRequest)).toBe(shown)
+  })
+
+  test('a mind that an admin gives more room remembers whole again what it only had summaries of', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 1 })
+    const space = await parley.space(human, [agent.id])
+    parley.models.script(() => [{ text: 'Read.' }])
+    const send = async (text: string) => {
+      await parley.send(human, space.id, text)
+      await thinking.rest(agent)
+      return inboxesOf(parley.models.requests.at(-1) as ModelRequest)
+    }
+    expect([await send('One'), await send('Two'), await send('Three')]).toEqual([1, 1, 1])
+    await parley.app.api.agents.update(parley.admin, { id: agent.id, cycle: { maxConsciousnessTokens: 100_000 } })
+    expect([await send('Four'), await send('Five')]).toEqual([4, 5])
+  })
+
   test('usage is tracked for each step and for the cycle', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada')

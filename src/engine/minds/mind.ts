@@ -4,7 +4,7 @@ import type { Clock } from '../../platform/clock.ts'
 import type { JournaledStep } from '../../runs/journal.ts'
 import type { Claim } from '../../runs/lifecycle.ts'
 import type { RunInHand, Tool } from '../../tools/tool.ts'
-import { ModelFailure } from '../model-error.ts'
+import { type Blame, ModelFailure } from '../model-error.ts'
 import type { Scene, SceneAgent, SceneLoader } from '../scene.ts'
 import type { StepPlan } from '../tool-loop.ts'
 
@@ -23,6 +23,8 @@ export interface Mind {
   plan(step: number, carried: ModelMessage[]): Promise<StepPlan>
   /** Whether the mind has done what it woke for, after these steps of the loop. */
   isDone(steps: StepResult<ToolSet>[]): boolean
+  /** The model failed, and the run fails with it. */
+  onFailed(blame: Blame): Promise<void>
 }
 
 export interface MindInput {
@@ -55,6 +57,6 @@ function resolved(models: MindInput['models'], name: string): LanguageModel {
   try {
     return models.resolve(name)
   } catch (error) {
-    throw new ModelFailure(error)
+    throw new ModelFailure(error, 'provider')
   }
 }

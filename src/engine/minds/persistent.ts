@@ -2,14 +2,14 @@ import type { ModelMessage } from 'ai'
 import type { CycleSettings } from '../../agents/cycle-settings.ts'
 import { countWaiting, firstWaiting, takeUrgentEvents } from '../../agents/inbox-taking.ts'
 import type { Recalling } from '../../agents/recall.ts'
-import type { Prisma } from '../../generated/prisma/client.ts'
+import type { Prisma, RunStatus } from '../../generated/prisma/client.ts'
 import type { Platform } from '../../platform/platform.ts'
-import { ACTIVE_STATUSES } from '../../runs/runs.ts'
 import { deepest, INBOX_CHARACTERS_A_TOKEN, showInOutcomes } from '../cycle.ts'
 import { type CycleState, cycleStateOf, saveCycleState } from '../cycle-state.ts'
 import { messagesOfCycle } from '../cycle-transcript.ts'
 import { guidanceFor } from '../guidance.ts'
 import { MOST_PREVIEW_LINES, previewMessage, urgentMessage } from '../inbox-message.ts'
+import type { Blame } from '../model-error.ts'
 import { instructionsOf } from '../prompt.ts'
 import { estimateTokens } from '../token-usage.ts'
 import { cycleGuidanceFor } from './cycle-guidance.ts'
@@ -45,10 +45,12 @@ export function createPersistentMind(input: PersistentInput): Mind {
   async function decideRecall(): Promise<ModelMessage[]> {
     const taken = estimateTokens(instructions()) + estimateTokens(state.inbox)
     const whole = Math.max(0, settings.maxConsciousnessTokens - taken)
-    const budget = Math.floor(whole / (await thriftAfterFailures(platform, agent.id)))
+    const { divisor, isRefused } = await thriftAfterFailures(platform, agent.id)
+    const allowed = Math.floor(settings.maxConsciousnessTokens / (isRefused ? 1 : divisor))
+    const budget = Math.floor(whole / divisor)
     const { recall, messages, tokens } = await recalling.choose(agent.id, {
       budget,
-      leastWhole: settings.minRecentCycles,
+      allowed: { tokens: allowed, leastWhole: settings.minRecentCycles },
     })
     const consciousnessTokens = tokens + estimateTokens(state.inbox)
     const decided = { ...state, recall, consciousnessTokens }
@@ -118,6 +120,11 @@ export function createPersistentMind(input: PersistentInput): Mind {
       const sent = results.filter(({ toolName, output }) => speaks(input, toolName) && !isFailure(output)).length
       return sentBefore + sent >= state.spaceMessages
     },
+    async onFailed(failure) {
+      const failed = { ...state, failure }
+      await saveCycleState(platform.db.prisma, claim, failed, claim.run)
+      keep(failed)
+    },
   }
 }
 
@@ -129,20 +136,30 @@ function isFailure(output: unknown): boolean {
   return typeof output === 'object' && output !== null && 'error' in output
 }
 
-const FAILURES_LOOKED_AT = 6
+const ENDS_LOOKED_AT = 6
+
+interface Thrift {
+  /** What the budget is divided by. */
+  divisor: number
+  /** What is left out for it stays left out: something in it was refused. */
+  isRefused: boolean
+}
 
 /**
- * What the budget is divided by: 1, and from the second failed cycle in a row on twice as much for each, so that whatever in
- * a consciousness a provider refuses, its size too, does not silence the agent for good.
+ * From the second failed cycle in a row on, half the budget for each, so that whatever in a consciousness a provider does not
+ * take, its size too, does not silence the agent for good. What was the provider's own fault does not count; what may have
+ * been comes back with the first success.
  */
-async function thriftAfterFailures({ db }: Platform, agentId: string): Promise<number> {
-  const ended = await db.prisma.run.findMany({
-    where: { agentId, triggerType: 'INBOX', status: { notIn: ACTIVE_STATUSES } },
-    orderBy: { id: 'desc' },
-    select: { status: true },
-    take: FAILURES_LOOKED_AT,
-  })
+async function thriftAfterFailures({ db }: Platform, agentId: string): Promise<Thrift> {
+  const ended = await db.prisma.$queryRaw<{ status: RunStatus; failure: Blame | null }[]>`
+    SELECT status, state->>'failure' AS failure FROM "Run"
+    WHERE "agentId" = ${agentId} AND "triggerType" = 'INBOX' AND status IN ('COMPLETED', 'FAILED', 'CANCELED')
+      AND coalesce(state->>'failure', '') <> 'provider'
+    ORDER BY id DESC LIMIT ${ENDS_LOOKED_AT}`
   const other = ended.findIndex(({ status }) => status !== 'FAILED')
-  const failures = other === -1 ? ended.length : other
-  return failures < 2 ? 1 : 2 ** (failures - 1)
+  const failures = other === -1 ? ended : ended.slice(0, other)
+  return {
+    divisor: failures.length < 2 ? 1 : 2 ** (failures.length - 1),
+    isRefused: failures.some(({ failure }) => failure === 'prompt'),
+  }
 }

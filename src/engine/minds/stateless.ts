@@ -27,5 +27,6 @@ export function createStatelessMind(input: MindInput): Mind {
       }
     },
     isDone: () => false,
+    async onFailed() {},
   }
 }
