@@ -2,10 +2,12 @@ import { createDeferred, sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { spaceChannel } from '../realtime/topics.ts'
-import { createReplySearch, type Reply, type SearchedWait } from './reply-search.ts'
+import { createReplySearch, type Reply, type SearchedWait, type UnderWay } from './reply-search.ts'
 
 /** A wait for the first message in a space that matches one of the conditions. */
 export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'conditions'> {
+  /** None where not given. */
+  underWay?: UnderWay
   /** Milliseconds since 1970: then it is over. */
   until: number
   /** Ends it early. */
@@ -13,6 +15,8 @@ export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'cond
 }
 
 export interface Listening {
+  /** What others are still writing in the space at this moment: what they add to it later answers a wait too. */
+  underWay(waiterId: string): Promise<UnderWay>
   /** The first match, also of what was posted before this was called; null when the time is up. */
   reply(wait: Wait): Promise<Reply | null>
   end(): void
@@ -102,9 +106,10 @@ export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'clock
     looksNowAndThen = false
   }
 
-  async function waitFor(spaceId: string, ear: Ear, { until, signal, ...wait }: Wait): Promise<Reply | null> {
+  async function waitFor(spaceId: string, ear: Ear, { until, signal, underWay, ...wait }: Wait): Promise<Reply | null> {
     const { promise, resolve } = createDeferred<Reply | null>()
-    const pending: PendingWait = { ...wait, spaceId, from: wait.afterSeq, resolve }
+    const begun = new Map(underWay)
+    const pending: PendingWait = { ...wait, spaceId, underWay: begun, from: wait.afterSeq, resolve }
     const giveUp = () => resolve(null)
     const lastLook = () => void lookIn([spaceId]).then(giveUp)
     ear.waits.add(pending)
@@ -135,7 +140,11 @@ export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'clock
         end()
         throw error
       })
-      return { reply: (wait) => waitFor(spaceId, ear, wait), end }
+      return {
+        underWay: (waiterId) => search.underWay(spaceId, waiterId),
+        reply: (wait) => waitFor(spaceId, ear, wait),
+        end,
+      }
     },
   }
 }

@@ -1,5 +1,6 @@
 import type { EntityKind, MessageStatus } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
+import { isUnfinished, type MessagePart } from './message.ts'
 
 /** Whose message answers a wait. */
 export type WaitCondition = { type: 'any' | 'agent' | 'human' } | { type: 'entity'; entityId: string }
@@ -13,6 +14,9 @@ export interface Reply {
   entityType: 'human' | 'agent'
 }
 
+/** Messages of several parts that were not finished when a wait began, by id, with how many parts were whole then: later ones count. */
+export type UnderWay = Map<string, number>
+
 export interface SearchedWait {
   spaceId: string
   /** Only messages after this one count: the waiter's own. */
@@ -20,6 +24,8 @@ export interface SearchedWait {
   /** The waiting agent: its own messages never count. */
   waiterId: string
   conditions: WaitCondition[]
+  /** Searches take out what is finished. */
+  underWay: UnderWay
   /** Up to here nothing can answer any more; moved on by every search. */
   from: number
 }
@@ -28,18 +34,27 @@ export interface SearchedWait {
 export interface ReplySearch {
   /** Those of the waits that are answered now, each by the first message that matches, in the order of the space. */
   first<W extends SearchedWait>(waits: W[]): Promise<Map<W, Reply>>
+  /** What others than the waiter have begun in a space and not finished. */
+  underWay(spaceId: string, waiterId: string): Promise<UnderWay>
 }
 
-interface Candidate {
+interface Sent {
   id: string
-  spaceId: string
-  seq: number
   senderId: string
   name: string
   kind: EntityKind
   status: MessageStatus
+}
+
+interface Candidate extends Sent {
+  spaceId: string
+  seq: number
   composite: boolean
   firstText: { text: string; unfinished?: true } | null
+}
+
+interface Growing extends Sent {
+  parts: MessagePart[]
 }
 
 const MOST_AT_ONCE = 500
@@ -58,6 +73,21 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
       ORDER BY m."spaceId", m.seq`
   }
 
+  async function growing(ids: string[]): Promise<Map<string, Growing>> {
+    if (ids.length === 0) return new Map()
+    const rows = await prisma.$queryRaw<Growing[]>`
+      SELECT m.id, m."senderId", e.name, e.kind, m.status, m.parts FROM "Message" m JOIN "Entity" e ON e.id = m."senderId"
+      WHERE m.id = ANY(${ids})`
+    return new Map(rows.map((row) => [row.id, row]))
+  }
+
+  /** The replies that messages under way have grown. */
+  async function grown<W extends SearchedWait>(waits: W[]): Promise<Map<W, Reply>> {
+    const messages = await growing([...new Set(waits.flatMap(({ underWay }) => [...underWay.keys()]))])
+    const replies = waits.map((wait) => [wait, laterPart(wait, messages)] as const)
+    return new Map(replies.flatMap(([wait, reply]) => (reply === null ? [] : [[wait, reply]])))
+  }
+
   async function firstOf<W extends SearchedWait>(waits: W[], found: Map<W, Reply>): Promise<Map<W, Reply>> {
     const places = new Map<string, number>()
     for (const { spaceId, from } of waits) places.set(spaceId, Math.min(from, places.get(spaceId) ?? from))
@@ -72,7 +102,34 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
     return more.length === 0 ? found : firstOf(more, found)
   }
 
-  return { first: async (waits) => (waits.length === 0 ? new Map() : firstOf(waits, new Map())) }
+  return {
+    async first(waits) {
+      const found = await grown(waits)
+      const others = waits.filter((wait) => !found.has(wait))
+      return others.length === 0 ? found : firstOf(others, found)
+    },
+    async underWay(spaceId, waiterId) {
+      const rows = await prisma.$queryRaw<{ id: string; count: number }[]>`
+        SELECT m.id, jsonb_array_length(jsonb_path_query_array(m.parts, '$[*] ? (!exists(@.unfinished))')) AS count FROM "Membership" s
+        JOIN "Run" r ON r."agentId" = s."entityId" AND r.status = 'RUNNING'
+        JOIN "Message" m ON m."runId" = r.id AND m.status = 'STREAMING' AND m."spaceId" = s."spaceId"
+        WHERE s."spaceId" = ${spaceId} AND s."entityId" <> ${waiterId} AND m."runPostKey" LIKE m."spaceId" || ':%'`
+      return new Map(rows.map(({ id, count }) => [id, count]))
+    },
+  }
+}
+
+/** The first text that a message under way has got since, if it answers the wait. */
+function laterPart({ underWay, conditions }: SearchedWait, messages: Map<string, Growing>): Reply | null {
+  for (const [id, count] of underWay) {
+    const message = messages.get(id)
+    if (message !== undefined && conditions.some((one) => isMet(one, message))) {
+      const part = message.parts.slice(count).find((one) => one.type === 'text' && !isUnfinished(one))
+      if (part?.type === 'text') return replyOf(message, part.text)
+    }
+    if (message?.status !== 'STREAMING') underWay.delete(id)
+  }
+  return null
 }
 
 /** The first of the messages that answers the wait; moves the wait on behind those that never will. */
@@ -81,14 +138,14 @@ function advance(wait: SearchedWait, candidates: Candidate[]): Reply | null {
   for (const candidate of candidates) {
     if (candidate.seq <= wait.from) continue
     const matches = candidate.senderId !== wait.waiterId && wait.conditions.some((one) => isMet(one, candidate))
-    if (matches && hasWholeText(candidate)) return replyOf(candidate)
+    if (matches && hasWholeText(candidate)) return replyOf(candidate, candidate.firstText?.text ?? '')
     if (matches && candidate.status === 'STREAMING') decided = false
     if (decided) wait.from = candidate.seq
   }
   return null
 }
 
-function isMet(condition: WaitCondition, { senderId, kind }: Candidate): boolean {
+function isMet(condition: WaitCondition, { senderId, kind }: Sent): boolean {
   if (condition.type === 'any') return true
   if (condition.type === 'entity') return condition.entityId === senderId
   return condition.type === (kind === 'AGENT' ? 'agent' : 'human')
@@ -100,12 +157,6 @@ function hasWholeText({ status, composite, firstText }: Candidate): boolean {
   return composite || status === 'COMPLETE' || status === 'REQUIRES_ACTION'
 }
 
-function replyOf({ id, firstText, senderId, name, kind }: Candidate): Reply {
-  return {
-    messageId: id,
-    text: firstText?.text ?? '',
-    entityId: senderId,
-    entityName: name,
-    entityType: kind === 'AGENT' ? 'agent' : 'human',
-  }
+function replyOf({ id, senderId, name, kind }: Sent, text: string): Reply {
+  return { messageId: id, text, entityId: senderId, entityName: name, entityType: kind === 'AGENT' ? 'agent' : 'human' }
 }

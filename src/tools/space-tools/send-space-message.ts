@@ -16,7 +16,7 @@ interface SendParts {
 }
 
 /** What a call that waits remembers over a crash. */
-type PendingWait = { messageId: string; afterSeq: number; until: number }
+type PendingWait = { messageId: string; afterSeq: number; underWay: Record<string, number>; until: number }
 
 /** Says something in a space by its id; may wake an agent there, and may wait for an answer. */
 export function sendSpaceMessageTool(parts: SendParts): Tool {
@@ -56,17 +56,20 @@ async function sayAndWait(
   try {
     let pending = state.wait as PendingWait | undefined
     if (pending === undefined) {
+      const underWay = Object.fromEntries(await listening.underWay(run.agent.id))
       await speech.say(use, {
         ...utterance,
         finishes: true,
         journals({ id }, afterSeq) {
-          pending = { messageId: id, afterSeq, until: clock.now() + timeoutMs(wait) }
+          pending = { messageId: id, afterSeq, underWay, until: clock.now() + timeoutMs(wait) }
           return { type: 'state', state: { ...state, wait: pending } }
         },
       })
     }
-    const { messageId, afterSeq, until } = pending as PendingWait
-    const waiting = listening.reply({ afterSeq, until, conditions, waiterId: run.agent.id, signal: run.signal })
+    const { messageId, afterSeq, until, ...since } = pending as PendingWait
+    const underWay = new Map(Object.entries(since.underWay))
+    const { agent, signal } = run
+    const waiting = listening.reply({ afterSeq, underWay, until, conditions, waiterId: agent.id, signal })
     const reply = await run.standAside(waiting)
     if (reply !== null && run.claim.run.triggerType === 'INBOX') await inbox.answered(run.claim.run, reply.messageId)
     return answered(messageId, reply)

@@ -3,7 +3,7 @@ import type { HumanViewer } from '../../../src/access/viewer.ts'
 import { startApplication, type TestApplication } from '../../support/application.ts'
 import { forAgent, type ModelAction, steps } from '../../support/model-server-script.ts'
 import { hasPostgres } from '../../support/postgres.ts'
-import { callsOf, endedRun, gate, messagesOf, runsOf, spaceToolsRoom } from '../../support/space-tools.ts'
+import { callsOf, endedRun, gate, messagesOf, runsOf, spaceToolsRoom, textsOf } from '../../support/space-tools.ts'
 import { until } from '../../support/until.ts'
 
 interface WaitState {
@@ -207,6 +207,38 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       expect((await messagesOf(parley, space.id, agents[1]?.id ?? ''))[0]).toMatchObject({ status: 'STREAMING' })
       hold.open()
       await endedRun(parley, agents[1]?.id ?? '')
+    })
+
+    test('a later part of a message that had begun before counts, and what stood of it does not', async () => {
+      const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
+      const [ada, bea] = agents
+      const hold = gate()
+      parley.models.script(
+        forAgent('Bea', steps([say(space.id, "I'm checking.")], [{ gate: hold.promise }, say(space.id, 'It is 42.')])),
+      )
+      await parley.app.api.control.triggerAgent(parley.admin, {
+        agentId: bea?.id ?? '',
+        serviceName: 'test',
+        payload: {},
+      })
+      const begun = await until('the first part stands', async () =>
+        (await messagesOf(parley, space.id, bea?.id ?? '')).find((message) =>
+          textsOf(message).includes("I'm checking."),
+        ),
+      )
+      parley.models.script(forAgent('Ada', steps([say(space.id, 'How far?', { wait: { for: [{ type: 'agent' }] } })])))
+      const { runs } = await parley.send(human, space.id, 'Ask Bea')
+      await waiting(parley, runs[0]?.id ?? '')
+      expect(await parley.run(runs[0]?.id ?? '')).toMatchObject({ status: 'RUNNING', agentId: ada?.id })
+      hold.open()
+      await parley.runWhen(runs[0]?.id ?? '')
+      expect(await resultOf(runs[0]?.id ?? '')).toMatchObject({
+        timedOut: false,
+        reply: { text: 'It is 42.', entityName: 'Bea' },
+      })
+      await endedRun(parley, bea?.id ?? '')
+      const [said, asked] = (await parley.messages(space.id)).filter(({ senderId }) => senderId !== human.id)
+      expect([said?.id, asked?.senderId]).toEqual([begun.id, ada?.id])
     })
   })
 
