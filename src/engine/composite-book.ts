@@ -1,9 +1,7 @@
-import { newId } from '../lib/ids.ts'
 import type { BegunComposites } from '../spaces/composite-posting.ts'
-import { compositeKey, type Message, type MessageOrigin, type MessagePart } from '../spaces/message.ts'
-import type { MessageLease, Posting } from '../spaces/posting.ts'
-import { NOT_A_MEMBER } from '../tools/space/enter-space.ts'
-import { type RunInHand, ToolFailure } from '../tools/tool.ts'
+import { compositeKey, type Message, type MessagePart } from '../spaces/message.ts'
+import { notAMember } from '../tools/space/failures.ts'
+import type { RunMessages } from './run-messages.ts'
 
 /** A run's message in one space while it is open for more parts. */
 export interface Composite {
@@ -25,19 +23,15 @@ export interface CompositeBook {
   close(composite: Composite): void
   /** Those of which something is posted. */
   open(): Composite[]
-  leaseOf(message: Message): MessageLease
 }
 
 interface BookOptions {
-  posting: Pick<Posting, 'begin'>
-  run: RunInHand
-  origin: MessageOrigin
+  messages: RunMessages
   /** What an earlier claim of the run has begun. */
   begun: BegunComposites[]
 }
 
-export function createCompositeBook({ posting, run, origin, begun }: BookOptions): CompositeBook {
-  const { claim, agent } = run
+export function createCompositeBook({ messages, begun }: BookOptions): CompositeBook {
   const open = new Map<string, Composite>()
   const counts = new Map<string, number>()
   for (const { spaceId, count, parts } of begun) {
@@ -56,19 +50,8 @@ export function createCompositeBook({ posting, run, origin, begun }: BookOptions
 
   /** The key makes it the same message however often it is begun. */
   async function post({ spaceId, postKey }: Composite): Promise<Message> {
-    const message = await posting.begin({
-      id: newId('msg'),
-      spaceId,
-      senderId: agent.id,
-      runId: claim.run.id,
-      attempt: claim.attempt,
-      postKey,
-      mentionedAgentId: null,
-      rootId: claim.run.rootId,
-      depth: claim.run.depth + 1,
-      origin: claim.run.triggerSpaceId === spaceId ? null : origin,
-    })
-    if (message === null) throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
+    const message = await messages.begin(spaceId, postKey)
+    if (message === null) throw notAMember()
     return message
   }
 
@@ -90,6 +73,5 @@ export function createCompositeBook({ posting, run, origin, begun }: BookOptions
       counts.set(spaceId, (counts.get(spaceId) ?? 0) + 1)
     },
     open: () => [...open.values()].filter(({ message }) => message !== null),
-    leaseOf: ({ id, spaceId }) => ({ id, spaceId, runId: claim.run.id, attempt: claim.attempt }),
   }
 }

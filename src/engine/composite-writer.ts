@@ -1,16 +1,14 @@
 import { BadInputError } from '../lib/errors.ts'
-import { storableText } from '../lib/json.ts'
-import { LONGEST_MESSAGE } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { BegunComposites, CompositeEnd, CompositePosting } from '../spaces/composite-posting.ts'
-import type { Message, MessageOrigin, MessagePart } from '../spaces/message.ts'
+import type { Message, MessagePart } from '../spaces/message.ts'
 import type { Posting, ToolResult } from '../spaces/posting.ts'
 import { placementOf } from '../tools/placement.ts'
-import { NOT_A_MEMBER } from '../tools/space/enter-space.ts'
-import { NO_ACTIVE_SPACE } from '../tools/space/read-messages.ts'
-import { type RunInHand, ToolFailure, type ToolUse, type Utterance } from '../tools/tool.ts'
+import { noActiveSpace, notAMember } from '../tools/space/failures.ts'
+import { ToolFailure, type ToolUse, type Utterance } from '../tools/tool.ts'
 import { type Composite, createCompositeBook } from './composite-book.ts'
 import { createDraftStream, type DraftStream } from './draft-stream.ts'
+import { createRunMessages, createSavePace, postableText, type RunMessagesOptions } from './run-messages.ts'
 import type { SpaceWriter } from './space-writer.ts'
 import { createUtteranceScanner, type UtteranceScanner } from './utterance-scanner.ts'
 
@@ -33,18 +31,13 @@ interface ShownPart {
   mention: string | null
 }
 
-interface CompositeWriterOptions {
+interface CompositeWriterOptions extends RunMessagesOptions {
   platform: Platform
   posting: Posting
   composites: CompositePosting
-  run: RunInHand
-  /** Where the run's trigger came from: goes with messages in other spaces. */
-  origin: MessageOrigin
   /** What an earlier claim of the run has begun. */
   begun: BegunComposites[]
 }
-
-const SAVE_INTERVAL_MS = 1000
 
 /**
  * How a run with the SPACE_TOOLS is heard: one message per space, whose parts are what it says and shows there, in order. A
@@ -52,18 +45,19 @@ const SAVE_INTERVAL_MS = 1000
  */
 export function createCompositeWriter(options: CompositeWriterOptions): SpaceWriter {
   const { platform, posting, composites, run } = options
-  const book = createCompositeBook(options)
+  const messages = createRunMessages(options)
+  const book = createCompositeBook({ messages, begun: options.begun })
+  const isSaveDue = createSavePace(platform.clock)
   const scanners = new Map<string, UtteranceScanner>()
   const writings = new Map<string, Writing>()
   const shown = new Map<string, ShownPart>()
   const journaled = new Set<string>()
-  let savedAt = platform.clock.now()
 
   /** @returns the last message there. @throws ToolFailure */
   async function check(spaceId: string, mention: string | null): Promise<number> {
     if (mention === run.agent.id) throw new ToolFailure('SELF_MENTION', 'An agent cannot mention itself.')
     const may = await composites.mayWrite({ spaceId, senderId: run.agent.id, mention })
-    if (may.type === 'not-a-member') throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
+    if (may.type === 'not-a-member') throw notAMember()
     if (may.type === 'mentions-no-agent') throw new ToolFailure('BAD_INPUT', NO_AGENT_MEMBER)
     return may.lastSeq
   }
@@ -84,18 +78,14 @@ export function createCompositeWriter(options: CompositeWriterOptions): SpaceWri
   }
 
   function saveNowAndThen(writing: Writing): void {
-    if (platform.clock.now() - savedAt < SAVE_INTERVAL_MS) return
-    savedAt = platform.clock.now()
-    const saved = writing.message.then((message) => posting.save(book.leaseOf(message), withUnfinished(writing)))
+    if (!isSaveDue()) return
+    const saved = writing.message.then((message) => posting.save(messages.leaseOf(message), withUnfinished(writing)))
     writing.saved = saved.catch(() => {})
   }
 
   async function say({ callId }: ToolUse, utterance: Utterance): Promise<Message> {
     const { spaceId, mention } = utterance
-    const text = storableText(utterance.text)
-    if (text.trim() === '' || text.length > LONGEST_MESSAGE) {
-      throw new ToolFailure('BAD_INPUT', `A message has 1 to ${LONGEST_MESSAGE} characters, not only white space.`)
-    }
+    const text = postableText(utterance.text)
     const before = writings.get(callId)
     if (before !== undefined) await check(spaceId, mention)
     const writing = before ?? start(callId, spaceId, mention)
@@ -113,7 +103,7 @@ export function createCompositeWriter(options: CompositeWriterOptions): SpaceWri
     const { text, mention, finishes, journals } = utterance
     const parts: MessagePart[] = [...composite.parts, { type: 'text', text }]
     const journal = journals(message, await afterSeq)
-    const lease = book.leaseOf(message)
+    const lease = messages.leaseOf(message)
     if (journal.type === 'state') {
       const remembers = { toolCallId: callId, state: journal.state }
       return finish(composite, message, parts, { mention, adds: { type: 'text' }, remembers })
@@ -133,7 +123,7 @@ export function createCompositeWriter(options: CompositeWriterOptions): SpaceWri
     parts: MessagePart[],
     end: CompositeEnd,
   ): Promise<void> {
-    await composites.finish(book.leaseOf(message), parts, end).catch((error) => {
+    await composites.finish(messages.leaseOf(message), parts, end).catch((error) => {
       throw error instanceof BadInputError ? new ToolFailure('BAD_INPUT', NO_AGENT_MEMBER) : error
     })
     book.close(composite)
@@ -145,14 +135,14 @@ export function createCompositeWriter(options: CompositeWriterOptions): SpaceWri
     const message = await writing.message.catch(() => null)
     if (message === null) return false
     await writing.saved
-    await posting.interrupt(book.leaseOf(message), withUnfinished(writing), result)
+    await posting.interrupt(messages.leaseOf(message), withUnfinished(writing), result)
     book.close(writing.composite)
     return true
   }
 
   async function settleShown({ composite, index, mention }: ShownPart, result: ToolResult): Promise<boolean> {
     const message = await book.begin(composite)
-    const settle = () => composites.settleCall(book.leaseOf(message), index, result)
+    const settle = () => composites.settleCall(messages.leaseOf(message), index, result)
     if (mention === null || result.status !== 'DONE') await settle()
     else await finish(composite, message, composite.parts, { mention, result }).catch(refusedThen(settle))
     return true
@@ -172,7 +162,7 @@ export function createCompositeWriter(options: CompositeWriterOptions): SpaceWri
       saveNowAndThen(writing)
     },
     async post(use, text) {
-      if (run.activeSpace === null) throw new ToolFailure('NO_ACTIVE_SPACE', NO_ACTIVE_SPACE)
+      if (run.activeSpace === null) throw noActiveSpace()
       const journals = ({ id }: Message) => ({ type: 'result' as const, output: { success: true, messageId: id } })
       return say(use, { spaceId: run.activeSpace.id, text, mention: null, finishes: true, journals })
     },
@@ -191,7 +181,7 @@ export function createCompositeWriter(options: CompositeWriterOptions): SpaceWri
         await finish(composite, message, parts, { mention, adds: { type: 'call', shown: call } })
         return true
       }
-      if (before < 0) await composites.addCall(book.leaseOf(message), parts, call)
+      if (before < 0) await composites.addCall(messages.leaseOf(message), parts, call)
       composite.parts = parts
       shown.set(callId, { composite, index: indexOfCall(composite, callId), mention })
       return true
@@ -208,7 +198,7 @@ export function createCompositeWriter(options: CompositeWriterOptions): SpaceWri
       for (const composite of book.open()) {
         const message = await book.begin(composite)
         if (composite.parts.length > 0) await finish(composite, message, composite.parts, { mention: null })
-        else await posting.interrupt(book.leaseOf(message), [], null).then(() => book.close(composite))
+        else await posting.interrupt(messages.leaseOf(message), [], null).then(() => book.close(composite))
       }
     },
   }

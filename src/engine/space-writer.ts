@@ -1,17 +1,16 @@
-import { newId } from '../lib/ids.ts'
-import { storableText, toJson } from '../lib/json.ts'
-import { LONGEST_MESSAGE } from '../lib/validate.ts'
+import { toJson } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createCallNews } from '../spaces/call-news.ts'
-import type { Message, MessageOrigin } from '../spaces/message.ts'
-import type { MessageLease, Posting, ToolResult } from '../spaces/posting.ts'
-import { NOT_A_MEMBER } from '../tools/space/enter-space.ts'
-import { NO_ACTIVE_SPACE } from '../tools/space/read-messages.ts'
-import { type RunInHand, type Speech, ToolFailure, type ToolUse } from '../tools/tool.ts'
+import type { Message } from '../spaces/message.ts'
+import type { Posting, ToolResult } from '../spaces/posting.ts'
+import type { ShownCall } from '../spaces/shown-call.ts'
+import { noActiveSpace, notAMember } from '../tools/space/failures.ts'
+import type { Speech, ToolUse } from '../tools/tool.ts'
 import { createDraftStream, type DraftStream } from './draft-stream.ts'
+import { createRunMessages, createSavePace, postableText, type RunMessagesOptions } from './run-messages.ts'
 import { createTextFieldScanner } from './text-field.ts'
 
-/** How a run with the ACTIVE_SPACE tools is heard: each send_message, and each visible call, is a message of the active space. */
+/** How a run is heard in spaces while this process executes it. */
 export interface SpaceWriter extends Speech {
   /** The model begins to write the input of a speaking call whose turn it is: `field` of it streams. */
   open(callId: string, field: string): void
@@ -35,41 +34,24 @@ interface OpenMessage {
   stream: DraftStream | null
 }
 
-interface WriterOptions {
+interface WriterOptions extends RunMessagesOptions {
   platform: Platform
   posting: Posting
-  run: RunInHand
-  /** Where the run's trigger came from: goes with messages in other spaces. */
-  origin: MessageOrigin
 }
 
-/** How often the text of a message that is being written is put into the database, should the live log be lost with this process. */
-const SAVE_INTERVAL_MS = 1000
-
-export function createSpaceWriter({ platform, posting, run, origin }: WriterOptions): SpaceWriter {
-  const { clock } = platform
+/** For the ACTIVE_SPACE tools: each send_message, and each visible call, is a message of the active space. */
+export function createSpaceWriter(options: WriterOptions): SpaceWriter {
+  const { platform, posting, run } = options
+  const messages = createRunMessages(options)
+  const isSaveDue = createSavePace(platform.clock)
   const callNews = createCallNews(platform)
   const scanners = new Map<string, ReturnType<typeof createTextFieldScanner>>()
   const open = new Map<string, OpenMessage>()
   const journaled = new Set<string>()
-  const { claim, agent } = run
-  let savedAt = clock.now()
 
-  function begin(callId: string, shows?: { toolCallId: string; waitsUntil: Date | null }): Promise<Message | null> {
-    if (run.activeSpace === null) throw new ToolFailure('NO_ACTIVE_SPACE', NO_ACTIVE_SPACE)
-    const message = posting.begin({
-      id: newId('msg'),
-      spaceId: run.activeSpace.id,
-      senderId: agent.id,
-      runId: claim.run.id,
-      attempt: claim.attempt,
-      postKey: callId,
-      mentionedAgentId: null,
-      rootId: claim.run.rootId,
-      depth: claim.run.depth + 1,
-      origin: claim.run.triggerSpaceId === run.activeSpace.id ? null : origin,
-      ...(shows ? { shows } : {}),
-    })
+  function begin(callId: string, shows?: ShownCall): Promise<Message | null> {
+    if (run.activeSpace === null) throw noActiveSpace()
+    const message = messages.begin(run.activeSpace.id, callId, shows)
     message.catch(() => {})
     return message
   }
@@ -79,21 +61,18 @@ export function createSpaceWriter({ platform, posting, run, origin }: WriterOpti
     const before = open.get(callId)
     if (before?.stream) return { message: before.message, stream: before.stream }
     const message = begin(callId)
-    const ready = message.then((begun) => begun?.id ?? Promise.reject(new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)))
-    const place = { spaceId: run.activeSpace?.id ?? '', partIndex: 0, runId: claim.run.id }
+    const ready = message.then((begun) => begun?.id ?? Promise.reject(notAMember()))
+    const place = { spaceId: run.activeSpace?.id ?? '', partIndex: 0, runId: run.claim.run.id }
     const entry = { message, stream: createDraftStream(platform, place, ready) }
     open.set(callId, entry)
     return entry
   }
 
-  function lease({ id, spaceId }: Message): MessageLease {
-    return { id, spaceId, runId: claim.run.id, attempt: claim.attempt }
-  }
-
   function saveNowAndThen({ message, stream }: { message: Promise<Message | null>; stream: DraftStream }): void {
-    if (clock.now() - savedAt < SAVE_INTERVAL_MS) return
-    savedAt = clock.now()
-    const saved = message.then((begun) => begun && posting.save(lease(begun), [{ type: 'text', text: stream.text() }]))
+    if (!isSaveDue()) return
+    const saved = message.then(
+      (begun) => begun && posting.save(messages.leaseOf(begun), [{ type: 'text', text: stream.text() }]),
+    )
     saved.catch(() => {})
   }
 
@@ -109,18 +88,15 @@ export function createSpaceWriter({ platform, posting, run, origin }: WriterOpti
       saveNowAndThen(entry)
     },
     async post({ callId }, given) {
-      const text = storableText(given)
-      if (text.trim() === '' || text.length > LONGEST_MESSAGE) {
-        throw new ToolFailure('BAD_INPUT', `A message has 1 to ${LONGEST_MESSAGE} characters, not only white space.`)
-      }
+      const text = postableText(given)
       const entry = spoken(callId)
       const message = await entry.message
-      if (message === null) throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
+      if (message === null) throw notAMember()
       if (message.routedAt !== null) return message
       await entry.stream.complete(text)
       const output = toJson({ success: true, messageId: message.id })
       const result: ToolResult = { toolCallId: callId, status: 'DONE', output, error: null }
-      const posted = await posting.finish(lease(message), [{ type: 'text', text }], result)
+      const posted = await posting.finish(messages.leaseOf(message), [{ type: 'text', text }], result)
       journaled.add(callId)
       return posted
     },
@@ -129,8 +105,8 @@ export function createSpaceWriter({ platform, posting, run, origin }: WriterOpti
       const message = begin(callId, { toolCallId: callId, waitsUntil })
       open.set(callId, { message, stream: null })
       const begun = await message
-      if (begun === null) throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
-      if (waitsUntil !== null) await callNews.waits({ id: callId, agentId: agent.id, spaceId: begun.spaceId })
+      if (begun === null) throw notAMember()
+      if (waitsUntil !== null) await callNews.waits({ id: callId, agentId: run.agent.id, spaceId: begun.spaceId })
       return true
     },
     hasJournaled: (callId) => journaled.has(callId),
@@ -143,10 +119,10 @@ export function createSpaceWriter({ platform, posting, run, origin }: WriterOpti
       const message = await entry?.message.catch(() => null)
       if (entry === undefined || message == null || message.routedAt !== null) return false
       if (entry.stream !== null) {
-        await posting.interrupt(lease(message), [{ type: 'text', text: entry.stream.text() }], result)
+        await posting.interrupt(messages.leaseOf(message), [{ type: 'text', text: entry.stream.text() }], result)
         return true
       }
-      await posting.finish(lease(message), message.parts, result)
+      await posting.finish(messages.leaseOf(message), message.parts, result)
       return true
     },
   }

@@ -1,4 +1,5 @@
-import { type Tool, ToolFailure } from '../tool.ts'
+import { noActiveSpace } from '../space/failures.ts'
+import type { Tool } from '../tool.ts'
 import { failIfOver, type HandingOn, orFail } from './handing-on.ts'
 
 /** Gives the next turn to another agent once this run has ended. Its result is what the run's end acts on: it is in the journal. */
@@ -29,7 +30,7 @@ export function mentionAgentTool(handingOn: HandingOn, namesItsSpaces: boolean):
       const spaceId = namesItsSpaces ? await handingOn.placeOf(run.claim.run, activeSpaceId) : activeSpaceId
       const asked = { targetId: String(targetAgentEntityId), expectReply: expectReply === true }
       orFail(await handingOn.refuseMention({ run: run.claim.run, spaceId, ...asked }))
-      if (spaceId === null) throw new ToolFailure('NO_ACTIVE_SPACE', 'You are in no space.')
+      if (spaceId === null) throw noActiveSpace()
       return {
         success: true,
         targetAgentEntityId: asked.targetId,

@@ -1,6 +1,6 @@
 import type { History } from '../../spaces/history.ts'
-import { NOT_A_MEMBER } from '../space/enter-space.ts'
-import { type Tool, ToolFailure } from '../tool.ts'
+import { notAMember } from '../space/failures.ts'
+import type { Tool } from '../tool.ts'
 
 const DEFAULT_LIMIT = 15
 const MOST = 50
@@ -28,7 +28,7 @@ export function readSpaceMessagesTool(history: History): Tool {
     async execute({ spaceId, limit = DEFAULT_LIMIT }, { run }) {
       const id = String(spaceId)
       const readerId = run.agent.id
-      if ((await history.enter(id, readerId)) === null) throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
+      if ((await history.enter(id, readerId)) === null) throw notAMember()
       const wanted = Math.max(1, Math.min(Math.trunc(Number(limit)), MOST))
       const lines = await history.read({ spaceId: id, readerId, limit: wanted })
       return lines.map(({ sender, type, text, timestamp }) => ({ sender, type, text, timestamp }))

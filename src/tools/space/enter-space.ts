@@ -1,8 +1,6 @@
 import type { History } from '../../spaces/history.ts'
-import { type Tool, ToolFailure } from '../tool.ts'
-
-export const NOT_A_MEMBER =
-  'You are not a member of that space. Your spaces are listed under YOUR SPACES, with their ids.'
+import type { Tool } from '../tool.ts'
+import { notAMember } from './failures.ts'
 
 /** Makes a space the active one, and shows what was said there last. Members do not notice. */
 export function enterSpaceTool(history: History, historyLimit: number): Tool {
@@ -20,7 +18,7 @@ export function enterSpaceTool(history: History, historyLimit: number): Tool {
     async execute({ spaceId }, { run }) {
       const id = String(spaceId)
       const space = await history.enter(id, run.agent.id)
-      if (space === null) throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
+      if (space === null) throw notAMember()
       await run.enter({ id, seq: space.lastSeq })
       const lines = await history.read({
         spaceId: id,

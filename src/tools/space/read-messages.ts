@@ -1,8 +1,7 @@
 import type { History } from '../../spaces/history.ts'
-import { type Tool, ToolFailure } from '../tool.ts'
-import { NOT_A_MEMBER } from './enter-space.ts'
+import type { Tool } from '../tool.ts'
+import { noActiveSpace, notAMember } from './failures.ts'
 
-export const NO_ACTIVE_SPACE = 'You are in no space yet: call enter_space first, with the id of one of YOUR SPACES.'
 const MOST_AT_ONCE = 100
 
 /** Pages back through the active space. Counted from where the run entered it, so that new messages shift nothing. */
@@ -31,9 +30,9 @@ export function readMessagesTool(history: History): Tool {
     presence: { type: 'hidden' },
     execution: null,
     async execute({ offset = 0, limit = 50 }, { run }) {
-      if (run.activeSpace === null) throw new ToolFailure('NO_ACTIVE_SPACE', NO_ACTIVE_SPACE)
+      if (run.activeSpace === null) throw noActiveSpace()
       const { id, seq } = run.activeSpace
-      if ((await history.enter(id, run.agent.id)) === null) throw new ToolFailure('NOT_A_MEMBER', NOT_A_MEMBER)
+      if ((await history.enter(id, run.agent.id)) === null) throw notAMember()
       const lines = await history.read({
         spaceId: id,
         readerId: run.agent.id,
