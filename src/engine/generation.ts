@@ -1,4 +1,3 @@
-import type { LanguageModelV4StreamPart } from '@ai-sdk/provider'
 import {
   type AssistantModelMessage,
   type ContentPart,
@@ -9,6 +8,7 @@ import {
 } from 'ai'
 import { newId } from '../lib/ids.ts'
 import { type Json, toJson } from '../lib/json.ts'
+import type { StreamPart } from '../models/language-model.ts'
 import { toolResult } from '../runs/conversation.ts'
 import type { NewToolCall, Usage } from '../runs/journal.ts'
 import type { RunEvents } from '../runs/run-events.ts'
@@ -20,7 +20,7 @@ import { estimatedUsage } from './token-usage.ts'
 /** One generation while it streams: what of it is shown live, and the ids of its calls. */
 export interface LiveGeneration {
   /** A part at the model's edge. */
-  see(part: LanguageModelV4StreamPart): void
+  see(part: StreamPart): void
   /** Our id of a call of the model's. */
   callIdOf(modelCallId: string): string
   /** The provider has said what it cost. */

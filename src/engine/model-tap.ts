@@ -1,8 +1,8 @@
-import type { LanguageModelV4StreamPart } from '@ai-sdk/provider'
 import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from 'ai'
+import type { StreamPart } from '../models/language-model.ts'
 
 /** Sees what a model streams, part by part, before the SDK acts on it. Must not throw. */
-export type StreamTap = (part: LanguageModelV4StreamPart) => void
+export type StreamTap = (part: StreamPart) => void
 
 /**
  * A model whose stream is seen at its edge. Everything of a generation has passed here when `onLanguageModelCallEnd` is
@@ -14,7 +14,7 @@ export function tapModel(model: LanguageModel, tap: StreamTap): LanguageModel {
     specificationVersion: 'v4',
     async wrapStream({ doStream }) {
       const { stream, ...rest } = await doStream()
-      const tapped = new TransformStream<LanguageModelV4StreamPart, LanguageModelV4StreamPart>({
+      const tapped = new TransformStream<StreamPart, StreamPart>({
         transform(part, controller) {
           tap(part)
           controller.enqueue(part)

@@ -9,18 +9,12 @@ import type { AbortReason, Executor, Place } from './execute-run.ts'
 
 /** What a job asks for, other than a run or a think cycle. */
 export type WakeUpHandlers = {
-  [T in Exclude<WakeUp['type'], 'run' | 'cycle'>]: (
-    wakeUp: Extract<WakeUp, { type: T }>,
-    jobId: string,
-    signal: AbortSignal,
-  ) => Promise<void>
+  [T in Exclude<WakeUp['type'], 'run' | 'cycle'>]: (wakeUp: Extract<WakeUp, { type: T }>) => Promise<void>
 }
 
 export interface Worker {
   /** Takes no new work, gives what runs `graceMs` to finish, and hands the rest back to the queue. */
   drain(graceMs: number): Promise<void>
-  /** How many jobs are worked on now. */
-  active(): number
 }
 
 interface WorkerParts {
@@ -70,8 +64,8 @@ export async function createWorker(
   async function handle(job: ClaimedJob): Promise<'done' | 'handed-back'> {
     const { wakeUp } = job
     if (wakeUp.type !== 'run' && wakeUp.type !== 'cycle') {
-      const handler = handlers[wakeUp.type] as (wakeUp: WakeUp, jobId: string, signal: AbortSignal) => Promise<void>
-      await handler(wakeUp, job.id, handBack.signal)
+      const handler = handlers[wakeUp.type] as (wakeUp: WakeUp) => Promise<void>
+      await handler(wakeUp)
       return 'done'
     }
     const result =
@@ -160,6 +154,5 @@ export async function createWorker(
       await Promise.all(upkeep)
       unsubscribe()
     },
-    active: () => active.size,
   }
 }

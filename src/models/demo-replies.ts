@@ -39,7 +39,7 @@ const REPORTS = {
 } as const
 
 /** Who the demo model is, and how to be rid of it. */
-export function selfDescription({ name }: Pick<DemoReading, 'name'>): string {
+function selfDescription({ name }: Pick<DemoReading, 'name'>): string {
   return `I am ${name}, run by Parley's built-in demo model: it is scripted, so it needs no key and does not think. To give me a real mind, start the server with OPENAI_API_KEY set and give me a model such as openai:gpt-5-mini.`
 }
 

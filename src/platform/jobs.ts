@@ -58,7 +58,7 @@ function jobOf(wakeUp: WakeUp, at?: Date) {
 
 /**
  * Starts pg-boss on the database. A worker also supervises: a job that nobody touched for 10 s is handed on.
- * Source: shared/design/pitfalls.md, "pg-boss 12 on Postgres and PGlite".
+ * Why pg-boss's own workers are not used: docs/decisions/2026-11-21-a-job-is-a-wake-up.md.
  */
 export async function openJobs(
   db: Database,

@@ -34,10 +34,11 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
   async function checkWatched(): Promise<void> {
     const ids = [...watched.keys()]
     if (ids.length === 0) return
-    const announced = await log.announced(ids.map(spaceTopic))
+    const ordinals = await log.announced(ids.map(spaceTopic))
+    const announced = new Map(ids.map((id, index) => [id, ordinals[index]]))
     const spaces = await db.prisma.space.findMany({ where: { id: { in: ids } }, select: { id: true, lastSeq: true } })
     for (const { id, lastSeq } of spaces) {
-      const known = announced[ids.indexOf(id)]
+      const known = announced.get(id)
       if (known != null && known < lastSeq) await catchUp(id, known)
     }
   }
