@@ -1,14 +1,18 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { delegateToAgentTool } from '../../../src/tools/routing/delegate-to-agent.ts'
-import { getMyRunsTool } from '../../../src/tools/space-tools/get-my-runs.ts'
-import { readSpaceMessagesTool } from '../../../src/tools/space-tools/read-space-messages.ts'
-import { sendSpaceMessageTool } from '../../../src/tools/space-tools/send-space-message.ts'
-import type { Tool } from '../../../src/tools/tool.ts'
+import { delegateTool } from '../../src/tools/routing/delegate.ts'
+import { delegateToAgentTool } from '../../src/tools/routing/delegate-to-agent.ts'
+import { mentionAgentTool } from '../../src/tools/routing/mention-agent.ts'
+import { getMyRunsTool as getOwnRunsTool } from '../../src/tools/runs/get-my-runs.ts'
+import { stopRunTool } from '../../src/tools/runs/stop-run.ts'
+import { getMyRunsTool } from '../../src/tools/space-tools/get-my-runs.ts'
+import { readSpaceMessagesTool } from '../../src/tools/space-tools/read-space-messages.ts'
+import { sendSpaceMessageTool } from '../../src/tools/space-tools/send-space-message.ts'
+import type { Tool } from '../../src/tools/tool.ts'
 
-/** The tools' definitions as the design document gives them; the words of its descriptions are not ours. */
-const DEFINITIONS = JSON.parse(readFileSync(path.join(import.meta.dirname, 'space-tools.json'), 'utf8')) as {
+/** The tools' definitions as the design documents give them, made definite; the words of their descriptions are not ours. */
+const DEFINITIONS = JSON.parse(readFileSync(path.join(import.meta.dirname, 'definitions.json'), 'utf8')) as {
   name: string
   inputSchema: unknown
 }[]
@@ -19,6 +23,10 @@ const TOOLS: Tool[] = [
   sendSpaceMessageTool(nothing),
   delegateToAgentTool(nothing),
   getMyRunsTool(nothing, nothing),
+  getOwnRunsTool(nothing),
+  stopRunTool(nothing, nothing),
+  mentionAgentTool(nothing, false),
+  delegateTool(nothing, false),
 ]
 
 /** A schema without its descriptions. */
@@ -36,7 +44,7 @@ function descriptionsIn(schema: unknown): string[] {
   )
 }
 
-describe('the definitions of the space tools', () => {
+describe('the definitions of the tools', () => {
   test.each(DEFINITIONS)('$name has the input schema of the design to the letter', ({ name, inputSchema }) => {
     const tool = TOOLS.find((candidate) => candidate.name === name)
     expect(bare(tool?.inputSchema)).toEqual(bare(inputSchema))
