@@ -35,9 +35,11 @@ export function createCore(platform: Platform) {
   const runEnd = createRunEnd(platform, { runs, inbox })
   const outcomes = (tx: Tx) => collectOutcomeChanges(tx, platform.log)
   const lifecycle = createLifecycle(platform, announcer, createCycleEnd(platform, { ...runEnd, outcomes }))
+  const asyncResults = createAsyncResults({ inbox })
   const toolCalls = createToolCalls(platform, {
     onMessageAnswered: posting.finishAnswered,
-    onAsyncResult: createAsyncResults({ inbox }).deliver,
+    onAsyncResult: asyncResults.deliver,
+    onLateResult: asyncResults.deliverLate,
   })
   const waking = createWaking({ inbox, startRuns: runs.start })
   const planFiring = createPlanFiring(platform, {

@@ -15,6 +15,8 @@ export interface ToolCallHooks {
   onMessageAnswered(tx: Tx, messageId: string): Promise<{ afterCommit(): Promise<void> }>
   /** A call of a persistent agent was settled: its result goes to the inbox, in this transaction. */
   onAsyncResult(tx: Tx, call: ToolCall): Promise<{ afterCommit(): Promise<void> } | null>
+  /** A call that had timed out was answered after all. Null where that is of no use to anybody. */
+  onLateResult(tx: Tx, call: ToolCall, result: Json): Promise<{ afterCommit(): Promise<void> } | null>
 }
 
 /** What somebody outside the server executes. */
@@ -32,7 +34,10 @@ type Answer = { status: Extract<ToolCallStatus, 'DONE' | 'TIMED_OUT'>; output: J
 export interface ToolCalls {
   getMany(ids: string[]): Promise<(ToolCall | null)[]>
   ofRuns(runIds: string[]): Promise<Map<string, ToolCall[]>>
-  /** Counts once, however often it comes; the last answer of a step resumes its run. @throws ConflictError, BadInputError */
+  /**
+   * Counts once, however often it comes; the last answer of a step resumes its run. What comes after the call's time is refused
+   * too, but a persistent agent finds it in its inbox. @throws ConflictError, BadInputError
+   */
   submit(call: ToolCall, result: Json): Promise<ToolCall>
   /** Settles a call whose time is up; does nothing for one that is answered or not due yet. */
   expire(toolCallId: string): Promise<void>
@@ -60,6 +65,12 @@ export function createToolCalls(platform: Platform, hooks: ToolCallHooks): ToolC
     return settled.call
   }
 
+  async function hearLate(call: ToolCall, result: Json): Promise<boolean> {
+    const heard = await db.transaction((tx) => hooks.onLateResult(tx, call, result))
+    await heard?.afterCommit()
+    return heard !== null
+  }
+
   return {
     async getMany(ids) {
       const rows = await db.prisma.toolCall.findMany({ where: { id: { in: wellFormedIds(ids) } } })
@@ -72,9 +83,10 @@ export function createToolCalls(platform: Platform, hooks: ToolCallHooks): ToolC
     async submit(call, result) {
       checkJsonSize(result, 'input.result')
       const settled = await settle(call.id, { status: 'DONE', output: result, error: null }, null)
-      if (settled === null)
-        throw new ConflictError('This call was answered already, has timed out, or its run is over.')
-      return settled
+      if (settled !== null) return settled
+      if (await hearLate(call, result))
+        throw new ConflictError('This call has timed out. Its agent was told so, and finds this result in its inbox.')
+      throw new ConflictError('This call was answered already, has timed out, or its run is over.')
     },
     async expire(toolCallId) {
       const [call] = await this.getMany([toolCallId])
