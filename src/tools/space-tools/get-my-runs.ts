@@ -1,4 +1,4 @@
-import type { Run, RunStatus } from '../../generated/prisma/client.ts'
+import type { Run } from '../../generated/prisma/client.ts'
 import type { RunProgress, RunReport } from '../../runs/run-progress.ts'
 import type { Runs } from '../../runs/runs.ts'
 import type { Tool } from '../tool.ts'
@@ -6,7 +6,7 @@ import type { Tool } from '../tool.ts'
 const MOST = 50
 
 /** The agent's other runs that are under way, with what each has done so far. */
-export function getMyRunsTool(runs: Pick<Runs, 'ofAgent'>, progress: RunProgress): Tool {
+export function getMyRunsTool(runs: Pick<Runs, 'activeOf'>, progress: RunProgress): Tool {
   return {
     name: 'getMyRuns',
     description:
@@ -26,12 +26,13 @@ export function getMyRunsTool(runs: Pick<Runs, 'ofAgent'>, progress: RunProgress
     presence: { type: 'hidden' },
     execution: null,
     async execute({ status = 'all', triggerSpaceId }, { run }) {
-      const statuses = status === 'all' ? null : [String(status).toUpperCase() as RunStatus]
-      const found = await runs.ofAgent(run.agent.id, statuses, MOST)
-      const others = found
+      const active = (await runs.activeOf([run.agent.id])).get(run.agent.id) ?? []
+      const others = active
         .filter(({ id }) => id !== run.claim.run.id)
+        .filter((other) => status === 'all' || other.status.toLowerCase() === status)
         .filter((other) => triggerSpaceId === undefined || other.triggerSpaceId === triggerSpaceId)
         .toReversed()
+        .slice(0, MOST)
       const reports = await progress.ofRuns(others)
       return {
         currentRunId: run.claim.run.id,

@@ -185,6 +185,31 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
     await parley.app.api.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
   })
 
+  test('what is under way longest comes first, however many runs have been queued since', async () => {
+    const { human, agents, space } = await spaceToolsRoom(parley, { input: { maxConcurrentRuns: 2 } })
+    const [hold, look] = [gate(), gate()]
+    parley.models.script(() => [{ text: 'Nothing to do.' }])
+    parley.models.script(forAgent('Ada', when(wokenBy('Report'), steps([{ gate: hold.promise }]))))
+    const looking = steps([{ gate: look.promise }, { toolCall: 'getMyRuns', input: {} }])
+    parley.models.script(forAgent('Ada', when(wokenBy('Busy?'), looking)))
+    const [first] = (await parley.send(human, space.id, 'Report')).runs
+    const [second] = (await parley.send(human, space.id, 'Busy?')).runs
+    await parley.runWhen(first?.id ?? '', 'RUNNING')
+    await parley.runWhen(second?.id ?? '', 'RUNNING')
+    const trigger = { agentId: agents[0]?.id ?? '', serviceName: 'cron', payload: {} }
+    for (let n = 0; n < 60; n++) await parley.app.api.control.triggerAgent(parley.admin, trigger)
+    look.open()
+    await parley.runWhen(second?.id ?? '')
+    const [call] = await callsOf(parley, second?.id ?? '')
+    const output = call?.output as { otherActiveRuns: object[] } | undefined
+    expect(output?.otherActiveRuns[0]).toMatchObject({ runId: first?.id, status: 'running' })
+    expect(output?.otherActiveRuns).toHaveLength(50)
+    hold.open()
+    await until('all have ended', async () =>
+      (await runsOf(parley, agents[0]?.id ?? '')).every(({ status }) => status === 'COMPLETED'),
+    )
+  })
+
   test('an agent that does nothing else is told nothing', async () => {
     const { human, space } = await spaceToolsRoom(parley)
     parley.models.script(() => [{ text: 'Fine.' }])
