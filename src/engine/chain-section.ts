@@ -1,4 +1,4 @@
-import type { Prisma } from '../generated/prisma/client.ts'
+import type { Prisma, Toolset } from '../generated/prisma/client.ts'
 import { oneLine } from '../lib/json.ts'
 import { chainOfRow, type TurnOutcome, type WokenBy } from '../runs/chains.ts'
 
@@ -14,6 +14,12 @@ export interface ChainScene {
 interface ChainSpace {
   name: string
   members: { id: string; name: string; kind: 'HUMAN' | 'AGENT'; description: string | null }[]
+}
+
+/** The agent whose turn it is. */
+interface ChainAgent {
+  id: string
+  toolset: Toolset
 }
 
 export async function loadChain(
@@ -33,10 +39,10 @@ export async function loadChain(
 /** Of the instructions: what the agent can do with its turn, who waits, and to whom it can hand on. Names only; no reasons. */
 export function chainSection(
   space: ChainSpace | undefined,
-  { agentId, chain, spaceId }: { agentId: string; chain: ChainScene | null; spaceId: string | null },
+  { agent, chain, spaceId }: { agent: ChainAgent; chain: ChainScene | null; spaceId: string | null },
 ): string {
   if (space === undefined) return ''
-  const others = space.members.filter(({ id, kind }) => kind === 'AGENT' && id !== agentId)
+  const others = space.members.filter(({ id, kind }) => kind === 'AGENT' && id !== agent.id)
   const waiting = (chain?.waiters ?? []).map(
     (waiter) => `${oneLine(waiter.name)} (id: ${waiter.id}${waiter.spaceId === spaceId ? '' : ', in another space'})`,
   )
@@ -46,6 +52,7 @@ export function chainSection(
     '- respond: say something. Call mentionAgent as well if another agent is to go on after you; with expectReply you are called back when it is done. Without a mention, whoever waits is called back, else the conversation rests.',
     '- delegate: hand this over to the agent that should deal with it, before you have said anything. Nothing of you shows.',
     '- skip: stay silent, because you have nothing to add.',
+    ...(agent.toolset === 'SPACE_TOOLS' ? [NO_WAIT] : []),
     ...(waiting.length === 0
       ? []
       : [`- Waiting for a reply, who is called back next first: ${waiting.join(', then ')}`]),
@@ -55,6 +62,9 @@ export function chainSection(
     ),
   ].join('\n')
 }
+
+const NO_WAIT =
+  '- Whom you mention here, by mentionAgent or in a message, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply.'
 
 /** Of the user message: which agent handed this on, how and why. What it wrote is quoted. Null where none did. */
 export function wokenByLine(wokenBy: unknown): string | null {

@@ -76,7 +76,7 @@ function spaceLine(space: SceneSpace, agent: Scene['agent'], activeSpaceId: stri
 function turnSection({ run }: Claim, { agent, spaces, chain }: Scene, activeSpaceId: string | null): string {
   const spaceId = activeSpaceId ?? run.triggerSpaceId
   const space = spaces.find(({ id, routing }) => id === spaceId && routing === 'MENTION_CHAIN')
-  return chainSection(space, { agentId: agent.id, chain, spaceId })
+  return chainSection(space, { agent, chain, spaceId })
 }
 
 /** This run first; then every other queued, running or waiting one: by whom and where. About what is quoted in the user message. */

@@ -209,6 +209,19 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
       expect(prompt).not.toContain('waits for your reply')
     })
 
+    test('who could wait for a reply is told that whom it mentions here wakes after its run', async () => {
+      const named = await agent('Demo Agent I', { toolset: 'SPACE_TOOLS' })
+      const entered = await agent('Research Agent I')
+      const room = await space('Lobby I', [named, entered])
+      plays(named, [[mentions(entered)]])
+      plays(entered, [])
+      await hears(room.id, 'good morning!')
+      const toldNotToWait = parley.models.requests
+        .filter(({ step }) => step === 0)
+        .map(({ instructions }) => instructions.includes('wakes when your run has ended: do not wait for it'))
+      expect(toldNotToWait).toEqual([true, false])
+    })
+
     test('reply stack: an agent needs the output of another to go on', async () => {
       const [hr, finance] = await agents('HR Agent D', 'Finance Agent D')
       const room = await space('Lobby D', [hr, finance])
