@@ -8,7 +8,7 @@ import type { Graphql } from './graphql.ts'
 import { formatError, type MaskError, topLevelError } from './masking.ts'
 import { shapeOf } from './sharing/document-shape.ts'
 import type { Outlet } from './sharing/outlet.ts'
-import type { Result, SharedSubscription, Sharing } from './sharing/sharing.ts'
+import type { Result, Sharing } from './sharing/sharing.ts'
 
 /** What a socket is from its acknowledgement on. */
 export interface Session {
@@ -20,9 +20,15 @@ export interface Session {
   outlet: Outlet
 }
 
-/** An operation with the executor that its pipeline made for it. */
-interface OperationArgs extends ExecutionArgs {
-  run(args: ExecutionArgs): Promise<Result> | Result
+/** An operation that has been found valid. */
+interface Operation extends ExecutionArgs {
+  isSubscription: boolean
+}
+
+/** What graphql-ws hands back to run it, and keeps for as long as the operation lasts. */
+interface OperationArgs extends Operation {
+  /** Gone once it has been called, with all that was only needed to begin. */
+  run: (() => Promise<Result>) | null
 }
 
 const MOST_SUBSCRIPTIONS = 100
@@ -42,6 +48,7 @@ async function* failing(errors: readonly GraphQLError[]): AsyncGenerator<Executi
   throw new OperationFailed(errors)
 }
 
+type Enveloped = ReturnType<Graphql['getEnveloped']>
 type AllHooks = ServerOptions<Record<string, unknown>, { session: Session }>
 type Hooks = Pick<AllHooks, 'onSubscribe' | 'onNext' | 'onError' | 'onComplete' | 'execute' | 'subscribe'>
 type SessionHooks = { [Name in keyof Hooks]-?: NonNullable<Hooks[Name]> }
@@ -51,7 +58,12 @@ type SessionHooks = { [Name in keyof Hooks]-?: NonNullable<Hooks[Name]> }
  * here throws, for that would close the socket.
  */
 export function socketOperations(graphql: Graphql, maskError: MaskError, sharing: Sharing | null): SessionHooks {
-  async function begin(session: Session, isOpen: (id: string) => boolean, id: string, payload: SubscribePayload) {
+  async function begin(
+    session: Session,
+    isOpen: (id: string) => boolean,
+    id: string,
+    payload: SubscribePayload,
+  ): Promise<OperationArgs> {
     const { viewer, outlet } = session
     if (viewer === null || session.ended) throw new UnauthenticatedError('Your token is no longer good.')
     const { query, operationName, variables } = payload
@@ -69,47 +81,35 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
       }
       session.subscriptions.set(id, payload)
     }
-    const args: OperationArgs = {
-      schema: enveloped.schema,
-      document,
-      operationName,
-      variableValues: variables,
-      contextValue: await enveloped.contextFactory(),
-      run: isSubscription ? enveloped.subscribe : enveloped.execute,
-    }
-    return isSubscription ? sharedIfPossible(args, { id, viewer, outlet, params }) : args
+    const { schema } = enveloped
+    const valid: Operation = { schema, document, operationName, variableValues: variables, isSubscription }
+    const runOwn = (sources?: Partial<Streams>) => execute(enveloped, valid, sources)
+    const shape = sharing && isSubscription ? shapeOf(document, operationName) : null
+    if (sharing === null || shape === null) return { ...valid, run: () => runOwn() }
+    const runFor = (other: Viewer, sources: Partial<Streams>) =>
+      execute(graphql.getEnveloped({ viewer: other, onSlow: () => {}, params } as never), valid, sources)
+    const key = shape.keyOf(viewer, variables)
+    return { ...valid, run: () => sharing.subscribe({ key, viewer, outlet, id, runOwn, runFor }) }
   }
 
-  /** The same subscription, shared with those who get the same answers where it is one of those that are. */
-  function sharedIfPossible(
-    args: OperationArgs,
-    own: Pick<SharedSubscription, 'id' | 'viewer' | 'outlet'> & { params: object },
-  ): OperationArgs {
-    const shape = sharing && shapeOf(args.document, args.operationName)
-    if (sharing === null || shape === null) return args
-    const { params, ...subscriber } = own
-    const { viewer } = subscriber
-    const run = () =>
-      sharing.subscribe({
-        ...subscriber,
-        key: shape.keyOf(viewer, args.variableValues),
-        runOwn: (spaceMessages) => args.run(withSource(args, spaceMessages)),
-        async runFor(other, spaceMessages) {
-          const enveloped = graphql.getEnveloped({ viewer: other, onSlow: () => {}, params } as never)
-          const contextValue = await enveloped.contextFactory()
-          return enveloped.subscribe(withSource({ ...args, contextValue }, spaceMessages))
-        },
-      })
-    return { ...args, run }
+  /** Runs an operation; events come from `sources` where these are given. */
+  async function execute(enveloped: Enveloped, operation: Operation, sources: Partial<Streams> = {}): Promise<Result> {
+    const { isSubscription, ...args } = operation
+    const contextValue: Context = await enveloped.contextFactory()
+    contextValue.streams = { ...contextValue.streams, ...sources }
+    return (isSubscription ? enveloped.subscribe : enveloped.execute)({ ...args, contextValue })
   }
 
   const errorsOf = (error: unknown) => (error instanceof OperationFailed ? error.errors : [error]).map(maskError)
 
   async function run(args: ExecutionArgs): Promise<Result> {
     try {
-      const result = await (args as OperationArgs).run(args)
+      const operation = args as OperationArgs
+      const begin = operation.run
+      operation.run = null
+      const result = (await begin?.()) ?? {}
       if (Symbol.asyncIterator in result || result.data != null) return result
-      const isRequestError = !('data' in result) || isSubscription(args)
+      const isRequestError = !('data' in result) || (args as OperationArgs).isSubscription
       return isRequestError ? failing(result.errors ?? []) : result
     } catch (error) {
       return failing(errorsOf(error))
@@ -137,17 +137,6 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
 /** An answer as it goes over the wire. */
 export function wireOf(result: ExecutionResult): object {
   return result.errors === undefined ? result : { ...result, errors: result.errors.map(formatError) }
-}
-
-/** The same operation, which gets a space's events from somewhere else. */
-function withSource(args: ExecutionArgs, spaceMessages: Streams['spaceMessages']): ExecutionArgs {
-  const context = args.contextValue as Context
-  context.streams = { ...context.streams, spaceMessages }
-  return args
-}
-
-function isSubscription({ document, operationName }: ExecutionArgs): boolean {
-  return getOperationAST(document, operationName)?.operation === 'subscription'
 }
 
 /** graphql-ws wraps what an iteration throws; what is inside is final already, or has still to be masked. */

@@ -1,4 +1,5 @@
-/** The longest rest between two rounds of writing, and the shortest that is worth a timer. */
+/** How many times as long as a round of writing its rest is, the longest rest, and the shortest that is worth a timer. */
+const REST_TO_ROUND = 2
 const LONGEST_REST_MS = 25
 const SHORTEST_REST_MS = 1
 
@@ -8,8 +9,8 @@ let writes: (() => void)[] = []
 let restsUntil = 0
 
 /**
- * Calls in the next round of writing: at the end of this tick, or after a rest as long as the round before has taken. So the
- * more there is to write, the more events leave in one write, and half the time is left for everything else.
+ * Calls in the next round of writing: at the end of this tick, or after a rest that the round before has earned. So the more
+ * there is to write, the more events leave in one write, and most of the time is left for everything else.
  */
 export function inNextRound(fill: () => void): void {
   fills.push(fill)
@@ -32,7 +33,7 @@ function round(): void {
   for (const fill of filling) fill()
   writeAll()
   const endedAt = performance.now()
-  restsUntil = endedAt + Math.min(endedAt - startedAt, LONGEST_REST_MS)
+  restsUntil = endedAt + Math.min(REST_TO_ROUND * (endedAt - startedAt), LONGEST_REST_MS)
 }
 
 function writeAll(): void {

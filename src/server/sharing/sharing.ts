@@ -3,9 +3,10 @@ import type { Viewer } from '../../access/viewer.ts'
 import { createDeferred } from '../../lib/async.ts'
 import { decodeCursor, type Position } from '../../realtime/cursor.ts'
 import type { SpaceEvent, Streams } from '../../schema/streams.ts'
-import { createLiveIteration } from '../streams/live-iteration.ts'
+import { createLiveIteration, type Lifeline } from '../streams/live-iteration.ts'
 import type { SpaceSource } from '../streams/space-source.ts'
 import { standing } from '../streams/standing.ts'
+import type { Subscriber } from './audience.ts'
 import { binaryOf } from './frame.ts'
 import type { Outlet } from './outlet.ts'
 import { createSpaceGroup, type SpaceGroup } from './space-group.ts'
@@ -21,9 +22,9 @@ export interface SharedSubscription {
   /** The client's id of the operation. */
   id: string
   /** Runs the operation for this subscriber; the events come from what is given. */
-  runOwn(spaceMessages: Streams['spaceMessages']): Promise<Result> | Result
+  runOwn(sources: Pick<Streams, 'spaceMessages'>): Promise<Result>
   /** Runs the same operation for any viewer of the same scope: nothing in it is this subscriber's. */
-  runFor(viewer: Viewer, spaceMessages: Streams['spaceMessages']): Promise<Result> | Result
+  runFor(viewer: Viewer, sources: Pick<Streams, 'spaceMessages'>): Promise<Result>
 }
 
 export interface Sharing {
@@ -54,7 +55,7 @@ export function createSharing({ source, wireOf }: SharingParts): Sharing {
       spaceId,
       anyViewer: viewer,
       async run(of, events) {
-        const result = await runFor(of, async () => events)
+        const result = await runFor(of, { spaceMessages: async () => events })
         if (Symbol.asyncIterator in result) return result
         throw result.errors?.[0] ?? new Error('a shared operation gave nothing')
       },
@@ -66,7 +67,6 @@ export function createSharing({ source, wireOf }: SharingParts): Sharing {
   }
 
   async function subscribe(subscription: SharedSubscription): Promise<Result> {
-    const { viewer, outlet, id, runOwn } = subscription
     const live = createLiveIteration<never>()
     const over = createDeferred()
     live.onEnd(() => over.resolve())
@@ -74,27 +74,43 @@ export function createSharing({ source, wireOf }: SharingParts): Sharing {
       yield* []
       await over.promise
     })
-    let begin: { spaceId: string; after: Position | null } | null = null
-    /** Learns from the execution what is subscribed to; what it would answer comes from the group. */
-    const learn: Streams['spaceMessages'] = async (_, { spaceId, after }) => {
-      begin = { spaceId, after: after === null ? null : decodeCursor(after) }
-      await source.admit(viewer, spaceId, live)
-      return noEvents()
-    }
-    const own = await standing(iteration, async () => runOwn(learn))
-    if (!(Symbol.asyncIterator in own) || begin === null) {
+    // Nothing here closes over the subscription: it would be kept with all that is needed to begin.
+    const admitted = await standing(iteration, admit.bind(null, subscription, live))
+    if ('refusal' in admitted) {
       await iteration.return?.()
-      return own
+      return admitted.refusal
     }
-    await own[Symbol.asyncIterator]().return?.()
-    const { spaceId, after } = begin as NonNullable<typeof begin>
-    const head = binaryOf(`{"id":${JSON.stringify(id)},"type":"next","payload":`)
-    const end = (error: unknown) => (error === null ? over.resolve() : live.fail(error as Error))
-    live.onEnd(groupOf(subscription, spaceId).enter({ viewer, outlet, head, end }, after))
+    const subscriber = subscriberOf(subscription, (error) =>
+      error === null ? over.resolve() : live.fail(error as Error),
+    )
+    live.onEnd(groupOf(subscription, admitted.spaceId).enter(subscriber, admitted.after))
     return iteration
   }
 
+  /** Runs the operation until it asks for events, and so learns which; its answers come from the group. */
+  async function admit({ viewer, runOwn }: SharedSubscription, lifeline: Lifeline): Promise<Admission> {
+    let admission: Admission | null = null
+    const result = await runOwn({
+      async spaceMessages(_, { spaceId, after }) {
+        const position = after === null ? null : decodeCursor(after)
+        await source.admit(viewer, spaceId, lifeline)
+        admission = { spaceId, after: position }
+        return noEvents()
+      },
+    })
+    if (!(Symbol.asyncIterator in result) || admission === null) return { refusal: result }
+    await result[Symbol.asyncIterator]().return?.()
+    return admission
+  }
+
   return { subscribe, groups: () => groups.size }
+}
+
+/** What is subscribed to, or why it is not. */
+type Admission = { spaceId: string; after: Position | null } | { refusal: Result }
+
+function subscriberOf({ viewer, outlet, id }: SharedSubscription, end: Subscriber['end']): Subscriber {
+  return { viewer, outlet, head: binaryOf(`{"id":${JSON.stringify(id)},"type":"next","payload":`), end }
 }
 
 async function* noEvents(): AsyncGenerator<SpaceEvent> {
