@@ -1,5 +1,5 @@
 import type { ToolExecution } from '../generated/prisma/client.ts'
-import { wellFormedIds } from '../lib/ids.ts'
+import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type HumanViewer, isGranted, type ServiceViewer, type Viewer } from './viewer.ts'
 
@@ -29,8 +29,8 @@ export interface Visibility {
   /** Those that a human is a member of; none for services. */
   spaces(viewer: Viewer, spaceIds: readonly string[]): Promise<Set<string>>
   /**
-   * Agents as `agents` says. Humans: oneself, who shares a space with one, and who wrote in a space that one is in (a
-   * member who left). Who is visible may be added to a space.
+   * Agents as `agents` says. Humans: oneself, who shares a space with one, and who wrote in, or has left, a space that one is
+   * in. Who is visible may be added to a space.
    */
   entities(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
   /** All for humans, those granted for services. */
@@ -70,7 +70,10 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
           WHERE mine."entityId" = ${viewer.id} AND theirs."entityId" = e.id)
         OR EXISTS (
           SELECT 1 FROM "Membership" mine JOIN "Message" written USING ("spaceId")
-          WHERE mine."entityId" = ${viewer.id} AND written."senderId" = e.id))`
+          WHERE mine."entityId" = ${viewer.id} AND written."senderId" = e.id)
+        OR EXISTS (
+          SELECT 1 FROM "Membership" mine JOIN "FormerMember" former USING ("spaceId")
+          WHERE mine."entityId" = ${viewer.id} AND former."entityId" = e.id))`
     return new Set(rows.map(({ id }) => id))
   }
 
@@ -107,7 +110,9 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     },
     agents(viewer, agentIds) {
       const ids = wellFormedIds(agentIds)
-      return new Set(viewer.scope === 'SERVICE' ? ids.filter((id) => isGranted(viewer, id)) : ids)
+      return new Set(
+        viewer.scope === 'SERVICE' ? ids.filter((id) => prefixOf(id) === 'agt' && isGranted(viewer, id)) : ids,
+      )
     },
     async messages(viewer, messages) {
       const spaces = await visibility.spaces(

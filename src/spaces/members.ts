@@ -61,6 +61,7 @@ export function createMembers(
         const space = await lockSpace(tx, spaceId)
         const { count } = await tx.membership.deleteMany({ where: { spaceId, entityId } })
         if (count === 0) throw new NotFoundError(NO_SUCH_MEMBER)
+        await tx.formerMember.createMany({ data: { spaceId, entityId }, skipDuplicates: true })
         return space
       })
       await news.left(spaceId, entityId)

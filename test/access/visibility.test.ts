@@ -52,9 +52,10 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
       expect(domain.visibility.agents(service, ids)).toEqual(new Set(ids))
       expect(domain.visibility.agents(narrow, ids)).toEqual(set(helper.id))
       expect(await domain.visibility.entities(narrow, [...ids, ada.id])).toEqual(set(helper.id))
+      expect(await domain.visibility.entities(service, [...ids, ada.id])).toEqual(new Set(ids))
     })
 
-    test('humans see themselves, who shares a space, and who wrote in one of theirs', async () => {
+    test('humans see themselves, who shares a space, and who left one of theirs', async () => {
       const { entities } = domain.visibility
       const ids = [ada.id, bob.id, stranger.id, newId('hum'), newId('agt')]
       expect(await entities(ada, ids)).toEqual(set(ada.id, bob.id))
@@ -65,8 +66,12 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
         await domain.members.add(domain.admin, { spaceId: shared, entityId })
       await domain.message(shared, guest.id)
       for (const entityId of [guest.id, silent.id]) await domain.members.remove(ada, { spaceId: shared, entityId })
-      expect(await entities(ada, [guest.id, silent.id])).toEqual(set(guest.id))
-      expect(await entities(guest, [ada.id])).toEqual(set())
+      expect(await entities(ada, [guest.id, silent.id])).toEqual(set(guest.id, silent.id))
+      expect(await entities(stranger, [guest.id, silent.id])).toEqual(set())
+      expect(await entities(silent, [ada.id, guest.id])).toEqual(set())
+      await domain.members.add(ada, { spaceId: shared, entityId: silent.id })
+      await domain.members.remove(silent, { spaceId: shared, entityId: silent.id })
+      expect(await entities(ada, [silent.id])).toEqual(set(silent.id))
     })
 
     test('messages: those of the spaces one is in', async () => {
