@@ -2,9 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { ServiceViewer } from '../../src/access/viewer.ts'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
 import { createDeferred } from '../../src/lib/async.ts'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type ModelRequest, steps } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { imbalanceOf, inboxIn, skip, spaceIn, type Thinking, thinkingOn } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
 
@@ -23,8 +22,6 @@ const LOOK_UP: ToolInput = {
   execution: 'EXTERNAL',
 }
 
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
-
 /** 004, "Async Tool Completion". */
 describe.each(STACKS)('asynchronous tools of a persistent mind, on the %s stack', (stack) => {
   let parley: TestApplication
@@ -38,12 +35,7 @@ describe.each(STACKS)('asynchronous tools of a persistent mind, on the %s stack'
   beforeEach(() => parley.models.reset())
   afterEach(() => expect(parley.models.refusals).toEqual([]))
 
-  async function room(tools: ToolInput[]) {
-    const human = await parley.human('Husam')
-    const agent = await thinking.bot('Ada', {}, { tools })
-    const space = await parley.space(human, [agent.id], { name: 'Family' })
-    return { human, agent, space }
-  }
+  const room = (tools: ToolInput[]) => parley.room('Ada', { mind: 'PERSISTENT', tools }, { name: 'Family' })
 
   const submit = (
     viewer: Parameters<typeof parley.app.api.control.submitToolResult>[0],

@@ -4,7 +4,7 @@ import { startApplication, type TestApplication } from '../support/application.t
 import { startFollower } from '../support/log-follower.ts'
 import { forAgent, type ModelAction, steps } from '../support/model-server-script.ts'
 import { hasPostgres } from '../support/postgres.ts'
-import { callsOf, endedRun, gate, messagesOf, runsOf, spaceToolsRoom, textsOf } from '../support/space-tools.ts'
+import { callsOf, endedRun, gate, messagesOf, runsOf, sayIn, spaceToolsRoom, textsOf } from '../support/space-tools.ts'
 import { until } from '../support/until.ts'
 
 const CHART: ToolInput = {
@@ -35,11 +35,6 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  const say = (spaceId: string, text: string, more: object = {}): ModelAction => ({
-    toolCall: 'sendSpaceMessage',
-    input: { spaceId, text, ...more },
-  })
-
   /** Plays Ada's steps for a message of the human's, and waits for her run's end. */
   async function play(room: Awaited<ReturnType<typeof spaceToolsRoom>>, ...generations: ModelAction[][]) {
     parley.models.script(forAgent('Ada', steps(...generations)))
@@ -51,7 +46,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
     test('what one run says in a space, over its steps, is one message: one part each, in order', async () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents } = room
-      const run = await play(room, [say(space.id, 'One'), say(space.id, 'Two')], [say(space.id, 'Three')])
+      const run = await play(room, [sayIn(space.id, 'One'), sayIn(space.id, 'Two')], [sayIn(space.id, 'Three')])
       expect(run).toMatchObject({ status: 'COMPLETED' })
       const messages = await messagesOf(parley, space.id, agents[0]?.id ?? '')
       expect(messages.map(textsOf)).toEqual([['One', 'Two', 'Three']])
@@ -64,7 +59,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents, human } = room
       const other = await parley.space(human, [agents[0]?.id ?? ''], { routing: 'ADMIN', name: 'Leadership' })
-      await play(room, [say(other.id, 'Weekly'), say(space.id, 'Posted'), say(other.id, 'Report')])
+      await play(room, [sayIn(other.id, 'Weekly'), sayIn(space.id, 'Posted'), sayIn(other.id, 'Report')])
       const there = await messagesOf(parley, other.id, agents[0]?.id ?? '')
       const here = await messagesOf(parley, space.id, agents[0]?.id ?? '')
       expect(there.map(textsOf)).toEqual([['Weekly', 'Report']])
@@ -82,9 +77,9 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const { space, agents } = room
       parley.models.script(forAgent('Bea', () => [{ text: 'Seen.' }]))
       await play(room, [
-        say(space.id, 'First'),
-        say(space.id, 'Bea?', { mention: agents[1]?.id }),
-        say(space.id, 'Last'),
+        sayIn(space.id, 'First'),
+        sayIn(space.id, 'Bea?', { mention: agents[1]?.id }),
+        sayIn(space.id, 'Last'),
       ])
       const messages = await messagesOf(parley, space.id, agents[0]?.id ?? '')
       expect(messages.map(textsOf)).toEqual([['First', 'Bea?'], ['Last']])
@@ -100,7 +95,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents } = room
       const wait = { for: [{ type: 'any' }], timeout: 0 }
-      await play(room, [say(space.id, 'First'), say(space.id, 'Anybody?', { wait }), say(space.id, 'Nobody.')])
+      await play(room, [sayIn(space.id, 'First'), sayIn(space.id, 'Anybody?', { wait }), sayIn(space.id, 'Nobody.')])
       const messages = await messagesOf(parley, space.id, agents[0]?.id ?? '')
       expect(messages.map(textsOf)).toEqual([['First', 'Anybody?'], ['Nobody.']])
     })
@@ -111,12 +106,12 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const other = await parley.space(human, [agents[0]?.id ?? ''], { routing: 'ADMIN' })
       const broken: ModelAction[] = [
         {
-          ...say(space.id, 'This will never be said'),
+          ...sayIn(space.id, 'This will never be said'),
           chunks: [`{"spaceId":"${space.id}","text":"This wi`],
         } as ModelAction,
         { disconnect: true },
       ]
-      const run = await play(room, [say(other.id, 'Said there')], [say(space.id, 'Said')], broken)
+      const run = await play(room, [sayIn(other.id, 'Said there')], [sayIn(space.id, 'Said')], broken)
       expect(run).toMatchObject({ status: 'FAILED' })
       const here = await messagesOf(parley, space.id, agents[0]?.id ?? '')
       const there = await messagesOf(parley, other.id, agents[0]?.id ?? '')
@@ -189,7 +184,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const hold = gate()
       const second = [`{"spaceId":"${space.id}","text":"and tw`, hold.promise, 'o"}']
       parley.models.script(
-        steps([say(space.id, 'one')], [{ toolCall: 'sendSpaceMessage', input: '', chunks: second } as ModelAction]),
+        steps([sayIn(space.id, 'one')], [{ toolCall: 'sendSpaceMessage', input: '', chunks: second } as ModelAction]),
       )
       const follower = startFollower(parley.app.platform.log, `space:${space.id}`)
       const { runs } = await parley.send(human, space.id, 'Go')
@@ -218,7 +213,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const { human, agents, space } = await spaceToolsRoom(parley)
       const chunks = [`{"spaceId":"${space.id}","text":"Half a sen`, new Promise(() => {})]
       parley.models.script(
-        steps([say(space.id, 'Whole')], [{ toolCall: 'sendSpaceMessage', input: '', chunks } as ModelAction]),
+        steps([sayIn(space.id, 'Whole')], [{ toolCall: 'sendSpaceMessage', input: '', chunks } as ModelAction]),
       )
       const { runs } = await parley.send(human, space.id, 'Go')
       const [id] = runs.map((run) => run.id)
@@ -276,7 +271,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents } = room
       const broken = `{"spaceId":"${space.id}","text":"Hel`
-      const run = await play(room, [{ toolCall: 'sendSpaceMessage', input: broken }], [say(space.id, 'Hello')])
+      const run = await play(room, [{ toolCall: 'sendSpaceMessage', input: broken }], [sayIn(space.id, 'Hello')])
       expect(run).toMatchObject({ status: 'COMPLETED' })
       expect((await callsOf(parley, run.id)).map(({ status }) => status)).toEqual(['FAILED', 'DONE'])
       const messages = await messagesOf(parley, space.id, agents[0]?.id ?? '')
@@ -289,9 +284,9 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const { space, agents, human } = room
       const run = await play(
         room,
-        [say(space.id, 'Whole')],
-        [say(space.id, 'Hm', { mention: human.id })],
-        [say(space.id, 'Sorry')],
+        [sayIn(space.id, 'Whole')],
+        [sayIn(space.id, 'Hm', { mention: human.id })],
+        [sayIn(space.id, 'Sorry')],
       )
       expect((await callsOf(parley, run.id)).map(({ status }) => status)).toEqual(['DONE', 'FAILED', 'DONE'])
       const messages = await messagesOf(parley, space.id, agents[0]?.id ?? '')
@@ -320,8 +315,8 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const { space, agents } = room
       const run = await play(
         room,
-        [say(space.id, 'Look:'), { toolCall: 'chart', input: { targetSpaceId: space.id, bars: [1, 2] } }],
-        [say(space.id, 'Nice?')],
+        [sayIn(space.id, 'Look:'), { toolCall: 'chart', input: { targetSpaceId: space.id, bars: [1, 2] } }],
+        [sayIn(space.id, 'Nice?')],
       )
       const calls = await callsOf(parley, run.id)
       const [message, ...others] = await messagesOf(parley, space.id, agents[0]?.id ?? '')
@@ -352,7 +347,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const { space, agents } = room
       parley.models.script(forAgent('Bea', () => [{ text: 'Seen.' }]))
       const chart = { toolCall: 'chart', input: { bars: [1], targetSpaceId: space.id, mention: agents[1]?.id } }
-      const run = await play(room, [say(space.id, 'Bea, look:'), chart, say(space.id, 'And now?')])
+      const run = await play(room, [sayIn(space.id, 'Bea, look:'), chart, sayIn(space.id, 'And now?')])
       const [, call] = await callsOf(parley, run.id)
       const messages = await messagesOf(parley, space.id, agents[0]?.id ?? '')
       expect(messages.map(textsOf)).toEqual([['Bea, look:', call?.id], ['And now?']])
@@ -365,7 +360,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const room = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'], input: { tools: [CHART] } })
       const { space, agents } = room
       const chart = { toolCall: 'chart', input: { targetSpaceId: space.id, mention: agents[1]?.id } }
-      const run = await play(room, [chart], [say(space.id, 'Oh.')])
+      const run = await play(room, [chart], [sayIn(space.id, 'Oh.')])
       const [call] = await callsOf(parley, run.id)
       expect(call).toMatchObject({ status: 'FAILED', output: { error: { code: 'BAD_INPUT' } } })
       const messages = await messagesOf(parley, space.id, agents[0]?.id ?? '')
@@ -392,8 +387,8 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const { space, agents, human } = room
       const ask = (question: string) => ({ toolCall: 'showConfirmation', input: { targetSpaceId: space.id, question } })
       const generations = [
-        [say(space.id, 'Please:'), ask('A?'), ask('B?'), say(space.id, 'Thanks')],
-        [say(space.id, 'Done')],
+        [sayIn(space.id, 'Please:'), ask('A?'), ask('B?'), sayIn(space.id, 'Thanks')],
+        [sayIn(space.id, 'Done')],
       ]
       parley.models.script(steps(...generations))
       const { runs } = await parley.send(human, space.id, 'Go')
@@ -425,7 +420,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       parley.models.script(forAgent('Bea', () => [{ text: 'Seen.' }]))
       const ask = { targetSpaceId: space.id, question: 'A?', mention: agents[1]?.id }
       parley.models.script(
-        forAgent('Ada', steps([{ toolCall: 'showConfirmation', input: ask }, say(space.id, 'Well?')])),
+        forAgent('Ada', steps([{ toolCall: 'showConfirmation', input: ask }, sayIn(space.id, 'Well?')])),
       )
       const { runs } = await parley.send(human, space.id, 'Go')
       const run = await parley.runWhen(runs[0]?.id ?? '', 'WAITING_TOOL')

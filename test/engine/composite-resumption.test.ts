@@ -5,13 +5,8 @@ import type { ToolInput } from '../../src/agents/custom-tools.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { forAgent, type ModelAction } from '../support/model-server-script.ts'
 import { hasPostgres } from '../support/postgres.ts'
-import { callsOf, messagesOf, spaceToolsRoom, textsOf } from '../support/space-tools.ts'
+import { callsOf, messagesOf, sayIn, spaceToolsRoom, textsOf } from '../support/space-tools.ts'
 import { until } from '../support/until.ts'
-
-const say = (spaceId: string, text: string, more: object = {}): ModelAction => ({
-  toolCall: 'sendSpaceMessage',
-  input: { spaceId, text, ...more },
-})
 
 /** A run is taken from one worker to another in the middle: `one` posts and looks, workers come and go beside it. */
 describe.skipIf(!hasPostgres)('a run with composite messages that another worker takes up', () => {
@@ -65,7 +60,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
 
   test('between two parts: the message goes on as one', async () => {
     const { run, messages } = await handOver({
-      steps: (spaceId) => [[say(spaceId, 'One')], [say(spaceId, 'Two')]],
+      steps: (spaceId) => [[sayIn(spaceId, 'One')], [sayIn(spaceId, 'Two')]],
       heldAt: 1,
       first: () => [{ hang: true }],
       reached: async () => one.models.requests.some(({ step }) => step === 1),
@@ -77,7 +72,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
 
   test('while a part streams from a generation that is lost: what streamed is kept, and it is said whole in the next message', async () => {
     const { run, messages } = await handOver({
-      steps: (spaceId) => [[say(spaceId, 'One')], [say(spaceId, 'Two and more')]],
+      steps: (spaceId) => [[sayIn(spaceId, 'One')], [sayIn(spaceId, 'Two and more')]],
       heldAt: 1,
       first: (spaceId) => [
         {
@@ -116,9 +111,9 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
       names: ['Ada', 'Bea'],
       steps: (spaceId, ids) => [
         [
-          say(spaceId, 'Look:'),
+          sayIn(spaceId, 'Look:'),
           { toolCall: 'draw', input: { targetSpaceId: spaceId, mention: ids[1] } },
-          say(spaceId, 'Nice?'),
+          sayIn(spaceId, 'Nice?'),
         ],
       ],
       heldAt: 9,
@@ -138,7 +133,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
   test('after a mention: the agent is not woken twice', async () => {
     const { run, messages, agents } = await handOver({
       names: ['Ada', 'Bea'],
-      steps: (spaceId, ids) => [[say(spaceId, 'Bea?', { mention: ids[1] })], [say(spaceId, 'Thanks.')]],
+      steps: (spaceId, ids) => [[sayIn(spaceId, 'Bea?', { mention: ids[1] })], [sayIn(spaceId, 'Thanks.')]],
       heldAt: 1,
       first: () => [{ hang: true }],
       reached: async () => one.models.requests.some(({ step }) => step === 1),

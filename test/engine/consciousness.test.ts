@@ -1,11 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { estimateTokens } from '../../src/engine/token-usage.ts'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import type { ModelRequest } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { imbalanceOf, inboxIn, type Thinking, thinkingOn } from '../support/thinking.ts'
 
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 const LONG = 'It was a long story with many words in it. '.repeat(30)
 
 /** 004, "After the Cycle": append, track usage, compact, persist. */

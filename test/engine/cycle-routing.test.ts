@@ -1,11 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { forAgent, type ModelRequest, steps } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { answer, inboxIn, interjectionIn, type Thinking, thinkingOn } from '../support/thinking.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 describe.each(STACKS)('persistent minds in every routing, on the %s stack', (stack) => {
   let parley: TestApplication

@@ -2,12 +2,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import type { CycleSettingsInput } from '../../src/agents/cycle-settings.ts'
 import { createDeferred } from '../../src/lib/async.ts'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import type { ModelAction, ModelRequest } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { imbalanceOf, inboxIn, interjectionIn, skip, type Thinking, thinkingOn } from '../support/thinking.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 /** 004, "prepareStep — Dynamic Per-Step Configuration". */
 describe.each(STACKS)('between the steps of a cycle, on the %s stack', (stack) => {

@@ -15,12 +15,7 @@ describe.each(['STATELESS', 'PERSISTENT'] as const)('the instructions of a later
   beforeEach(() => parley.models.reset())
   afterEach(() => expect(parley.models.refusals).toEqual([]))
 
-  async function room() {
-    const human = await parley.human('Husam')
-    const agent = await parley.agent('Ada', { mind })
-    const space = await parley.space(human, [agent.id], { name: 'Family' })
-    return { human, agent, space }
-  }
+  const room = () => parley.room('Ada', { mind }, { name: 'Family' })
 
   const instructionsAt = async (step: number) =>
     (await parley.models.request((request) => request.step === step)).instructions

@@ -1,12 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { forAgent, type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { answer, inboxIn, skip, spaceIn, type Thinking, thinkingOn } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 /** 004, "Skip Cycle — `skip` Tool". */
 describe.each(STACKS)('skip, on the %s stack', (stack) => {
@@ -23,12 +20,7 @@ describe.each(STACKS)('skip, on the %s stack', (stack) => {
 
   const db = () => parley.app.platform.db.prisma
 
-  async function room() {
-    const human = await parley.human('Husam')
-    const agent = await thinking.bot('Ada')
-    const space = await parley.space(human, [agent.id], { name: 'Engineering' })
-    return { human, agent, space }
-  }
+  const room = () => parley.room('Ada', { mind: 'PERSISTENT' }, { name: 'Engineering' })
 
   /** Everything that the database holds of an agent's runs. */
   async function tracesOf(agentId: string) {

@@ -1,12 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { forAgent, type ModelRequest, steps } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { answer, imbalanceOf, inboxIn, skip, spaceIn, type Thinking, thinkingOn } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 describe.each(STACKS)('a think cycle, on the %s stack', (stack) => {
   let parley: TestApplication
@@ -21,12 +18,7 @@ describe.each(STACKS)('a think cycle, on the %s stack', (stack) => {
   afterEach(() => expect(parley.models.refusals).toEqual([]))
 
   /** A persistent agent alone with a human. */
-  async function room(name = 'Ada') {
-    const human = await parley.human('Husam')
-    const agent = await thinking.bot(name)
-    const space = await parley.space(human, [agent.id], { name: 'Family' })
-    return { human, agent, space }
-  }
+  const room = (name?: string) => parley.room(name, { mind: 'PERSISTENT' }, { name: 'Family' })
 
   test('004 "One Call, Multiple Actions": one cycle reads, speaks and remembers in several spaces', async () => {
     const { human, agent, space } = await room()

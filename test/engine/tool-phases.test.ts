@@ -20,12 +20,7 @@ describe('a tool that a phase does not offer', () => {
   const OBSERVE = { fromStep: 0, activeTools: ['enter_space', 'read_messages', 'get_my_runs'], toolChoice: 'REQUIRED' }
   const ACT = { fromStep: 2, toolChoice: 'AUTO' }
 
-  async function room(mind: 'STATELESS' | 'PERSISTENT') {
-    const human = await parley.human('Husam')
-    const agent = await parley.agent('Ada', { mind, phases: [OBSERVE, ACT] as never })
-    const space = await parley.space(human, [agent.id])
-    return { human, agent, space }
-  }
+  const room = (mind: 'STATELESS' | 'PERSISTENT') => parley.room('Ada', { mind, phases: [OBSERVE, ACT] as never })
 
   test.each(['STATELESS', 'PERSISTENT'] as const)(
     'is not carried out, streams to nobody, and the model is told (%s)',

@@ -9,7 +9,15 @@ import { type ModelServer, startModelServer } from '../support/model-server.ts'
 import { forAgent, type ModelAction, when } from '../support/model-server-script.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDatabase, hasPostgres, type TestDatabase } from '../support/postgres.ts'
-import { callsOf, messagesOf, runsOf, type SpaceToolsRoom, spaceToolsRoom, textsOf } from '../support/space-tools.ts'
+import {
+  callsOf,
+  messagesOf,
+  runsOf,
+  type SpaceToolsRoom,
+  sayIn,
+  spaceToolsRoom,
+  textsOf,
+} from '../support/space-tools.ts'
 import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
@@ -21,11 +29,6 @@ interface Case {
   room: SpaceToolsRoom
   runId: string
 }
-
-const say = (spaceId: string, text: string, more: object = {}): ModelAction => ({
-  toolCall: 'sendSpaceMessage',
-  input: { spaceId, text, ...more },
-})
 
 describe.skipIf(!hasPostgres || findRedisBinary() === null)(
   'a worker is killed at every point of a composite message',
@@ -143,7 +146,7 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)(
       }
       const hang = (step: number) => () => ({ [step]: [{ hang: true }] satisfies ModelAction[] })
       const wait = { for: [{ type: 'human' }], timeout: 120 }
-      const two = ({ space }: SpaceToolsRoom) => [[say(space.id, 'One.')], [say(space.id, 'Two.')]]
+      const two = ({ space }: SpaceToolsRoom) => [[sayIn(space.id, 'One.')], [sayIn(space.id, 'Two.')]]
       worker = await startParley({ settings: { ...settings, PARLEY_ROLE: 'worker' } })
 
       const between = await begin('Between', two, hang(1))
@@ -151,13 +154,13 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)(
       const second = await begin('Second', two, ({ space }) => ({ 1: streams(space.id, 'Tw') }))
       const mention = await begin(
         'Mention',
-        ({ space, agents }) => [[say(space.id, 'One.', { mention: agents[1]?.id })], [say(space.id, 'Two.')]],
+        ({ space, agents }) => [[sayIn(space.id, 'One.', { mention: agents[1]?.id })], [sayIn(space.id, 'Two.')]],
         hang(1),
       )
       const drawing = await begin(
         'Drawing',
         ({ space }) => [
-          [say(space.id, 'One.'), { toolCall: 'draw', input: { targetSpaceId: space.id } }, say(space.id, 'Two.')],
+          [sayIn(space.id, 'One.'), { toolCall: 'draw', input: { targetSpaceId: space.id } }, sayIn(space.id, 'Two.')],
         ],
         undefined,
         [draw],
@@ -165,13 +168,13 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)(
       const asking = await begin(
         'Asking',
         ({ space }) => [
-          [say(space.id, 'One.'), { toolCall: 'confirm', input: { targetSpaceId: space.id } }],
-          [say(space.id, 'Two.')],
+          [sayIn(space.id, 'One.'), { toolCall: 'confirm', input: { targetSpaceId: space.id } }],
+          [sayIn(space.id, 'Two.')],
         ],
         undefined,
         [confirm],
       )
-      const question = ({ space }: SpaceToolsRoom) => [[say(space.id, 'One?', { wait })], [say(space.id, 'Two.')]]
+      const question = ({ space }: SpaceToolsRoom) => [[sayIn(space.id, 'One?', { wait })], [sayIn(space.id, 'Two.')]]
       const answeredMeanwhile = await begin('Meanwhile', question)
       const answeredAfter = await begin('After', question)
       const cases = [between, first, second, mention, drawing, asking, answeredMeanwhile, answeredAfter]

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { admin } from '../../src/routing/admin.ts'
 import type { AgentMember, Room, RoutableMessage } from '../../src/routing/route.ts'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { endedRun, messagesOf, runsOf, spaceToolsRoom } from '../support/space-tools.ts'
 import { until } from '../support/until.ts'
 
@@ -57,8 +56,6 @@ describe('whom ADMIN routing wakes', () => {
     for (const { reason } of [...decision.wakes, ...decision.sleeps]) expect(reason).not.toBe('')
   })
 })
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 describe.each(STACKS)('ADMIN routing, on the %s stack', (stack) => {
   let parley: TestApplication

@@ -1,10 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { openChainRoom } from '../support/chain-room.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { delegates, enter, mentions, say, skips } from '../support/turns.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 describe.each(STACKS)('a chain on the %s stack', (stack) => {
   let parley: TestApplication
@@ -253,9 +250,7 @@ describe.each(STACKS)('a chain on the %s stack', (stack) => {
     })
 
     test('agents of other spaces have none of it', async () => {
-      const human = await parley.human('Husam')
-      const agent = await parley.agent('Loner')
-      const space = await parley.space(human, [agent.id])
+      const { human, space } = await parley.room('Loner')
       parley.models.script(() => [say('Hi.')].slice(0, 0).concat([{ text: 'Nothing.' }]))
       const { runs } = await parley.send(human, space.id, 'Hello')
       await parley.runWhen(runs[0]?.id ?? '')

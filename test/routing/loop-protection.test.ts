@@ -1,11 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type ChainRoom, openChainRoom } from '../support/chain-room.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { delegates, enter, mentions, say, skips } from '../support/turns.ts'
 import { until } from '../support/until.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 describe.each(STACKS)('what the tools of a chain refuse on the %s stack', (stack) => {
   let parley: TestApplication

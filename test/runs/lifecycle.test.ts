@@ -1,10 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 describe.each(STACKS)('a run on the %s stack', (stack) => {
   let parley: TestApplication
@@ -15,15 +12,8 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  async function room(name: string) {
-    const human = await parley.human('Husam')
-    const agent = await parley.agent(name)
-    const space = await parley.space(human, [agent.id])
-    return { human, agent, space }
-  }
-
   test('goes from QUEUED over RUNNING to COMPLETED, posts its message, and keeps its closing words as summary', async () => {
-    const { human, space } = await room('Ada')
+    const { human, space } = await parley.room('Ada')
     parley.models.script(
       forAgent(
         'Ada',
@@ -62,7 +52,7 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
   })
 
   test('fails with what the provider said, without its secrets, and the space goes on', async () => {
-    const { human, space } = await room('Bob')
+    const { human, space } = await parley.room('Bob')
     parley.models.script(() => [{ error: 'Incorrect API key provided: sk-verysecret123.', status: 401 }])
     const first = await parley.send(human, space.id, 'Hello')
     const failed = await parley.runWhen(first.runs[0]?.id ?? '')
@@ -77,7 +67,7 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
   })
 
   test('that loses the model in mid-message keeps what had streamed as INTERRUPTED, and estimates what it cost', async () => {
-    const { human, space } = await room('Cyd')
+    const { human, space } = await parley.room('Cyd')
     parley.models.script(() => [
       {
         toolCall: 'send_message',
@@ -95,7 +85,7 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
   })
 
   test('is stopped in mid-message: CANCELED, its message INTERRUPTED, and nothing is published after the answer', async () => {
-    const { human, space } = await room('Dan')
+    const { human, space } = await parley.room('Dan')
     let release = () => {}
     const held = new Promise<void>((resolve) => {
       release = resolve
@@ -123,7 +113,7 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
   })
 
   test('two messages of one step come one after the other, in the order of the calls', async () => {
-    const { human, space } = await room('Eve')
+    const { human, space } = await parley.room('Eve')
     parley.models.script(
       steps([
         { toolCall: 'send_message', input: { text: 'First' } },
@@ -140,7 +130,7 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
   })
 
   test('a bad input, an unknown tool and broken JSON are results that the model sees, not the end', async () => {
-    const { human, space } = await room('Fay')
+    const { human, space } = await parley.room('Fay')
     parley.models.script(
       steps(
         [

@@ -140,9 +140,7 @@ describe('an agent that knows its own runs', () => {
   beforeEach(() => parley.models.reset())
 
   test('ACTIVE RUNS names this run first and every other with its trigger; get_my_runs and stop_run act on them', async () => {
-    const human = await parley.human('Husam')
-    const agent = await parley.agent('Ops')
-    const space = await parley.space(human, [agent.id], { name: 'Project Alpha' })
+    const { human, space } = await parley.room('Ops', {}, { name: 'Project Alpha' })
     const hold = gate()
     parley.models.script(
       forAgent('Ops', async ({ messages, step }) => {
@@ -180,9 +178,7 @@ describe('an agent that knows its own runs', () => {
   })
 
   test('get_my_runs with a status returns past runs with their summaries: "I did that already"', async () => {
-    const human = await parley.human('Husam')
-    const agent = await parley.agent('Clerk')
-    const space = await parley.space(human, [agent.id])
+    const { human, space } = await parley.room('Clerk')
     parley.models.script(() => [{ text: 'I filed ticket 7.' }])
     const filed = await parley.send(human, space.id, 'File ticket 7')
     await parley.runWhen(filed.runs[0]?.id ?? '')
@@ -200,9 +196,7 @@ describe('an agent that knows its own runs', () => {
   })
 
   test('stop_run is for its own other runs only', async () => {
-    const human = await parley.human('Husam')
-    const agent = await parley.agent('Lone')
-    const space = await parley.space(human, [agent.id])
+    const { human, space } = await parley.room('Lone')
     const results: string[] = []
     parley.models.script(
       forAgent('Lone', ({ step, messages, instructions }) => {

@@ -15,18 +15,11 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  async function room(name: string, input = {}) {
-    const human = await parley.human('Husam')
-    const agent = await parley.agent(name, input)
-    const space = await parley.space(human, [agent.id])
-    return { human, agent, space }
-  }
-
   const stop = (viewer: Awaited<ReturnType<typeof parley.human>>, runId: string, cascade = false) =>
     parley.app.api.control.stopRun(viewer, { runId, cascade })
 
   test('in QUEUED: the run never starts', async () => {
-    const { human, space } = await room('Queue', { maxConcurrentRuns: 1 })
+    const { human, space } = await parley.room('Queue', { maxConcurrentRuns: 1 })
     const hold = Promise.withResolvers<void>()
     parley.models.script(async () => {
       await hold.promise
@@ -44,7 +37,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
   })
 
   test('before the first token: the request to the model is given up', async () => {
-    const { human, space } = await room('Early')
+    const { human, space } = await parley.room('Early')
     parley.models.script(() => [{ hang: true }])
     const { runs } = await parley.send(human, space.id, 'Hello')
     const request = await parley.models.request(() => true)
@@ -54,7 +47,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
   })
 
   test('a second time, or after the end: ConflictError', async () => {
-    const { human, space } = await room('Twice')
+    const { human, space } = await parley.room('Twice')
     parley.models.script(() => [{ text: 'Quick.' }])
     const { runs } = await parley.send(human, space.id, 'Hello')
     await parley.runWhen(runs[0]?.id ?? '')
@@ -62,7 +55,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
   })
 
   test('is for members: to a stranger the run does not exist', async () => {
-    const { human, space } = await room('Private')
+    const { human, space } = await parley.room('Private')
     const stranger = await parley.human('Stranger')
     parley.models.script(() => [{ hang: true }])
     const { runs } = await parley.send(human, space.id, 'Hello')
@@ -100,7 +93,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
     })
 
     test('that never answers: the answer comes at once, and the call is CANCELED', async () => {
-      const { human, space } = await room('Stuck', { tools: [tool('/never')] })
+      const { human, space } = await parley.room('Stuck', { tools: [tool('/never')] })
       parley.models.script(steps([{ toolCall: 'weather', input: { city: 'Aden' } }]))
       const { runs } = await parley.send(human, space.id, 'Weather?')
       await until('the tool was called', () => calls.length > 0)
@@ -111,7 +104,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
     })
 
     test('an HTTP tool gets its input as JSON with the call as Idempotency-Key, and its answer is the result', async () => {
-      const { human, space } = await room('Sky', { tools: [tool('/weather')] })
+      const { human, space } = await parley.room('Sky', { tools: [tool('/weather')] })
       parley.models.script(steps([{ toolCall: 'weather', input: { city: 'Aden' } }], [{ text: 'Clear.' }]))
       const { runs } = await parley.send(human, space.id, 'Weather?')
       await parley.runWhen(runs[0]?.id ?? '')
@@ -122,7 +115,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
   })
 
   test('what a step saw is what the model was sent, word for word', async () => {
-    const { human, space } = await room('Glass')
+    const { human, space } = await parley.room('Glass')
     parley.models.script(steps([{ toolCall: 'send_message', input: { text: 'One.' } }], [{ text: 'Said it.' }]))
     const { runs } = await parley.send(human, space.id, 'Show me')
     const run = await parley.runWhen(runs[0]?.id ?? '')

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { ServiceViewer } from '../../src/access/viewer.ts'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type ModelRequest, steps } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 
 const SCHEMA = { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] }
 const ASK: ToolInput = { name: 'ask', description: 'Asks the members.', inputSchema: SCHEMA, execution: 'SPACE' }
@@ -21,8 +20,6 @@ const CHART: ToolInput = {
   visible: true,
 }
 
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
-
 describe.each(STACKS)('tools that wait, on the %s stack', (stack) => {
   let parley: TestApplication
 
@@ -32,12 +29,7 @@ describe.each(STACKS)('tools that wait, on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  async function room(tools: ToolInput[]) {
-    const human = await parley.human('Husam')
-    const agent = await parley.agent('Ada', { tools })
-    const space = await parley.space(human, [agent.id])
-    return { human, agent, space }
-  }
+  const room = (tools: ToolInput[]) => parley.room('Ada', { tools })
 
   const submit = (
     viewer: Parameters<typeof parley.app.api.control.submitToolResult>[0],
@@ -200,9 +192,7 @@ describe('the deadlines of waiting', () => {
 
   test('a call that nobody answers in time gives the model a typed result, and the run goes on', async () => {
     parley = await startApplication({ stack: 'embedded', settings: { PARLEY_TOOL_WAIT_SECONDS: '1' } })
-    const human = await parley.human('Husam')
-    const agent = await parley.agent('Ada', { tools: [ASK] })
-    const space = await parley.space(human, [agent.id])
+    const { human, space } = await parley.room('Ada', { tools: [ASK] })
     parley.models.script(steps([{ toolCall: 'ask', input: { question: 'Anybody?' } }], [{ text: 'Nobody.' }]))
     const { runs } = await parley.send(human, space.id, 'Ask')
     expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED' })
@@ -219,9 +209,7 @@ describe('the longest run', () => {
 
   test('fails after PARLEY_MAX_RUN_SECONDS, waiting included', async () => {
     parley = await startApplication({ stack: 'embedded', settings: { PARLEY_MAX_RUN_SECONDS: '2' } })
-    const human = await parley.human('Husam')
-    const agent = await parley.agent('Ada', { tools: [ASK] })
-    const space = await parley.space(human, [agent.id])
+    const { human, space } = await parley.room('Ada', { tools: [ASK] })
     parley.models.script(({ messages }) =>
       messages.at(-1)?.text.includes('hang') ? [{ hang: true }] : [{ toolCall: 'ask', input: { question: '?' } }],
     )

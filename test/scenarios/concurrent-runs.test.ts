@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { STACKS } from '../support/application.ts'
 import { forAgent, type ModelRequest, type ModelScript, steps, when } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { gate } from '../support/space-tools.ts'
 import { type Named, openStage, type Person, type Read, resultsIn, type Stage, wokenBy } from '../support/stage.ts'
@@ -8,8 +8,6 @@ import { say as says } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
 // The worked scenarios of seed 001, through GraphQL: runs of one agent that know of one another.
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 const TRIGGER = `mutation ($input: TriggerAgentInput!) {
   triggerAgent(input: $input) { ... on TriggerAgentPayload { run { id } } ... on Error { message } }
@@ -206,44 +204,45 @@ describe.each(STACKS)("001's scenarios through GraphQL, on the %s stack", (stack
     expect((await stage.messagesIn(alpha)).map(({ text }) => text)).toEqual(['Anything new?', 'Looking.'])
   })
 
-  test('every space of an agent sees it become active, pause for a form, go on and end, wherever its run is', async () => {
-    const [husam, ahmad] = [await stage.person('Husam'), await stage.person('Ahmad')]
-    const bot = await agent('Clerk', { tools: [FORM] })
-    const here = await space('Project Alpha', husam, bot)
-    const there = await space('Support', ahmad, bot)
-    const [asking, closing] = [gate(), gate()]
-    plays(
-      'Clerk',
-      'expense',
-      steps(
-        [{ gate: asking.promise }, { toolCall: 'form', input: {} }],
-        [{ gate: closing.promise }, { text: 'Filed.' }],
-      ),
-    )
-    const watch = async ({ client }: Person, { id: spaceId }: Named) => {
-      const live = client.subscribe<Read, object>(ACTIVITY, { spaceId })
-      await live.first(() => true)
-      const last = () => live.seen.at(-1).agentActivity
-      const sees = (active: boolean, ...statuses: string[]) =>
-        until(`it is ${active ? 'active' : 'inactive'} with ${statuses}`, () => {
-          const { active: now, runs } = last()
-          return now === active && runs.map(({ status }: Read) => status).join() === statuses.join()
-        })
-      return { sees, live }
-    }
-    const [near, far] = [await watch(husam, here), await watch(ahmad, there)]
-    const id = await runOf(husam, here, 'expense report')
-    await Promise.all([near.sees(true, 'RUNNING'), far.sees(true)])
-    asking.open()
-    await Promise.all([near.sees(false, 'WAITING_TOOL'), far.sees(false)])
-    const [waiting] = (await stage.runsOf(bot))[0].toolCalls
-    await stage.ask(husam.client, SUBMIT, { input: { toolCallId: waiting.id, result: { amount: 40 } } })
-    await Promise.all([near.sees(true, 'RUNNING'), far.sees(true)])
-    closing.open()
-    await Promise.all([near.sees(false), far.sees(false)])
-    expect((await stage.endedRuns(bot, 1))[0]).toMatchObject({ id, status: 'COMPLETED' })
-    for (const { live } of [near, far]) live.stop()
-  })
+  test.each(['ACTIVE_SPACE', 'SPACE_TOOLS'])(
+    'every space of an agent sees it become active, pause for a form, go on and end, wherever its run is (%s)',
+    async (toolset) => {
+      const [husam, ahmad] = [await stage.person('Husam'), await stage.person('Ahmad')]
+      const bot = await agent('Clerk', { tools: [FORM], toolset })
+      const here = await space('Project Alpha', husam, bot)
+      const there = await space('Support', ahmad, bot)
+      const [asking, closing] = [gate(), gate()]
+      const input = toolset === 'SPACE_TOOLS' ? { targetSpaceId: here.id } : {}
+      plays(
+        'Clerk',
+        'expense',
+        steps([{ gate: asking.promise }, { toolCall: 'form', input }], [{ gate: closing.promise }, { text: 'Filed.' }]),
+      )
+      const watch = async ({ client }: Person, { id: spaceId }: Named) => {
+        const live = client.subscribe<Read, object>(ACTIVITY, { spaceId })
+        await live.first(() => true)
+        const last = () => live.seen.at(-1).agentActivity
+        const sees = (active: boolean, ...statuses: string[]) =>
+          until(`it is ${active ? 'active' : 'inactive'} with ${statuses}`, () => {
+            const { active: now, runs } = last()
+            return now === active && runs.map(({ status }: Read) => status).join() === statuses.join()
+          })
+        return { sees, live }
+      }
+      const [near, far] = [await watch(husam, here), await watch(ahmad, there)]
+      const id = await runOf(husam, here, 'expense report')
+      await Promise.all([near.sees(true, 'RUNNING'), far.sees(true)])
+      asking.open()
+      await Promise.all([near.sees(false, 'WAITING_TOOL'), far.sees(false)])
+      const [waiting] = (await stage.runsOf(bot))[0].toolCalls
+      await stage.ask(husam.client, SUBMIT, { input: { toolCallId: waiting.id, result: { amount: 40 } } })
+      await Promise.all([near.sees(true, 'RUNNING'), far.sees(true)])
+      closing.open()
+      await Promise.all([near.sees(false), far.sees(false)])
+      expect((await stage.endedRuns(bot, 1))[0]).toMatchObject({ id, status: 'COMPLETED' })
+      for (const { live } of [near, far]) live.stop()
+    },
+  )
 
   test('a message wakes every other agent member once, an answer wakes the others again, and silence ends it', async () => {
     const husam = await stage.person('Husam')

@@ -1,14 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { STACKS } from '../support/application.ts'
 import { forAgent, type ModelAction, type ModelRequest, steps, when } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { type Named, openStage, type Read, resultsIn, type Stage, wokenBy } from '../support/stage.ts'
 import { enter, say as says } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
 // The worked examples of seed 003, with its values, as people and operators see them through GraphQL.
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 const SPACE_EVENTS = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename
   ... on MessagePosted { message { id text sender { name } status } }

@@ -25,9 +25,7 @@ describe('seed 001: run awareness', () => {
   }
 
   async function room(input = {}) {
-    const human = await parley.human('Husam')
-    const agent = await parley.agent('Aware', { tools: [ASK], ...input })
-    const space = await parley.space(human, [agent.id])
+    const { human, agent, space } = await parley.room('Aware', { tools: [ASK], ...input })
     const send = async (text: string) => (await parley.send(human, space.id, text)).runs[0]?.id ?? ''
     return { human, agent, space, send }
   }

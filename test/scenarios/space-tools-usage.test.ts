@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { STACKS } from '../support/application.ts'
 import { forAgent, type ModelAction, steps, when } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { gate } from '../support/space-tools.ts'
 import {
@@ -16,8 +16,6 @@ import {
 import { until } from '../support/until.ts'
 
 // The usage patterns of sendSpaceMessage in seed 000, the silent handoff and the circle of waits, through GraphQL.
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 const SPACE_EVENTS = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename
   ... on MessagePosted { message { id sender { name } } } } }`

@@ -1,13 +1,12 @@
 import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
+import { STACKS } from '../support/application.ts'
 import { forAgent, type ModelAction, steps, when } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
+import { sayIn } from '../support/space-tools.ts'
 import { openStage, promptOf, type Read, type Stage, wokenBy } from '../support/stage.ts'
 import { until } from '../support/until.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 const PLAN = `mutation ($input: CreatePlanInput!) {
   createPlan(input: $input) { __typename ... on CreatePlanPayload { plan { id } } ... on Error { message } }
@@ -36,10 +35,6 @@ describe.each(STACKS)("000's scenarios through GraphQL, on the %s stack", (stack
     parley.models.script(() => [{ text: 'Nothing to do.' }])
   })
 
-  const send = (spaceId: string, text: string, more: object = {}): ModelAction => ({
-    toolCall: 'sendSpaceMessage',
-    input: { spaceId, text, ...more },
-  })
   const read = (spaceId: string): ModelAction => ({ toolCall: 'readSpaceMessages', input: { spaceId } })
   test('the weekly report: a plan reads two spaces, asks a third and waits, then reports in two', async () => {
     const husam = await stage.person('Husam')
@@ -64,14 +59,14 @@ describe.each(STACKS)("000's scenarios through GraphQL, on the %s stack", (stack
           wokenBy('Weekly Report'),
           steps(
             [read(engineering.id), read(finance.id)],
-            [send(metrics.id, 'Pull Q4 metrics', { mention: data.id, wait })],
-            [send(leadership.id, report), send(engineering.id, 'Summary posted to leadership')],
+            [sayIn(metrics.id, 'Pull Q4 metrics', { mention: data.id, wait })],
+            [sayIn(leadership.id, report), sayIn(engineering.id, 'Summary posted to leadership')],
             [{ text: 'Reported.' }],
           ),
         ),
       ),
     )
-    parley.models.script(forAgent('Data Agent', steps([send(metrics.id, '42k users')])))
+    parley.models.script(forAgent('Data Agent', steps([sayIn(metrics.id, '42k users')])))
     const schedule = { at: new Date(Date.now() + 300).toISOString() }
     const plan = { agentId: reporter.id, name: 'Weekly Report', instruction: 'Report to leadership.', schedule }
     expect((await stage.ask(stage.admin, PLAN, { input: plan })).__typename).toBe('CreatePlanPayload')
@@ -119,13 +114,13 @@ describe.each(STACKS)("000's scenarios through GraphQL, on the %s stack", (stack
       forAgent(
         'Ops Agent',
         steps(
-          [send(engineering.id, alarm, { mention: deploy.id, wait })],
-          [send(engineering.id, 'Rollback complete. Login restored.')],
+          [sayIn(engineering.id, alarm, { mention: deploy.id, wait })],
+          [sayIn(engineering.id, 'Rollback complete. Login restored.')],
           [{ text: 'Handled.' }],
         ),
       ),
     )
-    parley.models.script(forAgent('Deploy Agent', steps([send(engineering.id, 'Rolled back to #286.')])))
+    parley.models.script(forAgent('Deploy Agent', steps([sayIn(engineering.id, 'Rolled back to #286.')])))
     const live = husam.client.subscribe<Read, object>(SPACE_EVENTS, { spaceId: engineering.id })
     await live.first((event: Read) => event.spaceMessages.__typename === 'SpaceSnapshot')
     const created = await stage.ask(stage.admin, WEBHOOK, { input: { agentId: ops.id, serviceName: 'jira' } })
@@ -175,7 +170,7 @@ describe.each(STACKS)("000's scenarios through GraphQL, on the %s stack", (stack
     const reporting = createDeferred()
     const report = when(
       wokenBy('plan "morning-report"'),
-      steps([{ gate: reporting.promise }, send(standup.id, 'Good morning!')]),
+      steps([{ gate: reporting.promise }, sayIn(standup.id, 'Good morning!')]),
     )
     parley.models.script(forAgent('Ops-Agent', report))
     const redundant = "I'm already running the morning report in the other run. This trigger is redundant."
@@ -221,8 +216,8 @@ describe.each(STACKS)("000's scenarios through GraphQL, on the %s stack", (stack
         when(
           wokenBy('Get me the Q4 budget'),
           steps(
-            [send(finance.id, 'Q4 budget?', { mention: financeAgent.id, wait })],
-            [send(chat.id, 'Q4: $2.1M, 120 people.')],
+            [sayIn(finance.id, 'Q4 budget?', { mention: financeAgent.id, wait })],
+            [sayIn(chat.id, 'Q4: $2.1M, 120 people.')],
           ),
         ),
       ),
@@ -234,12 +229,12 @@ describe.each(STACKS)("000's scenarios through GraphQL, on the %s stack", (stack
           wokenBy('Also include headcount data'),
           steps(
             [{ toolCall: 'getMyRuns', input: {} }],
-            [send(chat.id, reply), { toolCall: 'setGoals', input: { goals: [{ description: note }] } }],
+            [sayIn(chat.id, reply), { toolCall: 'setGoals', input: { goals: [{ description: note }] } }],
           ),
         ),
       ),
     )
-    parley.models.script(forAgent('Finance Agent', steps([{ gate: looking.promise }, send(finance.id, '$2.1M.')])))
+    parley.models.script(forAgent('Finance Agent', steps([{ gate: looking.promise }, sayIn(finance.id, '$2.1M.')])))
     const say = async (text: string) => (await stage.say(husam, chat, text)).runs[0]
     const first = await say('Get me the Q4 budget')
     await until('the first run waits', async () => (await stage.runsOf(financeAgent)).length === 1)

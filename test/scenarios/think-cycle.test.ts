@@ -1,13 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
+import { STACKS } from '../support/application.ts'
 import { forAgent } from '../support/model-server-script.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { answer, skip, thinkingOn } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 // biome-ignore lint/suspicious/noExplicitAny: answers, read freely by assertions
 type Read = any

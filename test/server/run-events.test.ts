@@ -1,12 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Viewer } from '../../src/access/viewer.ts'
 import { newId } from '../../src/lib/ids.ts'
+import { STACKS } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 const RUN_EVENTS = `
   subscription RunEvents($runId: ID!, $after: StreamCursor) {

@@ -3,11 +3,10 @@ import { runInNewContext } from 'node:vm'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import WebSocket from 'ws'
-import { hasPostgres } from '../support/postgres.ts'
+import { STACKS } from '../support/application.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 const ROUNDS = 3
 /** Of one round: the whole is 10,000 with LEAK_CYCLES=3400. */
 const CYCLES = Number(process.env['LEAK_CYCLES'] ?? 300)

@@ -5,11 +5,9 @@ import WebSocket from 'ws'
 import type { HumanViewer, Viewer } from '../../src/access/viewer.ts'
 import { newId } from '../../src/lib/ids.ts'
 import { type RunningServer, startServer } from '../../src/server/server.ts'
-import { hasPostgres } from '../support/postgres.ts'
+import { STACKS } from '../support/application.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 const HEAD = 'subscription ($spaceId: ID!, $after: StreamCursor, $long: Boolean!)'
 /** What the clients ask for: pure events, objects, what is each viewer's own, what is a scope's, and errors within. */

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { STACKS } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { createParleyClient } from '../support/parley-client.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 const SPACE_MESSAGES = `
   subscription SpaceMessages($spaceId: ID!, $after: StreamCursor) {

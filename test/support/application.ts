@@ -7,9 +7,12 @@ import { readConfig } from '../../src/config.ts'
 import type { Message, Run, RunStatus, Space } from '../../src/generated/prisma/client.ts'
 import { type ModelServer, startModelServer } from './model-server.ts'
 import { createTestDataDirectory } from './pglite.ts'
-import { createTestDatabase } from './postgres.ts'
+import { createTestDatabase, hasPostgres } from './postgres.ts'
 import { openTestRedis } from './redis.ts'
 import { until } from './until.ts'
+
+/** The stacks that there are here: `describe.each(STACKS)('… on the %s stack', (stack) => …)`. */
+export const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 /** The whole application in this process, workers included, with a scripted model at its edge. */
 export interface TestApplication {
@@ -20,6 +23,12 @@ export interface TestApplication {
   /** An agent of model `openai.chat:test`, which the model server plays. */
   agent(name: string, input?: Partial<CreateAgentInput>): Promise<{ id: string; name: string }>
   space(creator: HumanViewer, memberIds: string[], input?: Partial<Space>): Promise<Space>
+  /** A human and an agent alone in a space. */
+  room(
+    name?: string,
+    input?: Partial<CreateAgentInput>,
+    space?: Partial<Space>,
+  ): Promise<{ human: HumanViewer; agent: { id: string; name: string }; space: Space }>
   send(
     sender: HumanViewer,
     spaceId: string,
@@ -105,15 +114,7 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
   const admin: AdminViewer = { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null }
   const run = (id: string) => prisma.run.findUniqueOrThrow({ where: { id } })
 
-  async function eventsOf(runId: string): Promise<string[]> {
-    const topic = `run:${runId}`
-    const [head] = await app.platform.log.heads([topic])
-    const beginning = await app.platform.log.read(topic, startOf(head ?? ''), 10_000)
-    return beginning.type === 'entries' ? beginning.entries.map(({ event }) => event.type) : []
-  }
-
-  return {
-    admin,
+  const cast: Pick<TestApplication, 'human' | 'agent' | 'space'> = {
     async human(name) {
       const human = await app.api.humans.create(admin, { name })
       return { scope: 'HUMAN', id: human.id, tokenId: null, expiresAt: null }
@@ -129,6 +130,23 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
       }),
     space: (creator, memberIds, input = {}) =>
       app.api.spaces.create(creator, { name: 'Project Alpha', routing: 'BROADCAST', memberIds, ...input }),
+  }
+
+  async function eventsOf(runId: string): Promise<string[]> {
+    const topic = `run:${runId}`
+    const [head] = await app.platform.log.heads([topic])
+    const beginning = await app.platform.log.read(topic, startOf(head ?? ''), 10_000)
+    return beginning.type === 'entries' ? beginning.entries.map(({ event }) => event.type) : []
+  }
+
+  return {
+    admin,
+    ...cast,
+    async room(name = 'Ada', input = {}, place = {}) {
+      const human = await cast.human('Husam')
+      const agent = await cast.agent(name, input)
+      return { human, agent, space: await cast.space(human, [agent.id], place) }
+    },
     send: (sender, spaceId, text) => app.api.sending.send(sender, { spaceId, text }),
     run,
     async runWhen(id, ...statuses) {

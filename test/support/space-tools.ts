@@ -2,6 +2,7 @@ import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import type { Message, Run, Space, ToolCall } from '../../src/generated/prisma/client.ts'
 import type { TestApplication } from './application.ts'
+import type { ModelAction } from './model-server-script.ts'
 import { until } from './until.ts'
 
 /** A space under ADMIN routing with one human and agents of the toolset SPACE_TOOLS, the first of them its admin agent. */
@@ -30,6 +31,12 @@ export async function spaceToolsRoom(parley: TestApplication, options: RoomOptio
   )
   return { human, agents, space }
 }
+
+/** The call by which a scripted model says something in a space; `more` is its mention or wait. */
+export const sayIn = (spaceId: string, text: string, more: object = {}): ModelAction => ({
+  toolCall: 'sendSpaceMessage',
+  input: { spaceId, text, ...more },
+})
 
 /** The runs of an agent, oldest first. */
 export function runsOf(parley: TestApplication, agentId: string): Promise<Run[]> {

@@ -1,10 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type ModelRequest, steps } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { type Thinking, thinkingOn } from '../support/thinking.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 /** The result of the last tool call, as the model gets it. */
 const lastResult = ({ messages }: ModelRequest) =>

@@ -1,21 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startApplication, type TestApplication } from '../../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../../support/application.ts'
 import { forAgent, type ModelAction, steps } from '../../support/model-server-script.ts'
-import { hasPostgres } from '../../support/postgres.ts'
-import { callsOf, endedRun, messagesOf, runsOf, spaceToolsRoom, textsOf } from '../../support/space-tools.ts'
+import { callsOf, endedRun, messagesOf, runsOf, sayIn, spaceToolsRoom, textsOf } from '../../support/space-tools.ts'
 import { until } from '../../support/until.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 const delegate = (targetAgentEntityId: string | undefined): ModelAction => ({
   toolCall: 'delegateToAgent',
   input: { targetAgentEntityId },
 })
-const say = (spaceId: string, text: string, more: object = {}): ModelAction => ({
-  toolCall: 'sendSpaceMessage',
-  input: { spaceId, text, ...more },
-})
-
 describe.each(STACKS)('delegateToAgent, on the %s stack', (stack) => {
   let parley: TestApplication
 
@@ -31,7 +23,7 @@ describe.each(STACKS)('delegateToAgent, on the %s stack', (stack) => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const [ada, bea] = agents
     parley.models.script(forAgent('Ada', steps([delegate(bea?.id)])))
-    parley.models.script(forAgent('Bea', steps([say(space.id, 'Here is the budget.')])))
+    parley.models.script(forAgent('Bea', steps([sayIn(space.id, 'Here is the budget.')])))
     const { message, runs } = await parley.send(human, space.id, 'What is the budget?')
     const admin = await parley.runWhen(runs[0]?.id ?? '')
     const target = await endedRun(parley, bea?.id ?? '')
@@ -104,7 +96,7 @@ describe.each(STACKS)('delegateToAgent, on the %s stack', (stack) => {
 
     test('not to an agent that is not the admin agent', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
-      parley.models.script(forAgent('Ada', steps([say(space.id, 'Bea?', { mention: agents[1]?.id })])))
+      parley.models.script(forAgent('Ada', steps([sayIn(space.id, 'Bea?', { mention: agents[1]?.id })])))
       await parley.send(human, space.id, 'Hello')
       await endedRun(parley, agents[1]?.id ?? '')
       expect(await toolsOf('Bea')).not.toContain('delegateToAgent')
@@ -161,7 +153,7 @@ describe.each(STACKS)('delegateToAgent, on the %s stack', (stack) => {
     })
 
     test('after a message has begun in the space', async () => {
-      expect(await refused((room) => room.agents[1]?.id ?? '', [say('', 'One moment')])).toMatchObject({
+      expect(await refused((room) => room.agents[1]?.id ?? '', [sayIn('', 'One moment')])).toMatchObject({
         error: { code: 'ALREADY_SPOKEN' },
       })
     })
@@ -170,7 +162,7 @@ describe.each(STACKS)('delegateToAgent, on the %s stack', (stack) => {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
       const [ada, bea] = agents
       parley.models.script(forAgent('Ada', steps([delegate(bea?.id)])))
-      parley.models.script(forAgent('Bea', steps([say(space.id, 'Ada, it is yours', { mention: ada?.id })])))
+      parley.models.script(forAgent('Bea', steps([sayIn(space.id, 'Ada, it is yours', { mention: ada?.id })])))
       const { runs } = await parley.send(human, space.id, 'Hello')
       await parley.runWhen(runs[0]?.id ?? '')
       const again = await endedRun(parley, ada?.id ?? '', 1)
@@ -181,7 +173,7 @@ describe.each(STACKS)('delegateToAgent, on the %s stack', (stack) => {
 
     test('what else is said in the same step after it: nothing of the run shows', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
-      parley.models.script(forAgent('Ada', steps([delegate(agents[1]?.id), say(space.id, 'Over to Bea!')])))
+      parley.models.script(forAgent('Ada', steps([delegate(agents[1]?.id), sayIn(space.id, 'Over to Bea!')])))
       parley.models.script(forAgent('Bea', () => [{ text: 'Seen.' }]))
       const { runs } = await parley.send(human, space.id, 'Hello')
       expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'CANCELED' })
@@ -196,7 +188,7 @@ describe.each(STACKS)('delegateToAgent, on the %s stack', (stack) => {
   test('what the admin agent had said in other spaces stays, and is whole', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const other = await parley.space(human, [agents[0]?.id ?? ''], { routing: 'ADMIN' })
-    parley.models.script(forAgent('Ada', steps([say(other.id, 'A question came in.'), delegate(agents[1]?.id)])))
+    parley.models.script(forAgent('Ada', steps([sayIn(other.id, 'A question came in.'), delegate(agents[1]?.id)])))
     parley.models.script(forAgent('Bea', () => [{ text: 'Seen.' }]))
     const { runs } = await parley.send(human, space.id, 'Hello')
     expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'CANCELED' })

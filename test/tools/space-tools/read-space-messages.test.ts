@@ -1,11 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startApplication, type TestApplication } from '../../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../../support/application.ts'
 import { forAgent, type ModelAction, steps } from '../../support/model-server-script.ts'
-import { hasPostgres } from '../../support/postgres.ts'
 import { callsOf, gate, messagesOf, spaceToolsRoom } from '../../support/space-tools.ts'
 import { until } from '../../support/until.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 describe.each(STACKS)('readSpaceMessages, on the %s stack', (stack) => {
   let parley: TestApplication

@@ -1,11 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startApplication, type TestApplication } from '../../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../../support/application.ts'
 import { forAgent, steps } from '../../support/model-server-script.ts'
-import { hasPostgres } from '../../support/postgres.ts'
 import { callsOf, endedRun, messagesOf, runsOf, spaceToolsRoom, textsOf } from '../../support/space-tools.ts'
 import { until } from '../../support/until.ts'
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 describe.each(STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
   let parley: TestApplication

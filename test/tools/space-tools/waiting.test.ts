@@ -1,19 +1,23 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../../src/access/viewer.ts'
 import { startApplication, type TestApplication } from '../../support/application.ts'
-import { forAgent, type ModelAction, steps } from '../../support/model-server-script.ts'
+import { forAgent, steps } from '../../support/model-server-script.ts'
 import { hasPostgres } from '../../support/postgres.ts'
-import { callsOf, endedRun, gate, messagesOf, runsOf, spaceToolsRoom, textsOf } from '../../support/space-tools.ts'
+import {
+  callsOf,
+  endedRun,
+  gate,
+  messagesOf,
+  runsOf,
+  sayIn,
+  spaceToolsRoom,
+  textsOf,
+} from '../../support/space-tools.ts'
 import { until } from '../../support/until.ts'
 
 interface WaitState {
   wait: { messageId: string; afterSeq: number; until: number }
 }
-
-const say = (spaceId: string, text: string, more: object = {}): ModelAction => ({
-  toolCall: 'sendSpaceMessage',
-  input: { spaceId, text, ...more },
-})
 
 /** Waits until the run's first call waits for a reply; answers with what it remembers. */
 async function waiting(parley: TestApplication, runId: string): Promise<WaitState['wait']> {
@@ -35,7 +39,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
   /** A room in which Ada has asked something and waits for it. */
   async function asked(wait: object, names = ['Ada', 'Bea', 'Cem']) {
     const room = await spaceToolsRoom(parley, { names })
-    parley.models.script(forAgent('Ada', steps([say(room.space.id, 'Who knows?', { wait })])))
+    parley.models.script(forAgent('Ada', steps([sayIn(room.space.id, 'Who knows?', { wait })])))
     const { runs } = await parley.send(room.human, room.space.id, 'Ask')
     const runId = runs[0]?.id ?? ''
     const state = await waiting(parley, runId)
@@ -47,7 +51,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
 
   /** A message of an agent's, posted by a run that a service triggers. */
   async function agentSays(agent: { id: string; name: string } | undefined, spaceId: string, text: string) {
-    parley.models.script(forAgent(agent?.name ?? '', steps([say(spaceId, text)])))
+    parley.models.script(forAgent(agent?.name ?? '', steps([sayIn(spaceId, text)])))
     const before = (await runsOf(parley, agent?.id ?? '')).length
     await parley.app.api.control.triggerAgent(parley.admin, {
       agentId: agent?.id ?? '',
@@ -96,7 +100,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
         const room = await spaceToolsRoom(parley)
         const ahmad = await joined(room.space.id, 'Ahmad')
         const wait = { for: [{ type: 'entity', entityId: ahmad.id }], timeout: 90 }
-        parley.models.script(forAgent('Ada', steps([say(room.space.id, 'Ahmad, can you confirm?', { wait })])))
+        parley.models.script(forAgent('Ada', steps([sayIn(room.space.id, 'Ahmad, can you confirm?', { wait })])))
         const { runs } = await parley.send(room.human, room.space.id, 'Ask')
         const state = await waiting(parley, runs[0]?.id ?? '')
         parley.models.script(forAgent('Ada', ({ step }) => (step === 0 ? [{ text: 'Fine.' }] : undefined)))
@@ -117,7 +121,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       const room = await spaceToolsRoom(parley, { names: ['Ada', 'Finance', 'HR'] })
       const { agents, space, human } = room
       const wait = { for: agents.slice(1).map(({ id }) => ({ type: 'entity', entityId: id })), timeout: 60 }
-      parley.models.script(forAgent('Ada', steps([say(space.id, 'Finance or HR?', { wait })])))
+      parley.models.script(forAgent('Ada', steps([sayIn(space.id, 'Finance or HR?', { wait })])))
       const { runs } = await parley.send(human, space.id, 'Ask')
       await waiting(parley, runs[0]?.id ?? '')
       await agentSays(agents[2], space.id, 'HR has them.')
@@ -147,8 +151,8 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
     test('for a later part of a message, nothing that was posted before that part', async () => {
       const { space, human, agents } = await spaceToolsRoom(parley)
       const hold = gate()
-      const second = say(space.id, 'Now?', { wait: { for: [{ type: 'human' }] } })
-      parley.models.script(forAgent('Ada', steps([say(space.id, 'Soon.')], [{ gate: hold.promise }, second])))
+      const second = sayIn(space.id, 'Now?', { wait: { for: [{ type: 'human' }] } })
+      parley.models.script(forAgent('Ada', steps([sayIn(space.id, 'Soon.')], [{ gate: hold.promise }, second])))
       const { runs } = await parley.send(human, space.id, 'Ask')
       await until('the first part stands', async () => (await messagesOf(parley, space.id, agents[0]?.id ?? ''))[0])
       const answers = forAgent('Ada', ({ messages }) =>
@@ -195,7 +199,10 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       const { agents, space, runId } = await asked({ for: [{ type: 'agent' }] })
       const hold = gate()
       parley.models.script(
-        forAgent('Bea', steps([say(space.id, 'First half.')], [{ gate: hold.promise }, say(space.id, 'Second half.')])),
+        forAgent(
+          'Bea',
+          steps([sayIn(space.id, 'First half.')], [{ gate: hold.promise }, sayIn(space.id, 'Second half.')]),
+        ),
       )
       await parley.app.api.control.triggerAgent(parley.admin, {
         agentId: agents[1]?.id ?? '',
@@ -214,7 +221,10 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       const [ada, bea] = agents
       const hold = gate()
       parley.models.script(
-        forAgent('Bea', steps([say(space.id, "I'm checking.")], [{ gate: hold.promise }, say(space.id, 'It is 42.')])),
+        forAgent(
+          'Bea',
+          steps([sayIn(space.id, "I'm checking.")], [{ gate: hold.promise }, sayIn(space.id, 'It is 42.')]),
+        ),
       )
       await parley.app.api.control.triggerAgent(parley.admin, {
         agentId: bea?.id ?? '',
@@ -226,7 +236,9 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
           textsOf(message).includes("I'm checking."),
         ),
       )
-      parley.models.script(forAgent('Ada', steps([say(space.id, 'How far?', { wait: { for: [{ type: 'agent' }] } })])))
+      parley.models.script(
+        forAgent('Ada', steps([sayIn(space.id, 'How far?', { wait: { for: [{ type: 'agent' }] } })])),
+      )
       const { runs } = await parley.send(human, space.id, 'Ask Bea')
       await waiting(parley, runs[0]?.id ?? '')
       expect(await parley.run(runs[0]?.id ?? '')).toMatchObject({ status: 'RUNNING', agentId: ada?.id })
@@ -287,7 +299,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
         adminAgentId: bea?.id ?? '',
       })
       const ask = (spaceId: string, mention: string | undefined) =>
-        say(spaceId, 'You?', { mention, wait: { for: [{ type: 'entity', entityId: mention }], timeout: 1.5 } })
+        sayIn(spaceId, 'You?', { mention, wait: { for: [{ type: 'entity', entityId: mention }], timeout: 1.5 } })
       parley.models.script(forAgent('Bea', steps([ask(back.id, ada?.id)])))
       parley.models.script(
         forAgent('Ada', ({ messages, step }) => {
@@ -317,10 +329,10 @@ describe.skipIf(!hasPostgres)('waiting, with one run at a time in each process',
     try {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea', 'Cem'] })
       const ask = (mention: string | undefined) =>
-        say(space.id, 'And you?', { mention, wait: { for: [{ type: 'entity', entityId: mention }] } })
+        sayIn(space.id, 'And you?', { mention, wait: { for: [{ type: 'entity', entityId: mention }] } })
       parley.models.script(forAgent('Ada', steps([ask(agents[1]?.id)])))
-      parley.models.script(forAgent('Bea', steps([ask(agents[2]?.id)], [say(space.id, 'Bea agrees')])))
-      parley.models.script(forAgent('Cem', steps([say(space.id, 'Cem agrees')])))
+      parley.models.script(forAgent('Bea', steps([ask(agents[2]?.id)], [sayIn(space.id, 'Bea agrees')])))
+      parley.models.script(forAgent('Cem', steps([sayIn(space.id, 'Cem agrees')])))
       const { runs } = await parley.send(human, space.id, 'Ask around')
       expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED' })
       const [call] = await callsOf(parley, runs[0]?.id ?? '')
@@ -350,7 +362,7 @@ describe.skipIf(!hasPostgres)('waiting, over several processes', () => {
         if (step > 0) return [{ text: 'Over.' }]
         return messages.some(({ text }) => text.includes('Ask')) &&
           !messages.some(({ text }) => text.includes('Forty-two'))
-          ? [say(room.space.id, 'Well?', { wait: { for: [{ type: 'human' }], timeout } })]
+          ? [sayIn(room.space.id, 'Well?', { wait: { for: [{ type: 'human' }], timeout } })]
           : [{ text: 'Fine.' }]
       }),
     )
