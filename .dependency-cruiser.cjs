@@ -4,7 +4,7 @@
 const DOMAIN = { values: ['lib', 'platform', 'realtime', 'generated'], types: ['access', 'config'] }
 const ARROWS = {
   lib: {},
-  config: {},
+  config: { values: ['lib'] },
   platform: { values: ['lib', 'generated'], types: ['config', 'realtime'] },
   realtime: { values: ['lib'], types: ['platform', 'config'] },
   models: { values: ['lib'], types: ['platform', 'config'] },

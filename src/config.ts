@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { parseModelName } from './lib/model-name.ts'
 
 /** Everything that can be set from outside, checked. Made once at the start; nothing else reads the environment. */
 export interface Config {
@@ -21,6 +22,8 @@ export interface Config {
   /** Where traces go, by OpenTelemetry's standard variables; null for nowhere. */
   telemetry: TelemetrySettings | null
   logLevel: string
+  /** What is usable and may not be meant, a line each, for the log. None has a setting's value. */
+  warnings: string[]
 }
 
 /** The product's bounds, in the units of their names. */
@@ -118,12 +121,15 @@ const VARIABLES = z.object({
   PARLEY_WORKER_CONCURRENCY: integer(1, 10_000, 50),
   OPENAI_API_KEY: text,
   OPENAI_BASE_URL: url('http:', 'https:'),
-  PARLEY_DEFAULT_MODEL: text,
-  AUTH_JWT_SECRET: z.string().min(32, 'must have 32 characters or more').optional(),
+  PARLEY_DEFAULT_MODEL: z
+    .string()
+    .refine((name) => parseModelName(name) !== null, 'must be openai:<model>, openai.chat:<model> or demo')
+    .optional(),
+  AUTH_JWT_SECRET: text,
   AUTH_JWKS_URL: url('http:', 'https:'),
   AUTH_ISSUER: text,
   AUTH_AUDIENCE: text,
-  PARLEY_SECRET_KEY: z.string().min(32, 'must have 32 characters or more').optional(),
+  PARLEY_SECRET_KEY: text,
   PARLEY_ALLOW_PRIVATE_TOOLS: boolean,
   PARLEY_ALLOWED_ORIGINS: origins,
   PARLEY_DELTA_MS: integer(0, 1000, 25),
@@ -156,6 +162,10 @@ function combinedFaults(set: Record<string, string | undefined>): string[] {
       faults.push(`${name}: needs AUTH_JWT_SECRET or AUTH_JWKS_URL`)
     }
   }
+  const model = parseModelName(set.PARLEY_DEFAULT_MODEL ?? 'demo')
+  if (model !== null && model.provider !== 'demo' && !set.OPENAI_API_KEY && !set.OPENAI_BASE_URL) {
+    faults.push('PARLEY_DEFAULT_MODEL: needs OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server')
+  }
   const split = set.PARLEY_ROLE === 'api' || set.PARLEY_ROLE === 'worker'
   for (const name of ['DATABASE_URL', 'REDIS_URL']) {
     if (split && !set[name]) faults.push(`${name}: required when PARLEY_ROLE is api or worker`)
@@ -163,24 +173,41 @@ function combinedFaults(set: Record<string, string | undefined>): string[] {
   return faults
 }
 
+/** Short of this, a secret can be guessed by trying; RFC 7518 asks for as much of a key for HS256. */
+const SAFE_SECRET_LENGTH = 32
+
 /**
- * Reads the settings. An empty variable counts as unset; an unknown one that begins with `PARLEY_` is a fault.
+ * What does not stop a start. An unknown variable may be a typing error, or one of those that Kubernetes sets in every pod
+ * beside a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
+ */
+function warningsOf(set: Record<string, string | undefined>): string[] {
+  const unknown = Object.keys(set).filter((name) => name.startsWith('PARLEY_') && !(name in VARIABLES.shape))
+  const weak = ['AUTH_JWT_SECRET', 'PARLEY_SECRET_KEY'].filter((name) => {
+    const length = set[name]?.length
+    return length !== undefined && length < SAFE_SECRET_LENGTH
+  })
+  return [
+    ...unknown.sort().map((name) => `${name}: there is no such setting`),
+    ...weak.map((name) => `${name}: has fewer than ${SAFE_SECRET_LENGTH} characters, and can be guessed`),
+  ]
+}
+
+/**
+ * Reads the settings. An empty variable counts as unset.
  * @throws ConfigError with every fault at once.
  */
 export function readConfig(environment: Record<string, string | undefined> = process.env): Config {
   const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
-  const unknown = Object.keys(set).filter((name) => name.startsWith('PARLEY_') && !(name in VARIABLES.shape))
   const parsed = VARIABLES.safeParse(set)
   const faults = [
-    ...unknown.map((name) => `${name}: there is no such setting`),
     ...(parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.')}: ${issue.message}`),
     ...combinedFaults(set),
   ]
   if (!parsed.success || faults.length > 0) throw new ConfigError([...new Set(faults)].sort())
-  return configOf(parsed.data)
+  return { ...configOf(parsed.data), warnings: warningsOf(set) }
 }
 
-function configOf(set: Variables): Config {
+function configOf(set: Variables): Omit<Config, 'warnings'> {
   return {
     port: set.PORT,
     host: set.HOST,

@@ -3,6 +3,7 @@ import { type Application, createApp } from './app.ts'
 import { type Config, ConfigError, readConfig } from './config.ts'
 import { messageOf } from './lib/errors.ts'
 import { giveBackMemory } from './platform/memory.ts'
+import { checkAddress } from './server/listening.ts'
 import { type RunningServer, startServer } from './server/server.ts'
 
 /** How long running work may take to finish before it is handed to another process. */
@@ -50,6 +51,7 @@ function drainOnSignal(app: Application, server: RunningServer): void {
 
 async function main(): Promise<void> {
   const config = readConfig()
+  await checkAddress(config)
   const app = await createApp(config)
   const server = await startServer({ app, config }).catch(async (error) => {
     await app.close(0)

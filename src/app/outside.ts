@@ -32,6 +32,7 @@ export interface Outside {
  */
 export async function openOutside(config: Config, { clock = systemClock, redisPrefix }: AppOptions): Promise<Outside> {
   const logger = pino({ level: config.logLevel })
+  for (const warning of config.warnings) logger.warn(warning)
   const onError = (error: Error) => logger.warn({ error: messageOf(error) }, 'the database had a fault')
   const db = await openDatabase({ url: config.databaseUrl, dataDirectory: config.dataDirectory, onError })
   const closing = [() => db.close()]

@@ -1,4 +1,5 @@
 import type { LanguageModel } from 'ai'
+import { parseModelName } from '../lib/model-name.ts'
 import { createDemoModel } from './demo.ts'
 import { createOpenAIModels, type OpenAISettings } from './openai.ts'
 
@@ -31,8 +32,7 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
 
   function check(name: string): string | null {
     if (models.has(name)) return null
-    const parsed = parseName(name)
-    if (parsed === null) {
+    if (parseModelName(name) === null) {
       return `The model ${JSON.stringify(name)} is unknown. Use "openai:<model>", "openai.chat:<model>" or "demo".`
     }
     if (isOpenAIUsable) return null
@@ -42,20 +42,13 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
   function resolve(name: string): LanguageModel {
     const known = models.get(name)
     if (known !== undefined) return known
-    const parsed = parseName(name)
+    const parsed = parseModelName(name)
     const problem = check(name)
-    if (parsed === null || problem !== null) throw new Error(problem ?? `The model ${name} is unknown.`)
+    if (parsed?.provider !== 'openai' || problem !== null) throw new Error(problem ?? `The model ${name} is unknown.`)
     const model = openaiModels[parsed.endpoint](parsed.modelId)
     models.set(name, model)
     return model
   }
 
   return { resolve, check }
-}
-
-/** `openai:<model>` or `openai.chat:<model>`; a model's own name may hold colons and slashes, as `llama3.1:8b` does. */
-function parseName(name: string): { endpoint: 'responses' | 'chat'; modelId: string } | null {
-  const match = /^(openai|openai\.chat):([\x21-\x7e]{1,200})$/.exec(name)
-  if (match === null) return null
-  return { endpoint: match[1] === 'openai' ? 'responses' : 'chat', modelId: match[2] as string }
 }

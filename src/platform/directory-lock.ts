@@ -1,5 +1,6 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { makeDataDirectory } from './data-directory.ts'
 
 /** Another living process holds the directory. */
 export class DirectoryBusyError extends Error {
@@ -34,7 +35,7 @@ function isAlive(pid: number): boolean {
  * @throws DirectoryBusyError while another process holds it.
  */
 export function lockDirectory(directory: string): () => void {
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  makeDataDirectory(directory)
   const file = path.join(directory, 'lock')
   const mine = `${process.pid} ${startOf(process.pid) ?? ''}`
   for (;;) {

@@ -23,7 +23,7 @@ const TAG_BYTES = 16
 
 /**
  * A box with a key made from any string by HKDF-SHA-256. The string must be hard to guess by itself (ours are 32 random bytes,
- * configured ones have 32 characters or more): HKDF makes a weak one no stronger. AES-256-GCM with random nonces is safe for
+ * and the log warns of configured ones under 32 characters): HKDF makes a weak one no stronger. AES-256-GCM with random nonces is safe for
  * four billion seals a key (NIST SP 800-38D, 8.3).
  */
 export function createSecretBox(secretKey: string): SecretBox {

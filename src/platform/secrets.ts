@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { makeDataDirectory } from './data-directory.ts'
 
 /** A secret and whether this start made it (only then may it be printed). */
 export interface Secret {
@@ -16,7 +17,7 @@ export function keptSecret(directory: string, name: string, given: string | null
   if (given !== null) return { value: given, generated: false }
   const file = path.join(directory, name)
   const draft = `${file}.${randomBytes(6).toString('hex')}`
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  makeDataDirectory(directory)
   const value = randomBytes(32).toString('base64url')
   writeFileSync(draft, value, { flag: 'wx', mode: 0o600 })
   try {

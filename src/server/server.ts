@@ -10,6 +10,7 @@ import type { App } from '../schema/app.ts'
 import { schema } from '../schema/schema.ts'
 import { createGraphql, GRAPHQL_PATH } from './graphql.ts'
 import { createHealth, type Handler, sendJson } from './health.ts'
+import { listen } from './listening.ts'
 import { createMasking } from './masking.ts'
 import { createMetrics } from './metrics.ts'
 import { createGraphiql, sendNotFound, startPage, wantsPage } from './pages.ts'
@@ -61,6 +62,7 @@ export async function startServer({ app, config, sharing = true }: ServerOptions
   const server = createServer((request, response) => {
     // What is answered while the server closes leaves a connection behind that nobody will use.
     response.once('close', () => draining && setImmediate(() => server.closeIdleConnections()))
+    dropRest(request, response)
     Promise.resolve(route(request)(request, response)).catch((error) => {
       logger.error({ path: request.url, error: messageOf(error) }, 'a request failed')
       if (response.headersSent) response.destroy()
@@ -170,6 +172,16 @@ function refuse(socket: Duplex, status: 403 | 404 | 503): void {
   socket.end(`HTTP/1.1 ${status} ${reason}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
 }
 
+/**
+ * What a client still sends after its answer (of too large a body) is read and dropped: unread, it would keep the next request
+ * on the connection from ever being read. Node does the same with what nobody has begun to read. Its request timeout is the end.
+ */
+function dropRest(request: IncomingMessage & { _dump?(): void }, response: ServerResponse): void {
+  response.once('finish', () => {
+    if (!request.complete) request._dump?.()
+  })
+}
+
 /** Responses that go on for as long as the client likes. */
 function trackStreaming(server: Server): Set<ServerResponse> {
   const streaming = new Set<ServerResponse>()
@@ -179,24 +191,6 @@ function trackStreaming(server: Server): Set<ServerResponse> {
     response.once('close', () => streaming.delete(response))
   })
   return streaming
-}
-
-async function listen(server: Server, { port, host }: Config): Promise<void> {
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(port, host, () => {
-        server.off('error', reject)
-        resolve()
-      })
-    })
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE') throw new Error(`PORT: ${host}:${port} is in use; stop what uses it, or set PORT`)
-    if (code === 'EACCES')
-      throw new Error(`PORT: ${host}:${port} may not be used by this user; set PORT to another one`)
-    throw new Error(`HOST: ${host}:${port} cannot be listened on: ${messageOf(error)}`)
-  }
 }
 
 /** Any address of this machine is reached as localhost. */

@@ -1,4 +1,7 @@
+import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import path from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import WebSocket from 'ws'
@@ -46,23 +49,36 @@ describe('a start that cannot be', () => {
       PARLEY_ROLE: 'boss',
       PARLEY_ADMIN_TOKEN: 'too-short-a-secret',
       PARLEY_DELTA_MS: '-1',
+      PARLEY_DEFAULT_MODEL: 'gpt-5',
       DATABASE_URL: 'mysql://somebody:hidden-word@nowhere/x',
     })
     const text = lines.join('\n')
     expect(code).toBe(1)
-    for (const name of ['PORT', 'PARLEY_ROLE', 'PARLEY_ADMIN_TOKEN', 'PARLEY_DELTA_MS', 'DATABASE_URL'])
-      expect(text).toContain(name)
+    const bad = ['PORT', 'PARLEY_ROLE', 'PARLEY_ADMIN_TOKEN', 'PARLEY_DELTA_MS', 'PARLEY_DEFAULT_MODEL', 'DATABASE_URL']
+    for (const name of bad) expect(text).toContain(name)
     expect(text).not.toMatch(/too-short-a-secret|hidden-word/)
   })
 
-  test('on a busy port says so in one line', async () => {
+  test('on a busy port says so in one line, and has made nothing', async () => {
     const other = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => other.once('listening', resolve))
     closing.push(() => new Promise((resolve) => other.close(resolve)))
     const { port } = other.address() as { port: number }
-    const { code, lines } = await refusal({ PORT: String(port), DATA_DIR: await dataDirectory() })
+    const DATA_DIR = path.join(await dataDirectory(), 'new')
+    const { code, lines } = await refusal({ PORT: String(port), DATA_DIR })
     expect(code).toBe(1)
     expect(lines).toEqual([expect.stringContaining(`PORT: 127.0.0.1:${port} is in use`)])
+    expect(existsSync(DATA_DIR)).toBe(false)
+  })
+
+  test('on a directory that cannot be made says so in one line', async () => {
+    const file = path.join(await dataDirectory(), 'file')
+    await writeFile(file, '')
+    for (const DATA_DIR of [file, path.join(file, 'within')]) {
+      const { code, lines } = await refusal({ DATA_DIR })
+      expect(code).toBe(1)
+      expect(lines).toEqual([expect.stringContaining(`DATA_DIR: ${DATA_DIR} cannot be used`)])
+    }
   })
 
   test('on a directory that another process uses says so in one line, and that one goes on', async () => {

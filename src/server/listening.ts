@@ -1,0 +1,31 @@
+import { createServer, type Server } from 'node:net'
+import type { Config } from '../config.ts'
+import { messageOf } from '../lib/errors.ts'
+
+type Address = Pick<Config, 'host' | 'port'>
+
+/** Resolves once the server accepts connections. @throws one line that names the setting at fault. */
+export async function listen(server: Server, { port, host }: Address): Promise<void> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(port, host, () => {
+        server.off('error', reject)
+        resolve()
+      })
+    })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE') throw new Error(`PORT: ${host}:${port} is in use; stop what uses it, or set PORT`)
+    if (code === 'EACCES')
+      throw new Error(`PORT: ${host}:${port} may not be used by this user; set PORT to another one`)
+    throw new Error(`HOST: ${host}:${port} cannot be listened on: ${messageOf(error)}`)
+  }
+}
+
+/** Whether it could be listened on now: asked before a start makes, migrates or locks anything. @throws as `listen` does. */
+export async function checkAddress(address: Address): Promise<void> {
+  const server = createServer()
+  await listen(server, address)
+  await new Promise((resolve) => server.close(resolve))
+}

@@ -1,0 +1,41 @@
+import { describe, expect, test } from 'vitest'
+import { type ConfigError, readConfig } from '../src/config.ts'
+
+function faultsOf(environment: Record<string, string>): string[] {
+  try {
+    readConfig(environment)
+    return []
+  } catch (error) {
+    return (error as ConfigError).faults
+  }
+}
+
+describe('the settings', () => {
+  test.each([
+    ['nonsense', /PARLEY_DEFAULT_MODEL: must be openai:<model>/],
+    ['openai:', /PARLEY_DEFAULT_MODEL: must be openai:<model>/],
+    ['openai:gpt-5-mini', /PARLEY_DEFAULT_MODEL: needs OPENAI_API_KEY/],
+    ['openai.chat:llama3.1:8b', /PARLEY_DEFAULT_MODEL: needs OPENAI_API_KEY/],
+  ])('a default model that no agent could have is a fault: %s', (PARLEY_DEFAULT_MODEL, fault) => {
+    expect(faultsOf({ PARLEY_DEFAULT_MODEL })).toEqual([expect.stringMatching(fault)])
+  })
+
+  test('a default model that agents can have is taken', () => {
+    const local = { PARLEY_DEFAULT_MODEL: 'openai.chat:llama3.1:8b', OPENAI_BASE_URL: 'http://127.0.0.1:11434/v1' }
+    expect(readConfig(local).defaultModel).toBe('openai.chat:llama3.1:8b')
+    expect(readConfig({ PARLEY_DEFAULT_MODEL: 'demo' }).defaultModel).toBe('demo')
+    expect(readConfig({ OPENAI_API_KEY: 'sk-test' }).defaultModel).toBe('openai:gpt-5-mini')
+  })
+
+  test('what Kubernetes sets beside a service called parley stops no start, and is warned of as a typing error would be', () => {
+    const { warnings } = readConfig({ PARLEY_PORT: 'tcp://10.0.0.7:4000', PARLEY_DELTAMS: '5', PARLEY_DELTA_MS: '5' })
+    expect(warnings).toEqual(['PARLEY_DELTAMS: there is no such setting', 'PARLEY_PORT: there is no such setting'])
+  })
+
+  test('a short secret of the sign-in is taken, and warned of without its value', () => {
+    const { jwt, warnings } = readConfig({ AUTH_JWT_SECRET: 'short-word', PARLEY_SECRET_KEY: 'x'.repeat(32) })
+    expect(jwt.secret).toBe('short-word')
+    expect(warnings).toEqual([expect.stringMatching(/^AUTH_JWT_SECRET: has fewer than 32 characters/)])
+    expect(warnings.join()).not.toContain('short-word')
+  })
+})
