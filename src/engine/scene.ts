@@ -15,7 +15,8 @@ import type { Claim } from '../runs/lifecycle.ts'
 import type { RunProgress, RunReport } from '../runs/run-progress.ts'
 import { ACTIVE_STATUSES } from '../runs/runs.ts'
 import type { History, HistoryLine } from '../spaces/history.ts'
-import { type MessageOrigin, messageOfRow, textOf } from '../spaces/message.ts'
+import { type MessageOrigin, messageOfRow } from '../spaces/message.ts'
+import { loadReadableText } from '../spaces/readable-text.ts'
 import { type ChainScene, loadChain } from './chain-section.ts'
 
 /** A space that the agent belongs to. */
@@ -190,6 +191,6 @@ async function loadOrigin(db: Prisma.TransactionClient, run: Run): Promise<Messa
     ...origin,
     triggerSpaceName: row.spaceName,
     triggerSenderName: row.senderName,
-    triggerMessage: row.message === null ? null : textOf(messageOfRow(row.message).parts),
+    triggerMessage: row.message === null ? null : await loadReadableText(db, messageOfRow(row.message).parts),
   }
 }
