@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { STACKS } from '../support/application.ts'
 import { forAgent, type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { gate } from '../support/space-tools.ts'
 import { type Named, openStage, type Person, type Read, resultsIn, type Stage } from '../support/stage.ts'
@@ -9,8 +9,6 @@ import { enter, say as says } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
 // The worked examples of seed 004, with its values, as people, services and operators see them through GraphQL.
-
-const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 const MIND = `query ($id: ID!) { agent(id: $id) { internals {
   inbox { edges { node { type urgent payload } } } consciousness { messages cycleCount }
