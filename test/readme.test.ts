@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { buildSchema, parse, validate } from 'graphql'
 import { describe, expect, test } from 'vitest'
@@ -39,5 +39,14 @@ describe('the README', () => {
     const links = [...readme.matchAll(/\]\((?!http)([^)]+)\)/g)].map(([, link]) => link ?? '')
     expect(links.length).toBeGreaterThan(0)
     expect(links.filter((link) => !existsSync(path.join(ROOT, link)))).toEqual([])
+  })
+})
+
+describe('the documentation', () => {
+  const files = globSync('{src,test,scripts,bench,prisma}/**/*.{ts,prisma}', { cwd: ROOT })
+
+  test.each(['README.md', ...globSync('docs/**/*.md', { cwd: ROOT })])('%s names files that there are', (page) => {
+    const named = [...textOf(page).matchAll(/`([\w./-]+\.(?:ts|prisma))`/g)].map(([, name]) => name ?? '')
+    expect(named.filter((name) => !files.some((file) => `/${file}`.endsWith(`/${name}`)))).toEqual([])
   })
 })
