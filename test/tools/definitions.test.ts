@@ -4,8 +4,12 @@ import { describe, expect, test } from 'vitest'
 import { delegateTool } from '../../src/tools/routing/delegate.ts'
 import { delegateToAgentTool } from '../../src/tools/routing/delegate-to-agent.ts'
 import { mentionAgentTool } from '../../src/tools/routing/mention-agent.ts'
+import { skipTool } from '../../src/tools/routing/skip.ts'
 import { getMyRunsTool as getOwnRunsTool } from '../../src/tools/runs/get-my-runs.ts'
 import { stopRunTool } from '../../src/tools/runs/stop-run.ts'
+import { enterSpaceTool } from '../../src/tools/space/enter-space.ts'
+import { readMessagesTool } from '../../src/tools/space/read-messages.ts'
+import { sendMessageTool } from '../../src/tools/space/send-message.ts'
 import { getMyRunsTool } from '../../src/tools/space-tools/get-my-runs.ts'
 import { readSpaceMessagesTool } from '../../src/tools/space-tools/read-space-messages.ts'
 import { sendSpaceMessageTool } from '../../src/tools/space-tools/send-space-message.ts'
@@ -27,6 +31,10 @@ const TOOLS: Tool[] = [
   stopRunTool(nothing, nothing),
   mentionAgentTool(nothing, false),
   delegateTool(nothing, false),
+  enterSpaceTool(nothing, 50),
+  sendMessageTool(nothing),
+  readMessagesTool(nothing),
+  skipTool(nothing, 'PERSISTENT'),
 ]
 
 /** A schema without its descriptions. */
