@@ -68,6 +68,8 @@ export type SignalPayload = JobsSignal | AgentSignal | EntitySignal | TokenSigna
 
 export const JOBS_CHANNEL = 'jobs'
 export const RUNS_CHANNEL = 'runs'
+/** What concerns admins wherever it happens: tool calls that wait, and their ends. */
+export const ADMIN_CHANNEL = 'admins'
 export const agentChannel = (agentId: string): string => `agent:${agentId}`
 export const entityChannel = (entityId: string): string => `entity:${entityId}`
 export const tokenChannel = (tokenId: string): string => `token:${tokenId}`

@@ -1,5 +1,5 @@
 import type { Platform } from '../platform/platform.ts'
-import { agentChannel, spaceChannel } from '../realtime/topics.ts'
+import { ADMIN_CHANNEL, agentChannel, spaceChannel } from '../realtime/topics.ts'
 
 /** The tool call that news are of. */
 export interface CallInNews {
@@ -9,7 +9,7 @@ export interface CallInNews {
   spaceId: string | null
 }
 
-/** Tells who may answer a call, once that is committed: the members of the space that it shows in, and its agent's services. */
+/** Tells who may answer a call, once that is committed: the members of the space that it shows in, its agent's services, and admins. */
 export interface CallNews {
   /** It waits for an answer now. */
   waits(call: CallInNews): Promise<void>
@@ -23,6 +23,7 @@ export function createCallNews({ signals }: Pick<Platform, 'signals'>): CallNews
     await Promise.all([
       ...(spaceId === null ? [] : [signals.publish(spaceChannel(spaceId), news)]),
       signals.publish(agentChannel(agentId), news),
+      signals.publish(ADMIN_CHANNEL, news),
     ])
   }
 

@@ -238,6 +238,27 @@ describe.each(STACKS)('on the %s stack', (stack) => {
     test.each<[string, Served]>([
       ['that shows nowhere', {}],
       ['that shows in the active space', { visible: true }],
+    ])('tells an admin once of an EXTERNAL call %s, and of its answer', async (_, call) => {
+      const client = await parley.clientOf(parley.admin)
+      const live = client.subscribe<ViewerEvent, object>(VIEWER_EVENTS, {})
+      await live.first(is('ViewerSnapshot'))
+      const { runId } = await served(call)
+      const { toolCall } = (await live.first(is('ViewerToolCallWaiting'))).viewerEvents
+      await client.ask('mutation ($input: SubmitToolResultInput!) { submitToolResult(input: $input) { __typename } }', {
+        input: { toolCallId: toolCall['id'], result: 2 },
+      })
+      await live.first(is('ViewerToolCallSettled'))
+      await parley.runWhen(runId, 'COMPLETED')
+      const ofCalls = live.seen
+        .map(({ viewerEvents }) => viewerEvents.__typename)
+        .filter((type) => /ToolCall/.test(type))
+      expect(ofCalls).toEqual(['ViewerToolCallWaiting', 'ViewerToolCallSettled'])
+      live.stop()
+    })
+
+    test.each<[string, Served]>([
+      ['that shows nowhere', {}],
+      ['that shows in the active space', { visible: true }],
       ['that shows where the model says', SHOWN],
       ['that shows there and mentions an agent', { ...SHOWN, placement: { ...SHOWN.placement, mention: 'other' } }],
     ])(

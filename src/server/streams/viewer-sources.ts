@@ -1,7 +1,7 @@
 import type { Viewer } from '../../access/viewer.ts'
 import { createSerial, sleep } from '../../lib/async.ts'
 import type { Platform } from '../../platform/platform.ts'
-import { agentChannel, type SignalPayload, spaceChannel } from '../../realtime/topics.ts'
+import { ADMIN_CHANNEL, agentChannel, type SignalPayload, spaceChannel } from '../../realtime/topics.ts'
 import type { App } from '../../schema/app.ts'
 import type { ToolCall } from '../../schema/shapes.ts'
 import type { ViewerEvent } from '../../schema/streams.ts'
@@ -48,7 +48,8 @@ export function createViewerSources(
       viewer.scope === 'ADMIN'
         ? (await newest((request) => app.spaces.page(viewer, request), most)).map(spaceChannel)
         : (await newest((request) => app.agents.page(viewer, request), most)).map(agentChannel)
-    return [...new Set([...found, ...known])].slice(0, MOST_WATCHED)
+    const newestFirst = [...new Set([...found, ...known])].slice(0, MOST_WATCHED)
+    return viewer.scope === 'ADMIN' ? [ADMIN_CHANNEL, ...newestFirst] : newestFirst
   }
 
   return {
@@ -66,7 +67,8 @@ export function createViewerSources(
           onNews({ type: 'ViewerSpaceChanged', spaceId })
         }
         const toolCallId = 'toolCallId' in payload ? payload.toolCallId : undefined
-        if (toolCallId === undefined) return
+        // An admin hears of every call once, wherever it shows.
+        if (toolCallId === undefined || (viewer.scope === 'ADMIN' && channel !== ADMIN_CHANNEL)) return
         const type = payload.type === 'tool-waiting' ? 'ViewerToolCallWaiting' : 'ViewerToolCallSettled'
         void serial.run(() => onToolCall(type, toolCallId)).catch(onError)
       }
