@@ -16,6 +16,8 @@ export interface MessageNews {
   partChanged(message: MessageInNews, partIndex: number): Promise<void>
   /** A text part is whole. Said once, however often it is called. */
   partWhole(message: MessageInNews, partIndex: number): Promise<void>
+  /** A part shows a call that waits for an answer: for who builds a message from its parts and its status, not from MessagePosted. */
+  waiting(message: MessageInNews, partIndex: number): Promise<void>
   /** Its status changed, and more will come. */
   updated(message: MessageInNews): Promise<void>
   /** Its last part is whole (null: it was before), and so is the message. Said once. */
@@ -35,9 +37,16 @@ export function createMessageNews({ log, signals }: Pick<Platform, 'log' | 'sign
       `whole:${message.id}:${partIndex}`,
     )
 
+  const partChanged = (message: MessageInNews, partIndex: number) =>
+    append(message, { type: 'MessagePartChanged', messageId: message.id, partIndex })
+
   return {
-    async partChanged(message, partIndex) {
-      await append(message, { type: 'MessagePartChanged', messageId: message.id, partIndex })
+    partChanged,
+    async waiting(message, partIndex) {
+      await Promise.all([
+        partChanged(message, partIndex),
+        append(message, { type: 'MessageUpdated', messageId: message.id }),
+      ])
     },
     async partWhole(message, partIndex) {
       await Promise.all([

@@ -87,7 +87,7 @@ export interface MessageLease {
 /** The result of the tool call that a message came from: journaled with it, so that a crash cannot separate the two. */
 export interface ToolResult {
   toolCallId: string
-  status: 'DONE' | 'FAILED'
+  status: 'DONE' | 'FAILED' | 'TIMED_OUT'
   output: Json
   error: string | null
 }
@@ -133,7 +133,9 @@ export function createPosting(platform: Platform, announcer: Announcer, hooks: P
               return inserted
             })
       const message = await insert.catch((error) => postedBefore(error, db.prisma, input))
-      if (message !== null) await announce(message, null)
+      if (message === null) return null
+      await announce(message, null)
+      if (shows?.waitsUntil) await news.waiting(message, 0)
       return message
     },
 

@@ -51,6 +51,28 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
     return { human, space, client, watch }
   }
 
+  test('tells of a call that waits as a part and as a status, for who builds messages from their changes', async () => {
+    const tool = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }
+    const agent = await parley.agent('Iris', { tools: [tool] })
+    const { human, space, client } = await room(agent.id)
+    parley.models.script(forAgent('Iris', steps([{ toolCall: 'ask', input: { question: 'Go?' } }])))
+    const live = client.subscribe<Data, object>(
+      `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename
+        ... on MessagePartChanged { part { index ... on ToolCallPart { toolCall { status input } } } }
+        ... on MessageUpdated { message { status } } } }`,
+      { spaceId: space.id },
+    )
+    await live.first(is('SpaceSnapshot'))
+    await parley.send(human, space.id, 'Ask me')
+    const { spaceMessages: part } = await live.first(is('MessagePartChanged'))
+    expect(part).toMatchObject({ part: { index: 0, toolCall: { status: 'WAITING', input: { question: 'Go?' } } } })
+    const { spaceMessages: updated } = await live.first(
+      (data) => is('MessageUpdated')(data) && data.spaceMessages['message'].status === 'REQUIRES_ACTION',
+    )
+    expect(updated).toMatchObject({ message: { status: 'REQUIRES_ACTION' } })
+    live.stop()
+  })
+
   test('begins with a snapshot, then tells everything that follows, in order', async () => {
     const { human, space, watch } = await room()
     await parley.send(human, space.id, 'before')
