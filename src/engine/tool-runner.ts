@@ -59,9 +59,7 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
   }
 
   async function settle(callId: string, settlement: Settlement): Promise<void> {
-    const { status, output, error } = settlement
-    const result = { toolCallId: callId, status: status === 'DONE' ? status : ('FAILED' as const), output, error }
-    if (!writer.hasJournaled(callId) && !(await writer.close(result)))
+    if (!writer.hasJournaled(callId) && !(await writer.close({ toolCallId: callId, ...settlement })))
       await journal.settled(run.claim, callId, settlement)
   }
 
@@ -98,5 +96,6 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
 function failureOf(error: unknown): Settlement {
   const known = error instanceof ToolFailure
   const message = known ? error.message : 'The tool failed unexpectedly. Try something else.'
-  return { status: 'FAILED', output: failureResult(known ? error.code : 'TOOL_FAILED', message), error: message }
+  const code = known ? error.code : 'TOOL_FAILED'
+  return { status: code === 'TIMED_OUT' ? code : 'FAILED', output: failureResult(code, message), error: message }
 }
