@@ -9,6 +9,7 @@ import {
   RateLimitedError,
   UnauthenticatedError,
 } from '../lib/errors.ts'
+import { SlowConsumerError } from '../realtime/event-log.ts'
 
 /** Every `extensions.code` of a top-level error that a client may meet: the contract, "Errors and growth". */
 export type TopLevelCode =
@@ -70,6 +71,8 @@ function rootOf(error: unknown): unknown {
 function codeOf(root: unknown, error: unknown): TopLevelCode | null {
   if (root instanceof UnauthenticatedError) return 'UNAUTHENTICATED'
   if (root instanceof DomainError) return CODE_OF_DOMAIN_ERROR[root.code]
+  // Its socket is closed with 1013 at the same time.
+  if (root instanceof SlowConsumerError) return 'RATE_LIMITED'
   if (!(root instanceof GraphQLError)) return null
   const { code } = root.extensions
   if (typeof code === 'string' && OWN_CODES.has(code)) return code as TopLevelCode

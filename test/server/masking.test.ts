@@ -1,0 +1,26 @@
+import { pino } from 'pino'
+import { expect, test } from 'vitest'
+import { SlowConsumerError } from '../../src/realtime/event-log.ts'
+import { createMasking } from '../../src/server/masking.ts'
+
+/** Masks an error, and answers with what the client gets and what the log got. */
+function masked(error: unknown) {
+  const lines: string[] = []
+  const { message, extensions } = createMasking(pino({}, { write: (line) => lines.push(line) }))(error)
+  return { message, extensions, lines }
+}
+
+test('a subscriber that cannot keep up is told so, and nobody is alarmed', () => {
+  const { message, extensions, lines } = masked(new SlowConsumerError())
+  expect(extensions).toMatchObject({ code: 'RATE_LIMITED' })
+  expect(message).toMatch(/resume from its last cursor/)
+  expect(lines).toEqual([])
+})
+
+test('what nobody expected is logged with an id, which is all that the client is told', () => {
+  const { message, extensions, lines } = masked(new Error('hidden words'))
+  expect(lines).toHaveLength(1)
+  expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 50, requestId: extensions['requestId'] })
+  expect(lines[0]).toContain('hidden words')
+  expect(message).not.toContain('hidden words')
+})
