@@ -8,7 +8,7 @@ import type { Platform } from '../platform/platform.ts'
 /** What waits in inboxes, for admins. */
 export interface InboxReading {
   getMany(ids: readonly string[]): Promise<(InboxEvent | null)[]>
-  /** A page of each agent's waiting events, oldest first, in the order of the ids. Two statements, however many agents. */
+  /** A page of each agent's events that no cycle has taken, oldest first, in the order of the ids. Two statements, however many agents. */
   pageMany(agentIds: readonly string[], request: PageRequest): Promise<Page<InboxEvent>[]>
 }
 
@@ -21,7 +21,8 @@ export function createInboxReading({ db }: Platform): InboxReading {
   return {
     getMany,
     async pageMany(agentIds, request) {
-      const source = Prisma.sql`SELECT id FROM "InboxEvent" WHERE "agentId" = parent.id AND "doneAt" IS NULL`
+      const source = Prisma.sql`
+        SELECT id FROM "InboxEvent" WHERE "agentId" = parent.id AND "doneAt" IS NULL AND "runId" IS NULL`
       const pages = await fetchIdPages(db.prisma, { parents: [...new Set(agentIds)], source, order: 'oldest', request })
       const ids = [...pages.values()].flatMap(({ items }) => items)
       const events = new Map((await getMany(ids)).flatMap((event) => (event === null ? [] : [[event.id, event]])))

@@ -42,8 +42,17 @@ export function pageRequest(
   return {
     size,
     fromEnd: first != null ? false : last != null ? true : defaults.fromEnd,
-    after: after == null ? null : decode(after),
-    before: before == null ? null : decode(before),
+    after: keyAt('after', after, decode),
+    before: keyAt('before', before, decode),
+  }
+}
+
+function keyAt(field: 'after' | 'before', cursor: string | null | undefined, decode: (cursor: string) => string) {
+  if (cursor == null) return null
+  try {
+    return decode(cursor)
+  } catch (error) {
+    throw error instanceof BadInputError ? new BadInputError(error.message, field) : error
   }
 }
 

@@ -1,7 +1,7 @@
 import { BadInputError } from './errors.ts'
 import { jsonBytes } from './json.ts'
 
-/** Sizes of the contract ("Sizes" in its README), in UTF-16 units or bytes as named. */
+/** Sizes of the contract ("Sizes" in its README): a name's in characters, texts' in UTF-16 units, JSON's in bytes. */
 export const LONGEST_NAME = 200
 export const LONGEST_MESSAGE = 32_000
 export const LONGEST_INSTRUCTIONS = 64_000
@@ -14,11 +14,16 @@ function checkNul(value: string, field: string): void {
   if (value.includes('\0')) throw new BadInputError('Text must not contain the NUL character.', field)
 }
 
+/** Whether a text has more characters, of which some are two UTF-16 units. Looks no further than it must. */
+function isLongerThan(value: string, characters: number): boolean {
+  return value.length > characters && (value.length > 2 * characters || [...value].length > characters)
+}
+
 /** A name: 1–200 characters with something other than white space. Comes back trimmed and well-formed. */
 export function checkName(value: string, field: string): string {
   checkNul(value, field)
   const name = value.trim()
-  if (name.length < 1 || value.length > LONGEST_NAME) {
+  if (name === '' || isLongerThan(value, LONGEST_NAME)) {
     throw new BadInputError(`A name has 1 to ${LONGEST_NAME} characters.`, field)
   }
   return name.toWellFormed()

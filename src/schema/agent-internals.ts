@@ -1,6 +1,6 @@
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
-import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
+import { connectionOf, idCursorWithin, idPageRequest, sizeOfPage } from './connections.ts'
 import type { Context } from './context.ts'
 import { GoalStatusType, ToolChoiceType, ToolExecutionType } from './enums.ts'
 import { AgentInternals, Consciousness, Goal, InboxEvent, McpServer, Memory, Node, Plan, Tool } from './refs.ts'
@@ -75,8 +75,8 @@ AgentInternals.implement({
         description: 'Events that wait for the next think cycle, oldest first.',
         complexity: sizeOfPage(),
         async resolve({ agentId }, page, { loaders }) {
-          const request = idPageRequest('inb', page)
-          return connectionOf(await loaders.inboxPages.load({ parentId: agentId, request }), idCursor)
+          const request = idPageRequest('inb', page, agentId)
+          return connectionOf(await loaders.inboxPages.load({ parentId: agentId, request }), idCursorWithin(agentId))
         },
       },
       { name: 'InboxEventConnection' },

@@ -11,12 +11,22 @@ export function connectionOf<T>({ items, hasNextPage, hasPreviousPage }: Page<T>
   return { edges, pageInfo: { hasNextPage, hasPreviousPage, startCursor, endCursor: edges.at(-1)?.cursor ?? null } }
 }
 
-/** The request for a page of things by their ids. @throws BadInputError */
-export function idPageRequest(prefix: IdPrefix, page: PageArguments): PageRequest {
-  return pageRequest(page, (cursor) => decodeIdCursor(prefix, cursor).id)
+/** The request for a page of things by their ids, of one parent where they have one. @throws BadInputError */
+export function idPageRequest(prefix: IdPrefix, page: PageArguments, ofParent = ''): PageRequest {
+  return pageRequest(page, (cursor) => {
+    const { id, parentId } = decodeIdCursor(prefix, cursor)
+    if (parentId !== ofParent) throw new BadInputError('That is not a cursor of this connection.', 'after')
+    return id
+  })
 }
 
 export const idCursor = ({ id }: { id: string }): string => encodeIdCursor(id)
+
+/** The cursors of things of one parent: those of another's are refused. */
+export const idCursorWithin =
+  (parentId: string) =>
+  ({ id }: { id: string }): string =>
+    encodeIdCursor(id, parentId)
 
 /** The request for a page of messages: the last 50 unless asked otherwise; a message's id is its cursor. */
 export function messagesRequest(page: PageArguments): PageRequest {

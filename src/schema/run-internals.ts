@@ -1,4 +1,4 @@
-import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
+import { connectionOf, idCursorWithin, idPageRequest, sizeOfPage } from './connections.ts'
 import { RunInternals, StepRecord, TokenUsage } from './refs.ts'
 import { usageOf } from './token-usage.ts'
 
@@ -10,8 +10,8 @@ RunInternals.implement({
         description: 'What each step was sent and what came back, in order.',
         complexity: sizeOfPage(),
         async resolve({ runId }, page, { loaders }) {
-          const request = idPageRequest('stp', page)
-          return connectionOf(await loaders.stepPages.load({ parentId: runId, request }), idCursor)
+          const request = idPageRequest('stp', page, runId)
+          return connectionOf(await loaders.stepPages.load({ parentId: runId, request }), idCursorWithin(runId))
         },
       },
       { name: 'StepRecordConnection' },

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
+import { encodeIdCursor } from '../../src/lib/id-cursor.ts'
+import { newId } from '../../src/lib/ids.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
@@ -183,5 +185,29 @@ describe('resume points and pages', () => {
     })
     expect(runs.agent.none).toEqual({ pageInfo: { startCursor: null }, edges: [] })
     expect(runs.agent.activeRuns).toHaveLength(3)
+  })
+
+  test("a cursor of another agent's inbox, or of another run's steps, is none", async () => {
+    const admin = await parley.clientOf(parley.admin)
+    const minds = [await parley.agent('Mia', { mind: 'PERSISTENT' }), await parley.agent('Max', { mind: 'PERSISTENT' })]
+    const TRIGGER = `mutation ($agentId: ID!) { triggerAgent(input: { agentId: $agentId, serviceName: "bell", payload: 1 }) { __typename } }`
+    for (const { id } of [...minds, ...minds]) await admin.ask(TRIGGER, { agentId: id })
+    const INBOX = `query ($id: ID!, $after: String) { agent(id: $id) { internals { inbox(after: $after) { edges { cursor } } } } }`
+    const inboxOf = async (id: string, after: string | null = null) => {
+      const { data, errors } = await admin.ask<Anything>(INBOX, { id, after })
+      return errors ?? data.agent.internals.inbox.edges.map(({ cursor }: { cursor: string }) => cursor)
+    }
+    const [mia = '', max = ''] = minds.map(({ id }) => id)
+    const [first, second] = await inboxOf(mia)
+    expect(await inboxOf(mia, first)).toEqual([second])
+    expect(await inboxOf(max, first)).toMatchObject([{ extensions: { code: 'BAD_USER_INPUT', field: 'after' } }])
+
+    const STEPS = `query ($id: ID!, $before: String) { run(id: $id) { internals { steps(before: $before) { edges { cursor } } } } }`
+    const { runs } = await parley.send(ada, (await parley.space(ada, [(await parley.agent('Ida')).id])).id, 'go')
+    const id = runs[0]?.id ?? ''
+    const own = await admin.ask<Anything>(STEPS, { id, before: encodeIdCursor(newId('stp'), id) })
+    expect(own.data.run.internals.steps.edges).toEqual([])
+    const foreign = await admin.ask(STEPS, { id, before: encodeIdCursor(newId('stp'), newId('run')) })
+    expect(foreign.errors).toMatchObject([{ extensions: { code: 'BAD_USER_INPUT', field: 'before' } }])
   })
 })

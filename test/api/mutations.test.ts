@@ -48,6 +48,9 @@ describe('mutations', () => {
     expect(await mutate(admin, 'createHuman', { name: 'Grace', externalId: 'grace' }, 'human { id }')).toMatchObject({
       code: 'CONFLICT',
     })
+    expect(await mutate(admin, 'createHuman', { name: '🦜'.repeat(200) }, 'human { kind }')).toEqual({
+      human: { kind: 'HUMAN' },
+    })
     expect(await mutate(admin, 'createHuman', { name: 'x'.repeat(201) }, 'human { id }')).toMatchObject({
       __typename: 'BadInputError',
       code: 'BAD_INPUT',

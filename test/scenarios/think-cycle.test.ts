@@ -176,10 +176,11 @@ describe.each(STACKS)('persistent minds through GraphQL, on the %s stack', (stac
     await parley.models.request(({ n }) => n === 1)
     await ask(client, SAY, { input: { spaceId: space.id, text: 'Two' } })
     const waiting = (await mindOf(ada.id)).internals.inbox.edges.map(({ node }: Read) => node)
-    expect(waiting.map(({ payload }: Read) => payload.content)).toEqual(['One', 'Two'])
-    const [one, two] = waiting
+    expect(waiting.map(({ payload }: Read) => payload.content)).toEqual(['Two'])
+    const [two] = waiting
+    const [one] = await thinkingOn(parley).inboxOf(ada)
     expect((await ask(client, REMOVE, { id: two.id })).removeInboxEvent).toMatchObject({ code: 'FORBIDDEN' })
-    expect((await ask(admin, REMOVE, { id: one.id })).removeInboxEvent).toMatchObject({ code: 'CONFLICT' })
+    expect((await ask(admin, REMOVE, { id: one?.id })).removeInboxEvent).toMatchObject({ code: 'CONFLICT' })
     expect((await ask(admin, REMOVE, { id: two.id })).removeInboxEvent).toMatchObject({ removedInboxEventId: two.id })
     expect((await ask(admin, REMOVE, { id: 'inb_00000000000000000000000000000000' })).removeInboxEvent).toMatchObject({
       code: 'NOT_FOUND',
