@@ -78,10 +78,9 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
     if (!existsSync(path.join(directory, 'PG_VERSION'))) await initialise(directory)
     for (const flag of WEB_ASSEMBLY_FLAGS) setFlagsFromString(flag)
     const pglite = await PGlite.create(directory, { startParams: START_PARAMETERS })
-    const factory = new PrismaPGlite(pglite)
     // PGlite learns at its start which types have arrays: without this, arrays of enums made just now would fail until the next one.
-    if ((await applyMigrations(factory)).length > 0) await pglite.refreshArrayTypes()
-    const prisma = new PrismaClient({ adapter: factory })
+    if ((await applyMigrations(pglite)).length > 0) await pglite.refreshArrayTypes()
+    const prisma = new PrismaClient({ adapter: new PrismaPGlite(pglite) })
     // Loads Prisma's query compiler now, so that what loading it leaves behind goes with the rest of the start's (memory.ts).
     await prisma.entity.findFirst({ select: { id: true } })
     return {
@@ -146,19 +145,19 @@ async function openPostgres(url: string, { poolSize = 20, onError = () => {} }: 
 }
 
 /**
- * One process migrates at a time: the others wait for the lock and find nothing left to do. On connections of its own, closed
- * afterwards: Prisma's engine takes a session's advisory lock and leaves it to the session's end to release it.
+ * One process migrates at a time: the others wait for the lock and find nothing left to do. The session that holds the lock is
+ * the one that migrates, so that the lock cannot be lost before the work is done; its end releases it.
  */
 async function migratePostgres(url: string): Promise<void> {
-  const settings = { connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS, max: 1 }
-  const guard = new pg.Pool(settings)
-  const migrating = new pg.Pool(settings)
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
+  // What breaks the connection is thrown by the query under way.
+  client.on('error', () => {})
   try {
-    await guard.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
-    await applyMigrations(new PrismaPg(migrating))
+    await client.connect()
+    await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
+    await applyMigrations({ exec: (sql) => client.query(sql), query: (sql) => client.query(sql) })
   } finally {
-    await migrating.end()
-    await guard.end()
+    await client.end()
   }
 }
 
