@@ -1,4 +1,4 @@
-import { aborted } from '../lib/async.ts'
+import { unlessAborted } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { type Json, type JsonObject, toJson } from '../lib/json.ts'
 import { isOutage } from '../platform/db.ts'
@@ -53,9 +53,7 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
       return tool.asynchronous === true ? PENDING : WAITING
     }
     // A tool that ignores the signal goes on alone: its result is discarded.
-    const gone = aborted(run.signal).then(() => Promise.reject(run.signal.reason))
-    gone.catch(() => {})
-    return Promise.race([tool.execute(input, use), gone])
+    return unlessAborted(run.signal, tool.execute(input, use))
   }
 
   async function settle(callId: string, settlement: Settlement): Promise<void> {

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http'
-import { aborted, sleep } from '../../src/lib/async.ts'
+import { sleep } from '../../src/lib/async.ts'
+import { untilAborted } from '../../src/realtime/until-aborted.ts'
 import { createChatWriter } from './model-server-chat.ts'
 import { createResponsesWriter } from './model-server-responses.ts'
 import type { Chunking, ModelAction, ModelRequest, TokenFigures, WireWriter } from './model-server-script.ts'
@@ -40,7 +41,7 @@ async function playAction(generation: Generation, action: ModelAction): Promise<
   else if ('reasoning' in action)
     await writePart(generation, writer.open({ type: 'reasoning' }), action.reasoning, action)
   else if ('toolCall' in action) await callTool(generation, action)
-  else if ('gate' in action) await Promise.race([action.gate, aborted(request.signal)])
+  else if ('gate' in action) await untilAborted(action.gate, request.signal)
   else if ('delayMs' in action) await sleep(action.delayMs, request.signal)
   else if ('usage' in action) generation.usage = action.usage
   else if ('finish' in action) generation.finish = action.finish
@@ -76,7 +77,7 @@ async function writePart(
     if (typeof piece === 'string') {
       generation.output += piece
       part.delta(piece)
-    } else await Promise.race([piece(), aborted(signal)])
+    } else await untilAborted(Promise.resolve(piece()), signal)
   }
   part.close()
 }

@@ -1,5 +1,5 @@
 import { Agent, type Dispatcher, Headers, type RequestInit, type Response, request, fetch as undiciFetch } from 'undici'
-import { aborted } from '../../lib/async.ts'
+import { unlessAborted } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
 import { type AddressGuardOptions, BlockedAddressError, createGuardedConnector } from './guarded-connector.ts'
 
@@ -73,7 +73,7 @@ export function createGuardedHttp(options: GuardedHttpOptions = {}): GuardedHttp
     const stop = signal === undefined ? deadline : AbortSignal.any([signal, deadline])
     try {
       // undici notices an abort only after it has a connection, which may take 10 s to fail.
-      return await Promise.race([exchange(given, stop), rejectedOn(stop)])
+      return await unlessAborted(stop, exchange(given, stop))
     } catch (error) {
       if (signal?.aborted === true) return { type: 'failure', code: 'CANCELED', message: 'The request was canceled.' }
       if (deadline.aborted) {
@@ -128,11 +128,6 @@ export function createGuardedHttp(options: GuardedHttpOptions = {}): GuardedHttp
     fetch: guardedFetch as unknown as typeof globalThis.fetch,
     close: () => dispatcher.destroy(),
   }
-}
-
-async function rejectedOn(signal: AbortSignal): Promise<never> {
-  await aborted(signal)
-  throw signal.reason
 }
 
 interface Hop {

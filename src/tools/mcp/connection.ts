@@ -1,4 +1,5 @@
 import { createMCPClient, type ListToolsResult, type MCPClient, MCPClientError } from '@ai-sdk/mcp'
+import { unlessAborted } from '../../lib/async.ts'
 import { failureOf, type GuardedHttp } from '../custom/guarded-http.ts'
 import { type McpOutcome, readResult } from './results.ts'
 
@@ -55,7 +56,7 @@ export function createMcpConnection({ url, headers }: McpAddress, http: GuardedH
   async function list(timeoutMs: number): Promise<ListToolsResult['tools']> {
     const signal = AbortSignal.timeout(timeoutMs)
     try {
-      return await before(signal, listPages(await before(signal, connect()), signal))
+      return await unlessAborted(signal, listPages(await unlessAborted(signal, connect()), signal))
     } catch (error) {
       throw new Error(signal.aborted ? lateAfter(timeoutMs) : describe(error).message, { cause: error })
     }
@@ -81,7 +82,7 @@ export function createMcpConnection({ url, headers }: McpAddress, http: GuardedH
       const ended = AbortSignal.any([signal, deadline])
       const request = { name: toolName, arguments: input, options: { signal: ended } }
       try {
-        return readResult(await before(ended, callOnce(request)))
+        return readResult(await unlessAborted(ended, callOnce(request)))
       } catch (error) {
         if (signal.aborted) return { type: 'failure', code: 'CANCELED', message: 'The call was canceled.' }
         if (deadline.aborted) return { type: 'failure', code: 'TIMED_OUT', message: lateAfter(timeoutMs) }
@@ -97,7 +98,7 @@ export function createMcpConnection({ url, headers }: McpAddress, http: GuardedH
       client = null
       stop.abort()
       const closed = connected?.then((open) => open.close()) ?? Promise.resolve()
-      await before(AbortSignal.timeout(1_000), closed).catch(() => {})
+      await unlessAborted(AbortSignal.timeout(1_000), closed).catch(() => {})
     },
   }
 }
@@ -113,20 +114,6 @@ async function listPages(client: MCPClient, signal: AbortSignal): Promise<ListTo
     if (cursor === undefined) break
   }
   return tools
-}
-
-/** The result, or the signal's reason as soon as it aborts: the client notices some aborts late. */
-async function before<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  work.catch(() => {})
-  signal.throwIfAborted()
-  const { promise, reject } = Promise.withResolvers<never>()
-  const stop = () => reject(signal.reason)
-  signal.addEventListener('abort', stop, { once: true })
-  try {
-    return await Promise.race([work, promise])
-  } finally {
-    signal.removeEventListener('abort', stop)
-  }
 }
 
 function isSessionExpired(error: unknown): boolean {
