@@ -7,13 +7,33 @@ function isJson(contentType: string | null): boolean {
   return contentType?.split(';')[0]?.trim().toLowerCase() === 'application/json'
 }
 
+function checkParameters(parameters: URLSearchParams): void {
+  for (const name of ['variables', 'extensions']) {
+    const text = parameters.get(name)
+    if (text && !canParse(text))
+      throw topLevelError('BAD_USER_INPUT', `The parameter ${name} must be JSON.`, BAD_REQUEST)
+  }
+}
+
+const BAD_REQUEST = { status: 400, spec: true }
+
+function canParse(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
 /**
  * What a web page of another origin can send without being asked (forms, text, links) is refused: POST takes JSON
  * alone, GET runs queries alone.
  */
 export function useJsonOnly(): Plugin {
   return {
-    onRequestParse({ request }) {
+    onRequestParse({ request, url }) {
+      if (request.method === 'GET') checkParameters(url.searchParams)
       if (request.method === 'POST' && !isJson(request.headers.get('content-type'))) {
         throw topLevelError('BAD_USER_INPUT', 'Send the operation as JSON, with Content-Type: application/json.', {
           status: 415,

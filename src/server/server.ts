@@ -147,6 +147,7 @@ function createRoutes({ platform, api: app, metrics }: Served, api: Api | null, 
     ...(api === null ? {} : { [GRAPHQL_PATH]: api.handle, '/': startPage }),
   }
   return (request: IncomingMessage): Handler => {
+    if (!hasUsableHost(request)) return refuseHost
     const path = pathOf(request)
     if (api !== null && request.method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
     const handler = byPath[path]
@@ -154,6 +155,13 @@ function createRoutes({ platform, api: app, metrics }: Served, api: Api | null, 
     return handler === undefined || (path !== GRAPHQL_PATH && !isRead) ? notFound : handler
   }
 }
+
+/** Node takes any Host; the GraphQL server fails at one that no URL can have, and tells where. */
+function hasUsableHost({ headers }: IncomingMessage): boolean {
+  return headers.host === undefined || URL.canParse(`http://${headers.host}`)
+}
+
+const refuseHost: Handler = (_, response) => sendJson(response, 400, { error: 'The Host header is malformed.' })
 
 function pathOf({ url = '/' }: IncomingMessage): string {
   return url.split('?')[0] ?? '/'

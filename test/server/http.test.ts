@@ -124,6 +124,20 @@ describe('GraphQL over HTTP', () => {
     ).toBe(200)
   })
 
+  test('parameters of a GET that are no JSON are the faults of the request', async () => {
+    for (const parameter of ['variables=nonsense', 'variables=[1]', 'extensions={', 'variables={"x":']) {
+      const response = await fetch(`${parley.origin}/graphql?query={viewer{id}}&${parameter}`, {
+        headers: { authorization },
+      })
+      expect([parameter, response.status]).toEqual([parameter, 400])
+      expect(await response.json()).toMatchObject({ errors: [{ extensions: { code: 'BAD_USER_INPUT' } }] })
+    }
+    const whole = await fetch(`${parley.origin}/graphql?query={viewer{id}}&variables={}&extensions=`, {
+      headers: { authorization },
+    })
+    expect(whole.status).toBe(200)
+  })
+
   test('GET runs queries, and neither mutations nor subscriptions', async () => {
     expect(await (await get('{ viewer { scope } }')).json()).toEqual({ data: { viewer: { scope: 'HUMAN' } } })
     for (const operation of [
@@ -134,6 +148,20 @@ describe('GraphQL over HTTP', () => {
       expect(response.status).toBe(405)
       await response.body?.cancel()
     }
+  })
+
+  test('a Host that no URL can have is refused without a word of what happened inside', async () => {
+    const answer = await new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
+      const headers = { host: 'a b', 'content-type': 'application/json', authorization }
+      const request = httpRequest(`${parley.origin}/graphql`, { method: 'POST', headers }, async (response) => {
+        let text = ''
+        for await (const chunk of response.setEncoding('utf8')) text += chunk
+        resolve({ status: response.statusCode, text })
+      })
+      request.on('error', reject)
+      request.end('{"query":"{ __typename }"}')
+    })
+    expect(answer).toEqual({ status: 400, text: '{"error":"The Host header is malformed."}' })
   })
 
   test('a body over 1 MiB is 413, however it is sent', async () => {
