@@ -1,5 +1,5 @@
 import type { Mind, Run } from '../generated/prisma/client.ts'
-import { cut, type Json, oneLine } from '../lib/json.ts'
+import { cut, type Json, type JsonObject, oneLine } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Inbox, NewInboxEvent } from './inbox.ts'
 
@@ -106,20 +106,28 @@ function runFor(agent: WokenAgent, trigger: Trigger): TriggeredRun {
 }
 
 function inboxEventFor(agent: WokenAgent, trigger: Trigger): NewInboxEvent {
-  const { type, name, rootId, dedupKey } = trigger
-  const payload: Json =
-    type === 'PLAN'
-      ? { planId: trigger.planId, name, instruction: trigger.instruction }
-      : { serviceId: trigger.serviceId, name, payload: trigger.payload }
+  const { type, rootId, dedupKey } = trigger
   return {
     agentId: agent.id,
     type,
     dedupKey: dedupKey ?? rootId,
-    payload,
+    payload: inboxPayloadOf(trigger),
     urgent: type === 'SERVICE' && trigger.urgent,
     rootId,
     depth: 0,
   }
+}
+
+/** What an inbox event says of the plan or the service that it comes from. */
+export function inboxPayloadOf(
+  trigger:
+    | { type: 'PLAN'; name: string; planId: string | null; instruction: Json }
+    | { type: 'SERVICE'; name: string; serviceId: string | null; payload: Json },
+): JsonObject {
+  const { name } = trigger
+  return trigger.type === 'PLAN'
+    ? { planId: trigger.planId, name, instruction: trigger.instruction }
+    : { serviceId: trigger.serviceId, name, payload: trigger.payload }
 }
 
 /** Who, and about what, in one line. */

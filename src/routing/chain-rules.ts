@@ -1,5 +1,6 @@
 import type { Limits } from '../config.ts'
 import type { Waiter } from '../runs/chains.ts'
+import type { Refusal } from '../runs/handing-on.ts'
 
 /** What of a chain its rules look at and change. */
 export interface ChainState {
@@ -35,12 +36,6 @@ export interface Step {
   next: NextTurn | null
   /** The turn that a limit forbids. */
   forbidden?: NextTurn
-}
-
-/** Why something is not done, for a model to act on. */
-export interface Refusal {
-  code: string
-  message: string
 }
 
 export type ChainLimits = Pick<Limits, 'maxChainDepth' | 'maxReplyStack'>

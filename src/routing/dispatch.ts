@@ -19,7 +19,7 @@ import type { AgentMember, Room, Route, RoutingDecision } from './route.ts'
 
 const ROUTES: Record<Routing, Route> = { BROADCAST: broadcast, ADMIN: admin, MENTION_CHAIN: mentionChain }
 
-/** Carries out what routing decides. The one impure file of this folder. */
+/** Carries out what a space's routing decides of a message. */
 export interface Dispatch {
   /** Within the transaction that made the message whole: runs, inbox events, outcomes and jobs. */
   route(tx: Tx, message: Message): Promise<Routed>

@@ -1,4 +1,5 @@
 import type { NewInboxEvent } from '../agents/inbox.ts'
+import { inboxPayloadOf } from '../agents/waking.ts'
 import type { InboxEvent, Run } from '../generated/prisma/client.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
@@ -101,10 +102,5 @@ export function runFor(agent: Wakeable, delegator: Run, trigger: HandedTrigger, 
 export function eventFor(agent: Wakeable, delegator: Run, trigger: HandedTrigger, lineage: Lineage): NewInboxEvent {
   const dedupKey = messageIn(trigger) ?? `delegation:${delegator.id}`
   if (trigger.type === 'SPACE_MESSAGE') return inboxEventOf(agent, trigger.message, { ...lineage, dedupKey })
-  const { type, name } = trigger
-  const payload: Json =
-    type === 'PLAN'
-      ? { planId: trigger.planId, name, instruction: trigger.instruction }
-      : { serviceId: trigger.serviceId, name, payload: trigger.payload }
-  return { agentId: agent.id, type, dedupKey, payload, ...lineage }
+  return { agentId: agent.id, type: trigger.type, dedupKey, payload: inboxPayloadOf(trigger), ...lineage }
 }

@@ -1,27 +1,14 @@
 import type { Run } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import { chainOfRow } from '../runs/chains.ts'
-import {
-  type ChainState,
-  type Mention,
-  NEW_CHAIN,
-  type Refusal,
-  refuseDelegation,
-  refuseMention,
-} from './chain-rules.ts'
+import type { HandingOn, Refusal } from '../runs/handing-on.ts'
+import { type ChainState, NEW_CHAIN, refuseDelegation, refuseMention } from './chain-rules.ts'
 import { triggerOf } from './handed-trigger.ts'
 import { hadTrigger, placeOfHandoff } from './handoff.ts'
 import { allowance } from './loop-limits.ts'
 
-/** A run asks whether it may hand on. */
-interface Question {
-  run: Run
-  spaceId: string | null
-  targetId: string
-}
-
 /** Whether a run may hand on: what the tools ask before, so that a model can act on a refusal. The run's end asks again. */
-export function createHandingOn({ db, config }: Platform) {
+export function createHandingOn({ db, config }: Platform): HandingOn {
   const { prisma } = db
   const { limits } = config
 
@@ -68,10 +55,10 @@ export function createHandingOn({ db, config }: Platform) {
   }
 
   return {
-    async refuseSkip({ id }: Run): Promise<Refusal | null> {
+    async refuseSkip({ id }) {
       return (await hasMentioned(id)) ? ALREADY_MENTIONED : null
     },
-    async placeOf({ id }: Run, activeSpaceId: string | null): Promise<string | null> {
+    async placeOf({ id }, activeSpaceId) {
       const last = await prisma.message.findFirst({
         where: { runId: id },
         orderBy: { id: 'desc' },
@@ -79,7 +66,7 @@ export function createHandingOn({ db, config }: Platform) {
       })
       return last?.spaceId ?? activeSpaceId
     },
-    async refuseMention({ run, spaceId, ...asked }: Question & Pick<Mention, 'expectReply'>): Promise<Refusal | null> {
+    async refuseMention({ run, spaceId, ...asked }) {
       if (await hasMentioned(run.id)) return ALREADY_MENTIONED
       return (
         (await refusePlace(spaceId)) ??
@@ -88,12 +75,7 @@ export function createHandingOn({ db, config }: Platform) {
         (await refuseByLimits(run.rootId, run.depth + 1))
       )
     },
-    async refuseDelegation({
-      run,
-      spaceId,
-      targetId,
-      inChain,
-    }: Question & { inChain: boolean }): Promise<Refusal | null> {
+    async refuseDelegation({ run, spaceId, targetId, inChain }) {
       if (await hasMentioned(run.id)) return ALREADY_MENTIONED
       const place = placeOfHandoff({ triggerSpaceId: run.triggerSpaceId, activeSpaceId: spaceId })
       if (place === null) return NO_ACTIVE_SPACE

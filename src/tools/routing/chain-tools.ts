@@ -1,6 +1,6 @@
+import type { HandingOn } from '../../runs/handing-on.ts'
 import type { Tool, ToolScene } from '../tool.ts'
 import { delegateTool } from './delegate.ts'
-import type { HandingOn } from './handing-on.ts'
 import { mentionAgentTool } from './mention-agent.ts'
 import { skipTool } from './skip.ts'
 

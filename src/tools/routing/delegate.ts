@@ -1,5 +1,6 @@
+import type { HandingOn } from '../../runs/handing-on.ts'
 import type { Tool } from '../tool.ts'
-import { failIfOver, type HandingOn, orFail } from './handing-on.ts'
+import { failIfOver, orFail } from './handing-on.ts'
 
 /** Hands the run's trigger to another agent without a word: the run is CANCELED, the other takes its place in the chain. */
 export function delegateTool(handingOn: HandingOn, namesItsSpaces: boolean): Tool {
