@@ -93,9 +93,10 @@ export function createSockets(options: SocketsOptions): Sockets {
   })
 
   function opened(socket: WebSocket, request: IncomingMessage, transport: Duplex): void {
-    const outlet = createOutlet(socket, transport, () =>
-      shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor', SLOW_CLOSE_TIMEOUT_MS),
-    )
+    const outlet = createOutlet(socket, transport, {
+      onFull: () => shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor', SLOW_CLOSE_TIMEOUT_MS),
+      isAlone: () => connection.session.subscriptions.size <= 1,
+    })
     const connection = createConnection(socket, request, outlet)
     alive.add(socket)
     socket.on('pong', () => alive.add(socket))

@@ -7,12 +7,20 @@ const FINAL_TEXT = '\x81'
  * of the same number, here and in the answer ("binary" strings): those join by reference, and are copied once, by the write.
  */
 export function frameOf(first: string, second: string): string {
-  return FINAL_TEXT + lengthOf(first.length + second.length) + first + second
+  return headerOf(first.length + second.length) + first + second
 }
 
 /** A text's UTF-8 as a binary string. */
 export function binaryOf(text: string): string {
   return Buffer.from(text).toString('latin1')
+}
+
+/** The last header: the frames of one answer, to clients with ids of one length, all have the same. */
+let last = { length: -1, header: '' }
+
+function headerOf(length: number): string {
+  if (last.length !== length) last = { length, header: FINAL_TEXT + lengthOf(length) }
+  return last.header
 }
 
 function lengthOf(length: number): string {

@@ -35,13 +35,20 @@ interface Item {
   onTaken: () => void
 }
 
+export interface OutletOptions {
+  /** More waits than is waited for. */
+  onFull(): void
+  /** Whether one subscription at most is answered here: then nothing else can be meant to leave in the same write. */
+  isAlone(): boolean
+}
+
 const nothing = () => {}
 
 /**
- * The outlet of a socket over `transport`. `onFull` is told when more waits than is waited for. Frames go past the socket to
- * its transport: without compression and fragments, which the server does not use, nothing comes between.
+ * The outlet of a socket over `transport`. Frames go past the socket to its transport: without compression and fragments,
+ * which the server does not use, nothing comes between.
  */
-export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () => void): Outlet {
+export function createOutlet(socket: WebSocket, transport: Duplex, { onFull, isAlone }: OutletOptions): Outlet {
   /** Given in this tick. */
   let given: Item[] = []
   /** What the transport was handed, and has not got rid of. */
@@ -50,10 +57,9 @@ export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () =>
   let held: Item[] = []
   let heldBytes = 0
   let waiting = 0
-  let writes = 0
   const onDrained: (() => void)[] = []
-
   const receipts = createReceipts(socket, MOST_WAITING)
+
   const isOpen = () => socket.readyState === socket.OPEN
 
   function writeGiven(): void {
@@ -66,21 +72,21 @@ export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () =>
   }
 
   function write(items: Item[]): void {
-    const text = items.map(textOf).join('')
-    writes += 1
-    transport.write(text, 'latin1', onWritten)
-    // Where the system has taken it at once, nobody has to wait for the callback.
-    if (transport.writableLength > 0) writing = items
-    else settle(items)
-    receipts.sent(
-      items.reduce((sum, { rests }) => sum + rests.length, 0),
-      text.length,
-    )
+    if (isTaken(items.map(textOf).join(''), countOf(items))) settle(items)
+    else writing = items
+  }
+
+  /** Writes; answers whether the system has taken everything at once. Otherwise `onWritten` is called when it has. */
+  function isTaken(text: string, texts: number): boolean {
+    transport.write(text, 'latin1')
+    receipts.sent(texts, text.length)
+    if (transport.writableLength === 0) return true
+    // A write that is followed by nothing is the cheaper one; where it is stuck, an empty one behind it tells of its end.
+    transport.write('', 'latin1', onWritten)
+    return false
   }
 
   function onWritten(): void {
-    writes -= 1
-    if (writes > 0 || writing.length === 0) return
     settle(writing)
     writing = []
     if (!isOpen()) dropHeld()
@@ -144,9 +150,21 @@ export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () =>
     tellDrained()
   })
 
+  /** What most messages are: nothing waits before them, and nothing comes with them. */
+  function sendAtOnce(head: string, rests: readonly string[]): void {
+    const item = { head, rests, onTaken: nothing }
+    if (isTaken(textOf(item), rests.length)) return
+    waiting += rests.length
+    writing = [item]
+  }
+
   return {
     send: (text, onTaken) => give({ head: '', rests: [binaryOf(text)], onTaken }),
-    sendAll: (head, rests) => give({ head, rests, onTaken: nothing }),
+    sendAll(head, rests) {
+      const isFree = given.length === 0 && writing.length === 0 && isAlone() && isOpen() && !isFull()
+      if (isFree) sendAtOnce(head, rests)
+      else give({ head, rests, onTaken: nothing })
+    },
     waiting: () => waiting,
     isOpen,
     drained() {
@@ -161,6 +179,10 @@ export function createOutlet(socket: WebSocket, transport: Duplex, onFull: () =>
 /** Whether one has much before it; one whose socket closes has nothing. */
 export function isBusy(outlet: Outlet): boolean {
   return outlet.isOpen() && outlet.waiting() > MANY_WAITING_TEXTS
+}
+
+function countOf(items: readonly Item[]): number {
+  return items.reduce((sum, { rests }) => sum + rests.length, 0)
 }
 
 function bytesOf({ head, rests }: Item): number {
