@@ -54,8 +54,7 @@ export function createOutlet(socket: WebSocket, transport: Duplex, { onFull, isA
   /** What the transport was handed, and has not got rid of. */
   let writing: Item[] = []
   /** What has to wait for that. */
-  let held: Item[] = []
-  let heldBytes = 0
+  const held = createHeld()
   let waiting = 0
   const onDrained: (() => void)[] = []
   const receipts = createReceipts(socket, MOST_WAITING)
@@ -68,7 +67,7 @@ export function createOutlet(socket: WebSocket, transport: Duplex, { onFull, isA
     if (items.length === 0) return
     if (!isOpen()) settle(items)
     else if (writing.length === 0) write(items)
-    else hold(items)
+    else held.add(items)
   }
 
   function write(items: Item[]): void {
@@ -90,21 +89,7 @@ export function createOutlet(socket: WebSocket, transport: Duplex, { onFull, isA
     settle(writing)
     writing = []
     if (!isOpen()) dropHeld()
-    while (held.length > 0 && writing.length === 0) write(takeHeld())
-  }
-
-  function hold(items: Item[]): void {
-    held.push(...items)
-    heldBytes += items.reduce((sum, item) => sum + bytesOf(item), 0)
-  }
-
-  /** The next ones that were held, as many as make one write. */
-  function takeHeld(): Item[] {
-    let bytes = 0
-    let count = 0
-    while (count < held.length && bytes < BYTES_A_WRITE) bytes += bytesOf(held[count++]!)
-    heldBytes -= bytes
-    return held.splice(0, count)
+    while (held.bytes() > 0 && writing.length === 0) write(held.take(BYTES_A_WRITE))
   }
 
   function settle(items: Item[]): void {
@@ -119,17 +104,12 @@ export function createOutlet(socket: WebSocket, transport: Duplex, { onFull, isA
     for (const listener of onDrained.splice(0)) listener()
   }
 
-  function dropHeld(): void {
-    const dropped = held
-    held = []
-    heldBytes = 0
-    settle(dropped)
-  }
+  const dropHeld = () => settle(held.take(Number.POSITIVE_INFINITY))
 
   function isFull(): boolean {
     if (receipts.isOverdue()) return true
     if (writing.length === 0) return false
-    return waiting >= MOST_WAITING.texts || heldBytes + transport.writableLength > MOST_WAITING.bytes
+    return waiting >= MOST_WAITING.texts || held.bytes() + transport.writableLength > MOST_WAITING.bytes
   }
 
   function give(item: Item): void {
@@ -173,6 +153,29 @@ export function createOutlet(socket: WebSocket, transport: Duplex, { onFull, isA
     },
     flush: writeGiven,
     giveUp: onFull,
+  }
+}
+
+/** Texts that wait, oldest first. */
+function createHeld() {
+  let items: Item[] = []
+  let bytes = 0
+  return {
+    bytes: () => bytes,
+    add(more: readonly Item[]): void {
+      items.push(...more)
+      bytes += more.reduce((sum, item) => sum + bytesOf(item), 0)
+    },
+    /** Takes out the oldest, as many as make so many bytes. */
+    take(most: number): Item[] {
+      let count = 0
+      let taken = 0
+      while (count < items.length && taken < most) taken += bytesOf(items[count++]!)
+      bytes -= taken
+      const oldest = items.slice(0, count)
+      items = items.slice(count)
+      return oldest
+    },
   }
 }
 
