@@ -1,6 +1,5 @@
-import { BadInputError } from './errors.ts'
 import { type IdPrefix, prefixOf } from './ids.ts'
-import { decodeCursor, encodeCursor } from './page.ts'
+import { decodeCursor, encodeCursor, foreignCursor } from './page.ts'
 
 /** The page cursor of something by its id, in a connection that stands alone or under a parent. */
 export function encodeIdCursor(id: string, parentId = ''): string {
@@ -10,6 +9,6 @@ export function encodeIdCursor(id: string, parentId = ''): string {
 /** The id and the parent's in a cursor of things with this prefix. @throws BadInputError for any other cursor. */
 export function decodeIdCursor(prefix: IdPrefix, cursor: string): { id: string; parentId: string } {
   const [parentId = '', id = ''] = decodeCursor(cursor).split('/')
-  if (prefixOf(id) !== prefix) throw new BadInputError('That is not a cursor of this connection.', 'after')
+  if (prefixOf(id) !== prefix) throw foreignCursor()
   return { id, parentId }
 }

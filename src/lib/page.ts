@@ -56,6 +56,14 @@ function keyAt(field: 'after' | 'before', cursor: string | null | undefined, dec
   }
 }
 
+/** A cursor that some other connection gave, or none. */
+export function foreignCursor(field: 'after' | 'before' = 'after'): BadInputError {
+  return new BadInputError(
+    'That is not a cursor of this connection: take one from its `edges` or its `pageInfo`.',
+    field,
+  )
+}
+
 /** An opaque page cursor for a key of the order. */
 export function encodeCursor(key: string): string {
   return Buffer.from(`p:${key}`).toString('base64url')
@@ -65,7 +73,7 @@ export function encodeCursor(key: string): string {
 export function decodeCursor(cursor: string): string {
   const text = Buffer.from(cursor, 'base64url').toString()
   if (!text.startsWith('p:') || encodeCursor(text.slice(2)) !== cursor) {
-    throw new BadInputError('That is not a cursor of this connection.', 'after')
+    throw foreignCursor()
   }
   return text.slice(2)
 }

@@ -1,14 +1,14 @@
 import type { Viewer } from '../access/viewer.ts'
 import { Prisma, type Run, type RunStatus } from '../generated/prisma/client.ts'
-import { BadInputError } from '../lib/errors.ts'
-import type { Page, PageRequest } from '../lib/page.ts'
+import type { BadInputError } from '../lib/errors.ts'
+import { foreignCursor, type Page, type PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /** A page request within the runs of one agent: a cursor of another agent's is none here. */
 export interface RunsRequest extends PageRequest {
-  /** The agents whose cursors were given. */
-  cursorAgentIds: string[]
+  /** The agents whose cursors were given; null where none was. */
+  cursorAgents: { after: string | null; before: string | null }
 }
 
 /** Runs, page by page. */
@@ -34,10 +34,10 @@ export function createRunReading({ db }: Pick<Platform, 'db'>): RunReading {
       const rows = await db.prisma.run.findMany({ where: { id: { in: ids } } })
       const byId = new Map(rows.map((row) => [row.id, row]))
       return agentIds.map((agentId) => {
+        const { after, before } = request.cursorAgents
+        if ((after ?? agentId) !== agentId) return foreignCursor('after')
+        if ((before ?? agentId) !== agentId) return foreignCursor('before')
         const page = pages.get(agentId)!
-        if (request.cursorAgentIds.some((id) => id !== agentId)) {
-          return new BadInputError('That is not a cursor of this connection.', 'after')
-        }
         return { ...page, items: page.items.flatMap((id) => byId.get(id) ?? []) }
       })
     },

@@ -1,7 +1,6 @@
-import { BadInputError } from '../lib/errors.ts'
 import { decodeIdCursor, encodeIdCursor } from '../lib/id-cursor.ts'
 import { type IdPrefix, prefixOf } from '../lib/ids.ts'
-import { type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
+import { foreignCursor, type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
 import type { RunsRequest } from './loaders.ts'
 
 /** A page as connections show it: its items' cursors by `cursorOf`. */
@@ -15,7 +14,7 @@ export function connectionOf<T>({ items, hasNextPage, hasPreviousPage }: Page<T>
 export function idPageRequest(prefix: IdPrefix, page: PageArguments, ofParent = ''): PageRequest {
   return pageRequest(page, (cursor) => {
     const { id, parentId } = decodeIdCursor(prefix, cursor)
-    if (parentId !== ofParent) throw new BadInputError('That is not a cursor of this connection.', 'after')
+    if (parentId !== ofParent) throw foreignCursor()
     return id
   })
 }
@@ -31,7 +30,7 @@ export const idCursorWithin =
 /** The request for a page of messages: the last 50 unless asked otherwise; a message's id is its cursor. */
 export function messagesRequest(page: PageArguments): PageRequest {
   const decode = (cursor: string) => {
-    if (prefixOf(cursor) !== 'msg') throw new BadInputError('That is not a cursor of this connection.', 'after')
+    if (prefixOf(cursor) !== 'msg') throw foreignCursor()
     return cursor
   }
   return pageRequest(page, decode, { size: DEFAULT_MESSAGES, fromEnd: true })
@@ -41,13 +40,10 @@ export const DEFAULT_MESSAGES = 50
 
 /** The request for a page of an agent's runs, whose cursors name the agent. */
 export function runsRequest(page: PageArguments): RunsRequest {
-  const cursorAgentIds: string[] = []
-  const request = pageRequest(page, (cursor) => {
-    const { id, parentId } = decodeIdCursor('run', cursor)
-    cursorAgentIds.push(parentId)
-    return id
-  })
-  return { ...request, cursorAgentIds }
+  const request = pageRequest(page, (cursor) => decodeIdCursor('run', cursor).id)
+  const agentOf = (cursor: string | null | undefined) =>
+    cursor == null ? null : decodeIdCursor('run', cursor).parentId
+  return { ...request, cursorAgents: { after: agentOf(page.after), before: agentOf(page.before) } }
 }
 
 export const runCursor = ({ id, agentId }: { id: string; agentId: string }): string => encodeIdCursor(id, agentId)

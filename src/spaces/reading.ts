@@ -1,9 +1,9 @@
 import type { Viewer } from '../access/viewer.ts'
 import { type Outcome, Prisma, type Message as Row, type Space } from '../generated/prisma/client.ts'
-import { BadInputError, ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
+import { type BadInputError, ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
-import type { Page, PageRequest } from '../lib/page.ts'
+import { foreignCursor, type Page, type PageRequest } from '../lib/page.ts'
 import type { Platform } from '../platform/platform.ts'
 import { NO_SUCH_SPACE } from './members.ts'
 import { type Message, type MessagePart, messageOfRow } from './message.ts'
@@ -147,17 +147,13 @@ const END = 2_147_483_647
 function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: WindowRow[]): Page<Message> | BadInputError {
   const [window] = rows
   if (window === undefined) return { items: [], hasNextPage: false, hasPreviousPage: false }
-  if (after !== null && window.afterSeq === null) return notOfThisSpace('after')
-  if (before !== null && window.beforeSeq === null) return notOfThisSpace('before')
+  if (after !== null && window.afterSeq === null) return foreignCursor('after')
+  if (before !== null && window.beforeSeq === null) return foreignCursor('before')
   const messages = rows.flatMap((row) => (row.id == null ? [] : [messageOfRow(row as Row & WindowRow)])).slice(0, size)
   const items = fromEnd ? messages.reverse() : messages
   const firstSeq = items[0]?.seq ?? (window.afterSeq ?? 0) + 1
   const lastSeq = items.at(-1)?.seq ?? (window.beforeSeq ?? window.lastSeq + 1) - 1
   return { items, hasPreviousPage: firstSeq > 1, hasNextPage: lastSeq < window.lastSeq }
-}
-
-function notOfThisSpace(field: string): BadInputError {
-  return new BadInputError('That is not a cursor of this connection.', field)
 }
 
 const NO_SUCH_MESSAGE = 'There is no such message in this space.'

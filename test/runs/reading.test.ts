@@ -83,7 +83,12 @@ describe.each(DATABASES)("an agent's runs on %s", (database) => {
       const ids = pages.map((page) => ('items' in page ? page.items.map(({ id }) => id) : page.code))
       expect(ids).toEqual([[otherRunId], [runIds[2]], [otherRunId]])
       const after = await reading.pageMany(ada, [other.id, helper.id], runsRequest({ after: at(2) }), null)
-      expect(after).toMatchObject([{ code: 'BAD_INPUT' }, { items: [{ id: runIds[1] }, { id: runIds[0] }] }])
+      expect(after).toMatchObject([
+        { code: 'BAD_INPUT', field: 'after' },
+        { items: [{ id: runIds[1] }, { id: runIds[0] }] },
+      ])
+      const before = await reading.pageMany(ada, [other.id, helper.id], runsRequest({ before: at(1) }), null)
+      expect(before).toMatchObject([{ code: 'BAD_INPUT', field: 'before' }, { items: [{ id: runIds[2] }] }])
     })
 
     test('a cursor of another connection is refused', () => {
