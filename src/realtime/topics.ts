@@ -49,12 +49,8 @@ export const runTopic = (runId: string): string => `run:${runId}`
 export type JobsSignal = { type?: undefined }
 /** Channel `agent:<id>`: the status of one of its runs changed, or an EXTERNAL call of it waits for a service or no longer does. */
 export type AgentSignal = { type: 'run-changed' } | { type: 'tool-waiting' | 'tool-settled'; toolCallId: string }
-/** Channel `entity:<id>`: something changed in what this human or agent sees of its spaces and tool calls. */
-export type EntitySignal = {
-  type: 'member-joined' | 'member-left' | 'space-changed' | 'tool-waiting' | 'tool-settled' | 'read'
-  spaceId?: string
-  toolCallId?: string
-}
+/** Channel `entity:<id>`: this human or agent became a member of a space, ceased to be one, or has read on in it. */
+export type EntitySignal = { type: 'member-joined' | 'member-left' | 'read'; spaceId: string }
 /** Channel `token:<id>`: it is no longer good. */
 export type TokenSignal = { type: 'revoked' }
 /** Channel `runs`: stop executing the run, its status is CANCELED; and the worker's answer, that it has let go. */

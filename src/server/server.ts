@@ -14,6 +14,7 @@ import { listen } from './listening.ts'
 import { createMasking } from './masking.ts'
 import { createMetrics } from './metrics.ts'
 import { createGraphiql, sendNotFound, startPage, wantsPage } from './pages.ts'
+import { createRounds } from './sharing/rounds.ts'
 import { createSharing } from './sharing/sharing.ts'
 import { wireOf } from './socket-operations.ts'
 import { createSockets, type Sockets } from './sockets.ts'
@@ -111,13 +112,15 @@ function createApi(
   const streams: OwnStreams = createStreams({ platform, app, announcer, journal })
   const graphql = createGraphql({ app, schema, streams, maskError, allowedOrigins })
   const { maxSocketsPerViewer } = limits
+  const rounds = createRounds()
   const sockets = createSockets({
     graphql,
     maskError,
     tokens: app.tokens,
     watchViewer: streams.watchViewer,
     maxSocketsPerViewer,
-    sharing: isSharing ? createSharing({ source: streams.spaces, wireOf }) : null,
+    rounds,
+    sharing: isSharing ? createSharing({ source: streams.spaces, rounds, wireOf }) : null,
     logger,
   })
   const graphiql = createGraphiql()

@@ -11,6 +11,7 @@ import { authenticate } from './authentication.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from './graphql.ts'
 import type { MaskError } from './masking.ts'
 import { createOutlet, type Outlet } from './sharing/outlet.ts'
+import type { Rounds } from './sharing/rounds.ts'
 import type { Sharing } from './sharing/sharing.ts'
 import { type Session, socketOperations } from './socket-operations.ts'
 
@@ -23,6 +24,7 @@ export interface SocketsOptions {
   maxSocketsPerViewer: number
   /** Where subscriptions with the same answers share them; null where each has its own. */
   sharing: Sharing | null
+  rounds: Rounds
   logger: Logger
 }
 
@@ -94,6 +96,7 @@ export function createSockets(options: SocketsOptions): Sockets {
 
   function opened(socket: WebSocket, request: IncomingMessage, transport: Duplex): void {
     const outlet = createOutlet(socket, transport, {
+      rounds: options.rounds,
       onFull: () => shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor', SLOW_CLOSE_TIMEOUT_MS),
       isAlone: () => connection.session.subscriptions.size <= 1,
     })

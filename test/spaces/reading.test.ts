@@ -148,14 +148,15 @@ describe.each(DATABASES)('reading on %s', (database) => {
 
       test('moving it is told to the reader, standing still is not', async () => {
         const space = await spaceWith(2)
+        const last = { type: 'member-left' as const, spaceId: space.id }
         const heard: SignalPayload[] = []
         const stop = await domain.platform.signals.subscribe(`entity:${bob.id}`, (payload) => void heard.push(payload))
         for (const messageId of [space.ids[1]!, space.ids[0]!, space.ids[1]!]) {
           await domain.reading.markRead(bob, { spaceId: space.id, messageId })
         }
-        await domain.platform.signals.publish(`entity:${bob.id}`, { type: 'space-changed' })
-        await expect.poll(() => heard.at(-1)).toEqual({ type: 'space-changed' })
-        expect(heard).toEqual([{ type: 'read', spaceId: space.id }, { type: 'space-changed' }])
+        await domain.platform.signals.publish(`entity:${bob.id}`, last)
+        await expect.poll(() => heard.at(-1)).toEqual(last)
+        expect(heard).toEqual([{ type: 'read', spaceId: space.id }, last])
         stop()
       })
 

@@ -2,7 +2,7 @@ import type { Viewer } from '../../access/viewer.ts'
 import { isAfter, type Position } from '../../realtime/cursor.ts'
 import { type Answers, answerFor } from './answering.ts'
 import type { Outlet } from './outlet.ts'
-import { inNextRound } from './rounds.ts'
+import type { Rounds } from './rounds.ts'
 
 export interface Subscriber {
   viewer: Viewer
@@ -34,7 +34,7 @@ export interface Audience {
 /** Events that wait for the next round of writing at most. */
 const MOST_IN_ROUND = 64
 
-export function createAudience(): Audience {
+export function createAudience(rounds: Rounds): Audience {
   /** With the last event each has had, until it has been told of one after it. */
   const members = new Map<Subscriber, Position | null>()
   let pending: Told[] = []
@@ -42,7 +42,7 @@ export function createAudience(): Audience {
   function tell(told: Told): void {
     pending.push(told)
     if (pending.length >= MOST_IN_ROUND) flush()
-    else if (pending.length === 1) inNextRound(flush)
+    else if (pending.length === 1) rounds.next(flush)
   }
 
   function flush(): void {

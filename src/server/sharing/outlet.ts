@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import { binaryOf, frameOf } from './frame.ts'
 import { createReceipts } from './receipts.ts'
-import { atEndOfRound } from './rounds.ts'
+import type { Rounds } from './rounds.ts'
 
 /** The way out to one client, bounded. What is sent in one tick leaves in one write; what a closing socket is given is dropped. */
 export interface Outlet {
@@ -36,6 +36,7 @@ interface Item {
 }
 
 export interface OutletOptions {
+  rounds: Rounds
   /** More waits than is waited for. */
   onFull(): void
   /** Whether one subscription at most is answered here: then nothing else can be meant to leave in the same write. */
@@ -48,7 +49,7 @@ const nothing = () => {}
  * The outlet of a socket over `transport`. Frames go past the socket to its transport: without compression and fragments,
  * which the server does not use, nothing comes between.
  */
-export function createOutlet(socket: WebSocket, transport: Duplex, { onFull, isAlone }: OutletOptions): Outlet {
+export function createOutlet(socket: WebSocket, transport: Duplex, { rounds, onFull, isAlone }: OutletOptions): Outlet {
   /** Given in this tick. */
   let given: Item[] = []
   /** What the transport was handed, and has not got rid of. */
@@ -121,7 +122,7 @@ export function createOutlet(socket: WebSocket, transport: Duplex, { onFull, isA
     else {
       waiting += item.rests.length
       given.push(item)
-      if (given.length === 1) atEndOfRound(writeGiven)
+      if (given.length === 1) rounds.atEnd(writeGiven)
     }
   }
 

@@ -9,6 +9,7 @@ import { standing } from '../streams/standing.ts'
 import type { Subscriber } from './audience.ts'
 import { binaryOf } from './frame.ts'
 import type { Outlet } from './outlet.ts'
+import type { Rounds } from './rounds.ts'
 import { createSpaceGroup, type SpaceGroup } from './space-group.ts'
 
 export type Result = ExecutionResult | AsyncIterable<ExecutionResult>
@@ -39,12 +40,13 @@ export interface Sharing {
 
 export interface SharingParts {
   source: SpaceSource
+  rounds: Rounds
   /** An answer as it goes over the wire. */
   wireOf(result: ExecutionResult): object
 }
 
 /** Lets subscribers of one space by one operation share its execution. Each one is admitted, and ended, by itself. */
-export function createSharing({ source, wireOf }: SharingParts): Sharing {
+export function createSharing({ source, rounds, wireOf }: SharingParts): Sharing {
   const groups = new Map<string, SpaceGroup>()
 
   function groupOf({ key, viewer, runFor }: SharedSubscription, spaceId: string): SpaceGroup {
@@ -52,6 +54,7 @@ export function createSharing({ source, wireOf }: SharingParts): Sharing {
     if (known) return known
     const group = createSpaceGroup({
       source,
+      rounds,
       spaceId,
       anyViewer: viewer,
       async run(of, events) {

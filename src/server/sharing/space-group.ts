@@ -9,6 +9,7 @@ import { createArrivals } from './arrivals.ts'
 import { createAudience, type Subscriber } from './audience.ts'
 import { isBusy } from './outlet.ts'
 import { patiently } from './patiently.ts'
+import type { Rounds } from './rounds.ts'
 
 /** Subscribers of one space by one operation: each event is executed and written out once for all who get the same. */
 export interface SpaceGroup {
@@ -21,6 +22,7 @@ export interface SpaceGroup {
 
 export interface SpaceGroupParts extends AnsweringParts {
   source: SpaceSource
+  rounds: Rounds
   spaceId: string
   /** Nobody is in it any more. */
   onEmpty(): void
@@ -36,7 +38,7 @@ export function createSpaceGroup(parts: SpaceGroupParts): SpaceGroup {
   const { signal } = stop
   const answering = createAnswering(parts)
   const arrivalsAnswering = createAnswering(parts)
-  const audience = createAudience()
+  const audience = createAudience(parts.rounds)
   const inside = new Set<Subscriber>()
   /** The event that was taken up last: whoever has had this one misses nothing by joining. */
   let front: Position = { epoch: '', n: 0 }
