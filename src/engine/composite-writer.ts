@@ -152,6 +152,8 @@ export function createCompositeWriter(options: CompositeWriterOptions): SpaceWri
     open(callId, field) {
       scanners.set(callId, createUtteranceScanner(field))
     },
+    /** Where a call shows, and whether it may, its input says: it shows when that is whole. */
+    openPart() {},
     write(callId, delta) {
       const scanner = scanners.get(callId)
       const text = scanner?.push(delta) ?? ''

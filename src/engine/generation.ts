@@ -25,6 +25,8 @@ export interface LiveGeneration {
   callIdOf(modelCallId: string): string
   /** The provider has said what it cost. */
   end(): void
+  /** Our id of the call whose message has begun with its input, if there is one. */
+  begunCall(): string | null
   /** What it cost so far, if it has begun and never ended. */
   estimate(sent: unknown[]): Usage | null
 }
@@ -40,15 +42,20 @@ interface LiveParts {
 /** A message's deltas appear when its turn comes: live for the first call of a step, when it executes for later ones. */
 export function createLiveGeneration({ step, tools, writer, events }: LiveParts): LiveGeneration {
   const calls = new Map<string, { id: string; toolName: string; live: boolean }>()
+  let begun: string | null = null
   let received = ''
   let ended = false
 
   function open(modelCallId: string, toolName: string) {
-    const presence = tools.get(toolName)?.presence
-    const live = calls.size === 0 && presence?.type === 'speech'
-    const call = { id: newId('tcl'), toolName, live }
+    const tool = tools.get(toolName)
+    const isFirst = calls.size === 0
+    const call = { id: newId('tcl'), toolName, live: isFirst && tool?.presence.type === 'speech' }
     calls.set(modelCallId, call)
-    if (live) writer.open(call.id, presence.field)
+    if (isFirst && tool !== undefined && tool.presence.type !== 'hidden') {
+      begun = call.id
+      if (tool.presence.type === 'part') writer.openPart(call.id, tool)
+      else writer.open(call.id, tool.presence.field)
+    }
     return call
   }
 
@@ -66,6 +73,7 @@ export function createLiveGeneration({ step, tools, writer, events }: LiveParts)
       if ('delta' in part) received += part.delta
     },
     callIdOf: (modelCallId) => (calls.get(modelCallId) ?? open(modelCallId, '')).id,
+    begunCall: () => begun,
     end() {
       ended = true
     },

@@ -17,6 +17,7 @@ import { createStatelessMind } from './minds/stateless.ts'
 import { ModelFailure } from './model-error.ts'
 import type { Observer } from './observation.ts'
 import type { Scene, SceneAgent, SceneLoader } from './scene.ts'
+import type { SpaceWriter } from './space-writer.ts'
 import { spentTokens } from './token-usage.ts'
 import { type LoopEnd, runToolLoop } from './tool-loop.ts'
 import { createToolRunner, type ToolRunner } from './tool-runner.ts'
@@ -63,7 +64,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const tools = await toolbox.toolsFor({ run, scene, speech: writer })
   const runner = observed.watch(createToolRunner({ platform, run, journal, waits, writer, events }))
   const stretch = async (): Promise<PerformEnd> => {
-    const carried = await carryOn({ claim, steps, tools, runner, journal })
+    const carried = await carryOn({ claim, steps, tools, runner, journal, writer })
     if (carried.waiting.length > 0) return { type: 'waiting', callIds: carried.waiting }
     run.ending ??= endingAskedFor(carried.steps)
     if (run.ending !== null) return { type: 'ending', ending: run.ending }
@@ -142,11 +143,12 @@ interface CarryOnInput {
   tools: Map<string, Tool>
   runner: ToolRunner
   journal: Journal
+  writer: SpaceWriter
 }
 
 /** Executes, in order, the calls of the last journaled step that have no result yet. */
 async function carryOn(input: CarryOnInput): Promise<{ steps: JournaledStep[]; waiting: string[] }> {
-  const { claim, steps, tools, runner, journal } = input
+  const { claim, steps, tools, runner, journal, writer } = input
   const last = steps.at(-1)
   if (last === undefined || isStepOver(last)) return { steps, waiting: [] }
   const waiting: string[] = []
@@ -158,8 +160,10 @@ async function carryOn(input: CarryOnInput): Promise<{ steps: JournaledStep[]; w
       continue
     }
     const tool = tools.get(call.toolName)
-    if (tool === undefined) await journal.settled(claim, call.id, goneTool(call.toolName))
-    else if ((await runner.execute(tool, call.id, call.input as Json, (call.state ?? {}) as JsonObject)) === WAITING)
+    if (tool === undefined) {
+      const gone = goneTool(call.toolName)
+      if (!(await writer.close({ toolCallId: call.id, ...gone }))) await journal.settled(claim, call.id, gone)
+    } else if ((await runner.execute(tool, call.id, call.input as Json, (call.state ?? {}) as JsonObject)) === WAITING)
       waiting.push(call.id)
   }
   if (waiting.length > 0) return { steps, waiting }

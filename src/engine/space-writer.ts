@@ -3,9 +3,10 @@ import type { Platform } from '../platform/platform.ts'
 import { createCallNews } from '../spaces/call-news.ts'
 import type { Message } from '../spaces/message.ts'
 import type { Posting, ToolResult } from '../spaces/posting.ts'
+import { createShowing } from '../spaces/showing.ts'
 import type { ShownCall } from '../spaces/shown-call.ts'
 import { noActiveSpace, notAMember } from '../tools/space/failures.ts'
-import type { Speech, ToolUse } from '../tools/tool.ts'
+import type { Speech, Tool, ToolUse } from '../tools/tool.ts'
 import { createDraftStream, type DraftStream } from './draft-stream.ts'
 import { createRunMessages, createSavePace, postableText, type RunMessagesOptions } from './run-messages.ts'
 import { createTextFieldScanner } from './text-field.ts'
@@ -14,14 +15,19 @@ import { createTextFieldScanner } from './text-field.ts'
 export interface SpaceWriter extends Speech {
   /** The model begins to write the input of a speaking call whose turn it is: `field` of it streams. */
   open(callId: string, field: string): void
-  /** More of that input, as raw JSON. */
+  /** The model begins to write the input of a call that shows, whose turn it is: where its space is known, it shows already. */
+  openPart(callId: string, tool: Tool): void
+  /** More of a speaking call's input, as raw JSON. */
   write(callId: string, delta: string): void
   /**
    * Shows a call as a part; with `waitsUntil` somebody has to answer it by then. False: it is to show nowhere.
    * @throws ToolFailure
    */
   show(use: ToolUse, waitsUntil: Date | null): Promise<boolean>
-  /** What was shown or written for a call is over: its message is whole, and its result journaled. False: it posted nothing. */
+  /**
+   * What was shown or written for a call is over: its message is whole, or INTERRUPTED where the model broke its input off, and
+   * its result journaled. False: it posted nothing.
+   */
   close(result: ToolResult): Promise<boolean>
   /** Whether a call's result was journaled together with what it posted. */
   hasJournaled(callId: string): boolean
@@ -37,6 +43,8 @@ interface OpenMessage {
 interface WriterOptions extends RunMessagesOptions {
   platform: Platform
   posting: Posting
+  /** The messages that an earlier claim of the run has begun and this one goes on with, by the call that each shows. */
+  begun: Map<string, Message>
 }
 
 /** For the ACTIVE_SPACE tools: each send_message, and each visible call, is a message of the active space. */
@@ -45,8 +53,11 @@ export function createSpaceWriter(options: WriterOptions): SpaceWriter {
   const messages = createRunMessages(options)
   const isSaveDue = createSavePace(platform.clock)
   const callNews = createCallNews(platform)
+  const showing = createShowing(platform)
   const scanners = new Map<string, ReturnType<typeof createTextFieldScanner>>()
-  const open = new Map<string, OpenMessage>()
+  const open = new Map<string, OpenMessage>(
+    [...options.begun].map(([callId, message]) => [callId, { message: Promise.resolve(message), stream: null }]),
+  )
   const journaled = new Set<string>()
 
   function begin(callId: string, shows?: ShownCall): Promise<Message | null> {
@@ -101,11 +112,19 @@ export function createSpaceWriter(options: WriterOptions): SpaceWriter {
       return posted
     },
     composite: null,
+    openPart(callId, { name, execution }) {
+      if (run.activeSpace === null) return
+      const writing = { toolName: name, execution }
+      open.set(callId, { message: begin(callId, { toolCallId: callId, waitsUntil: null, writing }), stream: null })
+    },
     async show({ callId }, waitsUntil) {
-      const message = begin(callId, { toolCallId: callId, waitsUntil })
+      const shown = { toolCallId: callId, waitsUntil }
+      const before = open.get(callId)
+      const message = before?.message ?? begin(callId, shown)
       open.set(callId, { message, stream: null })
       const begun = await message
       if (begun === null) throw notAMember()
+      if (before !== undefined) await showing.goOn(messages.leaseOf(begun), shown)
       if (waitsUntil !== null) await callNews.waits({ id: callId, agentId: run.agent.id, spaceId: begun.spaceId })
       return true
     },
@@ -122,7 +141,8 @@ export function createSpaceWriter(options: WriterOptions): SpaceWriter {
         await posting.interrupt(messages.leaseOf(message), [{ type: 'text', text: entry.stream.text() }], result)
         return true
       }
-      await posting.finish(messages.leaseOf(message), message.parts, result)
+      if (result.status === 'CANCELED') await posting.interrupt(messages.leaseOf(message), message.parts, result)
+      else await posting.finish(messages.leaseOf(message), message.parts, result)
       return true
     },
   }

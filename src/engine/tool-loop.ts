@@ -10,7 +10,7 @@ import {
   type ToolSet,
 } from 'ai'
 import type { Json } from '../lib/json.ts'
-import type { Journal, Usage } from '../runs/journal.ts'
+import type { Journal, NewToolCall, Usage } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 import { takePlacement } from '../tools/placement.ts'
@@ -152,6 +152,20 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
     }
   }
 
+  /** That a generation made these calls, of which some failed already; and the end of one that it began and did not make. */
+  async function tellOf(calls: NewToolCall[], begun: string | null, finishReason: string): Promise<void> {
+    if (begun !== null && calls.every(({ id }) => id !== begun))
+      await writer.close({ toolCallId: begun, status: 'CANCELED', output: null, error: null })
+    for (const { id, modelCallId, status, output, error } of calls) {
+      events.emit({ type: 'RunToolCalled', toolCallId: id })
+      if (status !== 'FAILED') continue
+      failed.set(modelCallId, output)
+      const shownAs = BROKEN_OFF.has(finishReason) ? 'CANCELED' : status
+      await writer.close({ toolCallId: id, status: shownAs, output, error })
+      events.emit({ type: 'RunToolReturned', toolCallId: id })
+    }
+  }
+
   const sdkTools: ToolSet = Object.fromEntries(
     [...tools.values()].map(({ name, description, inputSchema }) => [
       name,
@@ -218,13 +232,7 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
           calls,
         )
         previous = { instructions: sent.instructions, lasting: sent.lasting }
-        for (const { id, modelCallId, status, output, error } of calls) {
-          events.emit({ type: 'RunToolCalled', toolCallId: id })
-          if (status !== 'FAILED') continue
-          failed.set(modelCallId, output)
-          await writer.close({ toolCallId: id, status, output, error })
-          events.emit({ type: 'RunToolReturned', toolCallId: id })
-        }
+        await tellOf(calls, live.begunCall(), finishReason)
       }),
 
     stepEnded: (step: StepResult<ToolSet>) =>
@@ -260,6 +268,9 @@ function createLoop(input: LoopInput, { journal, runner, writer, events }: LoopP
     },
   }
 }
+
+/** A generation that ends so did not write its last call to the end: the run fails, and nobody is told of a mistake. */
+const BROKEN_OFF = new Set(['length', 'error', 'interrupted', 'content-filter'])
 
 function textOf(content: ReadonlyArray<{ type: string }>): string {
   return content.flatMap((part) => (part.type === 'text' ? [(part as { text?: string }).text ?? ''] : [])).join('')

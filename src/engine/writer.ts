@@ -1,6 +1,7 @@
 import type { Platform } from '../platform/platform.ts'
 import type { CompositePosting } from '../spaces/composite-posting.ts'
 import { type Posting, RunLostError } from '../spaces/posting.ts'
+import { createShowing } from '../spaces/showing.ts'
 import type { RunInHand } from '../tools/tool.ts'
 import { createCompositeWriter } from './composite-writer.ts'
 import type { Scene } from './scene.ts'
@@ -19,7 +20,10 @@ interface WriterInput {
 export async function openWriter(platform: Platform, input: WriterInput): Promise<SpaceWriter> {
   const { posting, composites, run, scene, fresh } = input
   const options = { platform, posting, run, origin: scene.origin }
-  if (scene.agent.toolset === 'ACTIVE_SPACE') return createSpaceWriter(options)
+  if (scene.agent.toolset === 'ACTIVE_SPACE') {
+    const shown = fresh ? new Map() : await createShowing(platform).begunBy(run.claim.run.id)
+    return createSpaceWriter({ ...options, begun: shown })
+  }
   const begun = fresh ? [] : await composites.begunBy(run.claim.run.id)
   return createCompositeWriter({ ...options, composites, begun })
 }

@@ -5,6 +5,9 @@ import { runTopic, spaceTopic } from '../realtime/topics.ts'
 import type { Announcer } from '../spaces/announcer.ts'
 import { createCallNews } from '../spaces/call-news.ts'
 import { compositeNumber, isUnfinished, isWhole, type MessagePart, messageOfRow } from '../spaces/message.ts'
+import { createMessageNews } from '../spaces/message-news.ts'
+import { runFence } from '../spaces/posting.ts'
+import { isJournaled } from '../spaces/shown-call.ts'
 
 /** What must be put in order once a run has ended, however it ended and whoever ended it. */
 export interface Aftermath {
@@ -14,8 +17,9 @@ export interface Aftermath {
    */
   settle(run: Run, end: RunLogEvent): Promise<void>
   /**
-   * For a run taken over: what its dead worker was streaming from a generation that is not in the journal becomes INTERRUPTED
-   * (a message that a journaled call began is finished by that call); what it committed and did not announce is announced.
+   * For a run taken over: what its dead worker was streaming from a generation that is not in the journal becomes INTERRUPTED,
+   * the call that it showed CANCELED (a message that a journaled call began is finished by that call); what it committed and
+   * did not announce is announced.
    */
   takeOver(run: Run): Promise<void>
   /** Settles ended runs whose messages are still open: their process died in between. */
@@ -30,6 +34,7 @@ type MessageRow = Prisma.MessageGetPayload<object>
 export function createAftermath(platform: Platform, announcer: Announcer): Aftermath {
   const { db, log } = platform
   const callNews = createCallNews(platform)
+  const news = createMessageNews(platform)
 
   /** The parts of a message that is not finished, with the text that had streamed of the one being written. */
   async function partsSoFar(row: MessageRow): Promise<MessagePart[]> {
@@ -57,6 +62,14 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
     })
   }
 
+  /** The calls whose input a dead worker was receiving. */
+  async function cancelUnwritten({ id, attempt }: Run): Promise<void> {
+    await db.prisma.$executeRaw`
+      WITH fence AS (${runFence(id, attempt)})
+      UPDATE "ToolCall" SET status = 'CANCELED', "settledAt" = now()
+      FROM fence WHERE "runId" = ${id} AND status = 'STREAMING'`
+  }
+
   async function announceEnds(rows: MessageRow[]): Promise<void> {
     for (const row of rows) {
       await announcer.announce(row)
@@ -66,6 +79,14 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
         { once: `finished:${row.id}` },
       )
       await log.finishDraft(row.id)
+    }
+  }
+
+  /** That a message exists, and that it waits for an answer: repeated where that was said before. */
+  async function announceOpen(rows: MessageRow[]): Promise<void> {
+    for (const row of rows) {
+      await announcer.announce(row)
+      if (row.status === 'REQUIRES_ACTION' && compositeNumber(row) === null) await news.waiting(row, 0)
     }
   }
 
@@ -87,15 +108,13 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
   }
 
   /**
-   * The messages that nobody will go on writing: their call is not in the journal. A composite message stays open for more
-   * parts, unless one of them was being written by a generation that is not in the journal, which begins only once all calls
-   * that are have their results.
+   * The messages that nobody will go on writing: their call is not in the journal, or was settled there without them. A
+   * composite message stays open for more parts, unless one of them was being written by a generation that is not in the
+   * journal, which begins only once all calls that are have their results.
    */
   async function orphansOf(rows: MessageRow[], calls: { id: string; settledAt: Date | null }[]): Promise<MessageRow[]> {
-    const journaled = new Set(calls.map(({ id }) => id))
-    const streaming = rows.filter(
-      ({ status, runPostKey }) => status === 'STREAMING' && !journaled.has(runPostKey ?? ''),
-    )
+    const goesOn = new Set(calls.filter(({ settledAt }) => settledAt === null).map(({ id }) => id))
+    const streaming = rows.filter(({ status, runPostKey }) => status === 'STREAMING' && !goesOn.has(runPostKey ?? ''))
     if (calls.every(({ settledAt }) => settledAt !== null)) {
       const parts = await Promise.all(streaming.map(partsSoFar))
       return streaming.filter((row, index) => compositeNumber(row) === null || parts[index]?.some(isUnfinished))
@@ -133,11 +152,15 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
     async takeOver(run) {
       const [rows, calls] = await Promise.all([
         db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } }),
-        db.prisma.toolCall.findMany({ where: { runId: run.id }, select: { id: true, settledAt: true } }),
+        db.prisma.toolCall.findMany({ where: { runId: run.id } }),
       ])
-      const orphans = await orphansOf(rows, calls)
+      const orphans = await orphansOf(rows, calls.filter(isJournaled))
       for (const row of orphans) await interrupt(row)
-      await announceEnds(rows.filter((row) => isWhole(row.status) || orphans.includes(row)))
+      await cancelUnwritten(run)
+      if (!calls.every(isJournaled)) await announceToolCalls(run.id, rows)
+      const isOver = (row: MessageRow) => isWhole(row.status) || orphans.includes(row)
+      await announceOpen(rows.filter((row) => !isOver(row)))
+      await announceEnds(rows.filter(isOver))
     },
     async sweep() {
       const runs = await db.prisma.$queryRaw<Run[]>`

@@ -176,6 +176,9 @@ function generationStatement(claim: Claim, generation: Generation, calls: NewToo
         c.status::"ToolCallStatus", c.input, CASE c.status WHEN 'FAILED' THEN c.output END, c.error, c.state, CASE c.status WHEN 'FAILED' THEN now() END
       FROM fence, jsonb_to_recordset(${jsonbText(calls)}::jsonb) AS c(id text, "modelCallId" text, "toolName" text,
         execution text, status text, input jsonb, output jsonb, error text, state jsonb)
+      ON CONFLICT (id) DO UPDATE SET "stepIndex" = EXCLUDED."stepIndex", "modelCallId" = EXCLUDED."modelCallId",
+        status = EXCLUDED.status, input = EXCLUDED.input, output = EXCLUDED.output, error = EXCLUDED.error, state = EXCLUDED.state,
+        "settledAt" = EXCLUDED."settledAt"
     )
     SELECT "runId" FROM fence`
 }

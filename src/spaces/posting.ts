@@ -10,7 +10,7 @@ import type { Announcer } from './announcer.ts'
 import { NO_SUCH_SPACE } from './members.ts'
 import { type Message, type MessageOrigin, type MessagePart, messageOfRow } from './message.ts'
 import { createMessageNews } from './message-news.ts'
-import { type ShownCall, showCall } from './shown-call.ts'
+import { beginCall, type ShownCall, showCall } from './shown-call.ts'
 
 /** What routing did with a message, within the transaction that made it whole. */
 export interface Routed {
@@ -87,7 +87,8 @@ export interface MessageLease {
 /** The result of the tool call that a message came from: journaled with it, so that a crash cannot separate the two. */
 export interface ToolResult {
   toolCallId: string
-  status: 'DONE' | 'FAILED' | 'TIMED_OUT'
+  /** CANCELED: the model broke its input off. */
+  status: 'DONE' | 'FAILED' | 'TIMED_OUT' | 'CANCELED'
   output: Json
   error: string | null
 }
@@ -129,7 +130,10 @@ export function createPosting(platform: Platform, announcer: Announcer, hooks: P
           ? insertRunMessage(db.prisma, input)
           : db.transaction(async (tx) => {
               const inserted = await insertRunMessage(tx, input)
-              if (inserted !== null) await showCall(tx, platform, input, shows)
+              if (inserted === null) return null
+              const { toolCallId, writing } = shows
+              if (writing !== undefined) await beginCall(tx, input, toolCallId, writing)
+              else await showCall(tx, platform, input, shows)
               return inserted
             })
       const message = await insert.catch((error) => postedBefore(error, db.prisma, input))
