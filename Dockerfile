@@ -16,6 +16,7 @@ COPY package.json ./
 COPY prisma prisma
 COPY scripts/migrate.ts scripts/migrate.ts
 COPY src src
+COPY web web
 COPY --from=build /app/src/generated src/generated
 RUN install -d -o node -g node /data
 VOLUME /data

@@ -20,20 +20,6 @@ const FIRST_QUERY = `# Welcome to Parley. Type your token into the Headers pane 
 }
 `
 
-/** A page where a browser arrives. */
-export const startPage: Handler = (_, response) => {
-  response.writeHead(200, HTML)
-  response.end(`<!doctype html>
-<html lang="en">
-<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Parley</title>
-<body style="font: 1rem/1.5 system-ui; max-width: 36rem; margin: 4rem auto; padding: 0 1rem">
-<h1>Parley</h1>
-<p>People and AI agents share spaces here. <a href="${GRAPHQL_PATH}">Explore the API in GraphiQL</a>.</p>
-</body>
-</html>
-`)
-}
-
 /**
  * GraphiQL, which needs nothing from elsewhere. Its subscriptions come as server-sent events, by POST: so the
  * Authorization that is typed into its headers pane goes with them, which a browser's WebSocket could not carry.

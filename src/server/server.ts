@@ -8,12 +8,13 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { App } from '../schema/app.ts'
 import { schema } from '../schema/schema.ts'
+import { CONSOLE_PATH, createConsole } from './console.ts'
 import { createGraphql, GRAPHQL_PATH } from './graphql.ts'
 import { createHealth, type Handler, sendJson } from './health.ts'
 import { listen } from './listening.ts'
 import { createMasking } from './masking.ts'
 import { createMetrics } from './metrics.ts'
-import { createGraphiql, sendNotFound, startPage, wantsPage } from './pages.ts'
+import { createGraphiql, sendNotFound, wantsPage } from './pages.ts'
 import { createRounds } from './sharing/rounds.ts'
 import { createSharing } from './sharing/sharing.ts'
 import { wireOf } from './socket-operations.ts'
@@ -98,6 +99,8 @@ export async function startServer({ app, config, sharing = true }: ServerOptions
 
 interface Api {
   handle: Handler
+  /** The live console: its page and what that loads. */
+  console: Handler
   sockets: Sockets
   close(): Promise<void>
 }
@@ -126,6 +129,7 @@ function createApi(
   const graphiql = createGraphiql()
   return {
     handle: (request, response) => (wantsPage(request) ? graphiql(request, response) : graphql(request, response)),
+    console: createConsole(),
     sockets,
     close: () => streams.close(),
   }
@@ -147,13 +151,13 @@ function createRoutes({ platform, api: app, metrics }: Served, api: Api | null, 
     '/health/live': health.live,
     '/health/ready': health.ready,
     '/metrics': figures,
-    ...(api === null ? {} : { [GRAPHQL_PATH]: api.handle, '/': startPage }),
+    ...(api === null ? {} : { [GRAPHQL_PATH]: api.handle, '/': api.console }),
   }
   return (request: IncomingMessage): Handler => {
     if (!hasUsableHost(request)) return refuseHost
     const path = pathOf(request)
     if (api !== null && request.method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
-    const handler = byPath[path]
+    const handler = byPath[path] ?? (path.startsWith(CONSOLE_PATH) ? api?.console : undefined)
     const isRead = request.method === 'GET' || request.method === 'HEAD'
     return handler === undefined || (path !== GRAPHQL_PATH && !isRead) ? notFound : handler
   }

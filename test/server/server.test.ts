@@ -55,7 +55,7 @@ describe('the server', () => {
 
   test('has a page at the beginning, GraphiQL for browsers, and nothing elsewhere', async () => {
     const html = { accept: 'text/html' }
-    expect(await (await get('/', html)).text()).toContain('/graphql')
+    expect(await (await get('/', html)).text()).toContain('/console/main.ts')
     const graphiql = await get('/graphql', html)
     expect(graphiql.headers.get('content-type')).toMatch(/text\/html/)
     const page = await graphiql.text()
@@ -71,6 +71,7 @@ describe('the server', () => {
     expect((await get('/health/ready', {}, origin)).status).toBe(200)
     expect((await get('/metrics', {}, origin)).status).toBe(200)
     expect((await get('/', {}, origin)).status).toBe(404)
+    expect((await get('/console/main.ts', {}, origin)).status).toBe(404)
     expect((await fetch(`${origin}/graphql`, { method: 'POST' })).status).toBe(404)
     const socket = new WebSocket(`ws://127.0.0.1:${worker.port}/graphql`, 'graphql-transport-ws')
     expect(await new Promise((resolve) => socket.on('error', ({ message }) => resolve(message)))).toContain('404')

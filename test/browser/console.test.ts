@@ -1,0 +1,161 @@
+import { existsSync } from 'node:fs'
+import { type Browser, chromium, type Page, type WebSocketRoute } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+
+const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
+const hasBrowser = existsSync(CHROMIUM)
+const PATIENCE = { timeout: 20_000 }
+
+if (!hasBrowser) console.warn(`\n!!! No Chromium at ${CHROMIUM}: the console's test is SKIPPED.\n`)
+
+describe.skipIf(!hasBrowser)('the console in a browser without internet', () => {
+  let parley: TestServer
+  let browser: Browser
+  /** What a page asked of other hosts, and what it complained of. */
+  let faults: string[]
+
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded' })
+    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] })
+  }, 60_000)
+  afterAll(async () => {
+    await browser?.close()
+    await parley?.close()
+  })
+
+  async function open(): Promise<Page> {
+    const page = await browser.newPage({ viewport: { width: 1100, height: 700 } })
+    faults = []
+    page.on('request', (request) => {
+      if (!request.url().startsWith(parley.origin)) faults.push(request.url())
+      if (/token|Bearer/i.test(request.url())) faults.push(request.url())
+    })
+    page.on('pageerror', ({ message }) => faults.push(message))
+    page.on('console', (said) => said.type() === 'error' && faults.push(said.text()))
+    page.on('dialog', (dialog) => {
+      faults.push(dialog.message())
+      void dialog.dismiss()
+    })
+    await page.goto(parley.origin)
+    return page
+  }
+
+  async function signIn(page: Page, token: string): Promise<void> {
+    await page.getByLabel('Token').fill(token)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+  }
+
+  /** Ada's console with her one space open, in which an agent may be. */
+  async function openSpace(agentIds: string[] = [], before: (page: Page) => Promise<void> = async () => {}) {
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, agentIds, { name: 'Garden' })
+    const page = await open()
+    await before(page)
+    await signIn(page, await parley.tokenOf(human))
+    await page.getByRole('navigation', { name: 'Spaces' }).getByRole('button', { name: 'Garden' }).click(PATIENCE)
+    await page.getByRole('heading', { name: 'Garden' }).waitFor(PATIENCE)
+    return { human, space, page }
+  }
+
+  test('an operator tries it with one click, and the agent answers while one looks on', async () => {
+    const page = await open()
+    await signIn(page, await parley.tokenOf(parley.admin))
+    await page.getByRole('button', { name: 'Try it' }).click(PATIENCE)
+    await page.getByText('You are Ada').waitFor(PATIENCE)
+    await page.getByLabel('Message', { exact: true }).fill('Hello!')
+    await page.getByRole('button', { name: 'Send' }).click()
+    const answer = page.locator('.message.agent')
+    await answer.and(page.locator('[data-status="STREAMING"]')).getByText('Hello Ada!').waitFor(PATIENCE)
+    if (process.env['SCREENSHOT']) await page.screenshot({ path: process.env['SCREENSHOT'] })
+    await answer.and(page.locator('[data-status="COMPLETE"]')).waitFor(PATIENCE)
+    expect(await page.getByLabel('Messages').locator('.text').allTextContents()).toEqual([
+      'Hello!',
+      expect.stringContaining('Iris'),
+    ])
+    await page.getByText('Who woke?').click()
+    await page.getByText('Iris woke').waitFor(PATIENCE)
+    await page.reload()
+    await answer.getByText('Hello Ada!').waitFor(PATIENCE)
+    expect(faults).toEqual([])
+    await page.close()
+  }, 90_000)
+
+  test('what looks like markup in a name or a message is shown as the text that it is', async () => {
+    const attack = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
+    const agent = await parley.agent(attack)
+    const { human, space, page } = await openSpace([agent.id])
+    await parley.send(human, space.id, attack)
+    await page.locator('.message .text').getByText(attack).waitFor(PATIENCE)
+    await page.getByLabel('Agents').getByText(attack).waitFor(PATIENCE)
+    expect(await page.locator('main img, main script').count()).toBe(0)
+    expect(faults).toEqual([])
+    await page.close()
+  }, 90_000)
+
+  test('a tool that waits for an answer gets what is typed, once it is JSON', async () => {
+    const inputSchema = { type: 'object' }
+    const tool = { name: 'ask_approval', description: 'Asks.', inputSchema, execution: 'SPACE' as const }
+    const agent = await parley.agent('Asker', { tools: [tool] })
+    const asks = [{ toolCall: 'ask_approval', input: { question: 'A barbecue?' } }]
+    parley.models.script(forAgent('Asker', steps(asks, [{ text: 'ok' }])))
+    const { human, space, page } = await openSpace([agent.id])
+    const { runs } = await parley.send(human, space.id, 'Ask me')
+    const call = page.getByRole('region', { name: 'Tool call ask_approval' })
+    await call.getByText('A barbecue?').waitFor(PATIENCE)
+    await page.getByLabel('Agents').getByText('Asker waits for an answer').waitFor(PATIENCE)
+    await call.getByLabel('Result, as JSON').fill('yes')
+    await call.getByRole('button', { name: 'Submit' }).click()
+    await page.getByRole('alert').getByText('must be JSON').waitFor(PATIENCE)
+    await call.getByLabel('Result, as JSON').fill('{ "approved": "by Ada" }')
+    await call.getByRole('button', { name: 'Submit' }).click()
+    await call.getByText('done').waitFor(PATIENCE)
+    await call.getByText('by Ada').waitFor(PATIENCE)
+    await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
+    await page.close()
+  }, 90_000)
+
+  test('after a lost connection it goes on where it was: nothing is missing, nothing is there twice', async () => {
+    const sockets: { route: WebSocketRoute; sent: string[] }[] = []
+    let mayConnect = true
+    const { human, space, page } = await openSpace([], (opened) =>
+      opened.routeWebSocket(/\/graphql$/, (route) => {
+        if (!mayConnect) return void route.close({ code: 1013 })
+        const socket = { route, sent: [] as string[] }
+        sockets.push(socket)
+        const server = route.connectToServer()
+        route.onMessage((message) => {
+          socket.sent.push(String(message))
+          server.send(message)
+        })
+      }),
+    )
+    await parley.send(human, space.id, 'one')
+    await page.locator('.text').getByText('one').waitFor(PATIENCE)
+    mayConnect = false
+    await sockets[0]?.route.close({ code: 1012 })
+    await page.getByRole('status').getByText('Connection lost').waitFor(PATIENCE)
+    await parley.send(human, space.id, 'two')
+    mayConnect = true
+    await page.locator('.text').getByText('two').waitFor(PATIENCE)
+    await parley.send(human, space.id, 'three')
+    await page.locator('.text').getByText('three').waitFor(PATIENCE)
+    expect(await page.locator('.message .text').allTextContents()).toEqual(['one', 'two', 'three'])
+    const resumed = sockets.at(-1)?.sent.find((message) => message.includes('spaceMessages')) ?? ''
+    expect(JSON.parse(resumed).payload.variables.after).toEqual(expect.any(String))
+    await page.close()
+  }, 90_000)
+
+  test('a token that is no good is said in plain words, and one may try another', async () => {
+    const page = await open()
+    await signIn(page, 'wrong')
+    await page.getByRole('alert').getByText('The server does not know this token.').waitFor(PATIENCE)
+    await signIn(page, await parley.tokenOf(await parley.human('Ada')))
+    await page.getByText('You are Ada').waitFor(PATIENCE)
+    expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie + location.href')).toBe(
+      `{}${parley.origin}/`,
+    )
+    await page.close()
+  }, 90_000)
+})
