@@ -18,9 +18,13 @@ export function element<Tag extends keyof HTMLElementTagNameMap>(
   return made
 }
 
+let fields = 0
+
 /** A field under its label. */
-export function labelled(label: string, field: HTMLElement): HTMLLabelElement {
-  return element('label', {}, element('span', {}, label), field)
+export function labelled(label: string, field: HTMLElement): HTMLElement {
+  fields += 1
+  field.id = `field-${fields}`
+  return element('div', { class: 'field' }, element('label', { for: field.id }, label), field)
 }
 
 /** A form that does something with what was filled in, once at a time, and says what went wrong. */

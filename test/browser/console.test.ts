@@ -116,6 +116,44 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.close()
   }, 90_000)
 
+  test('a person makes a space with an agent, speaks to it by name, and stops it', async () => {
+    await parley.agent('Slow')
+    parley.models.script(forAgent('Slow', steps([{ gate: new Promise(() => {}) }])))
+    const { page } = await openSpace()
+    await page.getByText('New space').click()
+    const fields = page.getByRole('form', { name: 'New space' })
+    await fields.getByLabel('Name').fill('Cellar')
+    await fields.getByLabel('Slow').check(PATIENCE)
+    await fields.getByRole('button', { name: 'Create' }).click()
+    await page.getByRole('heading', { name: 'Cellar' }).waitFor(PATIENCE)
+    await page.getByLabel('To', { exact: true }).selectOption({ label: 'Slow' }, PATIENCE)
+    await page.getByLabel('Message', { exact: true }).fill('Think.')
+    await page.getByLabel('Message', { exact: true }).press('Enter')
+    await page.locator('.message header').getByText('to Slow').waitFor(PATIENCE)
+    await page.getByLabel('Agents').getByText('Slow is at work').waitFor(PATIENCE)
+    await page.getByRole('button', { name: 'Stop Slow' }).click(PATIENCE)
+    await page.getByLabel('Agents').getByText('Slow is idle').waitFor(PATIENCE)
+    await page.close()
+  }, 90_000)
+
+  test('the list of spaces counts what is unread until one looks at it, and loses a space that one leaves', async () => {
+    const { human, page } = await openSpace()
+    const bob = await parley.human('Bob')
+    const { spaces, members } = parley.app.api
+    const memberIds = [human.id, bob.id]
+    const space = await spaces.create(parley.admin, { name: 'Attic', routing: 'BROADCAST', memberIds })
+    const attic = page.getByRole('navigation', { name: 'Spaces' }).getByRole('button', { name: 'Attic' })
+    await attic.waitFor(PATIENCE)
+    await parley.send(bob, space.id, 'Are you there?')
+    await attic.getByLabel('1 unread').waitFor(PATIENCE)
+    await attic.click()
+    await page.locator('.text').getByText('Are you there?').waitFor(PATIENCE)
+    await attic.getByLabel('1 unread').waitFor({ ...PATIENCE, state: 'detached' })
+    await members.remove(parley.admin, { spaceId: space.id, entityId: human.id })
+    await attic.waitFor({ ...PATIENCE, state: 'detached' })
+    await page.close()
+  }, 90_000)
+
   test('after a lost connection it goes on where it was: nothing is missing, nothing is there twice', async () => {
     const sockets: { route: WebSocketRoute; sent: string[] }[] = []
     let mayConnect = true
