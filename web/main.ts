@@ -26,6 +26,8 @@ const CONNECTION_WORDS: Record<Connection, string> = {
   lost: 'Connection lost: trying again…',
 }
 
+const FOR_A_SERVICE = "This is a service's token, for programs that wake agents: it has no spaces to show."
+
 /** Ends what is shown now; replaced by whatever is shown next. */
 let leave = () => {}
 
@@ -68,7 +70,8 @@ async function enter(): Promise<void> {
   try {
     const { viewer } = await api.run(WHO_AM_I, {})
     showIdentity(viewer)
-    showConsole(api, viewer)
+    if (viewer.scope === 'SERVICE') byId('main').replaceChildren(element('p', { class: 'stage' }, FOR_A_SERVICE))
+    else showConsole(api, viewer)
   } catch (error) {
     if (isUnknownToken(error)) signOut()
     showSignIn(wordsOf(error))

@@ -7,6 +7,14 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 const hasBrowser = existsSync(CHROMIUM)
 const PATIENCE = { timeout: 20_000 }
+/** Keeps, in a page, every text that a message of an agent had while it was written. */
+const WATCH_WRITING = `
+  globalThis.shown = []
+  new MutationObserver(() => {
+    const text = document.querySelector('.message.agent[data-status="STREAMING"] .text')
+    if (text) shown.push(text.textContent)
+  }).observe(document.body, { subtree: true, childList: true, characterData: true })
+`
 
 if (!hasBrowser) console.warn(`\n!!! No Chromium at ${CHROMIUM}: the console's test is SKIPPED.\n`)
 
@@ -64,16 +72,20 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await signIn(page, await parley.tokenOf(parley.admin))
     await page.getByRole('button', { name: 'Try it' }).click(PATIENCE)
     await page.getByText('You are Ada').waitFor(PATIENCE)
+    await page.evaluate(WATCH_WRITING)
     await page.getByLabel('Message', { exact: true }).fill('Hello!')
     await page.getByRole('button', { name: 'Send' }).click()
     const answer = page.locator('.message.agent')
-    await answer.and(page.locator('[data-status="STREAMING"]')).getByText('Hello Ada!').waitFor(PATIENCE)
-    if (process.env['SCREENSHOT']) await page.screenshot({ path: process.env['SCREENSHOT'] })
+    if (process.env['SCREENSHOT']) {
+      await answer.getByText('Hello Ada!').waitFor(PATIENCE)
+      await page.screenshot({ path: process.env['SCREENSHOT'] })
+    }
     await answer.and(page.locator('[data-status="COMPLETE"]')).waitFor(PATIENCE)
-    expect(await page.getByLabel('Messages').locator('.text').allTextContents()).toEqual([
-      'Hello!',
-      expect.stringContaining('Iris'),
-    ])
+    const texts = await page.getByLabel('Messages').locator('.text').allTextContents()
+    expect(texts).toEqual(['Hello!', expect.stringContaining('Iris')])
+    const whileWritten = [...new Set(await page.evaluate<string[]>('shown'))].filter((text) => text !== texts[1])
+    expect(whileWritten.length).toBeGreaterThan(3)
+    expect(whileWritten.filter((text) => !texts[1]?.startsWith(text))).toEqual([])
     await page.getByText('Who woke?').click()
     await page.getByText('Iris woke').waitFor(PATIENCE)
     await page.reload()
@@ -182,6 +194,23 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     expect(await page.locator('.message .text').allTextContents()).toEqual(['one', 'two', 'three'])
     const resumed = sockets.at(-1)?.sent.find((message) => message.includes('spaceMessages')) ?? ''
     expect(JSON.parse(resumed).payload.variables.after).toEqual(expect.any(String))
+    await page.close()
+  }, 90_000)
+
+  test("a service's token is told that there is nothing for it here", async () => {
+    const service = {
+      scope: 'SERVICE' as const,
+      id: 'acc_x',
+      tokenId: null,
+      expiresAt: null,
+      name: 'ci',
+      agentIds: null,
+    }
+    const page = await open()
+    await signIn(page, await parley.tokenOf(service))
+    await page.getByText('You are the service ci').waitFor(PATIENCE)
+    await page.getByText('it has no spaces to show').waitFor(PATIENCE)
+    expect(faults).toEqual([])
     await page.close()
   }, 90_000)
 
