@@ -7,10 +7,12 @@ import { CREATE_AGENT, CREATE_HUMAN, CREATE_SPACE, CREATE_TOKEN } from './operat
 
 export type Backing = 'embedded' | 'PostgreSQL and Redis'
 
-/** One Parley process with everything in it, and the local model as its provider. */
+/** A Parley process, and the local model as its provider. */
 export interface Stack {
   parley: ParleyProcess
   admin: ParleyClient
+  /** Starts another process on the same database and Redis; it stops with the stack. */
+  join(settings: Record<string, string>): Promise<ParleyProcess>
   stop(): Promise<void>
 }
 
@@ -29,22 +31,28 @@ export async function startStack(
 ): Promise<Stack> {
   const database = backing === 'embedded' ? null : await createTestDatabase()
   const redis = process.env.TEST_REDIS_URL || 'redis://127.0.0.1:6379'
-  const parley = await startParley({
-    settings: {
-      OPENAI_API_KEY: 'none',
-      OPENAI_BASE_URL: model.baseUrl,
-      PARLEY_LOG_LEVEL: 'error',
-      ...(database ? { DATABASE_URL: database.url, REDIS_URL: redis } : {}),
-      ...settings,
-    },
-  })
+  const common = {
+    OPENAI_API_KEY: 'none',
+    OPENAI_BASE_URL: model.baseUrl,
+    PARLEY_LOG_LEVEL: 'error',
+    PARLEY_SECRET_KEY: 'the same for all processes of a benchmark',
+    ...(database ? { DATABASE_URL: database.url, REDIS_URL: redis } : {}),
+    ...settings,
+  }
+  const parley = await startParley({ settings: common })
+  const others: ParleyProcess[] = []
   const admin = createParleyClient({ origin: parley.origin, token: parley.adminToken })
   return {
     parley,
     admin,
+    async join(own) {
+      const other = await startParley({ settings: { ...common, ...own } })
+      others.push(other)
+      return other
+    },
     async stop() {
       await admin.close()
-      await parley.stop()
+      await Promise.all([parley, ...others].map((one) => one.stop()))
       await database?.drop()
     },
   }

@@ -2,12 +2,26 @@ const TWO_BYTES = 126
 const EIGHT_BYTES = 127
 const FINAL_TEXT = '\x81'
 
+/** What lies between the first pieces, by the second ones: the same for all whose first piece is as long. */
+const betweens = new WeakMap<readonly string[], { length: number; between: string[] }>()
+
 /**
- * One unmasked WebSocket text frame (RFC 6455, 5.2) as a server sends it, of UTF-8 in two pieces. Bytes stand as characters
- * of the same number, here and in the answer ("binary" strings): those join by reference, and are copied once, by the write.
+ * Unmasked WebSocket text frames (RFC 6455, 5.2) as a server sends them, each of UTF-8 in two pieces: the first one is each
+ * receiver's own, the second ones may be given for many receivers. Bytes stand as characters of the same number, here and in
+ * the answer ("binary" strings).
  */
-export function frameOf(first: string, second: string): string {
-  return headerOf(first.length + second.length) + first + second
+export function framesOf(first: string, seconds: readonly string[]): string {
+  let known = betweens.get(seconds)
+  if (known?.length !== first.length) {
+    known = { length: first.length, between: betweenOf(first.length, seconds) }
+    betweens.set(seconds, known)
+  }
+  return known.between.join(first)
+}
+
+function betweenOf(length: number, seconds: readonly string[]): string[] {
+  const before = seconds.map((second, index) => (seconds[index - 1] ?? '') + headerOf(length + second.length))
+  return [...before, seconds.at(-1) ?? '']
 }
 
 /** A text's UTF-8 as a binary string. */
@@ -15,12 +29,8 @@ export function binaryOf(text: string): string {
   return Buffer.from(text).toString('latin1')
 }
 
-/** The last header: the frames of one answer, to clients with ids of one length, all have the same. */
-let last = { length: -1, header: '' }
-
 function headerOf(length: number): string {
-  if (last.length !== length) last = { length, header: FINAL_TEXT + lengthOf(length) }
-  return last.header
+  return FINAL_TEXT + lengthOf(length)
 }
 
 function lengthOf(length: number): string {

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
-import { binaryOf, frameOf } from './frame.ts'
+import { binaryOf, framesOf } from './frame.ts'
 import { createReceipts } from './receipts.ts'
 import type { Rounds } from './rounds.ts'
 
@@ -194,7 +194,5 @@ function bytesOf({ head, rests }: Item): number {
 }
 
 function textOf({ head, rests }: Item): string {
-  let text = ''
-  for (const rest of rests) text += frameOf(head, rest)
-  return text
+  return framesOf(head, rests)
 }

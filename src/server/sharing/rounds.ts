@@ -1,5 +1,5 @@
 /** How many times as long as a round of writing its rest is, the longest rest, and the shortest that is worth a timer. */
-const REST_TO_ROUND = 2
+const REST_TO_ROUND = 1
 const LONGEST_REST_MS = 25
 const SHORTEST_REST_MS = 1
 
