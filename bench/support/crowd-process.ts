@@ -1,4 +1,4 @@
-// Many subscribers that only count, in a process of their own. `MARK` in a message is the time at which it was published.
+// Many subscribers that only count, in a process of their own. A mark in a delta, `<ms>|`, is the time at which it was written.
 import type { CrowdCounts, CrowdOrder } from './crowd.ts'
 import { now } from './model.ts'
 import { openWireClient, type WireClient } from './wire-client.ts'
@@ -9,10 +9,9 @@ let begun: number[] = []
 let delays: number[] = []
 let closed = 0
 
-function readMark(payload: Buffer): void {
-  const text = payload.toString('latin1')
-  const end = text.lastIndexOf('|')
-  if (end !== -1) delays.push(now() - Number(text.slice(text.lastIndexOf('"', end) + 1, end)))
+function readMarks(payload: Buffer): void {
+  const [, delta = ''] = /"delta":"([^"]*)"/.exec(payload.toString('latin1')) ?? []
+  for (const [, mark] of delta.matchAll(/([\d.]+)\|/g)) delays.push(now() - Number(mark))
 }
 
 process.on('message', async (order: CrowdOrder) => {
@@ -28,7 +27,7 @@ process.on('message', async (order: CrowdOrder) => {
     }
     for (let index = 0; index < order.marked; index++) {
       const client = clients[Math.floor((index * clients.length) / order.marked)]
-      if (client) client.onMessage = readMark
+      if (client) client.onMessage = readMarks
     }
   } else if (order.type === 'pause') {
     for (const { socket } of clients.slice(0, order.count)) socket.pause()

@@ -13,7 +13,10 @@ export interface Subscribing {
 }
 
 /** What a server's process is told, and what it answers each time: its use of CPU (s) and memory (MiB) so far. */
-export type ServerOrder = { type: 'publish'; events: number; everyMs: number } | { type: 'usage' }
+export type ServerOrder =
+  | { type: 'publish'; events: number; everyMs: number }
+  | { type: 'write'; agents: number; tokens: number; everyMs: number }
+  | { type: 'usage' }
 export interface ServerUsage {
   cpuSeconds: number
   residentMebibytes: number
@@ -68,8 +71,12 @@ export async function startFanoutServer(system: SystemName, spaces = 1): Promise
   }
 }
 
-/** In a server's process: answers orders by publishing one event after the other. */
-export function serveFanout(subscribings: Subscribing[], publish: (text: string, n: number) => Promise<unknown>): void {
+/** In a server's process: answers orders by publishing one event after the other, or as several agents that write at once. */
+export function serveFanout(
+  subscribings: Subscribing[],
+  publish: (text: string, n: number) => Promise<unknown>,
+  write: (order: ServerOrder & { type: 'write' }) => Promise<unknown> = async () => {},
+): void {
   process.on('message', async (order: ServerOrder) => {
     if (order.type === 'publish') {
       const startedAt = now()
@@ -79,6 +86,7 @@ export function serveFanout(subscribings: Subscribing[], publish: (text: string,
         await publish(textNow(), n)
       }
     }
+    if (order.type === 'write') await write(order)
     const { user, system } = process.cpuUsage()
     const usage: ServerUsage = {
       cpuSeconds: (user + system) / 1e6,
