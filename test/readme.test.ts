@@ -43,7 +43,7 @@ describe('the README', () => {
 })
 
 describe('the documentation', () => {
-  const files = globSync('{src,test,scripts,bench,prisma}/**/*.{ts,prisma}', { cwd: ROOT })
+  const files = globSync('{src,web,test,scripts,bench,prisma}/**/*.{ts,prisma}', { cwd: ROOT })
 
   test.each(['README.md', ...globSync('docs/**/*.md', { cwd: ROOT })])('%s names files that there are', (page) => {
     const named = [...textOf(page).matchAll(/`([\w./-]+\.(?:ts|prisma))`/g)].map(([, name]) => name ?? '')
