@@ -236,7 +236,7 @@ describe.each(STACKS)('shared subscriptions on the %s stack', (stack) => {
   }
 
   test('tell each subscriber the same, in the same order, and end in the same way as if each had its own', {
-    timeout: 120_000,
+    timeout: 30_000 + 6000 * RUNS,
   }, async () => {
     const property = fc.asyncProperty(fc.array(action, { minLength: 5, maxLength: 25 }), async (actions) => {
       for (const { seen, ended } of await play(actions)) {

@@ -54,8 +54,9 @@ export function createAudience(rounds: Rounds): Audience {
     for (const [member, after] of members) {
       if (after === null && isCommon) member.outlet.sendAll(member.head, texts)
       else {
-        sendOwn(member, after === null ? told : told.filter(({ position }) => isAfter(position, after)))
-        members.set(member, null)
+        const missed = after === null ? told : told.filter(({ position }) => isAfter(position, after))
+        sendOwn(member, missed)
+        if (missed.length > 0 && members.has(member)) members.set(member, null)
       }
     }
   }
