@@ -88,6 +88,8 @@ export class RedisAppender {
 
   async #drain(topic: string, queue: Queue): Promise<void> {
     queue.busy = true
+    // What is asked for in the same breath goes along.
+    await Promise.resolve()
     while (queue.waiting.length > 0) {
       const batch = takeBatch(queue.waiting)
       try {

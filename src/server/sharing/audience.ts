@@ -34,31 +34,62 @@ export interface Audience {
 /** Events that wait for the next round of writing at most. */
 const MOST_IN_ROUND = 64
 
+/** Events on their way to the members. */
+interface Telling {
+  told: readonly Told[]
+  /** Where each event comes to the same for all. */
+  texts: readonly string[] | null
+  left: Iterator<[Subscriber, Position | null]>
+}
+
 export function createAudience(rounds: Rounds): Audience {
   /** With the last event each has had, until it has been told of one after it. */
   const members = new Map<Subscriber, Position | null>()
   let pending: Told[] = []
+  let telling: Telling | null = null
 
   function tell(told: Told): void {
     pending.push(told)
     if (pending.length >= MOST_IN_ROUND) flush()
-    else if (pending.length === 1) rounds.next(flush)
+    else if (pending.length === 1) rounds.next(tellSome)
+  }
+
+  /** Tells so many members at most; those who join meanwhile come last. */
+  function tellSome(most: number): number {
+    if (telling === null && pending.length === 0) return 0
+    telling ??= begin()
+    const current = telling
+    for (let count = 0; count < most; count++) {
+      const { done, value } = current.left.next()
+      if (done) {
+        telling = null
+        return count
+      }
+      tellMember(...value, current)
+    }
+    return most
+  }
+
+  function begin(): Telling {
+    const told = pending
+    pending = []
+    const texts = told.map(({ answers }) => answers)
+    const isCommon = texts.every((answers) => typeof answers === 'string')
+    return { told, texts: isCommon ? texts : null, left: members.entries() }
+  }
+
+  function tellMember(member: Subscriber, after: Position | null, { told, texts }: Telling): void {
+    if (after === null && texts !== null) {
+      member.outlet.sendAll(member.head, texts)
+      return
+    }
+    const missed = after === null ? told : told.filter(({ position }) => isAfter(position, after))
+    sendOwn(member, missed)
+    if (missed.length > 0 && members.has(member)) members.set(member, null)
   }
 
   function flush(): void {
-    const told = pending
-    pending = []
-    if (told.length === 0) return
-    const texts = told.map(({ answers }) => answers)
-    const isCommon = texts.every((answers) => typeof answers === 'string')
-    for (const [member, after] of members) {
-      if (after === null && isCommon) member.outlet.sendAll(member.head, texts)
-      else {
-        const missed = after === null ? told : told.filter(({ position }) => isAfter(position, after))
-        sendOwn(member, missed)
-        if (missed.length > 0 && members.has(member)) members.set(member, null)
-      }
-    }
+    while (telling !== null || pending.length > 0) tellSome(Number.POSITIVE_INFINITY)
   }
 
   return {

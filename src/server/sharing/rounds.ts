@@ -1,32 +1,58 @@
+/** Sockets written to in a row, before the process turns to what else has come: some 2 ms. */
+const SOCKETS_A_SLICE = 128
 /** How many times as long as a round of writing its rest is, the longest rest, and the shortest that is worth a timer. */
-const REST_TO_ROUND = 1
+const REST_TO_ROUND = 0.3
 const LONGEST_REST_MS = 25
 const SHORTEST_REST_MS = 1
+
+/** Gives at most so many sockets what there is for them; answers how many it was. Fewer: it has come to its end. */
+export type Fill = (most: number) => number
 
 /** The rhythm in which a server writes to its sockets. */
 export interface Rounds {
   /**
    * Calls in the next round: at the end of this tick, or after a rest that the round before has earned. So the more there is
-   * to write, the more events leave in one write, and most of the time is left for everything else.
+   * to write, the more events leave in one write, and most of the time is left for everything else. A long round is done
+   * in slices, between which everything else has its turn.
    */
-  next(fill: () => void): void
-  /** Calls at the end of this tick or, during a round, of the round: after everything for the same socket has been given. */
+  next(fill: Fill): void
+  /** Calls at the end of this tick or, during a round, of the slice: after everything for the same socket has been given. */
   atEnd(write: () => void): void
 }
 
 export function createRounds(): Rounds {
-  let fills: (() => void)[] = []
+  let fills: Fill[] = []
   let writes: (() => void)[] = []
+  let isRunning = false
   let restsUntil = 0
 
+  function schedule(): void {
+    isRunning = true
+    const restMs = restsUntil - performance.now()
+    if (restMs < SHORTEST_REST_MS) process.nextTick(round)
+    else setTimeout(round, restMs)
+  }
+
   function round(): void {
-    const startedAt = performance.now()
     const filling = fills
     fills = []
-    for (const fill of filling) fill()
-    writeAll()
-    const endedAt = performance.now()
-    restsUntil = endedAt + Math.min(REST_TO_ROUND * (endedAt - startedAt), LONGEST_REST_MS)
+    let workedMs = 0
+    function slice(): void {
+      const startedAt = performance.now()
+      fillSlice(filling)
+      writeAll()
+      const endedAt = performance.now()
+      workedMs += endedAt - startedAt
+      if (filling.length > 0) setImmediate(slice)
+      else rest(endedAt, workedMs)
+    }
+    slice()
+  }
+
+  function rest(endedAt: number, workedMs: number): void {
+    restsUntil = endedAt + Math.min(REST_TO_ROUND * workedMs, LONGEST_REST_MS)
+    isRunning = false
+    if (fills.length > 0) schedule()
   }
 
   function writeAll(): void {
@@ -38,14 +64,21 @@ export function createRounds(): Rounds {
   return {
     next(fill) {
       fills.push(fill)
-      if (fills.length > 1) return
-      const restMs = restsUntil - performance.now()
-      if (restMs < SHORTEST_REST_MS) process.nextTick(round)
-      else setTimeout(round, restMs)
+      if (!isRunning) schedule()
     },
     atEnd(write) {
       writes.push(write)
       if (writes.length === 1) process.nextTick(writeAll)
     },
+  }
+}
+
+/** Fills for one slice; those that are done leave. */
+function fillSlice(filling: Fill[]): void {
+  let left = SOCKETS_A_SLICE
+  while (left > 0 && filling.length > 0) {
+    const filled = filling[0]!(left)
+    if (filled < left) filling.shift()
+    left -= filled
   }
 }
