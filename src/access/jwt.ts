@@ -1,5 +1,6 @@
 import { createRemoteJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Config } from '../config.ts'
+import { messageOf } from '../lib/errors.ts'
 
 /** What a sign-in token says, once its signature, issuer, audience and times were checked. */
 export interface SignIn {
@@ -45,7 +46,7 @@ export function createJwtVerifier(
       return signInOf(payload)
     } catch (error) {
       if (isTokensFault(error)) return null
-      throw error
+      throw new Error(`The keys at AUTH_JWKS_URL (${jwksUrl}) cannot be had: ${messageOf(error)}`, { cause: error })
     }
   }
 }

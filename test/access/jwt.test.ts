@@ -36,12 +36,12 @@ describe("sign-in with an issuer's keys", () => {
     expect(await verify('not.a.token')).toBeNull()
   })
 
-  test('an issuer that cannot be reached is a failure, not a bad token', async () => {
+  test('an issuer that cannot be reached is a failure that names the setting, not a bad token', async () => {
     const { settings, signed, privateKey } = await issuer()
     const token = await signed('one').sign(privateKey)
     server?.close()
     server?.closeAllConnections()
-    await expect(createJwtVerifier(settings, Date.now)!(token)).rejects.toThrow()
+    await expect(createJwtVerifier(settings, Date.now)!(token)).rejects.toThrow(`AUTH_JWKS_URL (${settings.jwksUrl})`)
   })
 
   test('without a secret and without keys there is no sign-in', () => {
