@@ -1,18 +1,20 @@
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { cp, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { cpSync, existsSync } from 'node:fs'
+import { mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { openDatabase } from '../../src/platform/db.ts'
 import { openJobs } from '../../src/platform/jobs.ts'
+import { makeScratchFolder } from './scratch.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
 /** A data directory of a test's own, with an embedded database in which every migration is applied: a copy of one made once. */
 export async function createTestDataDirectory(): Promise<{ path: string; remove(): Promise<void> }> {
   const template = await ensureTemplate()
-  const folder = await mkdtemp(path.join(tmpdir(), 'parley-data-'))
-  await cp(path.join(template, 'database'), path.join(folder, 'database'), { recursive: true })
+  const folder = await makeScratchFolder('parley-data-')
+  // A thousand files: one call takes a tenth of what a promise for each takes.
+  cpSync(path.join(template, 'database'), path.join(folder, 'database'), { recursive: true })
   return { path: folder, remove: () => rm(folder, { recursive: true, force: true }) }
 }
 

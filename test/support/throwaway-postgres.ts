@@ -1,12 +1,12 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
-import { chown, mkdtemp, rm } from 'node:fs/promises'
+import { chown, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
+import { makeScratchFolder } from './scratch.ts'
 
 /** A PostgreSQL server of the test's own: user postgres, no password, nothing kept after `dispose`. */
 export interface ThrowawayPostgres {
@@ -78,14 +78,14 @@ async function launch(
 }
 
 /**
- * Makes a data directory under the system's temporary folder and starts a server on it.
+ * Makes a data directory of its own and starts a server on it.
  * @throws where PostgreSQL's binaries are missing: ask `findPostgresBinaries` first.
  */
 export async function startThrowawayPostgres(): Promise<ThrowawayPostgres> {
   const binaries = findPostgresBinaries()
   if (binaries === null) throw new Error('there is no PostgreSQL server on this machine')
   const user = await serverUser()
-  const folder = await mkdtemp(path.join(tmpdir(), 'parley-postgres-'))
+  const folder = await makeScratchFolder('parley-postgres-')
   if (user) await chown(folder, user.uid, user.gid)
   const data = path.join(folder, 'data')
   await promisify(execFile)(
