@@ -17,6 +17,13 @@ export interface SizedEntry {
 /** What lies after a position: entries, perhaps none, or a gap and where it ends. */
 export type Page = { type: 'entries'; entries: SizedEntry[] } | { type: 'gap'; end: Position }
 
+/** A page as it is delivered. */
+export function deliveryOf(page: Page): Delivery {
+  return page.type === 'gap'
+    ? { type: 'gap', cursor: encodeCursor(page.end) }
+    : { type: 'entries', entries: page.entries.map(({ entry }) => entry) }
+}
+
 interface HeldEntry extends SizedEntry {
   /** Bytes pushed into the window up to and with this entry. */
   end: number
@@ -141,7 +148,7 @@ export class EntryWindow {
     if (seat.slow) throw new SlowConsumerError()
     if (seat.gap) {
       seat.gap = false
-      return { type: 'gap', cursor: encodeCursor({ epoch: this.#epoch, n: seat.n }) }
+      return deliveryOf({ type: 'gap', end: { epoch: this.#epoch, n: seat.n } })
     }
     if (seat.n >= this.#last) {
       seat.live = true
@@ -153,7 +160,7 @@ export class EntryWindow {
     seat.n = taken.at(-1)!.n
     seat.end = taken.at(-1)!.end
     if (seat.n >= this.#last) this.#await(seat, false)
-    return { type: 'entries', entries: taken.map(({ entry }) => entry) }
+    return deliveryOf({ type: 'entries', entries: taken })
   }
 
   /** How many entries are held. */

@@ -1,5 +1,5 @@
-import { encodeCursor, type Position } from './cursor.ts'
-import { DELIVERY_ENTRIES, type EntryWindow, type Page, type Seat, type SizedEntry } from './entry-window.ts'
+import type { Position } from './cursor.ts'
+import { DELIVERY_ENTRIES, deliveryOf, type EntryWindow, type Page, type Seat } from './entry-window.ts'
 import type { Delivery } from './event-log.ts'
 
 /** A topic as its followers see it: the window over its newest entries, and the log behind it. */
@@ -30,7 +30,7 @@ export async function* deliveries(
   let position = after ?? window.end
   let seat = window.sit(position, onSlow)
   try {
-    if (after === null) yield gapAt(position)
+    if (after === null) yield deliveryOf({ type: 'gap', end: position })
     while (!signal.aborted) {
       seat ??= yield* catchUp(source, position, signal, onSlow)
       if (seat === null) return
@@ -78,8 +78,7 @@ async function* catchUp(
       const page = await source.read(position, DELIVERY_ENTRIES, signal)
       if (page === null) return null
       position = page.type === 'gap' ? page.end : { epoch: position.epoch, n: page.entries.at(-1)?.n ?? position.n }
-      if (page.type === 'gap') yield gapAt(position)
-      else if (page.entries.length > 0) yield entriesOf(page.entries)
+      if (page.type === 'gap' || page.entries.length > 0) yield deliveryOf(page)
       if (page.type === 'entries' && reserved && !reserved.gap && position.n >= reserved.n) {
         const seat = reserved
         reserved = null
@@ -100,12 +99,4 @@ async function* catchUp(
 function reserveNear(window: EntryWindow, position: Position, onSlow?: () => void): Seat | null {
   const { epoch, n } = window.end
   return epoch === position.epoch && n - position.n <= DELIVERY_ENTRIES ? window.sit(window.end, onSlow) : null
-}
-
-function entriesOf(entries: SizedEntry[]): Delivery {
-  return { type: 'entries', entries: entries.map(({ entry }) => entry) }
-}
-
-function gapAt(position: Position): Delivery {
-  return { type: 'gap', cursor: encodeCursor(position) }
 }

@@ -1,4 +1,5 @@
 import { decodeCursor, encodeCursor } from './cursor.ts'
+import { deliveryOf } from './entry-window.ts'
 import { type EventLog, type FollowOptions, KEPT_MS, LogUnavailableError } from './event-log.ts'
 import { deliveries, type TopicSource } from './following.ts'
 import { InProcessDrafts } from './in-process-drafts.ts'
@@ -70,9 +71,7 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
       const position = decodeCursor(after)
       enter()
       const page = topics.at(topic).window.read(position, limit)
-      return page.type === 'gap'
-        ? { type: 'gap', cursor: encodeCursor(page.end) }
-        : { type: 'entries', entries: page.entries.map(({ entry }) => entry) }
+      return deliveryOf(page)
     },
     follow(topic, options) {
       if (options.after !== undefined) decodeCursor(options.after)

@@ -1,4 +1,5 @@
 import { decodeCursor, encodeCursor } from './cursor.ts'
+import { deliveryOf } from './entry-window.ts'
 import { type EventLog, type FollowOptions, KEPT_MS } from './event-log.ts'
 import { deliveries } from './following.ts'
 import { createIterations } from './iterations.ts'
@@ -56,9 +57,7 @@ export function createRedisEventLog(connection: RedisConnection, channels: Redis
     heads: (topics) => Promise.all(topics.map(async (topic) => encodeCursor(await reading.head(topic)))),
     async read(topic, after, limit) {
       const page = await reading.page(topic, decodeCursor(after), limit)
-      return page.type === 'gap'
-        ? { type: 'gap', cursor: encodeCursor(page.end) }
-        : { type: 'entries', entries: page.entries.map(({ entry }) => entry) }
+      return deliveryOf(page)
     },
     follow(topic, options) {
       if (options.after !== undefined) decodeCursor(options.after)
