@@ -58,8 +58,8 @@ export async function startServer({ app, config, sharing = true }: ServerOptions
   const { logger } = platform
   let draining = false
   const isApi = config.role !== 'worker'
-  const api = isApi ? createApi(app, config, sharing) : null
-  const route = createRoutes(app, api, () => draining)
+  const endpoint = isApi ? createEndpoint(app, config, sharing) : null
+  const route = createRoutes(app, endpoint, () => draining)
 
   const server = createServer((request, response) => {
     // What is answered while the server closes leaves a connection behind that nobody will use.
@@ -74,9 +74,9 @@ export async function startServer({ app, config, sharing = true }: ServerOptions
   server.keepAliveTimeout = KEEP_ALIVE_MS
   const streaming = trackStreaming(server)
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    if (draining || api === null || pathOf(request) !== GRAPHQL_PATH) return refuse(socket, draining ? 503 : 404)
+    if (draining || endpoint === null || pathOf(request) !== GRAPHQL_PATH) return refuse(socket, draining ? 503 : 404)
     if (!isAllowedOrigin(request, config.allowedOrigins)) return refuse(socket, 403)
-    api.sockets.upgrade(request, socket, head)
+    endpoint.sockets.upgrade(request, socket, head)
   })
   await listen(server, config)
   const { port } = server.address() as AddressInfo
@@ -87,17 +87,18 @@ export async function startServer({ app, config, sharing = true }: ServerOptions
     async close({ drain } = { drain: true }) {
       draining = true
       const closed = new Promise((resolve) => server.close(resolve))
-      await api?.sockets.close()
+      await endpoint?.sockets.close()
       for (const response of streaming) response.destroy()
       if (drain) await Promise.race([closed, sleep(DRAIN_MS)])
       server.closeAllConnections()
       await closed
-      await api?.close()
+      await endpoint?.close()
     },
   }
 }
 
-interface Api {
+/** What a server answers with, where it serves the API. */
+interface Endpoint {
   handle: Handler
   /** The live console: its page and what that loads. */
   console: Handler
@@ -105,11 +106,11 @@ interface Api {
   close(): Promise<void>
 }
 
-function createApi(
+function createEndpoint(
   { platform, api: app, announcer, journal }: Served,
   { allowedOrigins, limits }: Config,
   isSharing: boolean,
-): Api {
+): Endpoint {
   const { logger } = platform
   const maskError = createMasking(logger)
   const streams: OwnStreams = createStreams({ platform, app, announcer, journal })
@@ -136,13 +137,13 @@ function createApi(
 }
 
 /** What answers which path. */
-function createRoutes({ platform, api: app, metrics }: Served, api: Api | null, isDraining: () => boolean) {
+function createRoutes({ platform, api: app, metrics }: Served, endpoint: Endpoint | null, isDraining: () => boolean) {
   const { db, log } = platform
   const health = createHealth({ database: () => db.healthy(), realtime: () => log.healthy(), isDraining })
   const figures = createMetrics({
     others: metrics ?? null,
     tokens: app.tokens,
-    sockets: () => api?.sockets.count() ?? 0,
+    sockets: () => endpoint?.sockets.count() ?? 0,
     followed: () => log.stats(),
   })
   const webhook = createWebhookHandler(app.webhooks)
@@ -151,13 +152,13 @@ function createRoutes({ platform, api: app, metrics }: Served, api: Api | null, 
     '/health/live': health.live,
     '/health/ready': health.ready,
     '/metrics': figures,
-    ...(api === null ? {} : { [GRAPHQL_PATH]: api.handle, '/': api.console }),
+    ...(endpoint === null ? {} : { [GRAPHQL_PATH]: endpoint.handle, '/': endpoint.console }),
   }
   return (request: IncomingMessage): Handler => {
     if (!hasUsableHost(request)) return refuseHost
     const path = pathOf(request)
-    if (api !== null && request.method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
-    const handler = byPath[path] ?? (path.startsWith(CONSOLE_PATH) ? api?.console : undefined)
+    if (endpoint !== null && request.method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
+    const handler = byPath[path] ?? (path.startsWith(CONSOLE_PATH) ? endpoint?.console : undefined)
     const isRead = request.method === 'GET' || request.method === 'HEAD'
     return handler === undefined || (path !== GRAPHQL_PATH && !isRead) ? notFound : handler
   }
