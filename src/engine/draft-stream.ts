@@ -31,6 +31,7 @@ export function createDraftStream(
   ready: Promise<string>,
 ): DraftStream {
   const { spaceId, partIndex, runId } = place
+  const topic = spaceTopic(spaceId)
   let text = ''
   let sent = 0
   let messageId: string | null = null
@@ -42,14 +43,14 @@ export function createDraftStream(
     const delta = { messageId, partIndex, offset: sent, delta: text.slice(sent) }
     const upTo = text.length
     sent = upTo
-    const append = log.appendDelta(spaceTopic(spaceId), delta, () => text.slice(0, upTo), { guard: runTopic(runId) })
+    const append = log.appendDelta(topic, delta, () => text.slice(0, upTo), { guard: runTopic(runId) })
     const settled = append.catch((error) =>
       logger.warn({ runId, messageId, error: messageOf(error) }, 'a delta was lost'),
     )
     appended = Promise.all([appended, settled])
   }
 
-  const joiner = createDeltaJoiner(config.deltaMs, send)
+  const joiner = createDeltaJoiner({ intervalMs: config.deltaMs, place: topic }, send)
   const begun = ready.then((id) => {
     messageId = id
     send()

@@ -6,18 +6,43 @@ export interface DeltaJoiner {
   flush(): void
 }
 
-/** What waits by interval: all joiners of the process send at the same time, so that readers get it all at once too. */
-const waiting = new Map<number, Set<() => void>>()
+interface DeltaJoinerOptions {
+  /** 0 sends every piece. */
+  intervalMs: number
+  /** Where the pieces go: all joiners of one place send at the same time, so that its readers get it all at once too. */
+  place: string
+}
 
-/** `send` is called with the joined text of one key; it must not throw. `intervalMs` 0 sends every piece. */
-export function createDeltaJoiner(intervalMs: number, send: (key: string, text: string) => void): DeltaJoiner {
+/** What waits, by place. */
+const waiting = new Map<string, Set<() => void>>()
+
+/** `send` is called with the joined text of one key; it must not throw. */
+export function createDeltaJoiner(
+  { intervalMs, place }: DeltaJoinerOptions,
+  send: (key: string, text: string) => void,
+): DeltaJoiner {
   const seen = new Set<string>()
   const held = new Map<string, string>()
 
   function flush(): void {
-    waiting.get(intervalMs)?.delete(flush)
+    waiting.get(place)?.delete(flush)
     for (const [key, text] of held) send(key, text)
     held.clear()
+  }
+
+  /** Sends when the interval is over that the first of those who wait at the place has begun. */
+  function flushWithOthers(): void {
+    const others = waiting.get(place)
+    if (others !== undefined) {
+      others.add(flush)
+      return
+    }
+    const flushes = new Set([flush])
+    waiting.set(place, flushes)
+    setTimeout(() => {
+      waiting.delete(place)
+      for (const each of flushes) each()
+    }, intervalMs)
   }
 
   return {
@@ -29,23 +54,8 @@ export function createDeltaJoiner(intervalMs: number, send: (key: string, text: 
         return
       }
       held.set(key, (held.get(key) ?? '') + text)
-      wait(intervalMs, flush)
+      flushWithOthers()
     },
     flush,
   }
-}
-
-/** Calls when the interval is over that the first of those who wait has begun. */
-function wait(intervalMs: number, flush: () => void): void {
-  const others = waiting.get(intervalMs)
-  if (others !== undefined) {
-    others.add(flush)
-    return
-  }
-  const flushes = new Set([flush])
-  waiting.set(intervalMs, flushes)
-  setTimeout(() => {
-    waiting.delete(intervalMs)
-    for (const each of flushes) each()
-  }, intervalMs)
 }

@@ -26,7 +26,7 @@ export function createRunEvents({ log, logger, config }: Platform, runId: string
     pending = Promise.all([pending, appended])
   }
 
-  const joiner = createDeltaJoiner(config.deltaMs, (key, delta) => {
+  const joiner = createDeltaJoiner({ intervalMs: config.deltaMs, place: topic }, (key, delta) => {
     const template = templates.get(key)
     if (template !== undefined) append(template(delta))
   })

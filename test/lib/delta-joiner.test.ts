@@ -2,14 +2,14 @@ import { describe, expect, test } from 'vitest'
 import { createDeltaJoiner } from '../../src/lib/delta-joiner.ts'
 import { until } from '../support/until.ts'
 
-const INTERVAL_MS = 30
+const AT_ONE_PLACE = { intervalMs: 30, place: 'here' }
 /** Longer than a slow machine takes to come to the next statement. */
 const LONG_INTERVAL_MS = 400
 
 describe('a joiner of deltas', () => {
   test('sends the first piece of each key at once, and joins what comes within the interval', async () => {
     const sent: string[] = []
-    const joiner = createDeltaJoiner(INTERVAL_MS, (key, text) => sent.push(`${key}=${text}`))
+    const joiner = createDeltaJoiner(AT_ONE_PLACE, (key, text) => sent.push(`${key}=${text}`))
     for (const piece of ['a', 'b', 'c']) joiner.push('x', piece)
     expect(sent).toEqual(['x=a'])
     await until('the rest is sent', () => sent.length === 2)
@@ -18,7 +18,7 @@ describe('a joiner of deltas', () => {
 
   test('sends what is held before the first piece of another key, and when it is told to', () => {
     const sent: string[] = []
-    const joiner = createDeltaJoiner(INTERVAL_MS, (key, text) => sent.push(`${key}=${text}`))
+    const joiner = createDeltaJoiner(AT_ONE_PLACE, (key, text) => sent.push(`${key}=${text}`))
     for (const [key, piece] of ['xa', 'xb', 'yc', 'yd'].map(([key = '', piece = '']) => [key, piece] as const)) {
       joiner.push(key, piece)
     }
@@ -26,11 +26,13 @@ describe('a joiner of deltas', () => {
     expect(sent).toEqual(['x=a', 'x=b', 'y=c', 'y=d'])
   })
 
-  test('sends at the same time as all others of its interval, so that readers are woken once', async () => {
+  test('sends at the same time as all others of its place, so that readers are woken once', async () => {
     const sent: string[] = []
     let turns = 0
     const joiners = ['one', 'two', 'three'].map((name) =>
-      createDeltaJoiner(LONG_INTERVAL_MS, (_, text) => sent.push(`${name}=${text} in turn ${turns}`)),
+      createDeltaJoiner({ ...AT_ONE_PLACE, intervalMs: LONG_INTERVAL_MS }, (_, text) =>
+        sent.push(`${name}=${text} in turn ${turns}`),
+      ),
     )
     for (const joiner of joiners) joiner.push('x', 'first')
     sent.length = 0
@@ -50,7 +52,7 @@ describe('a joiner of deltas', () => {
 
   test('sends each piece at once where there is no interval', () => {
     const sent: string[] = []
-    const joiner = createDeltaJoiner(0, (_, text) => sent.push(text))
+    const joiner = createDeltaJoiner({ ...AT_ONE_PLACE, intervalMs: 0 }, (_, text) => sent.push(text))
     for (const piece of ['a', 'b']) joiner.push('x', piece)
     expect(sent).toEqual(['a', 'b'])
   })
