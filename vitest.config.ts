@@ -1,10 +1,15 @@
 import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 
 // Two projects: `suite` is what `npm test` runs; `faults` kills processes and servers, takes minutes and has its own
 // command. Files of a project run two at a time, each in a process of its own.
 // GraphQL comes once: Vite would take its ES modules for our files, beside those that the packages load.
 const graphql = createRequire(import.meta.url).resolve('graphql')
+
+// What Node has compiled is kept: for the next worker, for the processes of Parley that tests start, and for the next run.
+process.env['NODE_COMPILE_CACHE'] ??= path.join(tmpdir(), 'parley-compile-cache')
 
 export default defineConfig({
   resolve: { alias: [{ find: /^graphql$/, replacement: graphql }] },

@@ -6,7 +6,7 @@ import { hasPostgres } from '../support/postgres.ts'
 import { expectChainsAtRest, playAtRandom, type RandomChain, randomChain } from '../support/random-chain.ts'
 
 const NAMES = ['Ada', 'Bob', 'Cyd', 'Dan', 'Eve'] as const
-const CHAINS = 30
+const CHAINS = process.env.CI === 'true' ? 30 : 10
 
 describe.skipIf(!hasPostgres)('whatever agents do with their turns, over two processes', () => {
   let parley: TestApplication

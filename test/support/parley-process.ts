@@ -110,6 +110,6 @@ async function isReady(origin: string): Promise<boolean> {
 
 /** What any process needs of the environment, without a single setting of Parley's. */
 function systemVariables(): Record<string, string | undefined> {
-  const { PATH, HOME, TMPDIR, SYSTEMROOT, NODE_EXTRA_CA_CERTS, LD_LIBRARY_PATH } = process.env
-  return { PATH, HOME, TMPDIR, SYSTEMROOT, NODE_EXTRA_CA_CERTS, LD_LIBRARY_PATH }
+  const { PATH, HOME, TMPDIR, SYSTEMROOT, NODE_EXTRA_CA_CERTS, NODE_COMPILE_CACHE, LD_LIBRARY_PATH } = process.env
+  return { PATH, HOME, TMPDIR, SYSTEMROOT, NODE_EXTRA_CA_CERTS, NODE_COMPILE_CACHE, LD_LIBRARY_PATH }
 }

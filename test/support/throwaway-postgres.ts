@@ -59,7 +59,10 @@ async function launch(
   port: number,
   user: { uid: number; gid: number } | undefined,
 ): Promise<ChildProcess> {
-  const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off', 'max_connections=200']
+  const settings = [
+    ...['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'dynamic_shared_memory_type=mmap'],
+    ...['fsync=off', 'max_connections=200', 'max_wal_size=256MB'],
+  ]
   const server = spawn(
     path.join(binaries, 'postgres'),
     ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
@@ -74,7 +77,18 @@ async function launch(
       if (line.includes('database system is ready to accept connections')) resolve()
     })
   })
+  endWithUs(server, path.dirname(data))
   return server
+}
+
+/** Whatever ends this process, SIGKILL too, ends the server and removes its folder: then the watcher's input ends. */
+function endWithUs(server: ChildProcess, folder: string): void {
+  const script = 'read -r _; kill -QUIT "$1"; while kill -0 "$1"; do sleep 0.1; done; rm -rf "$2"'
+  const watcher = spawn('sh', ['-c', script, 'sh', String(server.pid), folder], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
+  server.once('exit', () => watcher.kill('SIGKILL'))
 }
 
 /**
@@ -95,7 +109,6 @@ export async function startThrowawayPostgres(): Promise<ThrowawayPostgres> {
   )
   const port = await freePort()
   let server: ChildProcess | null = null
-  const killWithUs = () => server?.kill('SIGQUIT')
   const postgres: ThrowawayPostgres = {
     url: `postgresql://postgres@127.0.0.1:${port}/postgres`,
     async start() {
@@ -110,11 +123,9 @@ export async function startThrowawayPostgres(): Promise<ThrowawayPostgres> {
     },
     async dispose() {
       await postgres.stop('immediate')
-      process.off('exit', killWithUs)
       await rm(folder, { recursive: true, force: true })
     },
   }
-  process.on('exit', killWithUs)
   await postgres.start()
   return postgres
 }
