@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { sleep } from '../../lib/async.ts'
 import { decodeCursor, encodeCursor, isAfter, type Position } from '../../realtime/cursor.ts'
 import type { SpaceEvent } from '../../schema/streams.ts'
-import { leftBehind, type SpaceSource } from '../streams/space-source.ts'
+import type { SpaceSource } from '../streams/space-source.ts'
 import type { Answering } from './answering.ts'
 import { type Subscriber, sendOwn, type Told } from './audience.ts'
 import { isBusy } from './outlet.ts'
@@ -110,11 +110,14 @@ export function createArrivals(parts: ArrivalsParts): Arrivals {
     const sameEpoch = round.filter(({ position }) => position?.epoch === from.epoch)
     const samePlace = sameEpoch.filter(({ position }) => position?.n === from.n)
     for (const arrival of isOfLostEpoch ? sameEpoch : samePlace) arrival.isKnown = true
-    if (events.length > 0) await tellAll(events, delivery.type === 'gap' && !isOfLostEpoch ? samePlace : sameEpoch)
+    const concerned = delivery.type === 'gap' && !isOfLostEpoch ? samePlace : sameEpoch
+    // Also where its place is after the gap: a cursor may be ahead of the log.
+    if (delivery.type === 'gap') for (const arrival of concerned) arrival.position = null
+    if (events.length > 0) await tellAll(events, concerned)
     else if (!hasReached(from, front())) await sleep(EPOCH_WAIT_MS, signal)
   }
 
-  /** Tells each the events after its place, in one write. */
+  /** Tells each the events after its place, in one write. Stops where all of them have gone. */
   async function tellAll(events: SpaceEvent[], concerned: Arrival[]): Promise<void> {
     const told: Told[] = []
     const missedBy = ({ position }: Arrival) =>
@@ -122,11 +125,8 @@ export function createArrivals(parts: ArrivalsParts): Arrivals {
     for (const event of events) {
       const position = decodeCursor(event.cursor)
       const behind = concerned.filter((one) => one.position === null || isAfter(position, one.position))
-      for (const one of behind) {
-        if (!(await source.isFarewell(one.subscriber.viewer, event))) continue
-        sendOwn(one.subscriber, missedBy(one))
-        one.subscriber.end(leftBehind())
-      }
+      if (event.type === 'MemberLeft') await sayFarewell(event, behind, missedBy)
+      if (!concerned.some(({ subscriber }) => waiting.has(subscriber))) return
       const viewers = () => behind.map(({ subscriber }) => subscriber.viewer)
       told.push({ position, answers: await answering.answer(event, viewers) })
     }
@@ -136,6 +136,20 @@ export function createArrivals(parts: ArrivalsParts): Arrivals {
       const missed = missedBy(arrival)
       sendOwn(arrival.subscriber, missed)
       if (last !== undefined && missed.length > 0) arrival.position = last
+    }
+  }
+
+  async function sayFarewell(
+    event: SpaceEvent,
+    concerned: Arrival[],
+    missedBy: (one: Arrival) => Told[],
+  ): Promise<void> {
+    for (const arrival of concerned) {
+      const { subscriber } = arrival
+      const farewell = await source.farewellTo(subscriber.viewer, event)
+      if (farewell === null || !waiting.has(subscriber)) continue
+      sendOwn(subscriber, missedBy(arrival))
+      subscriber.end(farewell)
     }
   }
 
@@ -151,13 +165,12 @@ export function createArrivals(parts: ArrivalsParts): Arrivals {
   }
 }
 
-/** The earliest place of the group's own epoch; of others any. */
+/** The earliest place of an epoch: of the group's own, or where nobody is in that, of any. */
 function furthestBehind(round: Arrival[], { epoch }: Position): Position {
   const places = round.flatMap(({ position }) => position ?? [])
-  const own = places.filter((place) => place.epoch === epoch)
-  const [first, ...others] = own.length > 0 ? own : places
+  const first = places.find((place) => place.epoch === epoch) ?? places[0]
   if (first === undefined) throw new Error('an arrival without a place')
-  return own.length > 0 ? others.reduce((least, place) => (place.n < least.n ? place : least), first) : first
+  return places.reduce((least, place) => (place.epoch === least.epoch && place.n < least.n ? place : least), first)
 }
 
 function hasReached(position: Position, front: Position): boolean {

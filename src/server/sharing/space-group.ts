@@ -3,7 +3,7 @@ import { sleep } from '../../lib/async.ts'
 import { decodeCursor, encodeCursor, type Position } from '../../realtime/cursor.ts'
 import { SlowConsumerError } from '../../realtime/event-log.ts'
 import type { SpaceEvent } from '../../schema/streams.ts'
-import { leftBehind, type SpaceSource } from '../streams/space-source.ts'
+import type { SpaceSource } from '../streams/space-source.ts'
 import { type AnsweringParts, createAnswering } from './answering.ts'
 import { createArrivals } from './arrivals.ts'
 import { createAudience, type Subscriber } from './audience.ts'
@@ -78,9 +78,11 @@ export function createSpaceGroup(parts: SpaceGroupParts): SpaceGroup {
     const viewers = () => audience.members().map(({ viewer }) => viewer)
     for await (const delivery of source.follow(spaceId, { after, signal, onSlow: giveUpBusy })) {
       for (const event of source.eventsOf(spaceId, delivery)) {
+        const position = decodeCursor(event.cursor)
+        // What is of another epoch cannot be told from what comes later: it has to be told before somebody joins in this one.
+        if (position.epoch !== front.epoch) audience.flush()
         // From here on, who joins must have had this event: what it is told may be older than what they know.
-        front = decodeCursor(event.cursor)
-        const position = front
+        front = position
         if (event.type === 'MemberLeft') await sayFarewell(event)
         audience.tell({ position, answers: await answering.answer(event, viewers) })
         await pace()
@@ -90,9 +92,10 @@ export function createSpaceGroup(parts: SpaceGroupParts): SpaceGroup {
 
   async function sayFarewell(event: SpaceEvent): Promise<void> {
     for (const member of audience.members()) {
-      if (!(await source.isFarewell(member.viewer, event))) continue
+      const farewell = await source.farewellTo(member.viewer, event)
+      if (farewell === null) continue
       audience.flush()
-      member.end(leftBehind())
+      member.end(farewell)
     }
   }
 

@@ -27,13 +27,13 @@ export interface SpaceSource {
   /** The events that a delivery comes to. */
   eventsOf(spaceId: string, delivery: Delivery): SpaceEvent[]
   snapshotAt(spaceId: string, cursor: string): SpaceEvent
-  /** The same, one after the other, for one viewer. @throws ForbiddenError at the event of its own leaving: see isFarewell. */
+  /** The same, one after the other, for one viewer. @throws what ends it at the event of its own leaving: see farewellTo. */
   eventsFor(viewer: Viewer, spaceId: string, delivery: Delivery): AsyncGenerator<SpaceEvent>
   /**
-   * Whether an event tells the viewer itself to leave, and it has not come back since: a log that is resumed tells of
-   * leaving that was undone.
+   * What ends a viewer's watching at an event: one that tells the viewer itself to leave, where it has not come back since
+   * (a log that is resumed tells of leaving that was undone), or where that cannot be looked up. Otherwise null.
    */
-  isFarewell(viewer: Viewer, event: SpaceEvent): Promise<boolean>
+  farewellTo(viewer: Viewer, event: SpaceEvent): Promise<Error | null>
 }
 
 /** Entries of one read. */
@@ -59,9 +59,14 @@ export function createSpaceSource(
           spaceId,
         }))
 
-  async function isFarewell(viewer: Viewer, event: SpaceEvent): Promise<boolean> {
-    if (event.type !== 'MemberLeft' || event.entityId !== viewer.id) return false
-    return !(await app.visibility.spaces(viewer, [event.spaceId])).has(event.spaceId)
+  async function farewellTo(viewer: Viewer, event: SpaceEvent): Promise<Error | null> {
+    if (event.type !== 'MemberLeft' || event.entityId !== viewer.id) return null
+    try {
+      const seen = await app.visibility.spaces(viewer, [event.spaceId])
+      return seen.has(event.spaceId) ? null : new ForbiddenError('You are not a member of this space any more.')
+    } catch (error) {
+      return error as Error
+    }
   }
 
   return {
@@ -79,14 +84,12 @@ export function createSpaceSource(
     eventsOf,
     async *eventsFor(viewer, spaceId, delivery) {
       for (const event of eventsOf(spaceId, delivery)) {
-        if (await isFarewell(viewer, event)) throw leftBehind()
+        const farewell = await farewellTo(viewer, event)
+        if (farewell !== null) throw farewell
         yield event
       }
     },
     snapshotAt,
-    isFarewell,
+    farewellTo,
   }
 }
-
-/** For whoever has come to the event of its own leaving. */
-export const leftBehind = (): ForbiddenError => new ForbiddenError('You are not a member of this space any more.')

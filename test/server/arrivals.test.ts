@@ -1,0 +1,94 @@
+import { describe, expect, test } from 'vitest'
+import type { AdminViewer } from '../../src/access/viewer.ts'
+import { createDeferred } from '../../src/lib/async.ts'
+import { decodeCursor, encodeCursor, type Position } from '../../src/realtime/cursor.ts'
+import type { SpaceEvent } from '../../src/schema/streams.ts'
+import { type Arrivals, createArrivals } from '../../src/server/sharing/arrivals.ts'
+import type { Subscriber } from '../../src/server/sharing/audience.ts'
+import type { SpaceSource } from '../../src/server/streams/space-source.ts'
+import { until } from '../support/until.ts'
+
+const OLD = '1'.repeat(16)
+const NEW = '2'.repeat(16)
+const viewer: AdminViewer = { scope: 'ADMIN', id: 'tok_1', tokenId: 'tok_1', expiresAt: null }
+
+/** Arrivals at a log of five events under the new epoch, the last of which may be a farewell. */
+function setUp(farewell: Promise<Error | null> = Promise.resolve(null)) {
+  const eventAt = (n: number) =>
+    ({ type: n === 5 ? 'MemberLeft' : 'SpaceUpdated', cursor: encodeCursor({ epoch: NEW, n }) }) as SpaceEvent
+  const world = { front: { epoch: OLD, n: 9 } as Position, joined: [] as Subscriber[], isAsked: false }
+  const source: Partial<SpaceSource> = {
+    read: async (_, after) => ({ type: 'entries', entries: [{ cursor: after, at: 0, event: { type: '' } }] }),
+    eventsOf: (_, delivery) => {
+      const { n } = decodeCursor(delivery.type === 'entries' ? delivery.entries[0]!.cursor : '')
+      return [1, 2, 3, 4, 5].slice(n).map(eventAt)
+    },
+    farewellTo() {
+      world.isAsked = true
+      return farewell
+    },
+  }
+  const arrivals = createArrivals({
+    source: source as SpaceSource,
+    spaceId: 'spc_1',
+    answering: { answer: async ({ cursor }) => String(decodeCursor(cursor).n), end: () => {} },
+    started: Promise.resolve(),
+    front: () => world.front,
+    join: (subscriber) => world.joined.push(subscriber),
+    signal: new AbortController().signal,
+  })
+  return { arrivals, world }
+}
+
+function subscriberOf(arrivals: Arrivals) {
+  const sent: string[] = []
+  const ended: unknown[] = []
+  const subscriber: Subscriber = {
+    viewer,
+    head: '',
+    outlet: {
+      send: () => {},
+      sendAll: (_, texts) => sent.push(...texts),
+      waiting: () => 0,
+      isOpen: () => true,
+      drained: async () => {},
+      flush: () => {},
+      giveUp: () => {},
+    },
+    end(error) {
+      ended.push(error)
+      arrivals.leave(subscriber)
+    },
+  }
+  return { subscriber, sent, ended }
+}
+
+describe('those who arrive', () => {
+  test('with places in an epoch that the group has yet to learn of are each told everything after theirs', async () => {
+    const { arrivals, world } = setUp()
+    const [near, far] = [subscriberOf(arrivals), subscriberOf(arrivals)]
+    arrivals.enter(near.subscriber, { epoch: NEW, n: 3 })
+    arrivals.enter(far.subscriber, { epoch: NEW, n: 1 })
+    await until('the near one is told', () => near.sent.length === 2)
+    world.front = { epoch: NEW, n: 5 }
+    await until('both have caught up', () => world.joined.length === 2)
+    expect([near.sent, far.sent]).toEqual([
+      ['4', '5'],
+      ['2', '3', '4', '5'],
+    ])
+  })
+
+  test('are told nothing once they have left, also where they come to the event of their leaving', async () => {
+    const farewell = createDeferred<Error>()
+    const { arrivals, world } = setUp(farewell.promise)
+    const [gone, other] = [subscriberOf(arrivals), subscriberOf(arrivals)]
+    arrivals.enter(gone.subscriber, { epoch: NEW, n: 3 })
+    await until('it is looked up whether it left', () => world.isAsked)
+    arrivals.leave(gone.subscriber)
+    arrivals.enter(other.subscriber, { epoch: NEW, n: 3 })
+    farewell.resolve(new Error('Farewell.'))
+    await until('the other one comes to its end', () => other.ended.length > 0)
+    expect([gone.sent, gone.ended]).toEqual([[], []])
+    expect(other.sent).toEqual(['4'])
+  })
+})

@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { decodeCursor, encodeCursor } from '../../src/realtime/cursor.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const QUERY = `
+  subscription ($spaceId: ID!, $after: StreamCursor) {
+    spaceMessages(spaceId: $spaceId, after: $after) { __typename cursor ... on MessagePosted { message { text } } }
+  }`
+
+type Data = { spaceMessages: { __typename: string; cursor: string } }
+const typesOf = (seen: Data[]) => seen.map(({ spaceMessages }) => spaceMessages.__typename)
+
+describe('of those who share an operation', () => {
+  let parley: TestServer
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded', worker: false, sharing: true })
+  })
+  afterAll(() => parley?.close())
+
+  test('one whose leaving cannot be looked up is ended alone', async () => {
+    const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
+    const space = await parley.space(ada, [])
+    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+    const watch = async (viewer: typeof ada) => {
+      const live = (await parley.clientOf(viewer)).subscribe<Data, object>(QUERY, { spaceId: space.id })
+      await until('it has begun', () => live.seen.length > 0)
+      return live
+    }
+    const [left, stays] = [await watch(bob), await watch(ada)]
+    const { visibility } = parley.app.api
+    const { spaces } = visibility
+    visibility.spaces = async (viewer, ids) => {
+      if (viewer.id === bob.id) throw new Error('the database is away')
+      return spaces(viewer, ids)
+    }
+    await parley.app.api.members.remove(ada, { spaceId: space.id, entityId: bob.id })
+    await until('the one who left is ended', () => left.ended !== null)
+    visibility.spaces = spaces
+    await parley.send(ada, space.id, 'still here')
+    await until('the other goes on', () => typesOf(stays.seen).includes('MessagePosted'))
+  })
+
+  test('one with a cursor ahead of the log begins anew', async () => {
+    const ada = await parley.human('Ada')
+    const space = await parley.space(ada, [])
+    const client = await parley.clientOf(ada)
+    const first = client.subscribe<Data, object>(QUERY, { spaceId: space.id })
+    const { spaceMessages } = await until('there is a cursor', () => first.seen[0])
+    const { epoch, n } = decodeCursor(spaceMessages.cursor)
+    const after = encodeCursor({ epoch, n: n + 100 })
+    const ahead = client.subscribe<Data, object>(QUERY, { spaceId: space.id, after })
+    await until('it is told where it is', () => ahead.seen.length > 0)
+    await parley.send(ada, space.id, 'hello')
+    await until('it is told what comes', () => typesOf(ahead.seen).includes('MessagePosted'))
+    expect(typesOf(ahead.seen)[0]).toBe('SpaceSnapshot')
+  })
+})
