@@ -17,6 +17,8 @@ export interface Session {
   ended: boolean
   /** The subscriptions that run on it, or have just been ended, by id: each by the message that began it. */
   subscriptions: Map<string, SubscribePayload>
+  /** The operations that run on it by id: of each the message that began it. */
+  running: Map<string, SubscribePayload>
   outlet: Outlet
 }
 
@@ -27,6 +29,8 @@ interface Operation extends ExecutionArgs {
 
 /** What graphql-ws hands back to run it, and keeps for as long as the operation lasts. */
 interface OperationArgs extends Operation {
+  /** The client has ended it, and has begun another one with its id. */
+  isReplaced(): boolean
   /** Gone once it has been called, with all that was only needed to begin. */
   run: (() => Promise<Result>) | null
 }
@@ -48,6 +52,32 @@ async function* failing(errors: readonly GraphQLError[]): AsyncGenerator<Executi
   throw new OperationFailed(errors)
 }
 
+/**
+ * An iteration that falls silent once it is replaced. graphql-ws knows operations by id alone: whatever comes of this one,
+ * also its end, would be taken for the other's.
+ */
+function silenced(iteration: AsyncIterable<ExecutionResult>, isReplaced: () => boolean) {
+  const inner = iteration[Symbol.asyncIterator]()
+  const outer: AsyncIterableIterator<ExecutionResult> = {
+    [Symbol.asyncIterator]: () => outer,
+    async next() {
+      try {
+        return await inner.next()
+      } finally {
+        if (isReplaced()) await never()
+      }
+    },
+    async return() {
+      await inner.return?.()
+      return { done: true, value: undefined }
+    },
+  }
+  return outer
+}
+
+/** Each has its own: one for all would hold on to everybody who waits for it. */
+const never = () => new Promise<never>(() => {})
+
 type Enveloped = ReturnType<Graphql['getEnveloped']>
 type AllHooks = ServerOptions<Record<string, unknown>, { session: Session }>
 type Hooks = Pick<AllHooks, 'onSubscribe' | 'onNext' | 'onError' | 'onComplete' | 'execute' | 'subscribe'>
@@ -63,7 +93,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
     isOpen: (id: string) => boolean,
     id: string,
     payload: SubscribePayload,
-  ): Promise<OperationArgs> {
+  ): Promise<Omit<OperationArgs, 'isReplaced'>> {
     const { viewer, outlet } = session
     if (viewer === null || session.ended) throw new UnauthenticatedError('Your token is no longer good.')
     const { query, operationName, variables } = payload
@@ -103,13 +133,24 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
   const errorsOf = (error: unknown) => (error instanceof OperationFailed ? error.errors : [error]).map(maskError)
 
   async function run(args: ExecutionArgs): Promise<Result> {
+    const operation = args as OperationArgs
+    const { isReplaced } = operation
+    const result = await resultOf(operation)
+    if (Symbol.asyncIterator in result) {
+      const iteration = silenced(result, isReplaced)
+      if (!isReplaced()) return iteration
+      await iteration.return?.()
+    }
+    return isReplaced() ? never() : result
+  }
+
+  async function resultOf(operation: OperationArgs): Promise<Result> {
     try {
-      const operation = args as OperationArgs
       const begin = operation.run
       operation.run = null
       const result = (await begin?.()) ?? {}
       if (Symbol.asyncIterator in result || result.data != null) return result
-      const isRequestError = !('data' in result) || (args as OperationArgs).isSubscription
+      const isRequestError = !('data' in result) || operation.isSubscription
       return isRequestError ? failing(result.errors ?? []) : result
     } catch (error) {
       return failing(errorsOf(error))
@@ -117,10 +158,17 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
   }
 
   return {
-    async onSubscribe({ extra, subscriptions }, id, payload) {
+    async onSubscribe({ extra: { session }, subscriptions }, id, payload) {
+      const { running } = session
+      running.set(id, payload)
+      // One that had this id is over for the client, or the socket were closed.
+      session.subscriptions.delete(id)
+      const isReplaced = () => running.has(id) && running.get(id) !== payload
       try {
-        return await begin(extra.session, (open) => open in subscriptions, id, payload)
+        return { ...(await begin(session, (open) => open in subscriptions, id, payload)), isReplaced }
       } catch (error) {
+        if (isReplaced()) return never()
+        running.delete(id)
         return errorsOf(error)
       }
     },
@@ -129,7 +177,9 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
     onNext: (_context, _id, _payload, _args, result) => wireOf(result as ExecutionResult) as never,
     onError: (_context, _id, _payload, errors) => errors.flatMap((error) => wireErrorsOf(error, maskError)) as never,
     onComplete({ extra: { session } }, id, payload) {
-      if (session.subscriptions.get(id) === payload) session.subscriptions.delete(id)
+      for (const operations of [session.running, session.subscriptions]) {
+        if (operations.get(id) === payload) operations.delete(id)
+      }
     },
   }
 }

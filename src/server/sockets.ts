@@ -152,6 +152,7 @@ function createConnection(socket: WebSocket, request: IncomingMessage, outlet: O
     viewer: null,
     ended: false,
     subscriptions: new Map(),
+    running: new Map(),
     outlet,
   }
   return {

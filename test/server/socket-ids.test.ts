@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+interface Message {
+  type: string
+  payload?: { data?: object }
+}
+
+describe.each([true, false])('the id of an operation, where answers are shared: %s', (sharing) => {
+  let parley: TestServer
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded', worker: false, sharing })
+  })
+  afterAll(() => parley?.close())
+
+  /** A socket on which everything goes by one id. */
+  async function open() {
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [])
+    const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
+    const received: Message[] = []
+    socket.on('message', (data) => received.push(JSON.parse(String(data))))
+    await new Promise((resolve) => socket.once('open', resolve))
+    const authorization = `Bearer ${await parley.tokenOf(human)}`
+    socket.send(JSON.stringify({ type: 'connection_init', payload: { authorization } }))
+    await until('it is acknowledged', () => received.shift())
+    const begin = (query: string) => JSON.stringify({ id: '1', type: 'subscribe', payload: { query } })
+    return {
+      socket,
+      received,
+      say: () => parley.send(human, space.id, 'hello'),
+      query: begin('{ viewer { id } }'),
+      faulty: begin('{ nothing }'),
+      watch: (alias: string) => begin(`subscription { ${alias}: spaceMessages(spaceId: "${space.id}") { cursor } }`),
+      complete: JSON.stringify({ id: '1', type: 'complete' }),
+      /** All of it reaches the server at once. */
+      sendTogether(...messages: string[]) {
+        const { _socket: transport } = socket as unknown as { _socket: { cork(): void; uncork(): void } }
+        transport.cork()
+        for (const message of messages) socket.send(message)
+        transport.uncork()
+      },
+      /** By type, or by the alias that was asked for. */
+      told: () => received.map(({ type, payload }) => Object.keys(payload?.data ?? {})[0] ?? type),
+    }
+  }
+
+  const nothingIsFollowed = () => parley.app.platform.log.stats().followers === 0
+
+  test('can be used anew as soon as the one before is completed, while that one runs', async () => {
+    const { socket, watch, complete, sendTogether, told, say } = await open()
+    socket.send(watch('one'))
+    await until('it has begun', () => told().length === 1)
+    sendTogether(complete, watch('two'))
+    await until('the second has begun', () => told().includes('two'))
+    await say()
+    await until('the second goes on', () => told().filter((name) => name === 'two').length === 2)
+    expect(told()).toEqual(['one', 'two', 'two'])
+    socket.send(complete)
+    await until('nothing is followed any more', nothingIsFollowed)
+    socket.terminate()
+  })
+
+  test('or is only beginning, or is answered, or refused', async () => {
+    const { socket, watch, query, faulty, complete, sendTogether, told, say } = await open()
+    const begun = [watch('one'), query, faulty, watch('two'), query]
+    sendTogether(...begun.flatMap((message) => [message, complete]), watch('last'))
+    await until('the last has begun', () => told().includes('last'))
+    await say()
+    await until('the last goes on', () => told().length >= 2)
+    expect(told()).toEqual(['last', 'last'])
+    socket.send(complete)
+    await until('nothing is followed any more', nothingIsFollowed)
+    socket.terminate()
+  })
+
+  test('nothing that has begun with it outlives the socket', async () => {
+    const { socket, watch, complete, sendTogether, told } = await open()
+    sendTogether(watch('one'), complete, watch('two'), complete, watch('three'))
+    await until('the last has begun', () => told().includes('three'))
+    socket.terminate()
+    await until('nothing is followed any more', nothingIsFollowed)
+  })
+})
