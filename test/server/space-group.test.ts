@@ -124,6 +124,7 @@ type World = ReturnType<typeof setUp>
 function enter({ groupNow, clients }: World, viewer: Viewer, after: Position | null): void {
   let drained = createDeferred()
   let isLagging = false
+  let ends = 0
   let leaveGroup: (() => void) | null = null
   const client: Client = {
     subscriber: {
@@ -141,7 +142,11 @@ function enter({ groupNow, clients }: World, viewer: Viewer, after: Position | n
         flush: () => {},
         giveUp: () => client.leave('left'),
       },
-      end: (error) => client.leave(error),
+      end(error) {
+        ends += 1
+        if (ends > 100) throw new Error('ended without an end')
+        client.leave(error)
+      },
     },
     after,
     told: [],
