@@ -108,6 +108,22 @@ describe('while signals are lost', () => {
     expect(await ended).toBe('ForbiddenError')
   })
 
+  test('nothing is left of whoever began to watch while the database was away', async () => {
+    const ada = await parley.human('Ada')
+    const { accessToken } = await parley.app.api.tokens.create(parley.admin, { grant: { humanId: ada.id } })
+    const { tokens } = parley.app.api
+    const { stands } = tokens
+    const { listeners } = deaf.counts
+    tokens.stands = async () => {
+      throw new Error('the database is away')
+    }
+    const { live, leave } = watching()
+    await expect(guards.viewer({ ...ada, tokenId: accessToken.id }, live)).rejects.toThrow('away')
+    await leave()
+    tokens.stands = stands
+    expect(deaf.counts.listeners).toBe(listeners)
+  })
+
   test('an end that is years away does not come at once, one that has passed does', async () => {
     const ada = await parley.human('Ada')
     const far = watching()

@@ -57,11 +57,17 @@ export function createGuards({ signals, clock, logger }: GuardsPlatform, app: Gu
       }
       const leave = await signals.subscribe(tokenChannel(tokenId), () => emit('revoked'))
       const leaveReconnect = signals.onReconnect(() => void lookAgain(look, over.signal))
-      await look()
-      return () => {
+      const stop = () => {
         over.abort()
         leave()
         leaveReconnect()
+      }
+      try {
+        await look()
+        return stop
+      } catch (error) {
+        stop()
+        throw error
       }
     },
     { final: true },
