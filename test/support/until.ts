@@ -1,3 +1,6 @@
+/** What is asked takes from the processor what is waited for needs: so pauses grow by a quarter, up to this. */
+const LONGEST_PAUSE_MS = 20
+
 type Truthy<T> = Exclude<T, null | undefined | false | 0 | ''>
 
 /**
@@ -10,7 +13,7 @@ export async function until<T>(
   { timeoutMs = 30_000, intervalMs = 5 }: { timeoutMs?: number; intervalMs?: number } = {},
 ): Promise<Truthy<T>> {
   const deadline = Date.now() + timeoutMs
-  for (;;) {
+  for (let pauseMs = intervalMs; ; pauseMs = Math.max(intervalMs, Math.min(pauseMs * 1.25, LONGEST_PAUSE_MS))) {
     let last: unknown
     try {
       const answer = await ask()
@@ -20,6 +23,6 @@ export async function until<T>(
       last = error
     }
     if (Date.now() > deadline) throw new Error(`it never became true: ${question} (last: ${String(last)})`)
-    await new Promise((resolve) => setTimeout(resolve, intervalMs))
+    await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
 }
