@@ -4,7 +4,8 @@ import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 
 // Two projects: `suite` is what `npm test` runs; `faults` kills processes and servers, takes minutes and has its own
-// command. Files of a project run two at a time, each in a process of its own.
+// command. Files run two at a time: those of `faults` each in a process of its own,
+// those of `suite` in two processes for all, which load the server and what it stands on once.
 // GraphQL comes once: Vite would take its ES modules for our files, beside those that the packages load.
 const graphql = createRequire(import.meta.url).resolve('graphql')
 
@@ -24,7 +25,10 @@ export default defineConfig({
     restoreMocks: true,
     unstubEnvs: true,
     projects: [
-      { extends: true, test: { name: 'suite', include: ['test/**/*.test.ts'], exclude: ['test/faults/**'] } },
+      {
+        extends: true,
+        test: { name: 'suite', include: ['test/**/*.test.ts'], exclude: ['test/faults/**'], isolate: false },
+      },
       {
         extends: true,
         test: { name: 'faults', include: ['test/faults/**/*.test.ts'], testTimeout: 120_000, fileParallelism: false },
