@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { STACKS } from '../support/application.ts'
 import { forAgent, type ModelRequest, type ModelScript, steps, when } from '../support/model-server-script.ts'
-import { startTestServer, type TestServer } from '../support/served.ts'
+import type { TestServer } from '../support/served.ts'
 import { gate } from '../support/space-tools.ts'
-import { type Named, openStage, type Person, type Read, resultsIn, type Stage, wokenBy } from '../support/stage.ts'
+import { type Named, type Person, playScenarios, type Read, resultsIn, type Stage, wokenBy } from '../support/stage.ts'
 import { say as says } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
@@ -25,14 +25,9 @@ describe.each(STACKS)("001's scenarios through GraphQL, on the %s stack", (stack
   let parley: TestServer
   let stage: Stage
 
-  beforeAll(async () => {
-    parley = await startTestServer({ stack })
-    stage = await openStage(parley)
-  })
-  afterAll(() => parley?.close())
-  beforeEach(() => {
-    parley.models.reset()
-    parley.models.script(() => [{ text: 'Nothing to do.' }])
+  playScenarios(stack, (opened) => {
+    parley = opened.parley
+    stage = opened.stage
   })
 
   const agent = (name: string, more = {}) => stage.bot(name, { toolset: 'ACTIVE_SPACE', ...more })

@@ -1,8 +1,8 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { STACKS } from '../support/application.ts'
 import { forAgent, type ModelAction, type ModelRequest, steps, when } from '../support/model-server-script.ts'
-import { startTestServer, type TestServer } from '../support/served.ts'
-import { type Named, openStage, type Read, resultsIn, type Stage, wokenBy } from '../support/stage.ts'
+import type { TestServer } from '../support/served.ts'
+import { type Named, playScenarios, type Read, resultsIn, type Stage, wokenBy } from '../support/stage.ts'
 import { enter, say as says } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
@@ -29,16 +29,10 @@ describe.each(STACKS)("003's examples through GraphQL, on the %s stack", (stack)
   let parley: TestServer
   let stage: Stage
 
-  beforeAll(async () => {
-    parley = await startTestServer({ stack })
-    stage = await openStage(parley)
+  playScenarios(stack, (opened) => {
+    parley = opened.parley
+    stage = opened.stage
   })
-  afterAll(() => parley?.close())
-  beforeEach(() => {
-    parley.models.reset()
-    parley.models.script(() => [{ text: 'Nothing to do.' }])
-  })
-  afterEach(() => expect(parley.models.refusals).toEqual([]))
 
   const agent = (name: string) => stage.bot(name, { toolset: 'ACTIVE_SPACE' })
   const space = (name: string, ...members: Named[]) => stage.space(name, members, { routing: 'BROADCAST' })

@@ -1,12 +1,12 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { STACKS } from '../support/application.ts'
 import { forAgent, type ModelAction, steps, when } from '../support/model-server-script.ts'
-import { startTestServer, type TestServer } from '../support/served.ts'
+import type { TestServer } from '../support/served.ts'
 import { gate } from '../support/space-tools.ts'
 import {
   type Named,
-  openStage,
   type Person,
+  playScenarios,
   promptOf,
   type Read,
   resultsIn,
@@ -41,14 +41,9 @@ describe.each(STACKS)("000's usage patterns through GraphQL, on the %s stack", (
   let parley: TestServer
   let stage: Stage
 
-  beforeAll(async () => {
-    parley = await startTestServer({ stack })
-    stage = await openStage(parley)
-  })
-  afterAll(() => parley?.close())
-  beforeEach(() => {
-    parley.models.reset()
-    parley.models.script(() => [{ text: 'Nothing to do.' }])
+  playScenarios(stack, (opened) => {
+    parley = opened.parley
+    stage = opened.stage
   })
 
   /** Husam, Ahmad, the admin agent Ada, a Finance and an HR Agent in a space under ADMIN routing. */

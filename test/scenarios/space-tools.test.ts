@@ -1,11 +1,11 @@
 import { Webhook } from 'standardwebhooks'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
 import { STACKS } from '../support/application.ts'
 import { forAgent, type ModelAction, steps, when } from '../support/model-server-script.ts'
-import { startTestServer, type TestServer } from '../support/served.ts'
+import type { TestServer } from '../support/served.ts'
 import { sayIn } from '../support/space-tools.ts'
-import { openStage, promptOf, type Read, type Stage, wokenBy } from '../support/stage.ts'
+import { playScenarios, promptOf, type Read, type Stage, wokenBy } from '../support/stage.ts'
 import { until } from '../support/until.ts'
 
 const PLAN = `mutation ($input: CreatePlanInput!) {
@@ -25,14 +25,9 @@ describe.each(STACKS)("000's scenarios through GraphQL, on the %s stack", (stack
   let parley: TestServer
   let stage: Stage
 
-  beforeAll(async () => {
-    parley = await startTestServer({ stack })
-    stage = await openStage(parley)
-  })
-  afterAll(() => parley?.close())
-  beforeEach(() => {
-    parley.models.reset()
-    parley.models.script(() => [{ text: 'Nothing to do.' }])
+  playScenarios(stack, (opened) => {
+    parley = opened.parley
+    stage = opened.stage
   })
 
   const read = (spaceId: string): ModelAction => ({ toolCall: 'readSpaceMessages', input: { spaceId } })

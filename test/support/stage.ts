@@ -1,7 +1,8 @@
-import { expect } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
+import type { TestApplicationOptions } from './application.ts'
 import type { ModelRequest } from './model-server-script.ts'
 import type { ParleyClient } from './parley-client.ts'
-import type { TestServer } from './served.ts'
+import { startTestServer, type TestServer } from './served.ts'
 import { until } from './until.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers, read freely by assertions
@@ -104,6 +105,27 @@ export async function openStage(parley: TestServer): Promise<Stage> {
         return runs.length === count && runs
       }),
   }
+}
+
+/**
+ * Opens, for the tests of a `describe`, a server with its stage, and closes it. Before each of them the models forget their
+ * scripts, and do nothing when asked for what no script plays; none of them may ask the models for what cannot be.
+ */
+export function playScenarios(
+  stack: TestApplicationOptions['stack'],
+  take: (opened: { parley: TestServer; stage: Stage }) => void,
+): void {
+  let parley: TestServer
+  beforeAll(async () => {
+    parley = await startTestServer({ stack })
+    take({ parley, stage: await openStage(parley) })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => {
+    parley.models.reset()
+    parley.models.script(() => [{ text: 'Nothing to do.' }])
+  })
+  afterEach(() => expect(parley.models.refusals).toEqual([]))
 }
 
 /** The one user message of a stateless run. */
