@@ -12,8 +12,8 @@ const OLD = '1'.repeat(16)
 const NEW = '2'.repeat(16)
 const viewer: AdminViewer = { scope: 'ADMIN', id: 'tok_1', tokenId: 'tok_1', expiresAt: null }
 
-/** Arrivals at a log of five events under the new epoch, the last of which may be a farewell. */
-function setUp(farewell: Promise<Error | null> = Promise.resolve(null)) {
+/** Arrivals at a log of five events under the new epoch, the last of which may be a farewell; read so many at a time. */
+function setUp({ farewell = Promise.resolve<Error | null>(null), page = 5 } = {}) {
   const eventAt = (n: number) =>
     ({ type: n === 5 ? 'MemberLeft' : 'SpaceUpdated', cursor: encodeCursor({ epoch: NEW, n }) }) as SpaceEvent
   const world = { front: { epoch: OLD, n: 9 } as Position, joined: [] as Subscriber[], isAsked: false }
@@ -21,8 +21,9 @@ function setUp(farewell: Promise<Error | null> = Promise.resolve(null)) {
     read: async (_, after) => ({ type: 'entries', entries: [{ cursor: after, at: 0, event: { type: '' } }] }),
     eventsOf: (_, delivery) => {
       const { n } = decodeCursor(delivery.type === 'entries' ? delivery.entries[0]!.cursor : '')
-      return [1, 2, 3, 4, 5].slice(n).map(eventAt)
+      return [1, 2, 3, 4, 5].slice(n, n + page).map(eventAt)
     },
+    snapshotAt: (_, cursor) => ({ type: 'SpaceSnapshot', cursor }) as SpaceEvent,
     farewellTo() {
       world.isAsked = true
       return farewell
@@ -40,7 +41,7 @@ function setUp(farewell: Promise<Error | null> = Promise.resolve(null)) {
   return { arrivals, world }
 }
 
-function subscriberOf(arrivals: Arrivals) {
+function subscriberOf(arrivals: Arrivals, onSent = () => {}) {
   const sent: string[] = []
   const ended: unknown[] = []
   const subscriber: Subscriber = {
@@ -48,7 +49,10 @@ function subscriberOf(arrivals: Arrivals) {
     head: '',
     outlet: {
       send: () => {},
-      sendAll: (_, texts) => sent.push(...texts),
+      sendAll(_, texts) {
+        sent.push(...texts)
+        if (sent.length === 1) onSent()
+      },
       waiting: () => 0,
       isOpen: () => true,
       drained: async () => {},
@@ -80,7 +84,7 @@ describe('those who arrive', () => {
 
   test('are told nothing once they have left, also where they come to the event of their leaving', async () => {
     const farewell = createDeferred<Error>()
-    const { arrivals, world } = setUp(farewell.promise)
+    const { arrivals, world } = setUp({ farewell: farewell.promise })
     const [gone, other] = [subscriberOf(arrivals), subscriberOf(arrivals)]
     arrivals.enter(gone.subscriber, { epoch: NEW, n: 3 })
     await until('it is looked up whether it left', () => world.isAsked)
@@ -90,5 +94,19 @@ describe('those who arrive', () => {
     await until('the other one comes to its end', () => other.ended.length > 0)
     expect([gone.sent, gone.ended]).toEqual([[], []])
     expect(other.sent).toEqual(['4'])
+  })
+
+  test('do not wait for who has more to be told than they', async () => {
+    const { arrivals, world } = setUp({ page: 1 })
+    world.front = { epoch: NEW, n: 5 }
+    const [near, fresh] = [subscriberOf(arrivals), subscriberOf(arrivals)]
+    const far = subscriberOf(arrivals, () => {
+      arrivals.enter(near.subscriber, { epoch: NEW, n: 4 })
+      arrivals.enter(fresh.subscriber, null)
+    })
+    arrivals.enter(far.subscriber, { epoch: NEW, n: 0 })
+    await until('all have caught up', () => world.joined.length === 3)
+    expect(world.joined.at(-1)).toBe(far.subscriber)
+    expect([far.sent, near.sent, fresh.sent]).toEqual([['1', '2', '3', '4', '5'], ['5'], ['5']])
   })
 })

@@ -44,8 +44,9 @@ export function createArrivals(parts: ArrivalsParts): Arrivals {
   /** Those who are not told more before they have taken what they were told. */
   const aside = new Set<Arrival>()
   let isServing = false
+  let steps = 0
 
-  /** One round after the other; who comes during one has to wait for the next. */
+  /** One round after the other; who comes during one has to wait for the next, which takes over those who have more to take. */
   async function serve(): Promise<void> {
     if (isServing) return
     isServing = true
@@ -67,9 +68,10 @@ export function createArrivals(parts: ArrivalsParts): Arrivals {
       await tellAll([source.snapshotAt(spaceId, encodeCursor(front()))], newcomers)
       for (const newcomer of newcomers) newcomer.isKnown = true
     }
-    for (;;) {
+    for (let isFirst = true; ; isFirst = false) {
       for (const arrival of round) if (isDone(arrival)) round.delete(arrival)
-      if (round.size === 0 || signal.aborted) return
+      const isAwaited = !isFirst && waiting.size > round.size
+      if (round.size === 0 || isAwaited || signal.aborted) return
       await advance([...round])
       await setImmediate()
     }
@@ -100,20 +102,24 @@ export function createArrivals(parts: ArrivalsParts): Arrivals {
     })
   }
 
-  /** Takes those who are furthest behind a step further, and with them everybody whom the same read concerns. */
+  /** Takes those who are at one place a step further, and with them everybody whom the same read concerns. */
   async function advance(round: Arrival[]): Promise<void> {
-    const from = furthestBehind(round, front())
+    // Those furthest behind take all others along; the nearest ones, who are soon done, do not wait until they are.
+    steps += 1
+    const from = placeOf(round, front(), steps % 2 === 1 ? 'earliest' : 'latest')
     const delivery = await patiently(() => source.read(spaceId, encodeCursor(from)), signal)
     if (delivery === null) return
     const events = source.eventsOf(spaceId, delivery)
-    const isOfLostEpoch = delivery.type === 'gap' && decodeCursor(delivery.cursor).epoch !== from.epoch
-    const sameEpoch = round.filter(({ position }) => position?.epoch === from.epoch)
-    const samePlace = sameEpoch.filter(({ position }) => position?.n === from.n)
-    for (const arrival of isOfLostEpoch ? sameEpoch : samePlace) arrival.isKnown = true
-    const concerned = delivery.type === 'gap' && !isOfLostEpoch ? samePlace : sameEpoch
-    // Also where its place is after the gap: a cursor may be ahead of the log.
-    if (delivery.type === 'gap') for (const arrival of concerned) arrival.position = null
-    if (events.length > 0) await tellAll(events, concerned)
+    const isGap = delivery.type === 'gap'
+    const isOfLostEpoch = isGap && decodeCursor(delivery.cursor).epoch !== from.epoch
+    const onwards = round.filter(({ position }) => position?.epoch === from.epoch && position.n >= from.n)
+    const answered = isOfLostEpoch ? onwards : onwards.filter(({ position }) => position?.n === from.n)
+    for (const arrival of answered) {
+      arrival.isKnown = true
+      // Also where its place is after the gap: a cursor may be ahead of the log.
+      if (isGap) arrival.position = null
+    }
+    if (events.length > 0) await tellAll(events, isGap ? answered : onwards)
     else if (!hasReached(from, front())) await sleep(EPOCH_WAIT_MS, signal)
   }
 
@@ -165,12 +171,14 @@ export function createArrivals(parts: ArrivalsParts): Arrivals {
   }
 }
 
-/** The earliest place of an epoch: of the group's own, or where nobody is in that, of any. */
-function furthestBehind(round: Arrival[], { epoch }: Position): Position {
+/** A place of an epoch: of the group's own, or where nobody is in that, of any. */
+function placeOf(round: Arrival[], { epoch }: Position, which: 'earliest' | 'latest'): Position {
   const places = round.flatMap(({ position }) => position ?? [])
-  const first = places.find((place) => place.epoch === epoch) ?? places[0]
-  if (first === undefined) throw new Error('an arrival without a place')
-  return places.reduce((least, place) => (place.epoch === least.epoch && place.n < least.n ? place : least), first)
+  const some = places.find((place) => place.epoch === epoch) ?? places[0]
+  const ofEpoch = places.filter((place) => place.epoch === some?.epoch).toSorted((a, b) => a.n - b.n)
+  const place = ofEpoch.at(which === 'earliest' ? 0 : -1)
+  if (place === undefined) throw new Error('an arrival without a place')
+  return place
 }
 
 function hasReached(position: Position, front: Position): boolean {
