@@ -38,22 +38,36 @@ describe('rounds of writing', () => {
     expect(notes.slice(300)).toEqual(['second', 'third'])
   })
 
-  test('write to a socket once everything that a slice has for it was given', async () => {
+  test('write to sockets once everything that the round has for them was given, and let others have their turn then too', async () => {
     const rounds = createRounds()
     const notes: string[] = []
     const giving = (name: string): Fill => {
-      let isDone = false
-      return () => {
-        if (isDone) return 0
-        isDone = true
-        rounds.atEnd(() => notes.push(`${name} written`))
-        notes.push(`${name} given`)
-        return 1
+      const fill = fillOf(`${name} given`, 300, notes)
+      return (most) => {
+        const given = fill(most)
+        for (let count = 0; count < given; count++) rounds.atEnd(() => notes.push(`${name} written`))
+        return given
       }
     }
     rounds.next(giving('one'))
     rounds.next(giving('two'))
-    await until('both are written', () => notes.length === 4)
-    expect(notes).toEqual(['one given', 'two given', 'one written', 'two written'])
+    while (!notes.includes('one written')) await setImmediate()
+    notes.push('else')
+    await until('all are written', () => notes.length === 1201)
+    const inOrder = ['one given', 'two given', 'one written', 'two written']
+    expect(notes.filter((note) => note !== 'else')).toEqual(inOrder.flatMap((note) => Array(300).fill(note)))
+    expect(notes.indexOf('else')).toBeLessThan(1200)
+  })
+
+  test('what is given outside of a round is written at the end of its tick, however long the round', async () => {
+    const rounds = createRounds()
+    const notes: string[] = []
+    rounds.next(fillOf('round', 10_000, notes))
+    await setImmediate()
+    rounds.atEnd(() => notes.push('answer'))
+    await new Promise<void>((resolve) => process.nextTick(resolve))
+    expect(notes.at(-1)).toBe('answer')
+    expect(notes.length).toBeLessThan(10_000)
+    await until('the round is over', () => notes.length === 10_001)
   })
 })

@@ -16,15 +16,17 @@ export interface Rounds {
    * in slices, between which everything else has its turn.
    */
   next(fill: Fill): void
-  /** Calls at the end of this tick or, during a round, of the slice: after everything for the same socket has been given. */
+  /** Calls at the end of this tick or, within a fill, when the round has been filled: after everything for the same socket has been given. */
   atEnd(write: () => void): void
 }
 
 export function createRounds(): Rounds {
   let fills: Fill[] = []
-  let writes: (() => void)[] = []
+  let isFilling = false
   let isRunning = false
   let restsUntil = 0
+  const ofRound: (() => void)[] = []
+  let ofTick: (() => void)[] = []
 
   function schedule(): void {
     isRunning = true
@@ -39,14 +41,26 @@ export function createRounds(): Rounds {
     let workedMs = 0
     function slice(): void {
       const startedAt = performance.now()
-      fillSlice(filling)
-      writeAll()
+      if (filling.length > 0) fillSlice(filling)
+      if (filling.length === 0) for (const write of ofRound.splice(0, SOCKETS_A_SLICE)) write()
       const endedAt = performance.now()
       workedMs += endedAt - startedAt
-      if (filling.length > 0) setImmediate(slice)
+      if (filling.length > 0 || ofRound.length > 0) setImmediate(slice)
       else rest(endedAt, workedMs)
     }
     slice()
+  }
+
+  /** Fills for one slice; those that are done leave. */
+  function fillSlice(filling: Fill[]): void {
+    isFilling = true
+    let left = SOCKETS_A_SLICE
+    while (left > 0 && filling.length > 0) {
+      const filled = filling[0]!(left)
+      if (filled < left) filling.shift()
+      left -= filled
+    }
+    isFilling = false
   }
 
   function rest(endedAt: number, workedMs: number): void {
@@ -56,8 +70,8 @@ export function createRounds(): Rounds {
   }
 
   function writeAll(): void {
-    const writing = writes
-    writes = []
+    const writing = ofTick
+    ofTick = []
     for (const write of writing) write()
   }
 
@@ -67,18 +81,12 @@ export function createRounds(): Rounds {
       if (!isRunning) schedule()
     },
     atEnd(write) {
-      writes.push(write)
-      if (writes.length === 1) process.nextTick(writeAll)
+      if (isFilling) {
+        ofRound.push(write)
+        return
+      }
+      ofTick.push(write)
+      if (ofTick.length === 1) process.nextTick(writeAll)
     },
-  }
-}
-
-/** Fills for one slice; those that are done leave. */
-function fillSlice(filling: Fill[]): void {
-  let left = SOCKETS_A_SLICE
-  while (left > 0 && filling.length > 0) {
-    const filled = filling[0]!(left)
-    if (filled < left) filling.shift()
-    left -= filled
   }
 }
