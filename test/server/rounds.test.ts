@@ -30,12 +30,12 @@ describe('rounds of writing', () => {
   test('what comes during a round waits for the next, in its order', async () => {
     const rounds = createRounds()
     const notes: string[] = []
-    rounds.next(fillOf('first', 300, notes))
+    rounds.next(fillOf('first', 1000, notes))
     await setImmediate()
     rounds.next(fillOf('second', 1, notes))
     rounds.next(fillOf('third', 1, notes))
-    await until('all is done', () => notes.length === 302)
-    expect(notes.slice(300)).toEqual(['second', 'third'])
+    await until('all is done', () => notes.length === 1002)
+    expect(notes.slice(1000)).toEqual(['second', 'third'])
   })
 
   test('write to sockets once everything that the round has for them was given, and let others have their turn then too', async () => {

@@ -1,5 +1,5 @@
-/** Sockets written to in a row, before the process turns to what else has come: some 2 ms. */
-const SOCKETS_A_SLICE = 128
+/** Sockets written to in a row, before the process turns to what else has come: some 7 ms. */
+const SOCKETS_A_SLICE = 512
 /** How many times as long as a round of writing its rest is, the longest rest, and the shortest that is worth a timer. */
 const REST_TO_ROUND = 0.3
 const LONGEST_REST_MS = 25
