@@ -1,10 +1,8 @@
 // Many subscribers, each with a socket and an operation id of its own. It reads no JSON, so that the servers are the limit.
-import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import WebSocket from 'ws'
 import type { ClientsOrder, ClientsResult } from './fanout-clients.ts'
 import type { Subscribing } from './fanout-server.ts'
 import { now } from './model.ts'
+import { openWireClient } from './wire-client.ts'
 
 let received = 0
 let awaited = 0
@@ -23,16 +21,11 @@ function onEvent(data: Buffer): void {
     process.send?.({ bytesOfEach: bytes / received, endedAt: now(), delays: delays ?? [] } satisfies ClientsResult)
 }
 
-async function subscribe({ url, authorization, query, variables }: Subscribing): Promise<void> {
-  const socket = new WebSocket(url, 'graphql-transport-ws', { perMessageDeflate: false, skipUTF8Validation: true })
-  await once(socket, 'open')
-  socket.send(JSON.stringify({ type: 'connection_init', payload: authorization === null ? {} : { authorization } }))
-  await once(socket, 'message')
-  socket.send(JSON.stringify({ id: randomUUID(), type: 'subscribe', payload: { query, variables } }))
-  await once(socket, 'message')
-  socket.on('message', onEvent)
-  socket.on('close', (code) => {
-    console.error(`a subscriber was closed with ${code}`)
+async function subscribe(subscribing: Subscribing): Promise<void> {
+  const client = await openWireClient([subscribing])
+  client.onMessage = onEvent
+  client.socket.once('close', () => {
+    console.error('a subscriber was closed')
     process.exit(1)
   })
 }
