@@ -29,7 +29,7 @@ async function putToBed(url: string, count: number): Promise<void> {
 
 /** A process with so many agents that nothing happens to. */
 async function rest(count: number): Promise<Resting> {
-  const database = await createTestDatabase()
+  const database = await createTestDatabase({ isDurable: true })
   await putToBed(database.url, count)
   const redis = process.env.TEST_REDIS_URL || 'redis://127.0.0.1:6379'
   const parley = await startParley({

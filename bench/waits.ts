@@ -43,7 +43,7 @@ async function measure(databaseUrl: string, redisUrl: string) {
 export const waits: Benchmark = {
   question: `How soon does each of ${WAITS} waits of one process have its reply, over Redis, and what does it cost there?`,
   async run() {
-    const [database, redis] = await Promise.all([createTestDatabase(), startThrowawayRedis()])
+    const [database, redis] = await Promise.all([createTestDatabase({ isDurable: true }), startThrowawayRedis()])
     const { added, latencies } = await measure(database.url, redis.url)
     await Promise.all([database.drop(), redis.dispose()])
     return [

@@ -6,7 +6,7 @@ const COMMITS = 2000
 
 /** What the machine's PostgreSQL gives without us: commits of one row each, `atOnce` at a time; times in ms. */
 export async function measureCommits(atOnce: number): Promise<{ aSecond: number; times: number[] }> {
-  const database = await createTestDatabase()
+  const database = await createTestDatabase({ isDurable: true })
   const pool = new pg.Pool({ connectionString: database.url, max: atOnce })
   // Dropping the database ends connections that are on their way out already.
   pool.on('error', () => {})

@@ -29,7 +29,7 @@ export async function startStack(
   model: Model,
   settings: Record<string, string> = {},
 ): Promise<Stack> {
-  const database = backing === 'embedded' ? null : await createTestDatabase()
+  const database = backing === 'embedded' ? null : await createTestDatabase({ isDurable: true })
   const redis = process.env.TEST_REDIS_URL || 'redis://127.0.0.1:6379'
   const common = {
     OPENAI_API_KEY: 'none',

@@ -46,6 +46,7 @@ export function createJwtVerifier(
       return signInOf(payload)
     } catch (error) {
       if (isTokensFault(error)) return null
+      if (remote === null) throw error
       throw new Error(`The keys at AUTH_JWKS_URL (${jwksUrl}) cannot be had: ${messageOf(error)}`, { cause: error })
     }
   }

@@ -3,7 +3,7 @@ import type { Platform } from '../platform/platform.ts'
 import { createCallNews } from '../spaces/call-news.ts'
 import type { Message } from '../spaces/message.ts'
 import type { Posting, ToolResult } from '../spaces/posting.ts'
-import { createShowing } from '../spaces/showing.ts'
+import type { Showing } from '../spaces/showing.ts'
 import type { ShownCall } from '../spaces/shown-call.ts'
 import { noActiveSpace, notAMember } from '../tools/space/failures.ts'
 import type { Speech, Tool, ToolUse } from '../tools/tool.ts'
@@ -43,17 +43,17 @@ interface OpenMessage {
 interface WriterOptions extends RunMessagesOptions {
   platform: Platform
   posting: Posting
+  showing: Showing
   /** The messages that an earlier claim of the run has begun and this one goes on with, by the call that each shows. */
   begun: Map<string, Message>
 }
 
 /** For the ACTIVE_SPACE tools: each send_message, and each visible call, is a message of the active space. */
 export function createSpaceWriter(options: WriterOptions): SpaceWriter {
-  const { platform, posting, run } = options
+  const { platform, posting, showing, run } = options
   const messages = createRunMessages(options)
   const isSaveDue = createSavePace(platform.clock)
   const callNews = createCallNews(platform)
-  const showing = createShowing(platform)
   const scanners = new Map<string, ReturnType<typeof createTextFieldScanner>>()
   const open = new Map<string, OpenMessage>(
     [...options.begun].map(([callId, message]) => [callId, { message: Promise.resolve(message), stream: null }]),

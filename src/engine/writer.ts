@@ -21,8 +21,9 @@ export async function openWriter(platform: Platform, input: WriterInput): Promis
   const { posting, composites, run, scene, fresh } = input
   const options = { platform, posting, run, origin: scene.origin }
   if (scene.agent.toolset === 'ACTIVE_SPACE') {
-    const shown = fresh ? new Map() : await createShowing(platform).begunBy(run.claim.run.id)
-    return createSpaceWriter({ ...options, begun: shown })
+    const showing = createShowing(platform)
+    const shown = fresh ? new Map() : await showing.begunBy(run.claim.run.id)
+    return createSpaceWriter({ ...options, showing, begun: shown })
   }
   const begun = fresh ? [] : await composites.begunBy(run.claim.run.id)
   return createCompositeWriter({ ...options, composites, begun })

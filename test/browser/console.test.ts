@@ -1,11 +1,10 @@
-import { existsSync } from 'node:fs'
-import { type Browser, chromium, type Page, type WebSocketRoute } from 'playwright-core'
+import type { Browser, Page, WebSocketRoute } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hasBrowserFor, launchBrowser } from '../support/browser.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
-const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
-const hasBrowser = existsSync(CHROMIUM)
+const hasBrowser = hasBrowserFor("the console's test")
 const PATIENCE = { timeout: 20_000 }
 /** Keeps, in a page, every text that a message of an agent had while it was written. */
 const WATCH_WRITING = `
@@ -16,8 +15,6 @@ const WATCH_WRITING = `
   }).observe(document.body, { subtree: true, childList: true, characterData: true })
 `
 
-if (!hasBrowser) console.warn(`\n!!! No Chromium at ${CHROMIUM}: the console's test is SKIPPED.\n`)
-
 describe.skipIf(!hasBrowser)('the console in a browser without internet', () => {
   let parley: TestServer
   let browser: Browser
@@ -26,7 +23,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
 
   beforeAll(async () => {
     parley = await startTestServer({ stack: 'embedded' })
-    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] })
+    browser = await launchBrowser()
   }, 60_000)
   afterAll(async () => {
     await browser?.close()

@@ -1,13 +1,10 @@
-import { existsSync } from 'node:fs'
-import { type Browser, chromium } from 'playwright-core'
+import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hasBrowserFor, launchBrowser } from '../support/browser.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
-const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
-const hasBrowser = existsSync(CHROMIUM)
-
-if (!hasBrowser) console.warn(`\n!!! No Chromium at ${CHROMIUM}: GraphiQL's test is SKIPPED.\n`)
+const hasBrowser = hasBrowserFor("GraphiQL's test")
 
 test.runIf(process.env['CI'] === 'true')('CI has a browser', () => {
   expect(hasBrowser).toBe(true)
@@ -19,7 +16,7 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
 
   beforeAll(async () => {
     parley = await startTestServer({ stack: 'embedded' })
-    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] })
+    browser = await launchBrowser()
   }, 60_000)
   afterAll(async () => {
     await browser?.close()

@@ -1,12 +1,12 @@
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createDeltaJoiner } from '../../src/lib/delta-joiner.ts'
 import { until } from '../support/until.ts'
 
 const AT_ONE_PLACE = { intervalMs: 30, place: 'here' }
-/** Longer than a slow machine takes to come to the next statement. */
-const LONG_INTERVAL_MS = 400
 
 describe('a joiner of deltas', () => {
+  afterEach(() => void vi.useRealTimers())
+
   test('sends the first piece of each key at once, and joins what comes within the interval', async () => {
     const sent: string[] = []
     const joiner = createDeltaJoiner(AT_ONE_PLACE, (key, text) => sent.push(`${key}=${text}`))
@@ -26,28 +26,22 @@ describe('a joiner of deltas', () => {
     expect(sent).toEqual(['x=a', 'x=b', 'y=c', 'y=d'])
   })
 
-  test('sends at the same time as all others of its place, so that readers are woken once', async () => {
+  test('sends at the same time as all others of its place, so that readers are woken once', () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
     const sent: string[] = []
-    let turns = 0
-    const joiners = ['one', 'two', 'three'].map((name) =>
-      createDeltaJoiner({ ...AT_ONE_PLACE, intervalMs: LONG_INTERVAL_MS }, (_, text) =>
-        sent.push(`${name}=${text} in turn ${turns}`),
-      ),
+    const names = ['one', 'two', 'three']
+    const joiners = names.map((name) =>
+      createDeltaJoiner({ ...AT_ONE_PLACE, place: 'there' }, (_, text) => sent.push(`${name}=${text}`)),
     )
     for (const joiner of joiners) joiner.push('x', 'first')
     sent.length = 0
     for (const joiner of joiners) {
       joiner.push('x', 'later')
-      await new Promise((resolve) => setTimeout(resolve, 2))
-      turns += 1
+      vi.advanceTimersByTime(AT_ONE_PLACE.intervalMs / joiners.length - 1)
     }
-    const counting = setInterval(() => {
-      turns += 1
-    }, 1)
-    await until('all have sent', () => sent.length === 3)
-    clearInterval(counting)
-    const [turn] = sent.map((one) => one.split('turn ')[1])
-    expect(sent).toEqual(['one', 'two', 'three'].map((name) => `${name}=later in turn ${turn}`))
+    expect(sent).toEqual([])
+    vi.advanceTimersByTime(joiners.length)
+    expect(sent).toEqual(names.map((name) => `${name}=later`))
   })
 
   test('sends each piece at once where there is no interval', () => {

@@ -1,16 +1,15 @@
 import { describe, expect, test } from 'vitest'
-import type { AdminViewer } from '../../src/access/viewer.ts'
 import { createDeferred } from '../../src/lib/async.ts'
 import { decodeCursor, encodeCursor, type Position } from '../../src/realtime/cursor.ts'
 import type { SpaceEvent } from '../../src/schema/streams.ts'
 import { type Arrivals, createArrivals } from '../../src/server/sharing/arrivals.ts'
 import type { Subscriber } from '../../src/server/sharing/audience.ts'
 import type { SpaceSource } from '../../src/server/streams/space-source.ts'
+import { notingSubscriber } from '../support/subscriber.ts'
 import { until } from '../support/until.ts'
 
 const OLD = '1'.repeat(16)
 const NEW = '2'.repeat(16)
-const viewer: AdminViewer = { scope: 'ADMIN', id: 'tok_1', tokenId: 'tok_1', expiresAt: null }
 
 /** Arrivals at a log of five events under the new epoch, the last of which may be a farewell; read so many at a time. */
 function setUp({ farewell = Promise.resolve<Error | null>(null), page = 5 } = {}) {
@@ -41,31 +40,8 @@ function setUp({ farewell = Promise.resolve<Error | null>(null), page = 5 } = {}
   return { arrivals, world }
 }
 
-function subscriberOf(arrivals: Arrivals, onSent = () => {}) {
-  const sent: string[] = []
-  const ended: unknown[] = []
-  const subscriber: Subscriber = {
-    viewer,
-    head: '',
-    outlet: {
-      send: () => {},
-      sendAll(_, texts) {
-        sent.push(...texts)
-        if (sent.length === 1) onSent()
-      },
-      waiting: () => 0,
-      isOpen: () => true,
-      drained: async () => {},
-      flush: () => {},
-      giveUp: () => {},
-    },
-    end(error) {
-      ended.push(error)
-      arrivals.leave(subscriber)
-    },
-  }
-  return { subscriber, sent, ended }
-}
+const subscriberOf = (arrivals: Arrivals, onFirst = () => {}) =>
+  notingSubscriber(arrivals.leave, ({ length }) => length === 1 && onFirst())
 
 describe('those who arrive', () => {
   test('with places in an epoch that the group has yet to learn of are each told everything after theirs', async () => {

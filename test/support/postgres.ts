@@ -38,8 +38,11 @@ export async function findPostgres(): Promise<string | null> {
  */
 export const hasPostgres: boolean = Boolean(process.env.TEST_DATABASE_URL)
 
-/** Clones a migrated template, made once for each state of the migrations and packages: some 50 ms. */
-export async function createTestDatabase(): Promise<TestDatabase> {
+/**
+ * Clones a migrated template, made once for each state of the migrations and packages: some 50 ms. A commit waits for the disk
+ * only where it is to be durable, as benchmarks want it: no server of a test crashes under such a database.
+ */
+export async function createTestDatabase({ isDurable = false } = {}): Promise<TestDatabase> {
   const server = await findPostgres()
   if (server === null) throw new Error('no PostgreSQL for tests: set TEST_DATABASE_URL')
   const name = `parley_test_${Date.now().toString(36)}_${randomBytes(6).toString('hex')}`
@@ -47,8 +50,7 @@ export async function createTestDatabase(): Promise<TestDatabase> {
     await client.query('SELECT pg_advisory_lock($1)', [TEMPLATE_LOCK])
     const template = await ensureTemplate(client, server)
     await client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`)
-    // No test outlives its server: a commit need not wait for the disk.
-    await client.query(`ALTER DATABASE ${name} SET synchronous_commit = off`)
+    if (!isDurable) await client.query(`ALTER DATABASE ${name} SET synchronous_commit = off`)
   })
   return {
     url: databaseUrl(server, name),
