@@ -3,7 +3,7 @@ import { type Application, createApp } from './app.ts'
 import { type Config, ConfigError, readConfig } from './config.ts'
 import { messageOf } from './lib/errors.ts'
 import { giveBackMemory } from './platform/memory.ts'
-import { checkAddress } from './server/listening.ts'
+import { checkAddress } from './server/http/listening.ts'
 import { type RunningServer, startServer } from './server/server.ts'
 
 /** How long running work may take to finish before it is handed to another process. */

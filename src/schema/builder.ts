@@ -38,7 +38,7 @@ export const builder = new SchemaBuilder<SchemaTypes>({
     directResult: true,
     defaultUnionOptions: { name: ({ fieldName }) => `${fieldName[0]?.toUpperCase()}${fieldName.slice(1)}Result` },
   },
-  // Checked before execution, for every transport alike: see server/complexity.ts.
+  // Checked before execution, for every transport alike: see server/http/complexity.ts.
   complexity: { disabled: true, defaultComplexity: 1, defaultListMultiplier: 10 },
 })
 

@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
 import { SlowConsumerError } from '../../src/realtime/event-log.ts'
-import { createMasking } from '../../src/server/masking.ts'
+import { createMasking } from '../../src/server/http/masking.ts'
 
 /** Masks an error, and answers with what the client gets and what the log got. */
 function masked(error: unknown) {

@@ -1,7 +1,7 @@
 import type { Plugin } from 'graphql-yoga'
-import type { Tokens } from '../access/tokens.ts'
-import type { Viewer } from '../access/viewer.ts'
-import { UnauthenticatedError } from '../lib/errors.ts'
+import type { Tokens } from '../../access/tokens.ts'
+import type { Viewer } from '../../access/viewer.ts'
+import { UnauthenticatedError } from '../../lib/errors.ts'
 
 /**
  * The viewer that `Bearer <token>` stands for.

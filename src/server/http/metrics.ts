@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
-import type { Tokens } from '../access/tokens.ts'
-import { UnauthenticatedError } from '../lib/errors.ts'
+import type { Tokens } from '../../access/tokens.ts'
+import { UnauthenticatedError } from '../../lib/errors.ts'
 import { authenticate } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
 

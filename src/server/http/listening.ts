@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:net'
-import type { Config } from '../config.ts'
-import { messageOf } from '../lib/errors.ts'
+import type { Config } from '../../config.ts'
+import { messageOf } from '../../lib/errors.ts'
 
 type Address = Pick<Config, 'host' | 'port'>
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import { DomainError, type DomainErrorCode, RateLimitedError, UnauthenticatedError } from '../lib/errors.ts'
-import type { App } from '../schema/app.ts'
+import { DomainError, type DomainErrorCode, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
+import type { App } from '../../schema/app.ts'
 import { LARGEST_REQUEST_BYTES } from './graphql.ts'
 import { type Handler, sendJson } from './health.ts'
 

@@ -12,7 +12,7 @@ import { sendNotFound } from './pages.ts'
 /** Under which everything of the console lies but its page. */
 export const CONSOLE_PATH = '/console/'
 
-const WEB = path.resolve(import.meta.dirname, '../../web')
+const WEB = path.resolve(import.meta.dirname, '../../../web')
 const CONTENT_TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.css': 'text/css; charset=utf-8',

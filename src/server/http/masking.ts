@@ -8,8 +8,8 @@ import {
   messageOf,
   RateLimitedError,
   UnauthenticatedError,
-} from '../lib/errors.ts'
-import { SlowConsumerError } from '../realtime/event-log.ts'
+} from '../../lib/errors.ts'
+import { SlowConsumerError } from '../../realtime/event-log.ts'
 
 /** Every `extensions.code` of a top-level error that a client may meet: the contract, "Errors and growth". */
 export type TopLevelCode =

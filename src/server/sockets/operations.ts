@@ -1,14 +1,14 @@
 import { type ExecutionArgs, type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
 import type { ServerOptions, SubscribePayload } from 'graphql-ws'
-import type { Viewer } from '../access/viewer.ts'
-import { UnauthenticatedError } from '../lib/errors.ts'
-import type { Context } from '../schema/context.ts'
-import type { Streams } from '../schema/streams.ts'
-import type { Graphql } from './graphql.ts'
-import { formatError, type MaskError, topLevelError } from './masking.ts'
-import { shapeOf } from './sharing/document-shape.ts'
-import type { Outlet } from './sharing/outlet.ts'
-import type { Result, Sharing } from './sharing/sharing.ts'
+import type { Viewer } from '../../access/viewer.ts'
+import { UnauthenticatedError } from '../../lib/errors.ts'
+import type { Context } from '../../schema/context.ts'
+import type { Streams } from '../../schema/streams.ts'
+import type { Graphql } from '../http/graphql.ts'
+import { formatError, type MaskError, topLevelError } from '../http/masking.ts'
+import { shapeOf } from '../sharing/document-shape.ts'
+import type { Outlet } from '../sharing/outlet.ts'
+import type { Result, Sharing } from '../sharing/sharing.ts'
 
 /** What a socket is from its acknowledgement on. */
 export interface Session {
