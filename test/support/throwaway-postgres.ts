@@ -6,7 +6,9 @@ import { createServer } from 'node:net'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
+import { messageOf } from '../../src/lib/errors.ts'
 import { makeScratchFolder } from './scratch.ts'
+import { skipFor } from './skip-for.ts'
 
 /** A PostgreSQL server of the test's own: user postgres, no password, nothing kept after `dispose`. */
 export interface ThrowawayPostgres {
@@ -46,28 +48,50 @@ export async function freePort(): Promise<number> {
   return address.port
 }
 
-/** PostgreSQL refuses to run as root: then it runs as the system's user `postgres`. */
-async function serverUser(): Promise<{ uid: number; gid: number } | undefined> {
-  if (process.getuid?.() !== 0) return undefined
-  const id = async (flag: string) => Number((await promisify(execFile)('id', [flag, 'postgres'])).stdout.trim())
-  return { uid: await id('-u'), gid: await id('-g') }
+/** As whom PostgreSQL's programs run, which refuse to run as root. */
+interface ServerUser {
+  /** Stands before a program and its arguments. */
+  prefix: string[]
+  options: { uid?: number; gid?: number }
 }
 
-async function launch(
-  binaries: string,
-  data: string,
-  port: number,
-  user: { uid: number; gid: number } | undefined,
-): Promise<ChildProcess> {
+/** Another id than root's, in a user namespace of its own: what is root's without is that user's within. */
+const AS_ANOTHER = ['unshare', '--user', '--map-user=1000', '--map-group=1000', '--']
+
+/**
+ * Root starts it as the system's user `postgres`, to whom it gives the folder. In a rootless container, where root is the only id
+ * that there is, that fails with EINVAL: then in a user namespace.
+ */
+async function serverUser(folder: string): Promise<ServerUser> {
+  if (process.getuid?.() !== 0) return { prefix: [], options: {} }
+  try {
+    const id = async (flag: string) => Number((await promisify(execFile)('id', [flag, 'postgres'])).stdout.trim())
+    const options = { uid: await id('-u'), gid: await id('-g') }
+    await chown(folder, options.uid, options.gid)
+    return { prefix: [], options }
+  } catch {
+    return { prefix: AS_ANOTHER, options: {} }
+  }
+}
+
+/** Program and arguments of a command that runs as this user. */
+function commandOf({ prefix }: ServerUser, program: string, args: string[]): [string, string[]] {
+  const [first = program, ...rest] = [...prefix, program, ...args]
+  return [first, rest]
+}
+
+async function launch(binaries: string, data: string, port: number, user: ServerUser): Promise<ChildProcess> {
   const settings = [
     ...['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'dynamic_shared_memory_type=mmap'],
     ...['fsync=off', 'max_connections=200', 'max_wal_size=256MB'],
   ]
-  const server = spawn(
-    path.join(binaries, 'postgres'),
-    ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
-    { ...user, cwd: data, env: { ...process.env, LC_ALL: 'C' }, stdio: ['ignore', 'ignore', 'pipe'] },
-  )
+  const args = ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])]
+  const server = spawn(...commandOf(user, path.join(binaries, 'postgres'), args), {
+    ...user.options,
+    cwd: data,
+    env: { ...process.env, LC_ALL: 'C' },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
   const log: string[] = []
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -93,20 +117,22 @@ function endWithUs(server: ChildProcess, folder: string): void {
 
 /**
  * Makes a data directory of its own and starts a server on it.
- * @throws where PostgreSQL's binaries are missing: ask `findPostgresBinaries` first.
+ * @throws where PostgreSQL's binaries are missing or do not start: `openThrowawayPostgres` answers null there.
  */
 export async function startThrowawayPostgres(): Promise<ThrowawayPostgres> {
   const binaries = findPostgresBinaries()
-  if (binaries === null) throw new Error('there is no PostgreSQL server on this machine')
-  const user = await serverUser()
+  if (binaries === null) throw new Error('there are no binaries initdb and postgres on this machine')
   const folder = await makeScratchFolder('parley-postgres-')
-  if (user) await chown(folder, user.uid, user.gid)
+  const user = await serverUser(folder)
   const data = path.join(folder, 'data')
-  await promisify(execFile)(
-    path.join(binaries, 'initdb'),
-    ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'],
-    { ...user, cwd: folder },
-  )
+  const options = ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync']
+  await promisify(execFile)(...commandOf(user, path.join(binaries, 'initdb'), options), {
+    ...user.options,
+    cwd: folder,
+  }).catch(async (error) => {
+    await rm(folder, { recursive: true, force: true })
+    throw error
+  })
   const port = await freePort()
   let server: ChildProcess | null = null
   const postgres: ThrowawayPostgres = {
@@ -128,4 +154,21 @@ export async function startThrowawayPostgres(): Promise<ThrowawayPostgres> {
   }
   await postgres.start()
   return postgres
+}
+
+/** Starts one, or null where none can be started: it has been said loudly, and on a CI machine it has thrown. */
+export async function openThrowawayPostgres(): Promise<ThrowawayPostgres | null> {
+  try {
+    return await startThrowawayPostgres()
+  } catch (error) {
+    skipFor(`No PostgreSQL server can be started here: ${messageOf(error)}`)
+    return null
+  }
+}
+
+/** What a file is skipped by whose every test starts a server: starts one and ends it. Says so, or throws, as `openThrowawayPostgres`. */
+export async function canStartPostgres(): Promise<boolean> {
+  const server = await openThrowawayPostgres()
+  await server?.dispose()
+  return server !== null
 }
