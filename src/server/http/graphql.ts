@@ -7,7 +7,7 @@ import { type Context, createContext } from '../../schema/context.ts'
 import type { Streams } from '../../schema/streams.ts'
 import { useAuthentication } from './authentication.ts'
 import { useComplexity } from './complexity.ts'
-import { documentCaching, useDocumentLimits } from './document-cache.ts'
+import { useDocuments } from './document-cache.ts'
 import { useGraphqlResponseJson, useJsonOnly } from './json-only.ts'
 import type { MaskError } from './masking.ts'
 
@@ -57,13 +57,14 @@ export function createGraphql({ app, schema, streams, maskError, allowedOrigins 
       useAuthentication(app.tokens) as never,
       useJsonOnly(),
       useGraphqlResponseJson(),
-      useDocumentLimits(),
+      useDocuments(),
       useComplexity(maskError),
       useExecutionCancellation(),
     ],
     cors: (request) => corsOf(request, allowedOrigins),
     maskedErrors: { maskError: (error) => maskError(error), errorMessage: '' },
-    parserAndValidationCache: documentCaching,
+    // Ours: see document-cache.ts.
+    parserAndValidationCache: false,
     maxRequestBodySize: LARGEST_REQUEST_BYTES,
     multipart: false,
     batching: false,
