@@ -1,6 +1,6 @@
 import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
-import { Agent, Entity, Message, MessagePart, Node, Run, Space, ToolCall } from './refs.ts'
+import { Agent, Entity, Message, MessagePart, Node, Run, Space, TextPart, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const MessageStatus = builder.enumType('MessageStatus', {
@@ -70,7 +70,7 @@ MessagePart.implement({
   }),
 })
 
-builder.objectRef<shapes.PlacedPart>('TextPart').implement({
+TextPart.implement({
   interfaces: [MessagePart],
   fields: (t) => ({
     text: t.string({ resolve: ({ part }) => (part.type === 'text' ? part.text : '') }),

@@ -6,6 +6,7 @@ import type * as shapes from './shapes.ts'
 export const Node = builder.interfaceRef<{ id: string }>('Node')
 export const Entity = builder.interfaceRef<shapes.Participant>('Entity')
 export const MessagePart = builder.interfaceRef<shapes.PlacedPart>('MessagePart')
+export const TextPart = builder.objectRef<shapes.PlacedPart>('TextPart')
 
 export const Human = builder.objectRef<shapes.Participant>('Human')
 export const Agent = builder.objectRef<shapes.Participant>('Agent')

@@ -1,7 +1,7 @@
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
-import { Entity, Message, MessagePart, Space } from './refs.ts'
+import { Entity, Message, MessagePart, Space, TextPart } from './refs.ts'
 import type { SpaceEvent as AnySpaceEvent } from './streams.ts'
 
 type Shape<T extends AnySpaceEvent['type']> = Extract<AnySpaceEvent, { type: T }>
@@ -81,6 +81,17 @@ event('MessageTextDelta').implement({
     partIndex: t.exposeInt('partIndex'),
     offset: t.exposeInt('offset'),
     delta: t.exposeString('delta'),
+    part: t.field({
+      type: TextPart,
+      description:
+        'The part as it stands at delivery, at least as long as this delta: enough for a client that normalises by id.',
+      async resolve({ messageId, partIndex: index, offset, delta }, _, { loaders }) {
+        const part = (await loaders.messages.load(messageId))?.parts[index]
+        const known = part?.type === 'text' ? part.text : ''
+        const text = known.length < offset + delta.length ? known.slice(0, offset) + delta : known
+        return { messageId, index, part: { type: 'text' as const, text } }
+      },
+    }),
   }),
 })
 

@@ -6,7 +6,11 @@ import { Human, ToolCall, Viewer } from './refs.ts'
 Viewer.implement({
   description: 'Who the token stands for.',
   fields: (t) => ({
-    id: t.exposeID('id', { description: "The human's id, or one of the token's own." }),
+    id: t.id({
+      description:
+        "One of its own (`viw_…`), the same for the same human or token; the human's stands in `human`: no two types share an id.",
+      resolve: ({ id }) => id.replace(/^[a-z]+_/, 'viw_'),
+    }),
     scope: t.expose('scope', { type: TokenScopeType }),
     human: t.field({
       type: Human,

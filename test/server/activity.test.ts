@@ -125,7 +125,7 @@ describe.each(STACKS)('on the %s stack', (stack) => {
       const live = await watch(human)
       expect((await live.first(() => true)).viewerEvents).toMatchObject({
         __typename: 'ViewerSnapshot',
-        viewer: { id: human.id, unreadCount: 0, pendingToolCalls: [] },
+        viewer: { id: human.id.replace('hum_', 'viw_'), unreadCount: 0, pendingToolCalls: [] },
       })
       const space = await parley.space(human, [])
       expect((await live.first(is('ViewerSpaceAdded'))).viewerEvents['space'].id).toBe(space.id)

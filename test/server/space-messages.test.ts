@@ -12,7 +12,7 @@ const SPACE_MESSAGES = `
       __typename cursor at spaceId
       ... on SpaceSnapshot { space { id name messages { edges { node { id seq status text } } } } }
       ... on MessagePosted { message { id seq status text sender { id name kind } } }
-      ... on MessageTextDelta { messageId partIndex offset delta }
+      ... on MessageTextDelta { messageId partIndex offset delta part { id index text } }
       ... on MessagePartChanged { messageId part { __typename id index ... on TextPart { text } } }
       ... on MessageUpdated { message { id status } }
       ... on MessageFinished { message { id status text parts { __typename id ... on TextPart { text } } run { id } } }
@@ -115,6 +115,8 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
       ({ messageId, __typename }) => messageId === id && __typename === 'MessageTextDelta',
     )) {
       text = text.slice(0, event['offset']) + event['delta']
+      expect(event['part']).toMatchObject({ id: `${id}:${event['partIndex']}`, index: event['partIndex'] })
+      expect(event['part'].text.startsWith(text)).toBe(true)
     }
     expect(text).toBe('Good morning, Ada!')
     live.stop()
