@@ -14,6 +14,7 @@ import { createHealth, type Handler, sendJson } from './http/health.ts'
 import { listen } from './http/listening.ts'
 import { createMasking } from './http/masking.ts'
 import { createMetrics } from './http/metrics.ts'
+import { createOrigins, type Origins } from './http/origins.ts'
 import { createGraphiql, sendNotFound, wantsPage } from './http/pages.ts'
 import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
 import { createRounds } from './sharing/rounds.ts'
@@ -38,13 +39,18 @@ export interface ServerOptions {
   config: Config
   /** Whether subscriptions with the same answers share them; each has its own otherwise, to the same effect. */
   sharing?: boolean
+  /** How often sockets are asked whether they are there. */
+  keepAliveMs?: number
 }
 
 export interface RunningServer {
   /** Where a browser on this machine finds it, without a path. */
   url: string
   port: number
-  /** With `drain`: takes nothing new, closes sockets with 1001, lets requests end for up to 5 s. Without: cuts all off. */
+  /**
+   * With `drain`: is not ready, until who asks for that knows it; then takes nothing new, lets requests and operations end for
+   * up to 5 s, and closes sockets with 1001. Without: cuts all off.
+   */
   close(options?: { drain: boolean }): Promise<void>
 }
 
@@ -53,17 +59,19 @@ const DRAIN_MS = 5000
 const KEEP_ALIVE_MS = 65_000
 
 /** Serves by the settings' role: everything, or health and metrics alone for a worker. @throws one line for a busy port. */
-export async function startServer({ app, config, sharing = true }: ServerOptions): Promise<RunningServer> {
+export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const { app, config } = options
   const { platform } = app
   const { logger } = platform
   let draining = false
+  let closing = false
   const isApi = config.role !== 'worker'
-  const endpoint = isApi ? createEndpoint(app, config, sharing) : null
-  const route = createRoutes(app, endpoint, () => draining)
+  const endpoint = isApi ? createEndpoint(options) : null
+  const { route, health } = createRoutes(app, endpoint, () => draining)
 
   const server = createServer((request, response) => {
     // What is answered while the server closes leaves a connection behind that nobody will use.
-    response.once('close', () => draining && setImmediate(() => server.closeIdleConnections()))
+    response.once('close', () => closing && setImmediate(() => server.closeIdleConnections()))
     dropRest(request, response)
     Promise.resolve(route(request)(request, response)).catch((error) => {
       logger.error({ path: request.url, error: messageOf(error) }, 'a request failed')
@@ -74,8 +82,8 @@ export async function startServer({ app, config, sharing = true }: ServerOptions
   server.keepAliveTimeout = KEEP_ALIVE_MS
   const streaming = trackStreaming(server)
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    if (draining || endpoint === null || pathOf(request) !== GRAPHQL_PATH) return refuse(socket, draining ? 503 : 404)
-    if (!isAllowedOrigin(request, config.allowedOrigins)) return refuse(socket, 403)
+    if (closing || endpoint === null || pathOf(request) !== GRAPHQL_PATH) return refuse(socket, closing ? 503 : 404)
+    if (!endpoint.origins.allows(request)) return refuse(socket, 403)
     endpoint.sockets.upgrade(request, socket, head)
   })
   await listen(server, config)
@@ -86,10 +94,14 @@ export async function startServer({ app, config, sharing = true }: ServerOptions
     port,
     async close({ drain } = { drain: true }) {
       draining = true
+      if (drain) await health.drainIsKnown()
+      closing = true
       const closed = new Promise((resolve) => server.close(resolve))
-      await endpoint?.sockets.close()
       for (const response of streaming) response.destroy()
-      if (drain) await Promise.race([closed, sleep(DRAIN_MS)])
+      await Promise.all([
+        endpoint?.sockets.close(drain ? DRAIN_MS : 0),
+        drain ? Promise.race([closed, sleep(DRAIN_MS)]) : null,
+      ])
       server.closeAllConnections()
       await closed
       await endpoint?.close()
@@ -103,14 +115,13 @@ interface Endpoint {
   /** The live console: its page and what that loads. */
   console: Handler
   sockets: Sockets
+  origins: Origins
   close(): Promise<void>
 }
 
-function createEndpoint(
-  { platform, api: app, announcer, journal }: Served,
-  { allowedOrigins, limits }: Config,
-  isSharing: boolean,
-): Endpoint {
+function createEndpoint({ app: served, config, sharing: isSharing = true, keepAliveMs }: ServerOptions): Endpoint {
+  const { platform, api: app, announcer, journal } = served
+  const { allowedOrigins, limits } = config
   const { logger } = platform
   const maskError = createMasking(logger)
   const streams: OwnStreams = createStreams({ platform, app, announcer, journal })
@@ -124,12 +135,20 @@ function createEndpoint(
     watchViewer: streams.watchViewer,
     maxSocketsPerViewer,
     rounds,
+    keepAliveMs,
     sharing: isSharing ? createSharing({ source: streams.spaces, rounds, wireOf }) : null,
     logger,
   })
   const graphiql = createGraphiql()
+  const origins = createOrigins(allowedOrigins, logger)
   return {
-    handle: (request, response) => (wantsPage(request) ? graphiql(request, response) : graphql(request, response)),
+    origins,
+    handle(request, response) {
+      if (wantsPage(request)) return graphiql(request, response)
+      // A page of another origin is answered, and cannot read it: see corsOf. What it says in the console does not tell why.
+      origins.allows(request)
+      return graphql(request, response)
+    },
     console: createConsole(),
     sockets,
     close: () => streams.close(),
@@ -154,7 +173,7 @@ function createRoutes({ platform, api: app, metrics }: Served, endpoint: Endpoin
     '/metrics': figures,
     ...(endpoint === null ? {} : { [GRAPHQL_PATH]: endpoint.handle, '/': endpoint.console }),
   }
-  return (request: IncomingMessage): Handler => {
+  const route = (request: IncomingMessage): Handler => {
     if (!hasUsableHost(request)) return refuseHost
     const path = pathOf(request)
     if (endpoint !== null && request.method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
@@ -162,6 +181,7 @@ function createRoutes({ platform, api: app, metrics }: Served, endpoint: Endpoin
     const isRead = request.method === 'GET' || request.method === 'HEAD'
     return handler === undefined || (path !== GRAPHQL_PATH && !isRead) ? notFound : handler
   }
+  return { route, health }
 }
 
 /** Node takes any Host; the GraphQL server fails at one that no URL can have, and tells where. */
@@ -173,13 +193,6 @@ const refuseHost: Handler = (_, response) => sendJson(response, 400, { error: 'T
 
 function pathOf({ url = '/' }: IncomingMessage): string {
   return url.split('?')[0] ?? '/'
-}
-
-/** A browser says where its page is from. Pages from here, and from the origins that are allowed; others than browsers say nothing. */
-function isAllowedOrigin({ headers }: IncomingMessage, allowedOrigins: readonly string[]): boolean {
-  const { origin, host } = headers
-  if (origin === undefined) return true
-  return allowedOrigins.includes(origin) || (URL.canParse(origin) && new URL(origin).host === host)
 }
 
 function refuse(socket: Duplex, status: 403 | 404 | 503): void {
@@ -198,11 +211,11 @@ function dropRest(request: IncomingMessage & { _dump?(): void }, response: Serve
   })
 }
 
-/** Responses that go on for as long as the client likes. */
+/** Responses that may go on for as long as the client likes. */
 function trackStreaming(server: Server): Set<ServerResponse> {
   const streaming = new Set<ServerResponse>()
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-    if (!String(request.headers.accept ?? '').includes('text/event-stream')) return
+    if (!/text\/event-stream|multipart\/mixed/.test(String(request.headers.accept ?? ''))) return
     streaming.add(response)
     response.once('close', () => streaming.delete(response))
   })

@@ -46,7 +46,7 @@ describe('GraphQL over HTTP', () => {
     const { status, headers, body } = await send({ query: '{ viewer { id scope } }' })
     expect(status).toBe(200)
     expect(headers.get('content-type')).toBe('application/graphql-response+json; charset=utf-8')
-    expect(body).toEqual({ data: { viewer: { id: human.id, scope: 'HUMAN' } } })
+    expect(body).toEqual({ data: { viewer: { id: human.id.replace('hum_', 'viw_'), scope: 'HUMAN' } } })
     const plain = await send({ query: '{ viewer { id } }' }, { accept: 'application/json' })
     expect(plain.headers.get('content-type')).toBe('application/json; charset=utf-8')
   })
@@ -55,6 +55,7 @@ describe('GraphQL over HTTP', () => {
     for (const bad of [null, 'Bearer nonsense', 'Basic abc', 'Bearer', `Bearer prl_${'x'.repeat(40)}`]) {
       const answer = await send({ query: '{ __typename }' }, { authorization: bad })
       expect(answer.status).toBe(401)
+      expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="parley"')
       expect(codesOf(answer)).toEqual([{ code: 'UNAUTHENTICATED' }])
     }
   })

@@ -128,6 +128,20 @@ describe('the server', () => {
     expect(performance.now() - began).toBeLessThan(4000)
   })
 
+  test('a drain is first seen by who asks whether the server is ready: until then it takes what comes', async () => {
+    const server = await begin({})
+    const origin = `http://127.0.0.1:${server.port}`
+    await get('/health/ready', {}, origin)
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    expect((await get('/health/ready', {}, origin)).status).toBe(200)
+    const closing = server.close()
+    expect((await get('/health/live', {}, origin)).status).toBe(200)
+    const answer = await get('/health/ready', {}, origin)
+    expect([answer.status, await answer.json()]).toEqual([503, { status: 'draining', database: true, realtime: true }])
+    await closing
+    await expect(get('/health/live', {}, origin)).rejects.toThrow()
+  })
+
   test('a signed webhook wakes its agent once; anything else is told why not', async () => {
     const agent = await parley.agent('Hooked')
     const { webhook, secret } = await parley.app.api.webhooks.create(parley.admin, {

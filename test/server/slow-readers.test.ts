@@ -137,6 +137,34 @@ describe('a reader that has stopped', () => {
   })
 })
 
+describe('a reader that is slow to learn why it was closed', () => {
+  test('still gets 1013 when it reads on, long after it was asked for a sign of life', {
+    timeout: 60_000,
+  }, async () => {
+    const parley = await startTestServer({ stack: 'embedded', worker: false, keepAliveMs: 1500 })
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [])
+    const query = `subscription { spaceMessages(spaceId: "${space.id}") { __typename ... on MessageTextDelta { delta } } }`
+    const { reader, closed } = await openReader(parley.origin, `Bearer ${await parley.tokenOf(human)}`, query)
+    const watcher = await openReader(parley.origin, `Bearer ${await parley.tokenOf(human)}`, query)
+    const asked: unknown[] = []
+    watcher.reader.socket.on('ping', () => asked.push(1))
+    const messageId = newId('msg')
+    reader.socket.pause()
+    await until('it is let go', async () => {
+      const delta = { type: 'MessageTextDelta', messageId, partIndex: 0, offset: 0, delta: DELTA }
+      for (let n = 0; n < 50; n++) await parley.app.platform.log.append(`space:${space.id}`, delta)
+      return (await socketsOpen(parley.origin)) === 1
+    })
+    const before = asked.length
+    await until('the others were asked twice', () => asked.length >= before + 2)
+    reader.socket.resume()
+    expect(await closed).toBe(1013)
+    watcher.reader.socket.terminate()
+    await parley.close()
+  })
+})
+
 function p99Of(times: number[]): number {
   return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? 0
 }

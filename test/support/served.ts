@@ -17,6 +17,7 @@ export interface TestServer extends TestApplication {
 export interface TestServerOptions extends TestApplicationOptions {
   /** Otherwise as it is without a word about it. */
   sharing?: boolean
+  keepAliveMs?: number
 }
 
 export async function startTestServer(options: TestServerOptions): Promise<TestServer> {
@@ -24,9 +25,14 @@ export async function startTestServer(options: TestServerOptions): Promise<TestS
   // pg-boss learns of the new queue at its first use, on a connection that PGlite does not have within a transaction.
   if (options.stack === 'embedded' && options.worker === false) await parley.app.platform.jobs.claim(1)
   const { app } = parley
-  const { sharing } = options
+  const { sharing, keepAliveMs } = options
   const config = app.platform.config
-  const server = await startServer({ app, config, ...(sharing === undefined ? {} : { sharing }) })
+  const server = await startServer({
+    app,
+    config,
+    ...(sharing === undefined ? {} : { sharing }),
+    ...(keepAliveMs === undefined ? {} : { keepAliveMs }),
+  })
   const origin = `http://127.0.0.1:${server.port}`
   const clients: ParleyClient[] = []
 

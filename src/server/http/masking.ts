@@ -51,12 +51,18 @@ const OWN_CODES: ReadonlySet<string> = new Set([
 /** Turns whatever was thrown into what a client may read: a known fault with its code, anything else masked and logged. */
 export type MaskError = (error: unknown) => GraphQLError
 
+/** How a request is answered that comes to one error and nothing else. `spec`: not for clients that ask for plain JSON. */
+interface HttpAnswer {
+  status: number
+  spec?: boolean
+  headers?: Record<string, string>
+}
+
+/** What goes with a 401, so that clients know what is asked of them. */
+export const CHALLENGE = { 'www-authenticate': 'Bearer realm="parley"' }
+
 /** An error that is ready for clients. `http` sets the status of a request that came to nothing else. */
-export function topLevelError(
-  code: TopLevelCode,
-  message: string,
-  http?: { status: number; spec?: boolean },
-): GraphQLError {
+export function topLevelError(code: TopLevelCode, message: string, http?: HttpAnswer): GraphQLError {
   return new GraphQLError(message, { extensions: { code, ...(http ? { http } : {}) } })
 }
 
@@ -120,9 +126,8 @@ export function createMasking(logger: Logger): MaskError {
   }
 }
 
-/** The status of a request that ends in one error and nothing else. `spec`: not for clients that ask for plain JSON. */
-function httpOf(code: TopLevelCode): { status: number; spec?: boolean } {
-  if (code === 'UNAUTHENTICATED') return { status: 401 }
+function httpOf(code: TopLevelCode): HttpAnswer {
+  if (code === 'UNAUTHENTICATED') return { status: 401, headers: CHALLENGE }
   if (code === 'RATE_LIMITED') return { status: 429 }
   return { status: 400, spec: true }
 }

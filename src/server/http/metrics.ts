@@ -4,6 +4,7 @@ import type { Tokens } from '../../access/tokens.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
 import { authenticate } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
+import { CHALLENGE } from './masking.ts'
 
 export interface MetricsParts {
   /** The figures of other parts, if there are any. */
@@ -32,7 +33,7 @@ export function createMetrics({ others, tokens, sockets, followed }: MetricsPart
 
   return async (request, response) => {
     if (!isLocal(request) && !(await isAdmin(request, tokens))) {
-      sendJson(response, 401, { error: 'An ADMIN token is required.' })
+      sendJson(response, 401, { error: 'An ADMIN token is required.' }, CHALLENGE)
       return
     }
     const figures = await Promise.all([registry, ...(others === null ? [] : [others])].map((one) => one.metrics()))

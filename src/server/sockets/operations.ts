@@ -1,6 +1,8 @@
+import { setImmediate } from 'node:timers/promises'
 import { type ExecutionArgs, type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
 import type { ServerOptions, SubscribePayload } from 'graphql-ws'
 import type { Viewer } from '../../access/viewer.ts'
+import { createDeferred, sleep } from '../../lib/async.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
 import type { Context } from '../../schema/context.ts'
 import type { Streams } from '../../schema/streams.ts'
@@ -83,11 +85,20 @@ type AllHooks = ServerOptions<Record<string, unknown>, { session: Session }>
 type Hooks = Pick<AllHooks, 'onSubscribe' | 'onNext' | 'onError' | 'onComplete' | 'execute' | 'subscribe'>
 type SessionHooks = { [Name in keyof Hooks]-?: NonNullable<Hooks[Name]> }
 
+/** The operations of all sockets. */
+export interface SocketOperations {
+  hooks: SessionHooks
+  /** Begins nothing from now on; resolves once no query and no mutation runs, after `timeoutMs` at the latest. */
+  drain(timeoutMs: number): Promise<void>
+}
+
 /**
  * How the operations of sockets go through the pipeline that HTTP uses. A fault in one is the answer to that one: nothing
  * here throws, for that would close the socket.
  */
-export function socketOperations(graphql: Graphql, maskError: MaskError, sharing: Sharing | null): SessionHooks {
+export function socketOperations(graphql: Graphql, maskError: MaskError, sharing: Sharing | null): SocketOperations {
+  const unanswered = createUnanswered()
+
   async function begin(
     session: Session,
     isOpen: (id: string) => boolean,
@@ -157,16 +168,24 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
     }
   }
 
-  return {
+  const hooks: SessionHooks = {
     async onSubscribe({ extra: { session }, subscriptions }, id, payload) {
+      // Its socket is closed soon: the client sends it again, elsewhere.
+      if (unanswered.isDraining()) return never()
       const { running } = session
+      const replaced = running.get(id)
+      if (replaced !== undefined) unanswered.delete(replaced)
       running.set(id, payload)
+      unanswered.add(payload)
       // One that had this id is over for the client, or the socket were closed.
       session.subscriptions.delete(id)
       const isReplaced = () => running.has(id) && running.get(id) !== payload
       try {
-        return { ...(await begin(session, (open) => open in subscriptions, id, payload)), isReplaced }
+        const operation = await begin(session, (open) => open in subscriptions, id, payload)
+        if (operation.isSubscription) unanswered.delete(payload)
+        return { ...operation, isReplaced }
       } catch (error) {
+        unanswered.delete(payload)
         if (isReplaced()) return never()
         running.delete(id)
         return errorsOf(error)
@@ -177,9 +196,32 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
     onNext: (_context, _id, _payload, _args, result) => wireOf(result as ExecutionResult) as never,
     onError: (_context, _id, _payload, errors) => errors.flatMap((error) => wireErrorsOf(error, maskError)) as never,
     onComplete({ extra: { session } }, id, payload) {
+      unanswered.delete(payload)
       for (const operations of [session.running, session.subscriptions]) {
         if (operations.get(id) === payload) operations.delete(id)
       }
+    },
+  }
+  return { hooks, drain: unanswered.drain }
+}
+
+/** Queries and mutations that run, each by the message that began it. */
+function createUnanswered() {
+  const messages = new Set<SubscribePayload>()
+  const { promise: answered, resolve: tellAnswered } = createDeferred()
+  let draining = false
+  return {
+    isDraining: () => draining,
+    add: (message: SubscribePayload) => void messages.add(message),
+    delete(message: SubscribePayload): void {
+      messages.delete(message)
+      if (draining && messages.size === 0) tellAnswered()
+    },
+    async drain(timeoutMs: number): Promise<void> {
+      draining = true
+      if (messages.size > 0) await Promise.race([answered, sleep(timeoutMs)])
+      // The last answer is given to its socket within this turn.
+      await setImmediate()
     },
   }
 }

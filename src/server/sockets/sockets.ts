@@ -26,6 +26,8 @@ export interface SocketsOptions {
   sharing: Sharing | null
   rounds: Rounds
   logger: Logger
+  /** How often a socket is asked whether it is there; one that has not answered by the next time is cut off. */
+  keepAliveMs?: number | undefined
 }
 
 /** GraphQL over WebSocket, `graphql-transport-ws`. */
@@ -33,8 +35,11 @@ export interface Sockets {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
   /** Open now: those that are being closed do not count. */
   count(): number
-  /** Closes all with 1001, which clients take as a call to come back; those that do not answer are cut off. */
-  close(): Promise<void>
+  /**
+   * Takes no new operation; waits up to `drainMs` for queries and mutations to be answered; closes all with 1001, which clients
+   * take as a call to come back with what was not answered. Those that do not close then are cut off.
+   */
+  close(drainMs: number): Promise<void>
 }
 
 const INIT_TIMEOUT_MS = 3000
@@ -88,10 +93,11 @@ export function createSockets(options: SocketsOptions): Sockets {
     }
   }
 
+  const operations = socketOperations(options.graphql, options.maskError, options.sharing)
   const protocol = makeServer<Record<string, unknown>, Connection>({
     connectionInitWaitTimeout: INIT_TIMEOUT_MS,
     onConnect: async ({ extra, connectionParams }) => connect(extra, connectionParams),
-    ...socketOperations(options.graphql, options.maskError, options.sharing),
+    ...operations.hooks,
   })
 
   function opened(socket: WebSocket, request: IncomingMessage, transport: Duplex): void {
@@ -115,18 +121,21 @@ export function createSockets(options: SocketsOptions): Sockets {
   }
   const keepAlive = setInterval(() => {
     for (const socket of server.clients) {
-      if (!alive.delete(socket)) socket.terminate()
-      else if (socket.readyState === socket.OPEN) socket.ping()
+      // One that is being closed has a time of its own: see `shut`.
+      if (socket.readyState !== socket.OPEN) continue
+      if (alive.delete(socket)) socket.ping()
+      else socket.terminate()
     }
-  }, KEEP_ALIVE_MS).unref()
+  }, options.keepAliveMs ?? KEEP_ALIVE_MS).unref()
 
   return {
     upgrade(request, socket, head) {
       server.handleUpgrade(request, socket, head, (client) => opened(client, request, socket))
     },
     count: () => [...server.clients].filter(({ readyState }) => readyState === WebSocket.OPEN).length,
-    async close() {
+    async close(drainMs) {
       clearInterval(keepAlive)
+      await operations.drain(drainMs)
       const sockets = [...server.clients]
       const allClosed = Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('close', resolve))))
       for (const socket of sockets) shut(socket, GOING_AWAY, 'Going away')

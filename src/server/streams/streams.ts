@@ -43,9 +43,15 @@ export function createStreams({ platform, app, announcer, journal }: StreamsPart
     runCursors: (runIds) => log.heads(runIds.map(runTopic)),
     async watchViewer(viewer, onEnd) {
       const leaving: (() => void)[] = []
-      await guards.viewer(viewer, { fail: onEnd, onEnd: (leave) => leaving.push(leave) })
-      return () => {
+      const leaveAll = () => {
         for (const leave of leaving.splice(0)) leave()
+      }
+      try {
+        await guards.viewer(viewer, { fail: onEnd, onEnd: (leave) => leaving.push(leave) })
+        return leaveAll
+      } catch (error) {
+        leaveAll()
+        throw error
       }
     },
     close: endedRuns.close,

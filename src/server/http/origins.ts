@@ -1,0 +1,33 @@
+import type { IncomingMessage } from 'node:http'
+import type { Logger } from 'pino'
+
+/** Which web pages may talk to the server: those from here, and from the origins that are allowed. */
+export interface Origins {
+  /** Whether a request may be answered: others than browsers say nothing of an origin. One that is refused is logged once. */
+  allows(request: Pick<IncomingMessage, 'headers'>): boolean
+  /** The origins besides its own. */
+  allowed: readonly string[]
+}
+
+/** Origins that are remembered as logged: anybody can make up more. */
+const MOST_LOGGED = 20
+
+export function createOrigins(allowed: readonly string[], logger: Pick<Logger, 'warn'>): Origins {
+  const logged = new Set<string>()
+
+  function logRefused(origin: string): void {
+    if (logged.has(origin) || logged.size >= MOST_LOGGED) return
+    logged.add(origin)
+    logger.warn({ origin }, 'a web page of another origin is refused: if it is yours, add it to PARLEY_ALLOWED_ORIGINS')
+  }
+
+  return {
+    allowed,
+    allows({ headers: { origin, host } }) {
+      if (origin === undefined || allowed.includes(origin)) return true
+      if (URL.canParse(origin) && new URL(origin).host === host) return true
+      logRefused(origin.slice(0, 200))
+      return false
+    },
+  }
+}

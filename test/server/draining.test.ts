@@ -1,0 +1,115 @@
+import { createClient } from 'graphql-ws'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import { type RunningServer, startServer } from '../../src/server/server.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+
+const CLIENTS = 200
+const MUTATIONS = 400
+/** On their way at any time. */
+const AT_ONCE = 40
+const SEND = 'mutation ($input: SendMessageInput!) { sendMessage(input: $input) { __typename } }'
+
+describe('a server that drains', () => {
+  let parley: TestServer
+  let authorization: string
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded', worker: false })
+  })
+  afterAll(() => parley?.close())
+
+  const begin = () => startServer({ app: parley.app, config: { ...parley.app.platform.config, port: 0 } })
+
+  /** A client with the defaults of graphql-ws, that goes to whichever server `url` says then. */
+  function clientOf(url: () => string) {
+    const client = createClient({ url, webSocketImpl: WebSocket, connectionParams: { authorization }, lazy: false })
+    const connected = new Promise<void>((resolve) => client.on('connected', () => resolve()))
+    const run = (query: string, variables: Record<string, unknown> = {}) =>
+      new Promise<unknown>((resolve, reject) => {
+        let answer: unknown
+        client.subscribe(
+          { query, variables },
+          {
+            next(value) {
+              answer = value
+            },
+            error: reject,
+            complete: () => resolve(answer),
+          },
+        )
+      })
+    return { run, connected, dispose: () => client.dispose(), on: client.on }
+  }
+  const addressOf = ({ port }: RunningServer) => `ws://127.0.0.1:${port}/graphql`
+
+  test('answers what runs on its sockets, and takes nothing new', async () => {
+    const [first, second] = [await begin(), await begin()]
+    let server = first
+    const human = await parley.human('Ada')
+    authorization = `Bearer ${await parley.tokenOf(human)}`
+    const space = await parley.space(human, [])
+    const { api } = parley.app
+    const { send } = api.sending
+    const [asked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    let calls = 0
+    api.sending.send = async (...input) => {
+      calls += 1
+      if (calls === 1) {
+        asked.resolve()
+        await goOn.promise
+      }
+      return send(...input)
+    }
+    const client = clientOf(() => addressOf(server))
+    const codes: number[] = []
+    client.on('closed', (event) => codes.push((event as { code: number }).code))
+    const running = client.run(SEND, { input: { spaceId: space.id, text: 'one' } })
+    await asked.promise
+    server = second
+    const closing = first.close()
+    const late = client.run(SEND, { input: { spaceId: space.id, text: 'two' } })
+    expect(codes).toEqual([])
+    goOn.resolve()
+    expect(await running).toEqual({ data: { sendMessage: { __typename: 'SendMessagePayload' } } })
+    expect(await late).toEqual({ data: { sendMessage: { __typename: 'SendMessagePayload' } } })
+    api.sending.send = send
+    expect(codes).toEqual([1001])
+    expect(calls).toBe(2)
+    expect((await parley.messages(space.id)).map(({ parts }) => parts)).toHaveLength(2)
+    await client.dispose()
+    await closing
+    await second.close({ drain: false })
+  })
+
+  test(`under ${CLIENTS} clients that go on sending mutations: each of them makes one row`, {
+    timeout: 120_000,
+  }, async () => {
+    const [first, second] = [await begin(), await begin()]
+    let server = first
+    const human = await parley.human('Bob')
+    authorization = `Bearer ${await parley.tokenOf(human)}`
+    const space = await parley.space(human, [])
+    const clients = Array.from({ length: CLIENTS }, () => clientOf(() => addressOf(server)))
+    await Promise.all(clients.map(({ connected }) => connected))
+    let sent = 0
+    let closing: Promise<void> | null = null
+    async function sendOn(): Promise<void> {
+      while (sent < MUTATIONS) {
+        const n = sent++
+        if (n === MUTATIONS / 2) {
+          server = second
+          closing = first.close()
+        }
+        const answer = await clients[n % CLIENTS]!.run(SEND, { input: { spaceId: space.id, text: `message ${n}` } })
+        expect(answer).toEqual({ data: { sendMessage: { __typename: 'SendMessagePayload' } } })
+      }
+    }
+    await Promise.all(Array.from({ length: AT_ONCE }, sendOn))
+    const texts = (await parley.messages(space.id)).map(({ parts }) => JSON.stringify(parts))
+    expect(new Set(texts).size).toBe(MUTATIONS)
+    expect(texts).toHaveLength(MUTATIONS)
+    await Promise.all(clients.map((client) => client.dispose()))
+    await closing
+    await second.close({ drain: false })
+  })
+})
