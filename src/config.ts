@@ -29,6 +29,8 @@ export interface Config {
 /** The product's bounds, in the units of their names. */
 export interface Limits {
   maxRunSeconds: number
+  /** How long a model may send nothing before it has failed. */
+  modelSilenceSeconds: number
   toolWaitSeconds: number
   maxChainDepth: number
   maxRootRuns: number
@@ -134,6 +136,7 @@ const VARIABLES = z.object({
   PARLEY_ALLOWED_ORIGINS: origins,
   PARLEY_DELTA_MS: integer(0, 1000, 25),
   PARLEY_MAX_RUN_SECONDS: integer(1, 86_400, 1800),
+  PARLEY_MODEL_SILENCE_SECONDS: integer(1, 3600, 60),
   PARLEY_TOOL_WAIT_SECONDS: integer(1, 86_400, 600),
   PARLEY_MAX_CHAIN_DEPTH: integer(1, 1000, 10),
   PARLEY_MAX_ROOT_RUNS: integer(1, 100_000, 50),
@@ -231,6 +234,7 @@ function configOf(set: Variables): Omit<Config, 'warnings'> {
     deltaMs: set.PARLEY_DELTA_MS,
     limits: {
       maxRunSeconds: set.PARLEY_MAX_RUN_SECONDS,
+      modelSilenceSeconds: set.PARLEY_MODEL_SILENCE_SECONDS,
       toolWaitSeconds: set.PARLEY_TOOL_WAIT_SECONDS,
       maxChainDepth: set.PARLEY_MAX_CHAIN_DEPTH,
       maxRootRuns: set.PARLEY_MAX_ROOT_RUNS,

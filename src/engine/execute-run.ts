@@ -4,7 +4,6 @@ import { isOutage } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type Claim, type Lifecycle, outOfTime, type RunEnding } from '../runs/lifecycle.ts'
 import { RunLostError } from '../spaces/posting.ts'
-import { ModelFailure } from './model-error.ts'
 import { type PerformEnd, type PerformParts, perform } from './perform.ts'
 
 /** Why a run's signal aborted. */
@@ -40,19 +39,10 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
       place.giveBack()
       return wait.finally(() => place.takeAgain())
     }
-    const end = await perform(platform, parts, { claim, fresh, signal, standAside }).catch((error) =>
-      failureOf(claim, error),
-    )
+    const end = await perform(platform, parts, { claim, fresh, signal, standAside }).catch(ifLost)
     if (end.type === 'aborted') return
     if (end.type !== 'waiting') await lifecycle.end(claim, endingOf(end))
     else if (!(await lifecycle.pause(claim, end.callIds))) await carryOut(claim, false, place, signal)
-  }
-
-  function failureOf(claim: Claim, error: unknown): PerformEnd {
-    if (error instanceof RunLostError) return { type: 'aborted' }
-    if (!(error instanceof ModelFailure)) throw error
-    logger.warn({ runId: claim.run.id, error: error.message }, 'a run failed')
-    return { type: 'failed', error: error.message, blame: error.blame }
   }
 
   /** The database's fault is not the run's. Given up when the lease has lapsed: then somebody else has the run. */
@@ -94,6 +84,11 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
       }
     },
   }
+}
+
+function ifLost(error: unknown): PerformEnd {
+  if (error instanceof RunLostError) return { type: 'aborted' }
+  throw error
 }
 
 function endingOf(end: Exclude<PerformEnd, { type: 'waiting' | 'aborted' }>): RunEnding {

@@ -1,134 +1,217 @@
 import {
-  type AssistantModelMessage,
-  type ContentPart,
+  isStepCount,
+  jsonSchema,
+  type LanguageModel,
+  type LanguageModelCallEndEvent,
   type ModelMessage,
-  NoSuchToolError,
+  tool as sdkTool,
+  streamText,
   type ToolSet,
-  type TypedToolCall,
 } from 'ai'
-import { newId } from '../lib/ids.ts'
-import { type Json, toJson } from '../lib/json.ts'
-import type { StreamPart } from '../models/language-model.ts'
-import { toolResult } from '../runs/conversation.ts'
-import type { NewToolCall, Usage } from '../runs/journal.ts'
+import { sleep } from '../lib/async.ts'
+import { messagesOfStep } from '../runs/conversation.ts'
+import type { Generation, Journal, JournaledStep, NewToolCall } from '../runs/journal.ts'
+import type { Claim } from '../runs/lifecycle.ts'
 import type { RunEvents } from '../runs/run-events.ts'
-import { takePlacement } from '../tools/placement.ts'
-import { failureResult, type Tool } from '../tools/tool.ts'
+import type { Tool } from '../tools/tool.ts'
+import { assistantMessage, callsOf } from './generated-content.ts'
+import { createLiveGeneration, type LiveGeneration } from './live-generation.ts'
+import { ModelFailure } from './model-error.ts'
 import type { SpaceWriter } from './space-writer.ts'
-import { estimatedUsage } from './token-usage.ts'
+import { estimatedUsage, usageOf } from './token-usage.ts'
 
-/** One generation while it streams: what of it is shown live, and the ids of its calls. */
-export interface LiveGeneration {
-  /** A part at the model's edge. */
-  see(part: StreamPart): void
-  /** Our id of a call of the model's. */
-  callIdOf(modelCallId: string): string
-  /** The provider has said what it cost. */
-  end(): void
-  /** Our id of the call whose message has begun with its input, if there is one. */
-  begunCall(): string | null
-  /** What it cost so far, if it has begun and never ended. */
-  estimate(sent: unknown[]): Usage | null
+/** What a step is sent, decided right before it. */
+export interface StepPlan {
+  instructions: string
+  /** The whole list that the model gets: what the step before was sent and what it added, then what is new. */
+  messages: ModelMessage[]
+  /** How many of them, the last, are new with this step. */
+  added: number
+  model: { name: string; model: LanguageModel }
+  activeTools: string[]
+  toolChoice: 'auto' | 'required' | 'none'
 }
 
-interface LiveParts {
-  step: number
-  /** Those that the model may call at this step: what it writes for another one shows nowhere. */
+export interface GenerationParts {
+  claim: Claim
   tools: Map<string, Tool>
+  signal: AbortSignal
+  /** How long a model may send nothing before it has failed. */
+  silenceMs: number
+  journal: Journal
   writer: SpaceWriter
   events: RunEvents
 }
 
-/** A message's deltas appear when its turn comes: live for the first call of a step, when it executes for later ones. */
-export function createLiveGeneration({ step, tools, writer, events }: LiveParts): LiveGeneration {
-  const calls = new Map<string, { id: string; toolName: string; live: boolean }>()
-  let begun: string | null = null
-  let received = ''
-  let ended = false
+/** What came of a generation. */
+export type Generated =
+  /** It is in the journal; its calls are left to whoever carries the journal on. */
+  { type: 'journaled'; step: JournaledStep } | { type: 'failed'; failure: ModelFailure } | { type: 'aborted' }
 
-  function open(modelCallId: string, toolName: string) {
-    const tool = tools.get(toolName)
-    const isFirst = calls.size === 0
-    const call = { id: newId('tcl'), toolName, live: isFirst && tool?.presence.type === 'speech' }
-    calls.set(modelCallId, call)
-    if (isFirst && tool !== undefined && tool.presence.type !== 'hidden') {
-      begun = call.id
-      if (tool.presence.type === 'part') writer.openPart(call.id, tool)
-      else writer.open(call.id, tool.presence.field)
+/** Attempts beyond the first, where a stream has broken off: before one begins, the SDK tries again by itself. */
+const MOST_RETRIES = 2
+const FIRST_PAUSE_MS = 500
+
+/**
+ * One generation, and its place in the journal. In order: the model is asked, and what it writes is shown live; a stream
+ * that breaks off is asked for again, and what it had begun in a space stays INTERRUPTED; what came is journaled; the calls
+ * that failed as they were made are told of.
+ */
+export async function generate(parts: GenerationParts, steps: JournaledStep[], plan: StepPlan): Promise<Generated> {
+  for (let retries = 0; ; retries++) {
+    const made = await attempt(parts, steps.length, plan)
+    const { live, end, failure, startedAt } = made
+    const mayRecover = retries < MOST_RETRIES && isRecoverable(made)
+    if (end !== null && !mayRecover) {
+      const calls = callsOf(end.content, parts.tools, live)
+      const step = await parts.journal.generated(parts.claim, generationOf(steps, plan, end, startedAt), calls)
+      await tellOf(parts, calls, live.begunCall(), end.finishReason)
+      return failure === null || parts.signal.aborted ? { type: 'journaled', step } : { type: 'failed', failure }
     }
-    return call
-  }
-
-  return {
-    see(part) {
-      if (part.type === 'text-delta') events.text(step, part.delta)
-      else if (part.type === 'reasoning-delta') events.reasoning(step, part.delta)
-      else if (part.type === 'tool-input-start') open(part.id, part.toolName)
-      else if (part.type === 'tool-input-delta') {
-        const call = calls.get(part.id)
-        if (call === undefined) return
-        events.toolInput(step, call.id, call.toolName, part.delta)
-        if (call.live) writer.write(call.id, part.delta)
-      } else return
-      if ('delta' in part) received += part.delta
-    },
-    callIdOf: (modelCallId) => (calls.get(modelCallId) ?? open(modelCallId, '')).id,
-    begunCall: () => begun,
-    end() {
-      ended = true
-    },
-    estimate: (sent) => (ended || received === '' ? null : estimatedUsage(sent, received)),
+    if (end !== null || live.received() !== '') {
+      const sent = [plan.instructions, plan.messages]
+      const cost = end === null ? estimatedUsage(sent, live.received()) : usageOf(end.usage, () => sent, live.received)
+      await parts.journal.abandoned(parts.claim, cost)
+    }
+    if (parts.signal.aborted) return { type: 'aborted' }
+    if (!mayRecover) return { type: 'failed', failure: failure ?? nothingSent() }
+    await interrupt(parts.writer, live.begunCall())
+    await sleep(FIRST_PAUSE_MS * 2 ** retries, parts.signal)
   }
 }
 
-type Content = readonly ContentPart<ToolSet>[]
-
-/** A generation's content as the assistant's message. Sources are for readers, not for providers. */
-export function assistantMessage(content: Content): ModelMessage {
-  return { role: 'assistant', content: content.flatMap((part) => assistantPart(part) ?? []) }
+interface Attempt {
+  live: LiveGeneration
+  /** Null: it did not come to an end. */
+  end: LanguageModelCallEndEvent | null
+  failure: ModelFailure | null
+  /** It was given up because nothing came any more. */
+  isSilent: boolean
+  startedAt: Date
 }
 
-type AssistantPart = Exclude<AssistantModelMessage['content'], string>[number]
-
-function assistantPart(part: ContentPart<ToolSet>): AssistantPart | null {
-  if (part.type !== 'text' && part.type !== 'reasoning' && part.type !== 'tool-call') return null
-  const providerOptions = part.providerMetadata ? { providerOptions: part.providerMetadata } : {}
-  if (part.type === 'reasoning') return { type: 'reasoning', text: part.text, ...providerOptions }
-  if (part.type === 'text') return part.text === '' ? null : { type: 'text', text: part.text, ...providerOptions }
-  const { toolCallId, toolName } = part
-  return { type: 'tool-call', toolCallId, toolName, input: inputOf(part.input), ...providerOptions }
-}
-
-/** A model may write anything for an input: providers want an object back. */
-function inputOf(input: unknown): Json {
-  return typeof input === 'object' && input !== null ? toJson(input) : {}
-}
-
-/** A generation's calls, for the journal: those that name no tool, or whose input is no JSON, have failed already. */
-export function callsOf(content: Content, tools: Map<string, Tool>, live: LiveGeneration): NewToolCall[] {
-  return content.flatMap((part) => (part.type === 'tool-call' ? [newCall(part, tools.get(part.toolName), live)] : []))
-}
-
-function newCall(part: TypedToolCall<ToolSet>, tool: Tool | undefined, live: LiveGeneration): NewToolCall {
-  const { toolCallId, toolName } = part
-  const id = live.callIdOf(toolCallId)
-  const { input, state } = takePlacement(tool, inputOf(part.input))
-  const call = { id, modelCallId: toolCallId, toolName, execution: tool?.execution ?? null, input, state }
-  if (part.invalid !== true) return { ...call, status: 'RUNNING', output: null, error: null }
-  const isMissing = tool === undefined || NoSuchToolError.isInstance(part.error)
-  const fault = isMissing ? `There is no tool ${toolName} for you at this step.` : 'The input is not a JSON object.'
-  return { ...call, status: 'FAILED', output: failureResult('BAD_INPUT', fault), error: fault }
-}
-
-/** The SDK answers a call that it cannot pass on in words of its own: the model gets what the journal holds, by the model's id. */
-export function answeredAsJournaled(messages: ModelMessage[], failed: Map<string, Json>): ModelMessage[] {
-  return messages.map((message) => {
-    if (message.role !== 'tool') return message
-    const content = message.content.map((part) => {
-      const output = part.type === 'tool-result' ? failed.get(part.toolCallId) : undefined
-      const isSdks = part.type === 'tool-result' && part.output.type === 'error-text' && output !== undefined
-      return isSdks ? toolResult(part.toolCallId, part.toolName, output) : part
-    })
-    return { ...message, content }
+/** The one `streamText` call. */
+async function attempt(parts: GenerationParts, step: number, plan: StepPlan): Promise<Attempt> {
+  const { tools, signal, silenceMs, writer, events } = parts
+  const offered = new Map([...tools].filter(([name]) => plan.activeTools.includes(name)))
+  const silence = createSilenceLimit(silenceMs)
+  const live = createLiveGeneration({
+    step,
+    model: plan.model.model,
+    tools: offered,
+    writer,
+    events,
+    onPart: silence.broken,
   })
+  const startedAt = new Date()
+  const came: Pick<Attempt, 'end' | 'failure'> = { end: null, failure: null }
+  const fail = (error: unknown) => {
+    came.failure ??= new ModelFailure(error)
+  }
+  const result = streamText({
+    model: live.model,
+    instructions: plan.instructions,
+    messages: plan.messages,
+    tools: described(tools),
+    activeTools: plan.activeTools,
+    toolChoice: plan.toolChoice,
+    stopWhen: isStepCount(1),
+    abortSignal: AbortSignal.any([signal, silence.signal]),
+    maxRetries: 2,
+    onLanguageModelCallEnd: (event) => {
+      came.end = event
+    },
+    onError: ({ error }) => fail(error),
+  })
+  await result.consumeStream({ onError: fail })
+  silence.end()
+  const isSilent = silence.signal.aborted
+  if (isSilent) came.failure = new ModelFailure(silence.signal.reason, 'provider')
+  return { live, startedAt, isSilent, ...came }
+}
+
+/** To the SDK the tools are only described: their calls are carried out from the journal. */
+function described(tools: Map<string, Tool>): ToolSet {
+  return Object.fromEntries(
+    [...tools.values()].map(({ name, description, inputSchema }) => [
+      name,
+      sdkTool({ description, inputSchema: jsonSchema(inputSchema as Parameters<typeof jsonSchema>[0]) }),
+    ]),
+  )
+}
+
+/** Aborts when nothing has come for so long, from the request on: the SDK's own limits begin with the response. */
+function createSilenceLimit(limitMs: number) {
+  const controller = new AbortController()
+  const timer = setTimeout(
+    () => controller.abort(new Error(`The model sent nothing for ${Math.round(limitMs / 1000)} s.`)),
+    limitMs,
+  )
+  return { signal: controller.signal, broken: () => void timer.refresh(), end: () => clearTimeout(timer) }
+}
+
+/** Whether asking once more may help: the stream broke off after it had begun, or fell silent, and that was not said to be for good. */
+function isRecoverable({ end, failure, live, isSilent }: Attempt): boolean {
+  const cause = failure?.cause as { isRetryable?: boolean } | undefined
+  if (cause?.isRetryable === false) return false
+  return end === null ? live.hasBegun() || isSilent : ['error', 'interrupted'].includes(end.finishReason)
+}
+
+function nothingSent(): ModelFailure {
+  return new ModelFailure(new Error('The model sent nothing.'), 'unclear')
+}
+
+/** A generation for the journal: of what was sent only what the steps before do not say. */
+function generationOf(
+  steps: JournaledStep[],
+  plan: StepPlan,
+  end: LanguageModelCallEndEvent,
+  startedAt: Date,
+): Generation {
+  const { instructions, messages, added, activeTools, model } = plan
+  const last = steps.at(-1)
+  const before = steps.findLast(({ step }) => step.instructions !== null)?.step.instructions
+  const { timeToFirstOutputMs } = end.performance
+  return {
+    index: steps.length,
+    model: model.name,
+    instructions: before === instructions ? null : instructions,
+    messagesKept: messages.length - added - (last === undefined ? 0 : messagesOfStep(last).length),
+    messagesAdded: messages.slice(messages.length - added),
+    activeTools,
+    assistant: assistantMessage(end.content),
+    finishReason: end.finishReason,
+    usage: usageOf(
+      end.usage,
+      () => [instructions, messages],
+      () => end.content,
+    ),
+    msToFirstChunk: timeToFirstOutputMs === undefined ? null : Math.round(timeToFirstOutputMs),
+    startedAt,
+    durationMs: Date.now() - startedAt.getTime(),
+  }
+}
+
+/** What a call showed that the model began and did not make. */
+async function interrupt(writer: SpaceWriter, begun: string | null): Promise<void> {
+  if (begun !== null) await writer.close({ toolCallId: begun, status: 'CANCELED', output: null, error: null })
+}
+
+/** A generation that ends so did not write its last call to the end: the run fails, and nobody is told of a mistake. */
+export const BROKEN_OFF: ReadonlySet<string> = new Set(['length', 'error', 'interrupted', 'content-filter'])
+
+/** That a generation made these calls, of which some failed already; and the end of one that it began and did not make. */
+async function tellOf(
+  { writer, events }: GenerationParts,
+  calls: NewToolCall[],
+  begun: string | null,
+  finishReason: string,
+): Promise<void> {
+  if (calls.every(({ id }) => id !== begun)) await interrupt(writer, begun)
+  for (const { id, status, output, error } of calls) {
+    events.emit({ type: 'RunToolCalled', toolCallId: id })
+    if (status !== 'FAILED') continue
+    await writer.close({ toolCallId: id, status: BROKEN_OFF.has(finishReason) ? 'CANCELED' : status, output, error })
+    events.emit({ type: 'RunToolReturned', toolCallId: id })
+  }
 }

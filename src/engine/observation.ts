@@ -1,5 +1,6 @@
 import type { Attributes } from '@opentelemetry/api'
 import { messageOf } from '../lib/errors.ts'
+import type { Json } from '../lib/json.ts'
 import type { Telemetry, TelemetrySpan } from '../platform/telemetry.ts'
 import type { Generation, Journal } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
@@ -70,7 +71,7 @@ export function createObserver({ telemetry, figures, journal }: ObserverParts): 
             closeStep()
             step = span.child(`chat ${generation.model}`, stepAttributes(generation), generation.startedAt)
             count(generation.model, generation.usage)
-            await journal.generated(held, generation, calls)
+            return journal.generated(held, generation, calls)
           },
           async abandoned(held, usage) {
             count(agent.model, usage)
@@ -96,20 +97,22 @@ export function createObserver({ telemetry, figures, journal }: ObserverParts): 
 
 function watchTools(runner: ToolRunner, { capturesContent }: Telemetry, step: () => TelemetrySpan): ToolRunner {
   return {
-    async execute(tool, callId, input, state) {
+    async carryOut(tool, call) {
       const attributes = {
         'gen_ai.operation.name': 'execute_tool',
         'gen_ai.tool.name': tool.name,
-        'gen_ai.tool.call.id': callId,
+        'gen_ai.tool.call.id': call.id,
       }
-      const content = capturesContent ? { 'gen_ai.tool.call.arguments': JSON.stringify(input) } : {}
+      const content = capturesContent ? { 'gen_ai.tool.call.arguments': JSON.stringify(call.input) } : {}
       const span = step().child(`execute_tool ${tool.name}`, { ...attributes, ...content })
       try {
-        const output = await runner.execute(tool, callId, input, state)
-        if (typeof output === 'object' && output !== null && 'error' in output) span.fail('The tool failed.')
-        if (capturesContent && typeof output !== 'symbol')
-          span.set({ 'gen_ai.tool.call.result': JSON.stringify(output) })
-        return output
+        const end = await runner.carryOut(tool, call)
+        if (end.type === 'settled') {
+          const { status, output } = end.settlement
+          if (status !== 'DONE' || isFailure(output)) span.fail('The tool failed.')
+          if (capturesContent) span.set({ 'gen_ai.tool.call.result': JSON.stringify(output) })
+        }
+        return end
       } catch (error) {
         span.fail(messageOf(error))
         throw error
@@ -118,6 +121,10 @@ function watchTools(runner: ToolRunner, { capturesContent }: Telemetry, step: ()
       }
     },
   }
+}
+
+function isFailure(output: Json): boolean {
+  return typeof output === 'object' && output !== null && 'error' in output
 }
 
 function runAttributes(

@@ -1,26 +1,24 @@
 import type { LanguageModel } from 'ai'
 import type { Recalling } from '../agents/recall.ts'
-import type { Json, JsonObject } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import { closingWords } from '../runs/conversation.ts'
-import { isStepOver, type Journal, type JournaledStep } from '../runs/journal.ts'
+import type { Journal, JournaledCall, JournaledStep } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import { createRunEvents, type RunEvents } from '../runs/run-events.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
 import type { CompositePosting } from '../spaces/composite-posting.ts'
 import type { Posting } from '../spaces/posting.ts'
-import { failureResult, type RequestedEnding, type RunInHand, type Tool, WAITING } from '../tools/tool.ts'
+import { failureResult, type RequestedEnding, type RunInHand } from '../tools/tool.ts'
 import type { Toolbox } from '../tools/toolbox.ts'
+import { type GenerationParts, generate } from './generation.ts'
 import type { Mind, MindInput } from './minds/mind.ts'
 import { createPersistentMind } from './minds/persistent.ts'
 import { createStatelessMind } from './minds/stateless.ts'
-import { ModelFailure } from './model-error.ts'
+import { type Blame, ModelFailure } from './model-error.ts'
 import type { Observer } from './observation.ts'
 import type { Scene, SceneAgent, SceneLoader } from './scene.ts'
-import type { SpaceWriter } from './space-writer.ts'
 import { spentTokens } from './token-usage.ts'
-import { type LoopEnd, runToolLoop } from './tool-loop.ts'
-import { createToolRunner, type ToolRunner } from './tool-runner.ts'
+import { type CallEnd, createToolRunner, type ToolRunner } from './tool-runner.ts'
 import { finishing, openWriter } from './writer.ts'
 
 /** The model behind a name. */
@@ -49,9 +47,19 @@ export interface Performance {
   standAside: RunInHand['standAside']
 }
 
-export type PerformEnd = LoopEnd | { type: 'ending'; ending: RequestedEnding }
+/** How a stretch of a run ended. */
+export type PerformEnd =
+  /** The model had nothing more to do, or may not do more; its closing words. */
+  | { type: 'finished'; text: string | null }
+  /** A tool has asked for this end. */
+  | { type: 'ending'; ending: RequestedEnding }
+  /** Calls wait for an answer from outside. */
+  | { type: 'waiting'; callIds: string[] }
+  | { type: 'failed'; error: string; blame: Blame }
+  /** The signal aborted it. */
+  | { type: 'aborted' }
 
-/** One stretch of a run, from being claimed to its end or its next pause: what the journal holds is carried on, then the loop. */
+/** One stretch of a run, from being claimed to its end or its next pause. @throws RunLostError, the database's faults */
 export async function perform(platform: Platform, parts: PerformParts, performance: Performance): Promise<PerformEnd> {
   const { scenes, toolbox, models, waits } = parts
   const { claim, fresh, signal } = performance
@@ -63,35 +71,16 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const writer = await openWriter(platform, { ...parts, run, scene, fresh })
   const tools = await toolbox.toolsFor({ run, scene, speech: writer })
   const runner = observed.watch(createToolRunner({ platform, run, journal, waits, writer, events }))
-  const stretch = async (): Promise<PerformEnd> => {
-    const carried = await carryOn({ claim, steps, tools, runner, journal, writer })
-    if (carried.waiting.length > 0) return { type: 'waiting', callIds: carried.waiting }
-    run.ending ??= endingAskedFor(carried.steps)
-    if (run.ending !== null) return { type: 'ending', ending: run.ending }
-    const mind = mindOf(platform, parts, { claim, scene, run, models, tools, scenes, clock: platform.clock })
-    const opening = await mind.opening(carried.steps)
-    const over = endOfJournal(carried.steps, scene.agent, mind)
-    if (over !== null) return over
-    const end = await thinking(mind, () =>
-      runToolLoop(
-        {
-          claim,
-          stepsBefore: steps.map(({ step }) => step),
-          ...opening,
-          tools,
-          maxSteps: scene.agent.maxSteps,
-          tokenBudget: scene.agent.tokenBudget,
-          signal,
-          plan: mind.plan,
-          isDone: (steps) => run.ending !== null || mind.isDone(steps),
-        },
-        { journal, runner, writer, events },
-      ),
-    )
-    return end.type === 'finished' && run.ending !== null ? { type: 'ending', ending: run.ending } : end
-  }
+  const mind = mindOf(platform, parts, { claim, scene, run, models, tools, scenes, clock: platform.clock })
+  const silenceMs = platform.config.limits.modelSilenceSeconds * 1000
+  const generation: GenerationParts = { claim, tools, signal, silenceMs, journal, writer, events }
+  const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent }, steps)
   try {
-    const end = await finishing(writer, signal, stretch)
+    const end = await finishing(writer, signal, loop)
+    if (end.type === 'failed') {
+      platform.logger.warn({ runId: claim.run.id, error: end.error }, 'a run failed')
+      await mind.onFailed(end.blame)
+    }
     observed.end(end)
     return end
   } catch (error) {
@@ -99,18 +88,6 @@ export async function perform(platform: Platform, parts: PerformParts, performan
     throw error
   } finally {
     await events.settled()
-  }
-}
-
-/** A loop, of whose failure the mind learns. */
-async function thinking(mind: Mind, loop: () => Promise<LoopEnd>): Promise<LoopEnd> {
-  try {
-    const end = await loop()
-    if (end.type === 'failed') await mind.onFailed(end.blame)
-    return end
-  } catch (error) {
-    if (error instanceof ModelFailure) await mind.onFailed(error.blame)
-    throw error
   }
 }
 
@@ -137,51 +114,109 @@ function takeInHand(
   return run
 }
 
-interface CarryOnInput {
-  claim: Claim
-  steps: JournaledStep[]
-  tools: Map<string, Tool>
+interface Loop {
+  run: RunInHand
+  generation: GenerationParts
   runner: ToolRunner
-  journal: Journal
-  writer: SpaceWriter
+  mind: Mind
+  agent: SceneAgent
 }
 
-/** Executes, in order, the calls of the last journaled step that have no result yet. */
-async function carryOn(input: CarryOnInput): Promise<{ steps: JournaledStep[]; waiting: string[] }> {
-  const { claim, steps, tools, runner, journal, writer } = input
-  const last = steps.at(-1)
-  if (last === undefined || isStepOver(last)) return { steps, waiting: [] }
+/**
+ * The loop: the journal drives it. What the last step has left to do is carried out, whether it was journaled just now or by a
+ * worker that died; then there is an end, or one more generation.
+ */
+async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformEnd> {
+  const { run, generation, mind } = loop
+  const steps = [...journaled]
+  for (;;) {
+    const end = (await carryOut(loop, steps.at(-1))) ?? endOf(loop, steps)
+    if (steps.length > journaled.length && end?.type !== 'aborted') tellStepFinished(generation, steps)
+    if (end !== null) return end
+    const plan = await mind.plan(steps).catch(asFailure)
+    if (plan instanceof ModelFailure) return failed(plan)
+    const generated = await generate(generation, steps, plan)
+    if (generated.type === 'failed') return failed(generated.failure)
+    if (generated.type === 'aborted' || run.signal.aborted) return { type: 'aborted' }
+    steps.push(generated.step)
+  }
+}
+
+/** Carries out, in order, the calls of a step that have no result yet. @returns an end, where it comes to one by that */
+async function carryOut(loop: Loop, last: JournaledStep | undefined): Promise<PerformEnd | null> {
+  const { claim } = loop.run
+  if (last === undefined || brokenOff(last) !== null) return null
   const waiting: string[] = []
   for (const call of last.calls) {
     if (call.settledAt !== null) continue
-    if (call.status === 'WAITING') {
-      // A think cycle has gone on: the answer will come to the inbox.
-      if (claim.run.triggerType !== 'INBOX') waiting.push(call.id)
-      continue
-    }
-    const tool = tools.get(call.toolName)
-    if (tool === undefined) {
-      const gone = goneTool(call.toolName)
-      if (!(await writer.close({ toolCallId: call.id, ...gone }))) await journal.settled(claim, call.id, gone)
-    } else if ((await runner.execute(tool, call.id, call.input as Json, (call.state ?? {}) as JsonObject)) === WAITING)
-      waiting.push(call.id)
+    const end: CallEnd = call.status === 'WAITING' ? { type: 'waiting' } : await carryOutCall(loop, call)
+    if (end.type === 'aborted' || loop.run.signal.aborted) return { type: 'aborted' }
+    if (end.type === 'settled') Object.assign(call, end.settlement, { settledAt: new Date() })
+    else call.status = 'WAITING'
+    // A think cycle goes on: the answer will come to the inbox.
+    if (end.type === 'waiting' && claim.run.triggerType !== 'INBOX') waiting.push(call.id)
   }
-  if (waiting.length > 0) return { steps, waiting }
-  return { steps: await journal.read(claim.run.id), waiting }
+  return waiting.length > 0 ? { type: 'waiting', callIds: waiting } : null
 }
 
-/** How the loop had ended, when the worker died between that and the run's end: the model is not asked again. */
-function endOfJournal(steps: JournaledStep[], { maxSteps, tokenBudget }: SceneAgent, mind: Mind): LoopEnd | null {
+async function carryOutCall({ generation, runner }: Loop, call: JournaledCall): Promise<CallEnd> {
+  const { claim, tools, journal, writer } = generation
+  const tool = tools.get(call.toolName)
+  if (tool !== undefined) return runner.carryOut(tool, call)
+  const settlement = goneTool(call.toolName)
+  if (!(await writer.close({ toolCallId: call.id, ...settlement }))) await journal.settled(claim, call.id, settlement)
+  return { type: 'settled', settlement }
+}
+
+/** Whether there is nothing more to ask the model: the one place that decides it. */
+function endOf({ run, agent, mind }: Loop, steps: JournaledStep[]): PerformEnd | null {
   const last = steps.at(-1)
+  if (run.signal.aborted) return { type: 'aborted' }
   if (last === undefined) return null
+  run.ending ??= endingAskedFor(last)
+  if (run.ending !== null) return { type: 'ending', ending: run.ending }
+  const broken = brokenOff(last)
+  if (broken !== null) return broken
+  const { maxSteps, tokenBudget } = agent
   const isSpent = tokenBudget !== null && spentTokens(steps.map(({ step }) => step)) > tokenBudget
-  if (last.calls.length > 0 && steps.length < maxSteps && !isSpent && !mind.isDone([])) return null
+  if (last.calls.length > 0 && steps.length < maxSteps && !isSpent && !mind.isDone(steps)) return null
   return { type: 'finished', text: closingWords(last) }
 }
 
+/** What the last generation says of the end, where it was broken off. */
+function brokenOff({ step, calls }: JournaledStep): PerformEnd | null {
+  const failed = (error: string, blame: Blame = 'unclear'): PerformEnd => ({ type: 'failed', error, blame })
+  if (step.finishReason === 'content-filter')
+    return failed("The provider's content filter stopped the model.", 'prompt')
+  if (step.finishReason === 'interrupted') return failed('The model broke off in the middle of its answer.')
+  if (step.finishReason === 'error') return failed('The model ended with an error.')
+  if (step.finishReason === 'length' && calls.length > 0)
+    return failed('The model reached its output limit in the middle of a tool call.')
+  return null
+}
+
+function failed({ message, blame }: ModelFailure): PerformEnd {
+  return { type: 'failed', error: message, blame }
+}
+
+/** A model that cannot be had is the run's failure; anything else is thrown on. */
+function asFailure(error: unknown): ModelFailure {
+  if (error instanceof ModelFailure) return error
+  throw error
+}
+
+/** Once the calls of a step that was generated here are carried out, or wait. */
+function tellStepFinished({ events }: GenerationParts, steps: JournaledStep[]): void {
+  const last = steps.at(-1)
+  if (last === undefined) return
+  const { index, inputTokens, outputTokens, usageEstimated } = last.step
+  const usage = { inputTokens, outputTokens, totalTokens: inputTokens + outputTokens, estimated: usageEstimated }
+  events.emit({ type: 'RunStepFinished', step: index, usage })
+}
+
 /** The end that a tool of the last step has asked for, when the worker died before it came to that. */
-function endingAskedFor(steps: JournaledStep[]): RequestedEnding | null {
-  const states = (steps.at(-1)?.calls ?? []).map(({ state }) => state as { ending?: RequestedEnding } | null)
+function endingAskedFor({ calls }: JournaledStep): RequestedEnding | null {
+  const states = calls.map(({ state }) => state as { ending?: RequestedEnding } | null)
   return states.find((state) => state?.ending != null)?.ending ?? null
 }
 

@@ -3,23 +3,28 @@ import { messageOf } from '../lib/errors.ts'
 import { type Json, type JsonObject, toJson } from '../lib/json.ts'
 import { isOutage } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { pendingResult } from '../runs/conversation.ts'
-import type { Journal, Settlement } from '../runs/journal.ts'
+import type { Journal, JournaledCall, Settlement } from '../runs/journal.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
 import { RunLostError } from '../spaces/posting.ts'
 import { checkInput } from '../tools/custom/json-schema.ts'
-import { failureResult, type RunInHand, type Tool, ToolFailure, type ToolUse, WAITING } from '../tools/tool.ts'
+import { failureResult, type RunInHand, type Tool, ToolFailure, type ToolUse } from '../tools/tool.ts'
 import type { SpaceWriter } from './space-writer.ts'
 
-/** Executes the journaled calls of one run, each once: input check, presence in the space, the tool, the journal, the event. */
-export interface ToolRunner {
-  /** @returns what the model gets, or WAITING when somebody else will answer. @throws RunLostError, the signal's reason, or the database's fault */
-  execute(tool: Tool, callId: string, input: Json, state: JsonObject): Promise<Json | typeof WAITING>
-}
+/** What became of a call. */
+export type CallEnd =
+  /** The model gets its output; it is journaled. */
+  | { type: 'settled'; settlement: Settlement }
+  /** Somebody outside will answer. */
+  | { type: 'waiting' }
+  /** The run's signal aborted: whoever takes the run up carries it out, if anybody does. */
+  | { type: 'aborted' }
 
-/** Somebody outside will answer, and the model does not wait for it. */
-const PENDING = Symbol('pending')
+/** Carries out the journaled calls of one run, each once: input check, presence in the space, the tool, the journal, the event. */
+export interface ToolRunner {
+  /** @throws RunLostError, or the database's fault */
+  carryOut(tool: Tool, call: JournaledCall): Promise<CallEnd>
+}
 
 const RUN_IS_OVER = 'You have ended this run: nothing more is said or shown in it.'
 const NO_TARGET_SPACE =
@@ -42,7 +47,8 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
     await waits.begin(run.claim, callId, until)
   }
 
-  async function attempt(tool: Tool, input: JsonObject, use: ToolUse): Promise<Json | typeof WAITING | typeof PENDING> {
+  /** @returns the tool's output, or null when somebody outside will answer. */
+  async function attempt(tool: Tool, input: JsonObject, use: ToolUse): Promise<{ output: Json } | null> {
     if (run.ending !== null && tool.presence.type !== 'hidden') throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
     const fault = checkInput(tool.inputSchema, input)
     const waitsUntil = tool.waitMs === undefined || fault !== null ? null : new Date(clock.now() + tool.waitMs)
@@ -50,10 +56,10 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
     if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
     if (waitsUntil !== null) {
       if (!shows) await waitUnseen(tool, use.callId, waitsUntil)
-      return tool.asynchronous === true ? PENDING : WAITING
+      return null
     }
     // A tool that ignores the signal goes on alone: its result is discarded.
-    return unlessAborted(run.signal, tool.execute(input, use))
+    return { output: await unlessAborted(run.signal, tool.execute(input, use)) }
   }
 
   async function settle(callId: string, settlement: Settlement): Promise<void> {
@@ -62,30 +68,31 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
   }
 
   return {
-    async execute(tool, callId, input, state) {
+    async carryOut(tool, call) {
       let settlement: Settlement
       let isJournaled = false
       const { ending } = run
       const carryOut: ToolUse['carryOut'] = async (work) => {
-        const output = await journal.carriedOut(run.claim, callId, work)
+        const output = await journal.carriedOut(run.claim, call.id, work)
         isJournaled = true
         return output
       }
+      const state = (call.state ?? {}) as JsonObject
       try {
-        const output = await attempt(tool, input as JsonObject, { run, callId, state, carryOut })
-        if (output === WAITING) return WAITING
-        if (output === PENDING) return pendingResult(callId)
-        if (run.ending !== ending) await journal.remember(run.claim, callId, { ...state, ending: toJson(run.ending) })
-        settlement = { status: 'DONE', output: toJson(output), error: null }
+        const answer = await attempt(tool, call.input as JsonObject, { run, callId: call.id, state, carryOut })
+        if (answer === null) return { type: 'waiting' }
+        if (run.ending !== ending) await journal.remember(run.claim, call.id, { ...state, ending: toJson(run.ending) })
+        settlement = { status: 'DONE', output: toJson(answer.output), error: null }
       } catch (error) {
-        if (error instanceof RunLostError || run.signal.aborted || isOutage(error)) throw error
+        if (run.signal.aborted) return { type: 'aborted' }
+        if (error instanceof RunLostError || isOutage(error)) throw error
         settlement = failureOf(error)
         if (!(error instanceof ToolFailure))
           logger.error({ runId: run.claim.run.id, tool: tool.name, error: messageOf(error) }, 'a tool broke')
       }
-      if (!isJournaled) await settle(callId, settlement)
-      events.emit({ type: 'RunToolReturned', toolCallId: callId })
-      return settlement.output
+      if (!isJournaled) await settle(call.id, settlement)
+      events.emit({ type: 'RunToolReturned', toolCallId: call.id })
+      return { type: 'settled', settlement }
     },
   }
 }

@@ -1,11 +1,10 @@
 import type { AssistantModelMessage, ModelMessage, ToolModelMessage } from 'ai'
-import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Json } from '../lib/json.ts'
-import type { JournaledStep } from './journal.ts'
+import type { JournaledCall, JournaledGeneration, JournaledStep } from './journal.ts'
 import { isAnsweredOutside } from './tool-calls.ts'
 
 /** A tool's result, as the provider gets it. */
-export function toolResult(modelCallId: string, toolName: string, output: Json): ToolModelMessage['content'][number] {
+function toolResult(modelCallId: string, toolName: string, output: Json): ToolModelMessage['content'][number] {
   const value =
     typeof output === 'string' ? { type: 'text' as const, value: output } : { type: 'json' as const, value: output }
   return { type: 'tool-result', toolCallId: modelCallId, toolName, output: value }
@@ -22,18 +21,20 @@ export function pendingResult(toolCallId: string): Json {
 }
 
 /** What the model was told of a call. */
-function resultOf(call: ToolCall, { asynchronous }: { asynchronous: boolean }): Json {
+function resultOf(call: JournaledCall, { asynchronous }: { asynchronous: boolean }): Json {
   const { id, status, output, settledAt } = call
   if (asynchronous && isAnsweredOutside(call) && ['WAITING', 'DONE', 'TIMED_OUT'].includes(status))
     return pendingResult(id)
   return settledAt === null || status === 'CANCELED' ? INTERRUPTED : (output as Json)
 }
 
+type Answered = JournaledStep<Pick<JournaledGeneration, 'assistant'>>
+
 /**
  * The messages that a journaled step added. Repaired in both directions, so that a provider accepts it: every call has exactly
  * one result, in the order of the calls, and there is no result without its call.
  */
-export function messagesOfStep({ step, calls }: JournaledStep, mode = { asynchronous: false }): ModelMessage[] {
+export function messagesOfStep({ step, calls }: Answered, mode = { asynchronous: false }): ModelMessage[] {
   const assistant = assistantOf(step)
   // Some providers refuse an assistant's message without content.
   if (calls.length === 0) return assistant.content.length === 0 ? [] : [assistant]
@@ -47,13 +48,13 @@ export function messagesOf(steps: JournaledStep[]): ModelMessage[] {
 }
 
 /** The text with which a step ended, which is internal; null for none. */
-export function closingWords({ step }: JournaledStep): string | null {
+export function closingWords({ step }: Answered): string | null {
   const { content } = assistantOf(step)
   const texts =
     typeof content === 'string' ? [content] : content.flatMap((part) => (part.type === 'text' ? [part.text] : []))
   return texts.join('').trim() || null
 }
 
-function assistantOf(step: JournaledStep['step']): AssistantModelMessage {
+function assistantOf(step: Answered['step']): AssistantModelMessage {
   return step.assistant as unknown as AssistantModelMessage
 }

@@ -21,7 +21,7 @@ export interface Generation {
   model: string
   /** Null: as in the step before. */
   instructions: string | null
-  /** How many of the messages that the step before was sent stand first; `messagesAdded` follow them. */
+  /** How many of the messages that the step before was sent stand first; what that step added and `messagesAdded` follow them. */
   messagesKept: number
   messagesAdded: ModelMessage[]
   activeTools: string[]
@@ -55,14 +55,36 @@ export interface Settlement {
   error: string | null
 }
 
+/** What a run goes on from of a step. */
+export type JournaledGeneration = Pick<
+  Step,
+  | 'index'
+  | 'instructions'
+  | 'messagesAdded'
+  | 'assistant'
+  | 'finishReason'
+  | 'inputTokens'
+  | 'outputTokens'
+  | 'usageEstimated'
+>
+
+/** What a run goes on from of a call. */
+export type JournaledCall = Pick<
+  ToolCall,
+  'id' | 'modelCallId' | 'toolName' | 'execution' | 'status' | 'input' | 'output' | 'state' | 'settledAt'
+>
+
 /** A step as it was journaled, with its calls in the order in which the model made them. It is over when all of them are settled. */
-export interface JournaledStep {
-  step: Step
-  calls: ToolCall[]
+export interface JournaledStep<S = JournaledGeneration, C = JournaledCall> {
+  step: S
+  calls: C[]
 }
 
 /** Steps with their calls; both in order, of any number of runs. */
-export function journaledSteps(steps: Step[], calls: ToolCall[]): JournaledStep[] {
+export function journaledSteps<S extends Pick<Step, 'runId' | 'index'>>(
+  steps: S[],
+  calls: ToolCall[],
+): JournaledStep<S, ToolCall>[] {
   const byStep = Map.groupBy(calls, ({ runId, stepIndex }) => `${runId}/${stepIndex}`)
   return steps.map((step) => ({ step, calls: byStep.get(`${step.runId}/${step.index}`) ?? [] }))
 }
@@ -77,8 +99,11 @@ export function isStepOver({ calls }: Pick<JournaledStep, 'calls'>): boolean {
  * RunLostError once the run is not this claim's any more, and marks the claim as fruitful.
  */
 export interface Journal {
-  /** A generation has ended: its assistant message and its tool calls, before any of them is executed; counts its usage. */
-  generated(claim: Claim, generation: Generation, calls: NewToolCall[]): Promise<void>
+  /**
+   * A generation has ended: its assistant message and its tool calls, before any of them is executed; counts its usage.
+   * @returns the step as it stands in the journal now
+   */
+  generated(claim: Claim, generation: Generation, calls: NewToolCall[]): Promise<JournaledStep>
   /** A tool returned. */
   settled(claim: Claim, toolCallId: string, settlement: Settlement): Promise<void>
   /**
@@ -92,7 +117,7 @@ export interface Journal {
   entered(claim: Claim, spaceId: string, seq: number): Promise<void>
   /** What a tool call must remember over a crash. */
   remember(claim: Claim, toolCallId: string, state: Json): Promise<void>
-  read(runId: string): Promise<JournaledStep[]>
+  read(runId: string): Promise<JournaledStep<Step, ToolCall>[]>
 }
 
 export function createJournal({ db }: Platform): Journal {
@@ -105,6 +130,7 @@ export function createJournal({ db }: Platform): Journal {
   return {
     async generated(claim, generation, calls) {
       await fenced(claim, generationStatement(claim, generation, calls))
+      return journaledStep(generation, calls)
     },
     async settled(claim, toolCallId, settlement) {
       await fenced(claim, settlementStatement(claim, toolCallId, settlement))
@@ -141,6 +167,26 @@ export function createJournal({ db }: Platform): Journal {
   }
 }
 
+/** The rows of a generation, as they were just written. */
+function journaledStep(generation: Generation, calls: NewToolCall[]): JournaledStep {
+  const { index, instructions, finishReason, usage } = generation
+  const messagesAdded = generation.messagesAdded as unknown as Prisma.JsonValue
+  const assistant = generation.assistant as unknown as Prisma.JsonValue
+  return {
+    step: {
+      index,
+      instructions,
+      messagesAdded,
+      assistant,
+      finishReason,
+      inputTokens: usage.inputTokens,
+      outputTokens: usage.outputTokens,
+      usageEstimated: usage.estimated,
+    },
+    calls: calls.map((call) => ({ ...call, settledAt: call.status === 'FAILED' ? generation.startedAt : null })),
+  }
+}
+
 function counted({ inputTokens, outputTokens, estimated }: Usage): Prisma.Sql {
   return Prisma.sql`"inputTokens" = "inputTokens" + ${inputTokens}, "outputTokens" = "outputTokens" + ${outputTokens},
     "usageEstimated" = "usageEstimated" OR ${estimated}`
@@ -164,9 +210,9 @@ function generationStatement(claim: Claim, generation: Generation, calls: NewToo
     generation
   return Prisma.sql`
     WITH fence AS (${fence(claim, Prisma.sql`"stepCount" = ${index + 1}, ${counted(usage)}`)}), step AS (
-      INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "messagesAdded", "activeTools", assistant,
+      INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "followsResponse", "messagesAdded", "activeTools", assistant,
         "finishReason", "inputTokens", "outputTokens", "usageEstimated", "msToFirstChunk", "durationMs", "startedAt")
-      SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept},
+      SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept}, true,
         ${jsonbText(generation.messagesAdded)}::jsonb, ${generation.activeTools}, ${jsonbText(generation.assistant)}::jsonb,
         ${finishReason}, ${usage.inputTokens}, ${usage.outputTokens}, ${usage.estimated}, ${msToFirstChunk}, ${durationMs}, ${startedAt}
       FROM fence

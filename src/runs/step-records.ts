@@ -1,4 +1,4 @@
-import { Prisma, type Run } from '../generated/prisma/client.ts'
+import { Prisma, type Run, type Step } from '../generated/prisma/client.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -67,18 +67,21 @@ export function createStepRecords({ db }: Platform, { recalled }: StepRecordHook
 
 const RECORDED = { id: true, agentId: true, triggerType: true, state: true } as const
 
-/** Each step is stored as what it was sent beyond the step before; the first as what comes after `recorded`. */
-function recordsOf(steps: JournaledStep[], recorded: unknown[], mode: { asynchronous: boolean }): StepRecord[] {
+/** Each step is stored as what it was sent beyond the step before and what that added; the first as what comes after `recorded`. */
+function recordsOf(steps: JournaledStep<Step>[], recorded: unknown[], mode: { asynchronous: boolean }): StepRecord[] {
   let instructions = ''
   let messages: unknown[] = recorded
+  let response: unknown[] = []
   return steps.map(({ step, calls }) => {
     instructions = step.instructions ?? instructions
-    messages = [...messages.slice(0, step.messagesKept), ...(step.messagesAdded as unknown[])]
+    const kept = messages.slice(0, step.messagesKept)
+    messages = [...kept, ...(step.followsResponse ? response : []), ...(step.messagesAdded as unknown[])]
+    response = messagesOfStep({ step, calls }, mode)
     return {
       ...step,
       instructions,
       messages,
-      response: messagesOfStep({ step, calls }, mode),
+      response,
       finishReason: step.finishReason ?? 'unknown',
       durationMs: step.durationMs ?? 0,
     }

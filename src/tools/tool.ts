@@ -103,9 +103,6 @@ export interface Tool {
   execute(input: JsonObject, use: ToolUse): Promise<Json>
 }
 
-/** Instead of a result: somebody else will give it later. */
-export const WAITING = Symbol('waiting')
-
 export type Presence =
   /** Nothing of it shows in a space. */
   | { type: 'hidden' }

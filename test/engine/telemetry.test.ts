@@ -108,7 +108,7 @@ describe('traces', () => {
     await stop()
     expect(spansNamed(/read_messages/)[0]?.error).toBe('The tool failed.')
     const cycles = spansNamed(/^invoke_agent/)
-    expect(cycles.map(({ attributes }) => attributes['parley.run.end'])).toEqual(['skip', undefined])
+    expect(cycles.map(({ attributes }) => attributes['parley.run.end'])).toEqual(['skip', 'failed'])
     expect(cycles[1]?.error).toContain('overloaded')
   })
 

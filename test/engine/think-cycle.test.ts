@@ -185,7 +185,7 @@ describe.each(STACKS)('a think cycle, on the %s stack', (stack) => {
     expect(page?.items.map(({ messages }) => messages.length)).toEqual(sent.map(({ messages }) => messages.length - 1))
     expect(page?.items.map(({ messages }) => imbalanceOf(messages))).toEqual([null, null, null])
     const steps = await parley.app.platform.db.prisma.step.findMany({ where: { runId: run?.id ?? '' } })
-    expect(steps.reduce((sum, { messagesAdded }) => sum + (messagesAdded as unknown[]).length, 0)).toBe(5)
+    expect(steps.map(({ messagesAdded }) => (messagesAdded as unknown[]).length)).toEqual([1, 0, 0])
   })
 
   test('the same event arrives once', async () => {

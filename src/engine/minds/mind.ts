@@ -1,28 +1,19 @@
-import type { LanguageModel, ModelMessage, StepResult, ToolSet } from 'ai'
+import type { LanguageModel } from 'ai'
 import type { ToolPhase } from '../../agents/tool-phases.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { JournaledStep } from '../../runs/journal.ts'
 import type { Claim } from '../../runs/lifecycle.ts'
 import type { RunInHand, Tool } from '../../tools/tool.ts'
+import type { StepPlan } from '../generation.ts'
 import { type Blame, ModelFailure } from '../model-error.ts'
 import type { Scene, SceneAgent, SceneLoader } from '../scene.ts'
-import type { StepPlan } from '../tool-loop.ts'
-
-/** The messages that a run goes on from. */
-export interface Opening {
-  messages: ModelMessage[]
-  /** How many of them, the first, are on record elsewhere and not in the run's journal. */
-  recorded: number
-}
 
 /** Prepares what the model is shown. */
 export interface Mind {
-  /** Once, before the loop: `steps` are those that are journaled already. */
-  opening(steps: JournaledStep[]): Promise<Opening>
-  /** What the next step is sent, from the messages carried so far. */
-  plan(step: number, carried: ModelMessage[]): Promise<StepPlan>
-  /** Whether the mind has done what it woke for, after these steps of the loop. */
-  isDone(steps: StepResult<ToolSet>[]): boolean
+  /** What the step after these is sent. @throws ModelFailure where its model cannot be had */
+  plan(steps: JournaledStep[]): Promise<StepPlan>
+  /** Whether the mind has done what it woke for. */
+  isDone(steps: JournaledStep[]): boolean
   /** The model failed, and the run fails with it. */
   onFailed(blame: Blame): Promise<void>
 }

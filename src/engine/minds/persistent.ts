@@ -1,7 +1,7 @@
 import type { ModelMessage } from 'ai'
 import type { CycleSettings } from '../../agents/cycle-settings.ts'
 import { countWaiting, firstWaiting, takeUrgentEvents } from '../../agents/inbox-taking.ts'
-import type { Recalling } from '../../agents/recall.ts'
+import type { Recall, Recalling } from '../../agents/recall.ts'
 import type { Prisma, RunStatus } from '../../generated/prisma/client.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { deepest, INBOX_CHARACTERS_A_TOKEN, showInOutcomes } from '../cycle.ts'
@@ -30,9 +30,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
   const settings = agent.cycle as unknown as CycleSettings
   const guidance = [...guidanceFor(tools), ...cycleGuidanceFor(tools, settings)]
   let state = cycleStateOf(claim.run)
-  let sentBefore = 0
-  /** What the step before was sent: the SDK carries all of it over, also what was for that step only. */
-  let shown = { lasting: 0, total: 0 }
+  let recalled: ModelMessage[] | null = null
 
   const instructions = () =>
     instructionsOf({ claim, scene, activeSpaceId: run.activeSpace?.id ?? null, guidance, showsRuns: false })
@@ -40,6 +38,10 @@ export function createPersistentMind(input: PersistentInput): Mind {
   function keep(next: CycleState): void {
     state = next
     claim.run.state = next as unknown as Prisma.JsonValue
+  }
+
+  async function recallAgain(recall: Recall): Promise<ModelMessage[]> {
+    return (await recalling.again(agent.id, recall)) as ModelMessage[]
   }
 
   async function decideRecall(): Promise<ModelMessage[]> {
@@ -59,8 +61,8 @@ export function createPersistentMind(input: PersistentInput): Mind {
     return messages as ModelMessage[]
   }
 
-  /** Urgent events, taken into the cycle before `step`; null when there are none. */
-  async function takeUrgent(step: number): Promise<ModelMessage | null> {
+  /** Takes urgent events into the cycle, to be shown before `step`. False: there were none. */
+  async function takeUrgent(step: number): Promise<boolean> {
     const injected = await platform.db.transaction(async (tx) => {
       const mostCharacters = settings.maxConsciousnessTokens * INBOX_CHARACTERS_A_TOKEN
       const events = await takeUrgentEvents(tx, agent.id, claim.run.id, mostCharacters)
@@ -76,49 +78,45 @@ export function createPersistentMind(input: PersistentInput): Mind {
       await showInOutcomes(tx, events, agent.id, claim.run.id)
       return { next, lineage }
     })
-    if (injected === null) return null
+    if (injected === null) return false
     keep(injected.next)
     Object.assign(claim.run, injected.lineage)
-    return { role: 'user', content: state.injections.at(-1)?.text ?? '' }
+    return true
   }
 
-  /** What is put before a step, and whether it stays. */
-  async function interjection(step: number): Promise<{ message: ModelMessage; lasts: boolean } | null> {
-    if (step === 0 || (!settings.inboxPreview && !settings.urgentInjection)) return null
+  /** Takes what is urgent; @returns a glance at what waits, where nothing was. */
+  async function lookAtInbox(step: number): Promise<ModelMessage[]> {
+    if (step === 0 || (!settings.inboxPreview && !settings.urgentInjection)) return []
     const waiting = await countWaiting(platform.db.prisma, agent.id)
-    if (settings.urgentInjection && waiting.urgent > 0 && !state.alone) {
-      const message = await takeUrgent(step)
-      if (message !== null) return { message, lasts: true }
-    }
-    if (!settings.inboxPreview || waiting.total === 0) return null
+    const mayTake = settings.urgentInjection && waiting.urgent > 0 && !state.alone
+    if (mayTake && (await takeUrgent(step))) return []
+    if (!settings.inboxPreview || waiting.total === 0) return []
     const events = await firstWaiting(platform.db.prisma, agent.id, MOST_PREVIEW_LINES)
-    if (events.length === 0) return null
-    return { message: { role: 'user', content: previewMessage(events, waiting.total) }, lasts: false }
+    return events.length === 0 ? [] : [{ role: 'user', content: previewMessage(events, waiting.total) }]
   }
 
   return {
-    async opening(steps) {
-      const { recall } = state
-      const recalled =
-        recall === null ? await decideRecall() : ((await recalling.again(agent.id, recall)) as ModelMessage[])
-      const calls = steps.flatMap((step) => step.calls)
-      sentBefore = calls.filter(({ toolName, status }) => speaks(input, toolName) && status === 'DONE').length
+    async plan(steps) {
+      if (recalled !== null) await scenes.refresh(claim, scene)
+      recalled ??= state.recall === null ? await decideRecall() : await recallAgain(state.recall)
+      const step = steps.length
+      const preview = await lookAtInbox(step)
       const inbox: ModelMessage = { role: 'user', content: state.inbox }
-      return { messages: [...recalled, inbox, ...messagesOfCycle(state, steps)], recorded: recalled.length }
-    },
-    async plan(step, carried) {
-      if (step > 0) await scenes.refresh(claim, scene)
-      const lasting = [...carried.slice(0, shown.lasting), ...carried.slice(shown.total)]
-      const between = await interjection(step)
-      const messages = between === null ? lasting : [...lasting, between.message]
-      shown = { lasting: between?.lasts === false ? lasting.length : messages.length, total: messages.length }
-      return { instructions: instructions(), messages, lasting: shown.lasting, ...phaseOf(agent, step, input) }
+      const injected = state.injections.filter((injection) => injection.step === step).length
+      return {
+        instructions: instructions(),
+        messages: [...recalled, inbox, ...messagesOfCycle(state, steps), ...preview],
+        added: (step === 0 ? 1 : 0) + injected + preview.length,
+        ...phaseOf(agent, step, input),
+      }
     },
     isDone(steps) {
       if (!settings.stopWhenAllAnswered || state.spaceMessages === 0) return false
-      const results = steps.flatMap((step) => step.toolResults)
-      const sent = results.filter(({ toolName, output }) => speaks(input, toolName) && !isFailure(output)).length
-      return sentBefore + sent >= state.spaceMessages
+      const calls = steps.flatMap((step) => step.calls)
+      return (
+        calls.filter(({ toolName, status }) => speaks(input, toolName) && status === 'DONE').length >=
+        state.spaceMessages
+      )
     },
     async onFailed(failure) {
       const failed = { ...state, failure }
@@ -130,10 +128,6 @@ export function createPersistentMind(input: PersistentInput): Mind {
 
 function speaks({ tools }: MindInput, toolName: string): boolean {
   return tools.get(toolName)?.presence.type === 'speech'
-}
-
-function isFailure(output: unknown): boolean {
-  return typeof output === 'object' && output !== null && 'error' in output
 }
 
 const ENDS_LOOKED_AT = 6

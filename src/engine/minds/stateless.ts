@@ -1,4 +1,6 @@
+import type { ModelMessage } from 'ai'
 import { messagesOf } from '../../runs/conversation.ts'
+import type { JournaledStep } from '../../runs/journal.ts'
 import { guidanceFor } from '../guidance.ts'
 import { instructionsOf, triggerMessageOf } from '../prompt.ts'
 import { runNotice } from '../run-notice.ts'
@@ -9,24 +11,26 @@ export function createStatelessMind(input: MindInput): Mind {
   const { claim, scene, run, tools, scenes, clock } = input
   const guidance = guidanceFor(tools)
   const notice = () => (tools.has('getMyRuns') ? runNotice(claim, scene, clock.now()) : '')
+  let opening: ModelMessage | null = null
   return {
-    async opening(steps) {
-      return {
-        messages: [{ role: 'user', content: triggerMessageOf(claim, scene) }, ...messagesOf(steps)],
-        recorded: 0,
-      }
-    },
-    async plan(step, messages) {
-      if (step > 0) await scenes.refresh(claim, scene)
+    async plan(steps) {
+      if (opening !== null) await scenes.refresh(claim, scene)
+      opening ??= openingOf(steps) ?? { role: 'user', content: triggerMessageOf(claim, scene) }
       const activeSpaceId = run.activeSpace?.id ?? null
       return {
         instructions: instructionsOf({ claim, scene, activeSpaceId, guidance, notice: notice() }),
-        messages,
-        lasting: messages.length,
-        ...phaseOf(scene.agent, step, input),
+        messages: [opening, ...messagesOf(steps)],
+        added: steps.length === 0 ? 1 : 0,
+        ...phaseOf(scene.agent, steps.length, input),
       }
     },
     isDone: () => false,
     async onFailed() {},
   }
+}
+
+/** What the run was shown first, as the journal has it: what triggered it stays as it was, wherever the run has gone since. */
+function openingOf(steps: JournaledStep[]): ModelMessage | null {
+  const [opening] = (steps[0]?.step.messagesAdded ?? []) as unknown as ModelMessage[]
+  return opening ?? null
 }

@@ -1,0 +1,2 @@
+-- AlterTable
+ALTER TABLE "Step" ADD COLUMN     "followsResponse" BOOLEAN NOT NULL DEFAULT false;

@@ -1,0 +1,52 @@
+import {
+  type AssistantModelMessage,
+  type ContentPart,
+  type ModelMessage,
+  NoSuchToolError,
+  type ToolSet,
+  type TypedToolCall,
+} from 'ai'
+import { type Json, toJson } from '../lib/json.ts'
+import type { NewToolCall } from '../runs/journal.ts'
+import { takePlacement } from '../tools/placement.ts'
+import { failureResult, type Tool } from '../tools/tool.ts'
+import type { LiveGeneration } from './live-generation.ts'
+
+type Content = readonly ContentPart<ToolSet>[]
+
+/** A generation's content as the assistant's message. Sources are for readers, not for providers. */
+export function assistantMessage(content: Content): ModelMessage {
+  return { role: 'assistant', content: content.flatMap((part) => assistantPart(part) ?? []) }
+}
+
+type AssistantPart = Exclude<AssistantModelMessage['content'], string>[number]
+
+function assistantPart(part: ContentPart<ToolSet>): AssistantPart | null {
+  if (part.type !== 'text' && part.type !== 'reasoning' && part.type !== 'tool-call') return null
+  const providerOptions = part.providerMetadata ? { providerOptions: part.providerMetadata } : {}
+  if (part.type === 'reasoning') return { type: 'reasoning', text: part.text, ...providerOptions }
+  if (part.type === 'text') return part.text === '' ? null : { type: 'text', text: part.text, ...providerOptions }
+  const { toolCallId, toolName } = part
+  return { type: 'tool-call', toolCallId, toolName, input: inputOf(part.input), ...providerOptions }
+}
+
+/** A model may write anything for an input: providers want an object back. */
+function inputOf(input: unknown): Json {
+  return typeof input === 'object' && input !== null ? toJson(input) : {}
+}
+
+/** A generation's calls, for the journal: those that name no tool, or whose input is no JSON, have failed already. */
+export function callsOf(content: Content, tools: Map<string, Tool>, live: LiveGeneration): NewToolCall[] {
+  return content.flatMap((part) => (part.type === 'tool-call' ? [newCall(part, tools.get(part.toolName), live)] : []))
+}
+
+function newCall(part: TypedToolCall<ToolSet>, tool: Tool | undefined, live: LiveGeneration): NewToolCall {
+  const { toolCallId, toolName } = part
+  const id = live.callIdOf(toolCallId)
+  const { input, state } = takePlacement(tool, inputOf(part.input))
+  const call = { id, modelCallId: toolCallId, toolName, execution: tool?.execution ?? null, input, state }
+  if (part.invalid !== true) return { ...call, status: 'RUNNING', output: null, error: null }
+  const isMissing = tool === undefined || NoSuchToolError.isInstance(part.error)
+  const fault = isMissing ? `There is no tool ${toolName} for you at this step.` : 'The input is not a JSON object.'
+  return { ...call, status: 'FAILED', output: failureResult('BAD_INPUT', fault), error: fault }
+}

@@ -1,0 +1,97 @@
+import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from 'ai'
+import { newId } from '../lib/ids.ts'
+import type { StreamPart } from '../models/language-model.ts'
+import type { RunEvents } from '../runs/run-events.ts'
+import type { Tool } from '../tools/tool.ts'
+import type { SpaceWriter } from './space-writer.ts'
+
+/** One attempt at a generation while it streams: what of it is shown live, and the ids of its calls. */
+export interface LiveGeneration {
+  /** The model, whose stream is seen here part by part before anybody acts on it. */
+  model: LanguageModel
+  /** Our id of a call of the model's. */
+  callIdOf(modelCallId: string): string
+  /** Our id of the call whose message has begun with its input, if there is one. */
+  begunCall(): string | null
+  /** Whether the provider has sent anything, be it only that it begins. */
+  hasBegun(): boolean
+  /** All text, reasoning and tool input so far. */
+  received(): string
+}
+
+interface LiveParts {
+  step: number
+  model: LanguageModel
+  /** Those that the model may call at this step: what it writes for another one shows nowhere. */
+  tools: Map<string, Tool>
+  writer: SpaceWriter
+  events: RunEvents
+  /** The model has sent something. */
+  onPart(): void
+}
+
+/** A message's deltas appear when its turn comes: live for the first call of a step, when it executes for later ones. */
+export function createLiveGeneration({ step, model, tools, writer, events, onPart }: LiveParts): LiveGeneration {
+  const calls = new Map<string, { id: string; toolName: string; live: boolean }>()
+  let begun: string | null = null
+  let received = ''
+  let hasBegun = false
+
+  function open(modelCallId: string, toolName: string) {
+    const tool = tools.get(toolName)
+    const isFirst = calls.size === 0
+    const call = { id: newId('tcl'), toolName, live: isFirst && tool?.presence.type === 'speech' }
+    calls.set(modelCallId, call)
+    if (isFirst && tool !== undefined && tool.presence.type !== 'hidden') {
+      begun = call.id
+      if (tool.presence.type === 'part') writer.openPart(call.id, tool)
+      else writer.open(call.id, tool.presence.field)
+    }
+    return call
+  }
+
+  function see(part: StreamPart): void {
+    hasBegun = true
+    onPart()
+    if (part.type === 'text-delta') events.text(step, part.delta)
+    else if (part.type === 'reasoning-delta') events.reasoning(step, part.delta)
+    else if (part.type === 'tool-input-start') open(part.id, part.toolName)
+    else if (part.type === 'tool-input-delta') {
+      const call = calls.get(part.id)
+      if (call === undefined) return
+      events.toolInput(step, call.id, call.toolName, part.delta)
+      if (call.live) writer.write(call.id, part.delta)
+    } else return
+    if ('delta' in part) received += part.delta
+  }
+
+  return {
+    model: tapModel(model, see),
+    callIdOf: (modelCallId) => (calls.get(modelCallId) ?? open(modelCallId, '')).id,
+    begunCall: () => begun,
+    hasBegun: () => hasBegun,
+    received: () => received,
+  }
+}
+
+/**
+ * A model whose stream is seen at its edge. Everything of a generation has passed here when `onLanguageModelCallEnd` is
+ * called, which the SDK's own `fullStream` does not promise to its consumer. `tap` must not throw.
+ */
+function tapModel(model: LanguageModel, tap: (part: StreamPart) => void): LanguageModel {
+  if (typeof model === 'string') return model
+  const middleware: LanguageModelMiddleware = {
+    specificationVersion: 'v4',
+    async wrapStream({ doStream }) {
+      const { stream, ...rest } = await doStream()
+      const tapped = new TransformStream<StreamPart, StreamPart>({
+        transform(part, controller) {
+          tap(part)
+          controller.enqueue(part)
+        },
+      })
+      return { stream: stream.pipeThrough(tapped), ...rest }
+    },
+  }
+  return wrapLanguageModel({ model: model as Parameters<typeof wrapLanguageModel>[0]['model'], middleware })
+}

@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { ToolInput } from '../../src/agents/custom-tools.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { type ModelAction, steps } from '../support/model-server-script.ts'
+
+const ASK: ToolInput = {
+  name: 'ask',
+  description: 'Asks the members.',
+  inputSchema: { type: 'object' },
+  execution: 'SPACE',
+}
+
+describe.each(STACKS)('a generation, on the %s stack', (stack) => {
+  let parley: TestApplication
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack, settings: { PARLEY_MODEL_SILENCE_SECONDS: '1' } })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  /** Says "Begun" up to its last letter; then what is given happens. */
+  const beginning = (then: ModelAction): ModelAction[] => [
+    { toolCall: 'send_message', input: '{"text":"Begun"}', chunks: ['{"text":"Begu'] },
+    then,
+  ]
+  const saying = (text: string): ModelAction[] => [{ toolCall: 'send_message', input: { text } }]
+
+  async function asked(tools: ToolInput[] = []) {
+    const { human, space, agent } = await parley.room('Ada', { tools })
+    const { runs } = await parley.send(human, space.id, 'Say something')
+    return { human, space, agent, runId: runs[0]?.id ?? '' }
+  }
+
+  async function said(spaceId: string) {
+    const [, ...answers] = await parley.messages(spaceId)
+    return answers.map(({ status, parts }) => ({
+      status,
+      text: parts.map((part) => ('text' in part ? part.text : '')).join(),
+    }))
+  }
+
+  test.each<[string, ModelAction]>([
+    ['whose connection is cut', { disconnect: true }],
+    ['that ends without saying so', { finish: 'none' }],
+    ['that falls silent', { hang: true }],
+    ['in which the provider says that it broke', { error: 'The server had an error', code: 'server_error' }],
+  ])('a stream %s is asked for again: what it had begun stays INTERRUPTED', async (_, fault) => {
+    parley.models.script(({ n, step }) => {
+      if (n === 1) return beginning(fault)
+      return step === 0 ? saying('Whole') : [{ text: 'Done.' }]
+    })
+    const { space, runId } = await asked()
+    expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED', stepCount: 2, usageEstimated: true })
+    expect(await said(space.id)).toEqual([
+      { status: 'INTERRUPTED', text: 'Begu' },
+      { status: 'COMPLETE', text: 'Whole' },
+    ])
+    expect(parley.models.requests).toHaveLength(3)
+  })
+
+  test('a model that never sends a word is asked three times, and the run says so', async () => {
+    parley.models.script(() => [{ hang: true }])
+    const { runId } = await asked()
+    expect(await parley.runWhen(runId)).toMatchObject({ status: 'FAILED', error: 'The model sent nothing for 1 s.' })
+    expect(parley.models.requests).toHaveLength(3)
+  })
+
+  test('a stop while the model is given time to recover ends the run at once', async () => {
+    parley.models.script(() => beginning({ disconnect: true }))
+    const { runId } = await asked()
+    const request = await parley.models.request(() => true)
+    await request.ended
+    await parley.app.api.control.stopRun(parley.admin, { runId, cascade: false })
+    expect(await parley.runWhen(runId)).toMatchObject({ status: 'CANCELED' })
+  })
+
+  test.each<[string, ModelAction]>([
+    ['a call that is no JSON', { toolCall: 'send_message', input: '{"text":"Too lo' }],
+    ['a whole call', { toolCall: 'send_message', input: { text: 'Whole' } }],
+  ])('cut off by its length after %s, it is the last one, and the error says why', async (_, call) => {
+    parley.models.script(() => [call, { finish: 'length' }])
+    const { space, runId } = await asked()
+    expect(await parley.runWhen(runId)).toMatchObject({
+      status: 'FAILED',
+      stepCount: 1,
+      error: 'The model reached its output limit in the middle of a tool call.',
+    })
+    expect(parley.models.requests).toHaveLength(1)
+    expect((await said(space.id)).filter(({ status }) => status === 'COMPLETE')).toEqual([])
+  })
+
+  test('after a wait the model is shown what it was shown before, word for word, though the room has moved on', async () => {
+    parley.models.script(steps([{ toolCall: 'ask', input: { b: 1, a: 2 } }], [{ text: 'Done.' }]))
+    const { human, space, runId } = await asked([ASK])
+    await parley.runWhen(runId, 'WAITING_TOOL')
+    await parley.app.api.spaces.update(human, { id: space.id, name: 'Another name' })
+    const [call] = (await parley.app.api.toolCalls.ofRuns([runId])).get(runId) ?? []
+    await parley.app.api.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: 'Yes' })
+    expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
+    const [first, second] = parley.models.requests
+    const spoken = (messages: { role: string; text: string }[] = []) => messages.filter(({ role }) => role !== 'system')
+    expect(spoken(first?.messages)).toHaveLength(1)
+    expect(spoken(second?.messages).slice(0, 1)).toEqual(spoken(first?.messages))
+  })
+
+  test('the journal stores what a step was sent once, and its record shows the whole of it', async () => {
+    const long = 'x'.repeat(50_000)
+    parley.models.script(steps(saying(`${long}1`), saying(`${long}2`), [{ text: 'Done.' }]))
+    const { runId } = await asked()
+    await parley.runWhen(runId)
+    const [page] = await parley.app.api.stepRecords.pageMany([runId], {
+      size: 10,
+      fromEnd: false,
+      after: null,
+      before: null,
+    })
+    const sent = parley.models.requests.map(({ messages }) => messages.length - 1)
+    expect(page?.items.map(({ messages }) => messages.length)).toEqual(sent)
+    const rows = await parley.app.platform.db.prisma.step.findMany({ where: { runId }, orderBy: { index: 'asc' } })
+    expect(rows.map(({ messagesAdded }) => (messagesAdded as unknown[]).length)).toEqual([1, 0, 0])
+  })
+})
