@@ -36,7 +36,7 @@ describe.each(STACKS)('a generation, on the %s stack', (stack) => {
     const [, ...answers] = await parley.messages(spaceId)
     return answers.map(({ status, parts }) => ({
       status,
-      text: parts.map((part) => ('text' in part ? part.text : '')).join(),
+      text: (parts as { text?: string }[]).map(({ text }) => text).join(),
     }))
   }
 
