@@ -1,6 +1,6 @@
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
-import { isOutage } from '../platform/db.ts'
+import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type Claim, type Lifecycle, outOfTime, type RunEnding } from '../runs/lifecycle.ts'
 import { RunLostError } from '../spaces/posting.ts'
