@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { createCore } from '../src/app/core.ts'
 import { createCycles } from '../src/engine/cycle.ts'
 import { newId } from '../src/lib/ids.ts'
@@ -36,14 +35,14 @@ async function agentAfter(parley: TestApplication, count: number): Promise<strin
 function thinkerOf({ app }: TestApplication) {
   const { platform } = app
   const core = createCore(platform)
-  const cycles = createCycles(platform, core)
+  const cycles = createCycles(platform)
   const journal = createJournal(platform)
   return async (agentId: string): Promise<number> => {
     const event = { agentId, type: 'SERVICE' as const, payload: { name: 'bench', payload: {} }, depth: 0 }
     const rootId = newId('trg')
     await platform.db.transaction((tx) => core.inbox.deliver(tx, [{ ...event, dedupKey: rootId, rootId }]))
-    const claimed = await cycles.claim(agentId, randomUUID())
-    if (claimed.type !== 'claimed') throw new Error('the cycle could not be claimed')
+    const claim = await cycles.claim(agentId)
+    if (claim === null) throw new Error('the cycle could not be claimed')
     const usage = { inputTokens: 1, outputTokens: 1, estimated: false }
     const sent = {
       index: 0,
@@ -55,9 +54,9 @@ function thinkerOf({ app }: TestApplication) {
       usage,
     }
     const timing = { msToFirstChunk: 1, startedAt: new Date(), durationMs: 1, finishReason: 'stop', assistant: THOUGHT }
-    await journal.generated(claimed.claim, { ...sent, ...timing }, [])
+    await journal.generated(claim, { ...sent, ...timing }, [])
     const startedAt = performance.now()
-    await core.lifecycle.end(claimed.claim, { status: 'COMPLETED', summary: 'Nothing to do.' })
+    await core.lifecycle.end(claim, { status: 'COMPLETED', summary: 'Nothing to do.' })
     return performance.now() - startedAt
   }
 }

@@ -1,7 +1,6 @@
 import type { Config } from '../config.ts'
 import { BadInputError } from '../lib/errors.ts'
 import { checkInteger, checkName, checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
-import { MOST_CONCURRENT_RUNS } from '../platform/jobs.ts'
 import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
 import { type CheckedTool, checkTools } from './custom-tools.ts'
 import { type CycleSettings, changedCycle, newCycle } from './cycle-settings.ts'
@@ -34,6 +33,7 @@ export interface AgentSettings {
 const DEFAULT_MAX_STEPS = 20
 const DEFAULT_CYCLE_TOKEN_BUDGET = 50_000
 const DEFAULT_MAX_CONCURRENT_RUNS = 5
+const MOST_CONCURRENT_RUNS = 100
 const MOST_STEPS = 1000
 const LARGEST_TOKEN_BUDGET = 2_000_000_000
 const LONGEST_DESCRIPTION = 4000

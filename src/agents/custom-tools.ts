@@ -34,6 +34,8 @@ export interface CheckedTool {
   execution: ToolExecution
   visible: boolean
   timeoutMs: number
+  /** Whether it was given, and is not the default. */
+  timeoutGiven: boolean
   url: string | null
   /** Undefined: keep. */
   headers: Headers | null | undefined
@@ -94,6 +96,7 @@ function checkTool(tool: ToolInput, field: string, limits: Limits, hooks: ToolHo
     execution: tool.execution,
     visible: tool.visible ?? isSpace,
     timeoutMs: checkTimeout(tool, `${field}.timeoutMs`, limits),
+    timeoutGiven: tool.timeoutMs != null,
     ...checkRequest(tool, field),
   }
 }

@@ -33,13 +33,13 @@ export interface Delivered {
 
 /** What waits for the think cycles of persistent agents. */
 export interface Inbox {
-  /** Writes events, and a job that wakes their agents, in the caller's transaction. */
+  /** Writes events, in the caller's transaction: workers begin a cycle for whoever has some. */
   deliver(tx: Tx, events: NewInboxEvent[]): Promise<Delivered>
   /** A message that a cycle waited for has answered it: no other will be shown it, also where it has yet to arrive. */
   answered(cycle: Pick<Run, 'id' | 'agentId' | 'rootId' | 'depth'>, messageId: string): Promise<void>
 }
 
-export function createInbox({ db, jobs, signals }: Platform): Inbox {
+export function createInbox({ db, signals }: Platform): Inbox {
   return {
     async deliver(tx, events) {
       if (events.length === 0) return { agentIds: new Set(), async afterCommit() {} }
@@ -53,10 +53,6 @@ export function createInbox({ db, jobs, signals }: Platform): Inbox {
         select: { agentId: true },
       })
       const agentIds = new Set(rows.map(({ agentId }) => agentId))
-      await jobs.enqueue(
-        tx,
-        [...agentIds].map((agentId) => ({ wakeUp: { type: 'cycle', agentId } })),
-      )
       return {
         agentIds,
         async afterCommit() {

@@ -52,7 +52,7 @@ export function createTriggers({ db }: Pick<Platform, 'db'>, { visibility, wakin
   async function call({ agentId, key, ...service }: ServiceCall) {
     const agent = await db.prisma.agent.findUnique({
       where: { id: agentId },
-      select: { id: true, mind: true, maxConcurrentRuns: true },
+      select: { id: true, mind: true },
     })
     if (agent === null) return null
     const dedupKey = key === null ? null : `${key.callerId}:${agentId}:${key.value}`

@@ -32,7 +32,6 @@ export interface ServiceTrigger extends AnyTrigger {
 export interface WokenAgent {
   id: string
   mind: Mind
-  maxConcurrentRuns: number
 }
 
 export interface Woken {
@@ -45,7 +44,7 @@ export interface Woken {
 
 export interface WakingHooks {
   inbox: Inbox
-  /** Writes runs as QUEUED, with their jobs; those whose key is known are left out. */
+  /** Writes runs as QUEUED; those whose key is known are left out. */
   startRuns(tx: Tx, runs: TriggeredRun[]): Promise<{ runs: Run[]; afterCommit(): Promise<void> }>
 }
 

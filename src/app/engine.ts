@@ -5,10 +5,14 @@ import { createExecutor } from '../engine/execute-run.ts'
 import { createFigures } from '../engine/figures.ts'
 import { createObserver } from '../engine/observation.ts'
 import { createSceneLoader } from '../engine/scene.ts'
-import { createWorker, type Worker } from '../engine/worker.ts'
+import { startUpkeep } from '../engine/upkeep.ts'
+import { createWorker } from '../engine/worker.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Platform } from '../platform/platform.ts'
 import { openTelemetry } from '../platform/telemetry.ts'
+import { CLAIMABLE } from '../runs/claiming.ts'
+import { createDue } from '../runs/due.ts'
+import { createLeases } from '../runs/leases.ts'
 import { createToolWaits } from '../runs/tool-waits.ts'
 import { createGuardedHttp } from '../tools/custom/guarded-http.ts'
 import { createMcpTools } from '../tools/mcp/mcp-tools.ts'
@@ -48,28 +52,30 @@ export async function startEngine(
     secretBox: platform.secretBox,
   })
   const telemetry = await openTelemetry(config.telemetry)
+  const leases = await createLeases(platform, core.lifecycle.stopSignals)
   const executor = createExecutor(platform, {
     ...core,
+    leases,
     observer: createObserver({ telemetry, figures: createFigures(metrics), journal: core.journal }),
     waits: createToolWaits(platform),
     scenes: createSceneLoader(platform, core),
     toolbox,
     models,
   })
-  const worker: Worker = await createWorker(platform, {
-    executor,
-    lifecycle: core.lifecycle,
-    cycles: createCycles(platform, core),
-    handlers: {
-      'tool-deadline': ({ toolCallId }) => core.toolCalls.expire(toolCallId),
-      'run-deadline': ({ runId }) => core.lifecycle.expire(runId),
-      plan: ({ planId }) => core.planFiring.fire(planId),
-    },
-    sweeps: [core.lifecycle.sweep, core.planFiring.sweep],
-  })
+  const worker = await createWorker(platform, { executor, lifecycle: core.lifecycle, cycles: createCycles(platform) })
+  const { lifecycle, planFiring, toolCalls } = core
+  const due = createDue(platform, [
+    ...lifecycle.timed,
+    toolCalls.timed,
+    { what: 'a plan', rows: planFiring.due, handle: () => planFiring.serve() },
+    { what: 'a run to claim', rows: CLAIMABLE, handle: async () => worker.ring() },
+  ])
+  const upkeep = startUpkeep(platform, { due, sweeps: [lifecycle.sweep, planFiring.sweep] })
   return {
     async close(graceMs) {
       await worker.drain(graceMs)
+      await upkeep.close()
+      await leases.close()
       await telemetry.close()
       await mcpTools.close()
       await http.close()

@@ -5,15 +5,17 @@ import type { ModelRegistryOptions } from '../models/registry.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { openDatabase } from '../platform/db.ts'
 import { openJobs } from '../platform/jobs.ts'
-import type { Platform } from '../platform/platform.ts'
+import type { Platform, Racepoint } from '../platform/platform.ts'
 import { createSecretBox } from '../platform/secret-box.ts'
 import { keptSecret } from '../platform/secrets.ts'
+import { createDeferringEventLog } from '../realtime/deferring-event-log.ts'
 import { createRealtime, type Realtime } from '../realtime/realtime.ts'
 
 /** What tests put in the place of the outside. */
 export interface AppOptions {
   clock?: Clock
   models?: ModelRegistryOptions
+  racepoint?: Racepoint
   /** Begins every key in Redis: tests that share one need different ones. */
   redisPrefix?: string
 }
@@ -29,7 +31,8 @@ export interface Outside {
  * Opens database, queue and realtime once; `close` closes them in the opposite order.
  * @throws where one of them cannot be used, with one readable line.
  */
-export async function openOutside(config: Config, { clock = systemClock, redisPrefix }: AppOptions): Promise<Outside> {
+export async function openOutside(config: Config, options: AppOptions): Promise<Outside> {
+  const { clock = systemClock, racepoint = async () => {}, redisPrefix } = options
   const logger = pino({ level: config.logLevel })
   for (const warning of config.warnings) logger.warn(warning)
   const onError = (error: Error) => logger.warn({ error: messageOf(error) }, 'the database had a fault')
@@ -45,10 +48,12 @@ export async function openOutside(config: Config, { clock = systemClock, redisPr
       ...(redisPrefix ? { prefix: redisPrefix } : {}),
     })
     closing.push(() => realtime.close())
+    const log = createDeferringEventLog(realtime.log, logger)
+    closing.push(() => log.close())
     const jobs = await openJobs(db, { supervise: config.role !== 'api', onError })
     closing.push(() => jobs.close())
     const secretKey = keptSecret(config.dataDirectory, 'secret-key', config.secretKey)
-    const { log, signals } = realtime
+    const { signals } = realtime
     const platform: Platform = {
       config,
       db,
@@ -58,6 +63,7 @@ export async function openOutside(config: Config, { clock = systemClock, redisPr
       clock,
       logger,
       secretBox: createSecretBox(secretKey.value),
+      racepoint,
     }
     return { platform, realtime, close }
   } catch (error) {

@@ -31,13 +31,10 @@ interface OutcomeChanges {
 /**
  * What the end of a run means for others, and, where the run was a think cycle, for its agent. In the transaction that ends
  * the cycle, in order: the agent's row lock; its events are done; the cycle becomes a row of the consciousness, or, after a
- * skip, nothing is left of it; the next cycle's job where something has come meanwhile. What a cycle costs on its end does
+ * skip, nothing is left of it; and workers are told where something has come meanwhile. What a cycle costs on its end does
  * not depend on how many came before it.
  */
-export function createCycleEnd(
-  { jobs, signals, logger }: Platform,
-  { onRunEnded, outcomes }: CycleEndHooks,
-): LifecycleHooks {
+export function createCycleEnd({ signals, logger }: Platform, { onRunEnded, outcomes }: CycleEndHooks): LifecycleHooks {
   return {
     async onRunEnded(tx, run, ending) {
       if (run.triggerType !== 'INBOX') return onRunEnded(tx, run, ending)
@@ -51,7 +48,6 @@ export function createCycleEnd(
       else await remember(tx, run, effective)
       if (effective !== ending) await tx.run.update({ where: { id: run.id }, data: summaryIn(effective) })
       const goesOn = await hasWaiting(tx, run.agentId)
-      if (goesOn) await jobs.enqueue(tx, [{ wakeUp: { type: 'cycle', agentId: run.agentId } }])
       return {
         isErased,
         async afterCommit() {

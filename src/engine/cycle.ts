@@ -4,7 +4,7 @@ import { type InboxEvent, Prisma, type Run } from '../generated/prisma/client.ts
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { ClaimResult, Lifecycle } from '../runs/lifecycle.ts'
+import { type Claim, claimNew } from '../runs/claiming.ts'
 import { ACTIVE_STATUSES } from '../runs/runs.ts'
 import type { CycleState, Lineage } from './cycle-state.ts'
 import { inboxMessage } from './inbox-message.ts'
@@ -12,26 +12,23 @@ import { inboxMessage } from './inbox-message.ts'
 /** The think cycles of persistent agents: each is a run, triggered by the inbox. */
 export interface Cycles {
   /**
-   * What a wake-up of the agent comes to: its next cycle, with the events that it takes, claimed for this job; or the cycle
-   * that this job, or a job that is gone, has begun before. `nothing` while another job executes one (on its end it sees to
-   * what has come meanwhile), and when the inbox is empty.
+   * Begins the agent's next cycle, with the events that it takes, and claims it. Null while one lives (on its end it sees to what
+   * has come meanwhile), when the inbox is empty, and when somebody else has the agent's row in hand, who sees to it.
    */
-  claim(agentId: string, jobId: string): Promise<ClaimResult>
+  claim(agentId: string): Promise<Claim | null>
 }
 
-/** A cycle that still stands as running so long after its time has no worker and no job any more. */
-const LOST_AFTER_MS = 60_000
 /** Of a budget for the consciousness, the characters of inbox that one cycle takes: about half, at four characters a token. */
 export const INBOX_CHARACTERS_A_TOKEN = 2
 
-export function createCycles(platform: Platform, { lifecycle }: { lifecycle: Pick<Lifecycle, 'claim'> }): Cycles {
-  const { db, clock, config } = platform
-  const longestMs = config.limits.maxRunSeconds * 1000 + LOST_AFTER_MS
+export function createCycles(platform: Platform): Cycles {
+  const { db, clock } = platform
   return {
-    async claim(agentId, jobId) {
-      const runId = await db.transaction((tx) => writeCycle(tx, agentId, jobId, { now: clock.now(), longestMs }))
-      return runId === null ? { type: 'nothing' } : lifecycle.claim(runId, jobId)
-    },
+    claim: (agentId) =>
+      db.transaction(async (tx) => {
+        const runId = await writeCycle(tx, agentId, clock.now())
+        return runId === null ? null : claimNew(tx, platform, runId)
+      }),
   }
 }
 
@@ -41,24 +38,20 @@ interface AgentRow {
   cycleCount: number
 }
 
-/** Under the agent's row lock, which the end of a cycle takes too: what arrives is seen by the one or by the other. */
-async function writeCycle(
-  tx: Tx,
-  agentId: string,
-  jobId: string,
-  { now, longestMs }: { now: number; longestMs: number },
-): Promise<string | null> {
+/**
+ * Under the agent's row lock, which the end of a cycle takes too, after its run's: what arrives is seen by the one or by the
+ * other. This waits for nobody, so that the two orders of locks cannot meet.
+ */
+async function writeCycle(tx: Tx, agentId: string, now: number): Promise<string | null> {
   const [agent] = await tx.$queryRaw<AgentRow[]>`
-    SELECT id, cycle, "cycleCount" FROM "Agent" WHERE id = ${agentId} AND mind = 'PERSISTENT' FOR NO KEY UPDATE`
+    SELECT id, cycle, "cycleCount" FROM "Agent" WHERE id = ${agentId} AND mind = 'PERSISTENT'
+    FOR NO KEY UPDATE SKIP LOCKED`
   if (agent === undefined) return null
   const living = await tx.run.findFirst({
     where: { agentId, triggerType: 'INBOX', status: { in: ACTIVE_STATUSES } },
-    select: { id: true, status: true, jobId: true, startedAt: true },
+    select: { id: true },
   })
-  if (living === null) return beginCycle(tx, agent, now)
-  const isLost = living.startedAt !== null && living.startedAt.getTime() < now - longestMs
-  if (isLost) await tx.run.update({ where: { id: living.id }, data: { jobId } })
-  return isLost || living.status === 'QUEUED' || living.jobId === jobId ? living.id : null
+  return living === null ? beginCycle(tx, agent, now) : null
 }
 
 async function beginCycle(tx: Tx, agent: AgentRow, now: number): Promise<string | null> {

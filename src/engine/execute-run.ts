@@ -1,13 +1,12 @@
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
-import { isOutage } from '../platform/database-errors.ts'
+import { isOutage } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { type Claim, type Lifecycle, outOfTime, type RunEnding } from '../runs/lifecycle.ts'
+import type { Claim } from '../runs/claiming.ts'
+import type { Leases } from '../runs/leases.ts'
+import type { Lifecycle, RunEnding } from '../runs/lifecycle.ts'
 import { RunLostError } from '../spaces/posting.ts'
 import { type PerformEnd, type PerformParts, perform } from './perform.ts'
-
-/** Why a run's signal aborted. */
-export type AbortReason = 'stopped' | 'out-of-time' | 'handed-back'
 
 /** The place that a run takes among those that this process executes at a time. */
 export interface Place {
@@ -17,22 +16,23 @@ export interface Place {
 
 export interface ExecutorParts extends PerformParts {
   lifecycle: Lifecycle
+  leases: Leases
 }
 
 /** Executes claimed runs. */
 export interface Executor {
   /**
-   * Takes a claimed run to its end, its next pause, or until `signal` aborts it with an AbortReason. Never throws: a fault of
-   * the database, or of ours, leaves the run to be taken up again, from its journal; one that stays ends it the third time.
-   * @returns `handed-back` when the run is still RUNNING and another worker must take it up; else `done`.
+   * Takes a claimed run to its end, to its next pause, or until `handBack` aborts it; takes it in hand before anything is awaited.
+   * Never throws: a fault of the database, or of ours, gives the run back, to be taken up again from its journal.
    */
-  execute(claim: Claim, place: Place, signal: AbortSignal): Promise<'done' | 'handed-back'>
+  execute(claim: Claim, place: Place, handBack: AbortSignal): Promise<void>
 }
 
+const HAND_BACK_AGAIN_MS = 500
+
 export function createExecutor(platform: Platform, parts: ExecutorParts): Executor {
-  const { lifecycle } = parts
-  const { stopSignals } = lifecycle
-  const { logger, config } = platform
+  const { lifecycle, leases } = parts
+  const { logger } = platform
 
   async function carryOut(claim: Claim, fresh: boolean, place: Place, signal: AbortSignal): Promise<void> {
     const standAside = async <T>(wait: Promise<T>): Promise<T> => {
@@ -45,42 +45,33 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
     else if (!(await lifecycle.pause(claim, end.callIds))) await carryOut(claim, false, place, signal)
   }
 
-  /** The database's fault is not the run's. Given up when the lease has lapsed: then somebody else has the run. */
-  async function handBackAfterOutage(claim: Claim): Promise<void> {
-    for (let tries = 0; tries < 20; tries++) {
-      const isBack = await lifecycle.handBack(claim).then(
+  /**
+   * The one place in which a run meets an outage of the database: nobody else can take it up meanwhile either, so that this
+   * tries for as long as it is asked to, and the run is this claim's.
+   */
+  async function giveBack(claim: Claim, error: unknown, until: AbortSignal): Promise<void> {
+    logger.error({ runId: claim.run.id, error: messageOf(error) }, 'a run broke off here and is taken up again')
+    const isBack = () =>
+      lifecycle.handBack(claim, isOutage(error) ? 'outage' : 'fault').then(
         () => true,
         () => false,
       )
-      if (isBack) return
-      await sleep(500)
-    }
+    while (!(await isBack()) && !until.aborted) await sleep(HAND_BACK_AGAIN_MS, until)
   }
 
   return {
-    async execute(claim, place, outer) {
-      const { run } = claim
-      const abort = new AbortController()
-      const signal = AbortSignal.any([outer, abort.signal])
-      const unlisten = await stopSignals.listen(run.id, () => abort.abort('stopped' satisfies AbortReason))
-      const left = (run.startedAt?.getTime() ?? Date.now()) + config.limits.maxRunSeconds * 1000 - Date.now()
-      const timer = setTimeout(() => abort.abort('out-of-time' satisfies AbortReason), Math.max(0, left))
+    async execute(claim, place, handBack) {
+      const inHands = leases.take(claim)
+      const signal = AbortSignal.any([inHands.signal, handBack])
       try {
+        await lifecycle.announce(claim)
         await carryOut(claim, claim.attempt === 1, place, signal)
-        if (signal.reason === 'out-of-time') {
-          await lifecycle.end(claim, { status: 'FAILED', error: outOfTime(config.limits.maxRunSeconds) })
-        }
-        if (signal.reason !== 'handed-back') return 'done'
-        await lifecycle.handBack(claim)
-        return 'handed-back'
+        if (handBack.aborted && !inHands.signal.aborted) await lifecycle.handBack(claim, 'handed-over')
       } catch (error) {
-        logger.error({ runId: run.id, error: messageOf(error) }, 'a run broke off here and is taken up again')
-        if (isOutage(error)) await handBackAfterOutage(claim)
-        return 'handed-back'
+        if (!inHands.signal.aborted) await giveBack(claim, error, signal)
       } finally {
-        clearTimeout(timer)
-        unlisten()
-        if (signal.reason === 'stopped') await stopSignals.confirm(run.id)
+        inHands.letGo()
+        if (inHands.signal.aborted) await lifecycle.stopSignals.confirm(claim.run.id)
       }
     },
   }

@@ -17,4 +17,11 @@ export interface Platform {
   clock: Clock
   logger: Logger
   secretBox: SecretBox
+  racepoint: Racepoint
 }
+
+/**
+ * Where a test holds this process between two of its steps, so that what others do in between happens for sure. Nothing, otherwise.
+ * `claimed`: runs are this worker's by their rows, and it does not know yet.
+ */
+export type Racepoint = (point: 'claimed') => Promise<void>

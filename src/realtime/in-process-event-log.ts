@@ -19,11 +19,10 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
     if (closed) throw new LogUnavailableError('The event log is closed.')
     if (!topics.sweepIfDue()) return
     drafts.sweep()
-    for (const [seal, until] of seals) if (until <= now()) seals.delete(seal)
+    for (const [guard, until] of seals) if (until <= now()) seals.delete(guard)
   }
 
-  const isSealed = (topic: string, guard: string | undefined) =>
-    guard !== undefined && (seals.get(sealOf(topic, guard)) ?? 0) > now()
+  const isSealed = (guard: string | undefined) => guard !== undefined && (seals.get(guard) ?? 0) > now()
 
   async function* followTopic(name: string, { after, onSlow }: FollowOptions, signal: AbortSignal) {
     const topic = topics.at(name)
@@ -44,11 +43,11 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
   return {
     async append(topic, event, options) {
       enter()
-      return isSealed(topic, options?.guard) ? { type: 'sealed' } : topics.append(topic, event, options)
+      return isSealed(options?.guard) ? { type: 'sealed' } : topics.append(topic, event, options)
     },
     async appendDelta(topic, delta, whole, options) {
       enter()
-      if (isSealed(topic, options?.guard)) return null
+      if (isSealed(options?.guard)) return null
       const outcome = drafts.grow(delta, whole)
       if (outcome.type === 'held') return encodeCursor(topics.at(topic).window.end)
       const { messageId, partIndex } = delta
@@ -56,11 +55,11 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
       const result = topics.append(topic, event)
       return result.type === 'appended' ? result.cursor : null
     },
-    async drafts(_topic, messageIds) {
+    async drafts(messageIds) {
       enter()
       return drafts.read(messageIds)
     },
-    async finishDraft(_topic, messageId) {
+    async finishDraft(messageId) {
       enter()
       drafts.finish(messageId)
     },
@@ -82,9 +81,9 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
       enter()
       topics.expire(topic, seconds)
     },
-    async seal(guard, names) {
+    async seal(guard) {
       enter()
-      for (const topic of names) seals.set(sealOf(topic, guard), now() + KEPT_MS)
+      seals.set(guard, now() + KEPT_MS)
     },
     async announced(names) {
       enter()
@@ -99,5 +98,3 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
     },
   }
 }
-
-const sealOf = (topic: string, guard: string) => `${topic} ${guard}`

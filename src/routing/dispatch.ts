@@ -21,7 +21,7 @@ const ROUTES: Record<Routing, Route> = { BROADCAST: broadcast, ADMIN: admin, MEN
 
 /** Carries out what a space's routing decides of a message. */
 export interface Dispatch {
-  /** Within the transaction that made the message whole: runs, inbox events, outcomes and jobs. */
+  /** Within the transaction that made the message whole: runs, inbox events and outcomes. */
   route(tx: Tx, message: Message): Promise<Routed>
 }
 
@@ -30,7 +30,6 @@ interface MemberRow {
   name: string
   kind: EntityKind
   mind: Mind | null
-  maxConcurrentRuns: number | null
   spaceName: string
   lastSeq: number
   routing: Routing
@@ -97,7 +96,7 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
 
 async function loadScene(tx: Tx, message: Message): Promise<Scene> {
   const rows = await tx.$queryRaw<MemberRow[]>`
-    SELECT e.id, e.name, e.kind, a.mind, a."maxConcurrentRuns", s.name AS "spaceName", s."lastSeq", s.routing, s."adminAgentId", m."joinedAt",
+    SELECT e.id, e.name, e.kind, a.mind, s.name AS "spaceName", s."lastSeq", s.routing, s."adminAgentId", m."joinedAt",
       s."lastPickedId", s."lastPickedJoinedAt"
     FROM "Space" s
     JOIN "Membership" m ON m."spaceId" = s.id
@@ -106,9 +105,7 @@ async function loadScene(tx: Tx, message: Message): Promise<Scene> {
     WHERE s.id = ${message.spaceId}
     ORDER BY m."joinedAt", e.id`
   const agents = rows.flatMap((row): AgentMember[] =>
-    row.mind === null || row.maxConcurrentRuns === null
-      ? []
-      : [{ ...row, mind: row.mind, maxConcurrentRuns: row.maxConcurrentRuns, joinedAt: row.joinedAt.getTime() }],
+    row.mind === null ? [] : [{ ...row, mind: row.mind, joinedAt: row.joinedAt.getTime() }],
   )
   if (message.mentionedAgentId !== null && !agents.some((agent) => agent.id === message.mentionedAgentId)) {
     throw new BadInputError('Only an agent that is a member of the space can be mentioned.', 'input.mentionedAgentId')

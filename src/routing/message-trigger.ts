@@ -37,7 +37,7 @@ export function aboutMessage({ sender, space, text }: MessageTrigger): string {
 
 /** The run that a stateless agent is woken by. */
 export function runOf(
-  agent: { id: string; maxConcurrentRuns: number },
+  agent: { id: string },
   trigger: MessageTrigger,
   { dedupKey, ...lineage }: Lineage & { dedupKey: string },
 ): NewRun {

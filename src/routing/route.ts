@@ -12,7 +12,6 @@ export interface AgentMember {
   id: string
   name: string
   mind: Mind
-  maxConcurrentRuns: number
   /** In milliseconds since 1970. */
   joinedAt: number
 }

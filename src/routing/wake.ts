@@ -20,13 +20,12 @@ export interface Wakeable {
   id: string
   name: string
   mind: Mind
-  maxConcurrentRuns: number
 }
 
 /** Null: there is no such agent member. */
 export async function agentMember(tx: Tx, spaceId: string, agentId: string): Promise<Wakeable | null> {
   const [agent] = await tx.$queryRaw<Wakeable[]>`
-    SELECT e.id, e.name, a.mind, a."maxConcurrentRuns" FROM "Membership" m
+    SELECT e.id, e.name, a.mind FROM "Membership" m
     JOIN "Entity" e ON e.id = m."entityId" JOIN "Agent" a ON a.id = e.id
     WHERE m."spaceId" = ${spaceId} AND m."entityId" = ${agentId}`
   return agent ?? null

@@ -1,30 +1,21 @@
-import type { Prisma, Run, RunStatus } from '../generated/prisma/client.ts'
+import { Prisma, type Run, type RunStatus } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { agentChannel, JOBS_CHANNEL, runTopic } from '../realtime/topics.ts'
 import type { Announcer } from '../spaces/announcer.ts'
 import { RunLostError } from '../spaces/posting.ts'
-import { type Aftermath, createAftermath, endEventOf } from './aftermath.ts'
+import { createAftermath, endEventOf } from './aftermath.ts'
 import { cascadeOf } from './cascade.ts'
+import { type Claim, type Claimed, claimNext } from './claiming.ts'
+import { forEach, type Timed } from './due.ts'
 import { ACTIVE_STATUSES } from './runs.ts'
 import { createStopSignals, type StopSignals } from './stop-signal.ts'
 import { ANSWERED_OUTSIDE } from './tool-calls.ts'
 
-/** A run in the hands of a worker. Every write names the attempt; a later claim, a stop or an end makes it refused. */
-export interface Claim {
-  run: Run
-  attempt: number
-  jobId: string
-  /** First time, after its tools were answered, or from a worker that died. */
-  kind: 'started' | 'resumed' | 'taken-over'
-}
+export type { Claim } from './claiming.ts'
 
-export type ClaimResult =
-  | { type: 'claimed'; claim: Claim }
-  /** Its agent executes as many runs as it may: try again later. */
-  | { type: 'busy' }
-  /** It waits, is executed by another job, or has ended. */
-  | { type: 'nothing' }
+/** Why a worker gives a run back: it stops, as workers do; the database was away; or something broke that should not have. */
+export type HandBackReason = 'handed-over' | 'outage' | 'fault'
 
 /** How a run ends. */
 export type RunEnding =
@@ -45,28 +36,38 @@ export interface RunAftermath {
 
 /** The only writer of `Run.status`: every change is a compare-and-set from the statuses that it may come from. */
 export interface Lifecycle {
-  /** QUEUED, answered WAITING_TOOL or orphaned RUNNING → RUNNING. */
-  claim(runId: string, jobId: string): Promise<ClaimResult>
+  /** QUEUED, answered WAITING_TOOL or given back RUNNING → RUNNING, as many as `most`; and whose inboxes are next. */
+  claim(most: number): Promise<Claimed>
+  /** Says that a claimed run began or goes on, and puts in order what a worker that died left of it. */
+  announce(claim: Claim): Promise<void>
   /** RUNNING → WAITING_TOOL, while at least one of its calls waits. False: all are answered, go on. @throws RunLostError */
   pause(claim: Claim, waitingIds: string[]): Promise<boolean>
   /** RUNNING under this claim → its end. False: it was no longer this worker's to end. */
   end(claim: Claim, ending: RunEnding): Promise<boolean>
-  /** WAITING_TOOL or QUEUED and past its time → FAILED: nobody executes it, so nobody else notices. */
+  /** Living and past its time → FAILED, and whoever executes it lets go. */
   expire(runId: string): Promise<void>
+  /** RUNNING, and its lease was not renewed: whoever has room may claim it after a pause; the third time in a row → FAILED. */
+  lapse(runId: string): Promise<void>
   /** Any living status → CANCELED, for good when this returns. Null: it had ended already. */
   stop(runId: string, options: { cascade: boolean }): Promise<Run | null>
   /** Finishes what a process that died between ending a run and tidying up after it left behind. */
   sweep(): Promise<void>
-  /** Gives a run back that this worker may not finish: that it was taken up does not count against it. */
-  handBack(claim: Claim): Promise<void>
+  /**
+   * Gives back a run that this worker does not finish. Handed over, it can be claimed at once; else after a pause, each twice as
+   * long as the one before, until the run gets further. Only a fault counts as a death of its worker; the third ends it.
+   */
+  handBack(claim: Claim, reason: HandBackReason): Promise<void>
+  /** What has a time here: runs past theirs, and leases that were not renewed. */
+  timed: Timed[]
   stopSignals: StopSignals
 }
 
 /** Claims without anything journaled in between that a run survives. */
 const MOST_FRUITLESS_ATTEMPTS = 3
+const DIED_TOO_OFTEN = `The worker died ${MOST_FRUITLESS_ATTEMPTS} times without getting any further with this run.`
 
 export function createLifecycle(platform: Platform, announcer: Announcer, hooks: LifecycleHooks): Lifecycle {
-  const { db, signals, log, jobs, clock, config } = platform
+  const { db, signals, log, config } = platform
   const aftermath = createAftermath(platform, announcer)
   const stopSignals = createStopSignals(signals)
 
@@ -84,32 +85,41 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
     return ended.run
   }
 
-  async function stopOne(runId: string): Promise<Run | null> {
-    return finish({ id: runId, statuses: ACTIVE_STATUSES }, { status: 'CANCELED' })
+  function stopOne(runId: string): Promise<Run | null> {
+    return stopSignals.stop(runId, () => finish({ id: runId, statuses: ACTIVE_STATUSES }, { status: 'CANCELED' }))
+  }
+
+  async function expire(runId: string): Promise<void> {
+    const ending: RunEnding = { status: 'FAILED', error: outOfTime(config.limits.maxRunSeconds) }
+    await stopSignals.stop(runId, () => finish({ id: runId, statuses: ACTIVE_STATUSES, isOverdue: true }, ending))
+  }
+
+  /** After one attempt too many: nobody takes it up again. */
+  async function giveUp(runId: string, attempt: number): Promise<void> {
+    await finish({ id: runId, statuses: ['RUNNING'], attempt }, { status: 'FAILED', error: DIED_TOO_OFTEN })
+  }
+
+  async function lapse(runId: string): Promise<void> {
+    const [run] = await db.prisma.$queryRaw<SetBack[]>`
+      UPDATE "Run" SET ${setBack('fault')} WHERE id = ${runId} AND ${HAS_LAPSED} RETURNING attempt, "fruitlessAttempts"`
+    if (run !== undefined && run.fruitlessAttempts >= MOST_FRUITLESS_ATTEMPTS) await giveUp(runId, run.attempt)
   }
 
   return {
-    async claim(runId, jobId) {
-      const result = await db.transaction((tx) => writeClaim(tx, runId, jobId))
-      if (result.type === 'exhausted') {
-        const error = `The worker died ${MOST_FRUITLESS_ATTEMPTS} times without getting any further with this run.`
-        await finish({ id: runId, statuses: ['RUNNING'], attempt: result.attempt }, { status: 'FAILED', error })
-        return { type: 'nothing' }
-      }
-      if (result.type === 'claimed') {
-        await announceClaim(platform, aftermath, result.claim)
-        await changed(result.claim.run)
-      }
-      return result
+    async claim(most) {
+      const claimed = await claimNext(platform, most)
+      if (claimed.claims.length > 0) await platform.racepoint('claimed')
+      return claimed
+    },
+    async announce({ run, kind }) {
+      const topic = runTopic(run.id)
+      if (kind === 'resumed') await log.append(topic, { type: 'RunResumed' }, { guard: topic })
+      else await log.append(topic, { type: 'RunStarted' }, { once: 'started', guard: topic })
+      if (kind === 'taken-over') await aftermath.takeOver(run)
+      await changed(run)
     },
     async pause(claim, waitingIds) {
-      const deadline = new Date((claim.run.startedAt?.getTime() ?? clock.now()) + config.limits.maxRunSeconds * 1000)
-      const paused = await db.transaction(async (tx) => {
-        if (!(await writePause(tx, claim))) return false
-        await jobs.enqueue(tx, [{ wakeUp: { type: 'run-deadline', runId: claim.run.id }, at: deadline }])
-        return true
-      })
-      if (!paused) return false
+      if (!(await db.transaction((tx) => writePause(tx, claim)))) return false
       const topic = runTopic(claim.run.id)
       await log.append(topic, { type: 'RunWaitingTool', toolCallIds: waitingIds }, { guard: topic })
       await changed(claim.run)
@@ -118,38 +128,62 @@ export function createLifecycle(platform: Platform, announcer: Announcer, hooks:
     async end({ run, attempt }, ending) {
       return (await finish({ id: run.id, statuses: ['RUNNING'], attempt }, ending)) !== null
     },
-    async handBack({ run, attempt }) {
-      await db.prisma.run.updateMany({
-        where: { id: run.id, attempt, status: 'RUNNING' },
-        data: { fruitlessAttempts: 0 },
-      })
+    async handBack({ run: { id }, attempt }, reason) {
+      const [run] = await db.prisma.$queryRaw<SetBack[]>`
+        UPDATE "Run" SET ${setBack(reason)}, "leaseUntil" = NULL WHERE id = ${id} AND attempt = ${attempt} AND status = 'RUNNING'
+        RETURNING attempt, "fruitlessAttempts"`
+      if (run === undefined) return
+      if (reason === 'handed-over') await signals.publish(JOBS_CHANNEL, {})
+      if (reason === 'fault' && run.fruitlessAttempts >= MOST_FRUITLESS_ATTEMPTS) await giveUp(id, attempt)
     },
-    async expire(runId) {
-      const startedBefore = new Date(clock.now() - config.limits.maxRunSeconds * 1000)
-      const error = outOfTime(config.limits.maxRunSeconds)
-      await finish({ id: runId, statuses: ['WAITING_TOOL', 'QUEUED'], startedBefore }, { status: 'FAILED', error })
-    },
+    expire,
+    lapse,
     async stop(runId, { cascade }) {
-      const stopped = await stopSignals.stop(runId, () => stopOne(runId))
-      if (cascade) await cascadeOf(db, runId, (id) => stopSignals.stop(id, () => stopOne(id)))
+      const stopped = await stopOne(runId)
+      if (cascade) await cascadeOf(db, runId, stopOne)
       await signals.publish(JOBS_CHANNEL, {})
       return stopped
     },
     sweep: () => aftermath.sweep(),
+    timed: [
+      {
+        what: 'a run past its time',
+        rows: Prisma.sql`SELECT id, "deadlineAt" AS at FROM "Run" WHERE "deadlineAt" IS NOT NULL`,
+        handle: (ids) => forEach(ids, expire),
+      },
+      {
+        what: 'a lease that was not renewed',
+        rows: Prisma.sql`SELECT id, coalesce("leaseUntil", '-infinity') AS at FROM "Run" WHERE status = 'RUNNING' AND "claimableAt" IS NULL`,
+        handle: (ids) => forEach(ids, lapse),
+      },
+    ],
     stopSignals,
   }
+}
+
+type SetBack = Pick<Run, 'attempt' | 'fruitlessAttempts'>
+
+const HAS_LAPSED = Prisma.sql`
+  status = 'RUNNING' AND "claimableAt" IS NULL AND coalesce("leaseUntil", '-infinity') <= clock_timestamp()`
+
+/**
+ * 1 s, 2 s, 4 s …, at most a minute, from 1 s again once the run got further. One that has died too often stays as it is, without a
+ * lease, and is found again until its end is written.
+ */
+function setBack(reason: HandBackReason): Prisma.Sql {
+  if (reason === 'handed-over') {
+    return Prisma.sql`"claimableAt" = clock_timestamp(), "fruitlessAttempts" = greatest(0, "fruitlessAttempts" - 1)`
+  }
+  const excused = reason === 'outage' ? 1 : 0
+  const inARow = Prisma.sql`CASE WHEN "fruitlessAttempts" = 0 THEN 0 ELSE least(setbacks, 6) END`
+  return Prisma.sql`"fruitlessAttempts" = greatest(0, "fruitlessAttempts" - ${excused}::int),
+    setbacks = ${inARow} + 1, "claimableAt" = CASE WHEN "fruitlessAttempts" - ${excused}::int < ${MOST_FRUITLESS_ATTEMPTS}
+      THEN clock_timestamp() + least(60, 2 ^ (${inARow})) * interval '1 second' END`
 }
 
 /** What a run that took too long is told to have ended of. */
 export function outOfTime(maxRunSeconds: number): string {
   return `The run took longer than ${maxRunSeconds} s, the most it may (PARLEY_MAX_RUN_SECONDS).`
-}
-
-async function announceClaim({ log }: Platform, aftermath: Aftermath, { run, kind }: Claim): Promise<void> {
-  const topic = runTopic(run.id)
-  if (kind === 'resumed') await log.append(topic, { type: 'RunResumed' }, { guard: topic })
-  else await log.append(topic, { type: 'RunStarted' }, { once: 'started', guard: topic })
-  if (kind === 'taken-over') await aftermath.takeOver(run)
 }
 
 /** From where a run may come to its end. */
@@ -158,19 +192,19 @@ interface EndFrom {
   statuses: RunStatus[]
   /** The claim that ends it; absent for whoever else may. */
   attempt?: number
-  /** Only one that began before. */
-  startedBefore?: Date
+  /** Only one whose time is over. */
+  isOverdue?: boolean
 }
 
 async function writeEnd(tx: Tx, from: EndFrom, ending: RunEnding, hooks: LifecycleHooks) {
-  const { id, statuses, attempt = null, startedBefore = null } = from
+  const { id, statuses, attempt = null, isOverdue = false } = from
   const summary = ending.status === 'COMPLETED' ? ending.summary : null
   const error = ending.status === 'FAILED' ? ending.error : null
   const [run] = await tx.$queryRaw<Run[]>`
     UPDATE "Run" SET status = ${ending.status}::"RunStatus", "finishedAt" = now(), summary = coalesce(${summary}, summary),
-      error = coalesce(${error}, error)
+      error = coalesce(${error}, error), "claimableAt" = NULL, "deadlineAt" = NULL
     WHERE id = ${id} AND status = ANY(${statuses}::"RunStatus"[]) AND (${attempt}::int IS NULL OR attempt = ${attempt}::int)
-      AND (${startedBefore}::timestamptz IS NULL OR "startedAt" <= ${startedBefore}::timestamptz)
+      AND (NOT ${isOverdue} OR "deadlineAt" <= now())
     RETURNING *`
   if (run === undefined) return null
   if (ending.status !== 'COMPLETED') {
@@ -187,52 +221,22 @@ function exceptAsynchronous({ triggerType }: Run): Prisma.ToolCallWhereInput {
   return triggerType === 'INBOX' ? { NOT: { status: 'WAITING', execution: { in: ANSWERED_OUTSIDE } } } : {}
 }
 
-type WrittenClaim = ClaimResult | { type: 'exhausted'; attempt: number }
-
-/** Claims under the agent's row lock, so that the number of runs it executes is counted exactly. */
-async function writeClaim(tx: Tx, runId: string, jobId: string): Promise<WrittenClaim> {
-  const [agent] = await tx.$queryRaw<{ id: string; most: number }[]>`
-    SELECT a.id, a."maxConcurrentRuns" AS most FROM "Agent" a
-    WHERE a.id = (SELECT "agentId" FROM "Run" WHERE id = ${runId}) FOR NO KEY UPDATE`
-  if (agent === undefined) return { type: 'nothing' }
-  const [row] = await tx.$queryRaw<(Run & { verdict: Verdict; statusBefore: RunStatus; attemptBefore: number })[]>`
-    WITH before AS (
-      SELECT status, "jobId", "fruitlessAttempts", attempt,
-        (SELECT count(*) FROM "Run" o WHERE o."agentId" = ${agent.id} AND o.status = 'RUNNING') AS executing,
-        EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."runId" = ${runId} AND c.status = 'WAITING') AS waiting
-      FROM "Run" WHERE id = ${runId} FOR UPDATE
-    ), decided AS (
-      SELECT status AS "statusBefore", attempt AS "attemptBefore", CASE
-        WHEN status = 'RUNNING' AND "jobId" = ${jobId} AND "fruitlessAttempts" >= ${MOST_FRUITLESS_ATTEMPTS} THEN 'exhausted'
-        WHEN status = 'RUNNING' AND "jobId" = ${jobId} THEN 'claimed'
-        WHEN NOT (status = 'QUEUED' OR (status = 'WAITING_TOOL' AND NOT waiting)) THEN 'nothing'
-        WHEN executing >= ${agent.most} THEN 'busy'
-        ELSE 'claimed' END AS verdict
-      FROM before
-    ), claimed AS (
-      UPDATE "Run" SET status = 'RUNNING', attempt = attempt + 1, "fruitlessAttempts" = "fruitlessAttempts" + 1,
-        "jobId" = ${jobId}, "startedAt" = coalesce("startedAt", now())
-      FROM decided WHERE id = ${runId} AND verdict = 'claimed' RETURNING "Run".*
-    )
-    SELECT decided.*, claimed.* FROM decided LEFT JOIN claimed ON true`
-  if (row === undefined) return { type: 'nothing' }
-  const { verdict, statusBefore, attemptBefore, ...run } = row
-  if (verdict === 'exhausted') return { type: verdict, attempt: attemptBefore }
-  if (verdict !== 'claimed') return { type: verdict }
-  const kind = statusBefore === 'QUEUED' ? 'started' : statusBefore === 'RUNNING' ? 'taken-over' : 'resumed'
-  return { type: verdict, claim: { run, attempt: run.attempt, jobId, kind } }
-}
-
-/** A RUNNING run belongs to the job that claimed it: only that job, handed on after its worker died, may claim it again. */
-type Verdict = 'claimed' | 'busy' | 'nothing' | 'exhausted'
-
-/** Under the run's row lock, which a submission takes too: the last answer either comes before and is seen, or resumes the run. */
+/**
+ * Under the run's row lock, which a submission takes too: the last answer either comes before and is seen, or resumes the run.
+ * While it waits for who was given a time of their own, the run's time stands still.
+ */
 async function writePause(tx: Tx, { run, attempt }: Claim): Promise<boolean> {
   const [held] = await tx.$queryRaw<unknown[]>`
     SELECT 1 FROM "Run" WHERE id = ${run.id} AND status = 'RUNNING' AND attempt = ${attempt} FOR NO KEY UPDATE`
   if (held === undefined) throw new RunLostError(run.id)
   const count = await tx.$executeRaw`
-    UPDATE "Run" SET status = 'WAITING_TOOL', "fruitlessAttempts" = 0, "jobId" = NULL WHERE id = ${run.id} AND EXISTS (
-      SELECT 1 FROM "ToolCall" WHERE "runId" = ${run.id} AND status = 'WAITING')`
+    UPDATE "Run" SET status = 'WAITING_TOOL', "fruitlessAttempts" = 0, setbacks = 0, "leaseUntil" = NULL,
+      "timeLeftMs" = CASE WHEN w.patient THEN greatest(0, extract(epoch FROM "deadlineAt" - now()) * 1000)::int END,
+      "deadlineAt" = CASE WHEN w.patient THEN NULL ELSE "deadlineAt" END
+    FROM (
+      SELECT count(*) AS calls, bool_or(coalesce(t."timeoutGiven", false)) AS patient
+      FROM "ToolCall" c LEFT JOIN "AgentTool" t ON t."agentId" = c."agentId" AND t.name = c."toolName"
+      WHERE c."runId" = ${run.id} AND c.status = 'WAITING'
+    ) w WHERE id = ${run.id} AND w.calls > 0`
   return count > 0
 }

@@ -8,7 +8,7 @@ import { agentChannel, JOBS_CHANNEL } from '../realtime/topics.ts'
 
 /** A run to be: what wakes which agent, and where it comes from. Absent fields are null. */
 export interface NewRun {
-  agent: { id: string; maxConcurrentRuns: number }
+  agent: { id: string }
   /** The same key starts one run only. */
   dedupKey: string | null
   triggerType: TriggerType
@@ -40,7 +40,7 @@ export interface StartedRuns {
 
 /** What runs are, and the questions that can be asked of them. Their status is written by lifecycle.ts alone. */
 export interface Runs {
-  /** Writes runs as QUEUED, with their jobs, in the caller's transaction. */
+  /** Writes runs as QUEUED, which workers claim, in the caller's transaction. */
   start(tx: Tx, runs: NewRun[]): Promise<StartedRuns>
   /** By id, in the order of the ids; null where there is none. */
   getMany(ids: string[]): Promise<(Run | null)[]>
@@ -53,18 +53,12 @@ export interface Runs {
 /** Those of runs that have not ended. */
 export const ACTIVE_STATUSES: RunStatus[] = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
-export function createRuns({ db, jobs, signals }: Platform): Runs {
+export function createRuns({ db, signals }: Platform): Runs {
   return {
     async start(tx, newRuns) {
       const data = newRuns.map(rowOf)
       const runs = data.length === 0 ? [] : await tx.run.createManyAndReturn({ data, skipDuplicates: true })
       runs.sort((a, b) => data.findIndex(({ id }) => id === a.id) - data.findIndex(({ id }) => id === b.id))
-      await jobs.enqueue(
-        tx,
-        runs.map(({ id: runId, agentId }) => ({
-          wakeUp: { type: 'run', runId, agentId, concurrency: concurrencyOf(newRuns, agentId) },
-        })),
-      )
       return {
         runs,
         async afterCommit() {
@@ -90,10 +84,6 @@ export function createRuns({ db, jobs, signals }: Platform): Runs {
       return db.prisma.run.findMany({ where, orderBy: { id: 'desc' }, take: most })
     },
   }
-}
-
-function concurrencyOf(newRuns: NewRun[], agentId: string): number {
-  return newRuns.find(({ agent }) => agent.id === agentId)?.agent.maxConcurrentRuns ?? 1
 }
 
 function rowOf({ agent, rootId, triggerPayload, wokenBy, ...run }: NewRun): Prisma.RunCreateManyInput {

@@ -2,13 +2,14 @@ import { Prisma, type ToolCall, type ToolCallStatus, type ToolExecution } from '
 import { ConflictError } from '../lib/errors.ts'
 import { wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
-import type { Json } from '../lib/json.ts'
+import { type Json, jsonbText } from '../lib/json.ts'
 import { checkJsonSize } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL, runTopic, spaceTopic } from '../realtime/topics.ts'
 import { createCallNews } from '../spaces/call-news.ts'
 import { messageOfRow } from '../spaces/message.ts'
+import { forEach, type Timed } from './due.ts'
 
 export interface ToolCallHooks {
   /** All calls that a message shows are answered: it is whole, and routed, in this transaction. */
@@ -39,8 +40,8 @@ export interface ToolCalls {
    * too, but a persistent agent finds it in its inbox. @throws ConflictError, BadInputError
    */
   submit(call: ToolCall, result: Json): Promise<ToolCall>
-  /** Settles a call whose time is up; does nothing for one that is answered or not due yet. */
-  expire(toolCallId: string): Promise<void>
+  /** Calls whose time is up, by the database's clock. */
+  timed: Timed
   /** Those that wait and show in one of these spaces, or are EXTERNAL ones of these agents (null: of all); oldest first. */
   waiting(where: { spaceIds: string[] | null; agentIds: string[] | null }, most: number): Promise<ToolCall[]>
 }
@@ -56,10 +57,10 @@ export function timedOutResult(toolName: string): Json {
 }
 
 export function createToolCalls(platform: Platform, hooks: ToolCallHooks): ToolCalls {
-  const { db, clock } = platform
+  const { db } = platform
 
-  async function settle(id: string, answer: Answer, due: Date | null): Promise<ToolCall | null> {
-    const settled = await db.transaction((tx) => writeAnswer(tx, platform, hooks, id, answer, due))
+  async function settle(id: string, answer: Answer): Promise<ToolCall | null> {
+    const settled = await db.transaction((tx) => writeAnswer(tx, hooks, id, answer))
     if (settled === null) return null
     await publish(platform, settled)
     return settled.call
@@ -69,6 +70,13 @@ export function createToolCalls(platform: Platform, hooks: ToolCallHooks): ToolC
     const heard = await db.transaction((tx) => hooks.onLateResult(tx, call, result))
     await heard?.afterCommit()
     return heard !== null
+  }
+
+  /** Settles a call whose time is up; does nothing for one that is answered, not due yet, or in somebody's hands. */
+  async function expire(id: string): Promise<void> {
+    const call = await db.prisma.toolCall.findUnique({ where: { id }, select: { toolName: true } })
+    if (call === null) return
+    await settle(id, { status: 'TIMED_OUT', output: timedOutResult(call.toolName), error: 'Nobody answered in time.' })
   }
 
   return {
@@ -82,21 +90,16 @@ export function createToolCalls(platform: Platform, hooks: ToolCallHooks): ToolC
     },
     async submit(call, result) {
       checkJsonSize(result, 'input.result')
-      const settled = await settle(call.id, { status: 'DONE', output: result, error: null }, null)
+      const settled = await settle(call.id, { status: 'DONE', output: result, error: null })
       if (settled !== null) return settled
       if (await hearLate(call, result))
         throw new ConflictError('This call has timed out. Its agent was told so, and finds this result in its inbox.')
       throw new ConflictError('This call was answered already, has timed out, or its run is over.')
     },
-    async expire(toolCallId) {
-      const [call] = await this.getMany([toolCallId])
-      if (call == null) return
-      const answer: Answer = {
-        status: 'TIMED_OUT',
-        output: timedOutResult(call.toolName),
-        error: 'Nobody answered in time.',
-      }
-      await settle(toolCallId, answer, new Date(clock.now()))
+    timed: {
+      what: 'a call that nobody answered',
+      rows: Prisma.sql`SELECT id, "expiresAt" AS at FROM "ToolCall" WHERE status = 'WAITING'`,
+      handle: (ids) => forEach(ids, expire),
     },
     waiting({ spaceIds, agentIds }, most) {
       const external = { execution: 'EXTERNAL' as const, ...(agentIds === null ? {} : { agentId: { in: agentIds } }) }
@@ -117,42 +120,29 @@ interface Settled {
 }
 
 /**
- * In order: the run's row lock (a pause or a stop at the same time comes before or after, not in between), the call by
- * compare-and-set, its message if that is whole now, the agent's inbox, and the run's job when nothing waits any more.
+ * In order: the run's row lock (a pause or a stop at the same time comes before or after, not in between; who finds a call's time
+ * up comes again later instead), the call by compare-and-set, its message if that is whole now, the agent's inbox, and, when nothing
+ * waits any more, that the run can be claimed.
  */
-async function writeAnswer(
-  tx: Tx,
-  { jobs }: Platform,
-  hooks: ToolCallHooks,
-  id: string,
-  answer: Answer,
-  due: Date | null,
-): Promise<Settled | null> {
-  const [run] = await tx.$queryRaw<{ id: string; agentId: string; status: string; concurrency: number }[]>`
-    SELECT r.id, r."agentId", r.status::text, a."maxConcurrentRuns" AS concurrency FROM "Run" r JOIN "Agent" a ON a.id = r."agentId"
-    WHERE r.id = (SELECT "runId" FROM "ToolCall" WHERE id = ${id}) FOR NO KEY UPDATE OF r`
+async function writeAnswer(tx: Tx, hooks: ToolCallHooks, id: string, answer: Answer): Promise<Settled | null> {
+  const isExpiry = answer.status === 'TIMED_OUT'
+  const [run] = await tx.$queryRaw<{ id: string; status: string }[]>`
+    SELECT id, status::text FROM "Run" WHERE id = (SELECT "runId" FROM "ToolCall" WHERE id = ${id})
+    FOR NO KEY UPDATE ${isExpiry ? Prisma.sql`SKIP LOCKED` : Prisma.empty}`
   if (run === undefined) return null
-  const [call] = await tx.toolCall.updateManyAndReturn({
-    where: { id, status: 'WAITING', ...(due === null ? {} : { expiresAt: { lte: due } }) },
-    data: { status: answer.status, output: jsonInput(answer.output), error: answer.error, settledAt: new Date() },
-  })
+  const [call] = await tx.$queryRaw<ToolCall[]>`
+    UPDATE "ToolCall" SET status = ${answer.status}::"ToolCallStatus", output = ${jsonbText(answer.output)}::jsonb,
+      error = ${answer.error}, "settledAt" = now()
+    WHERE id = ${id} AND status = 'WAITING' AND (NOT ${isExpiry} OR "expiresAt" <= now()) RETURNING *`
   if (call === undefined) return null
   const settled: Settled = { call, partIndex: null, afterCommit: [] }
   if (call.messageId !== null) await settleMessage(tx, hooks, settled, call.messageId)
   const async = await hooks.onAsyncResult(tx, call)
   if (async !== null) settled.afterCommit.push(async.afterCommit)
   const waiting = await tx.toolCall.count({ where: { runId: run.id, status: 'WAITING' } })
-  if (waiting === 0 && run.status === 'WAITING_TOOL') {
-    await jobs.enqueue(tx, [
-      { wakeUp: { type: 'run', runId: run.id, agentId: run.agentId, concurrency: run.concurrency } },
-    ])
-  }
+  if (waiting === 0 && run.status === 'WAITING_TOOL')
+    await tx.$executeRaw`UPDATE "Run" SET "claimableAt" = now() WHERE id = ${run.id}`
   return settled
-}
-
-/** JSON null is an answer: it must not become SQL's null. */
-function jsonInput(value: Json): Prisma.InputJsonValue | typeof Prisma.JsonNull {
-  return value === null ? Prisma.JsonNull : (value as Prisma.InputJsonValue)
 }
 
 async function settleMessage(tx: Tx, hooks: ToolCallHooks, settled: Settled, messageId: string): Promise<void> {

@@ -6,23 +6,20 @@ import type { Claim } from './lifecycle.ts'
 
 /** Calls that show nowhere and wait for an answer from outside. */
 export interface ToolWaits {
-  /** The call waits until `until`; its deadline is a job of the same transaction. @throws RunLostError */
+  /** The call waits until `until`. @throws RunLostError */
   begin(claim: Claim, toolCallId: string, until: Date): Promise<void>
 }
 
 export function createToolWaits(platform: Platform): ToolWaits {
-  const { db, jobs } = platform
+  const { db } = platform
   const callNews = createCallNews(platform)
 
   return {
     async begin({ run, attempt }, toolCallId, until) {
-      await db.transaction(async (tx) => {
-        const count = await tx.$executeRaw(Prisma.sql`
-          WITH fence AS (${runFence(run.id, attempt)})
-          UPDATE "ToolCall" SET status = 'WAITING', "expiresAt" = ${until} WHERE id = ${toolCallId} AND EXISTS (SELECT 1 FROM fence)`)
-        if (count === 0) throw new RunLostError(run.id)
-        await jobs.enqueue(tx, [{ wakeUp: { type: 'tool-deadline', toolCallId }, at: until }])
-      })
+      const count = await db.prisma.$executeRaw(Prisma.sql`
+        WITH fence AS (${runFence(run.id, attempt)})
+        UPDATE "ToolCall" SET status = 'WAITING', "expiresAt" = ${until} WHERE id = ${toolCallId} AND EXISTS (SELECT 1 FROM fence)`)
+      if (count === 0) throw new RunLostError(run.id)
       await callNews.waits({ id: toolCallId, agentId: run.agentId, spaceId: null })
     },
   }

@@ -101,7 +101,7 @@ export function createCompositePosting(platform: Platform, hooks: PostingHooks):
     async addCall(lease, parts, shown) {
       const call = await fenced(lease, async (tx) => {
         await writeParts(tx, lease, parts)
-        return showCall(tx, platform, lease, shown)
+        return showCall(tx, lease, shown)
       })
       await news.partChanged(lease, parts.length - 1)
       await tellIfWaits(call)
@@ -112,7 +112,7 @@ export function createCompositePosting(platform: Platform, hooks: PostingHooks):
     },
     async finish(lease, parts, end) {
       const { call, message, routed } = await fenced(lease, async (tx) => {
-        const call = end.adds?.type === 'call' ? await showCall(tx, platform, lease, end.adds.shown) : null
+        const call = end.adds?.type === 'call' ? await showCall(tx, lease, end.adds.shown) : null
         const message = await close(tx, lease, parts, end)
         return { call, message, routed: message.routedAt === null ? null : await hooks.route(tx, message) }
       })

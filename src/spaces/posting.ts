@@ -1,9 +1,8 @@
 import { Prisma, type Run } from '../generated/prisma/client.ts'
-import { ConflictError, NotFoundError } from '../lib/errors.ts'
+import { ConflictError, messageOf, NotFoundError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { type Json, jsonbText } from '../lib/json.ts'
 import { checkIdempotencyKey, checkMessageText } from '../lib/validate.ts'
-import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { spaceChannel } from '../realtime/topics.ts'
@@ -22,7 +21,7 @@ export interface Routed {
 }
 
 export interface PostingHooks {
-  /** Decides who wakes, and writes runs, inbox events, outcomes and jobs in the message's own transaction. */
+  /** Decides who wakes, and writes runs, inbox events and outcomes in the message's own transaction. */
   route(tx: Tx, message: Message): Promise<Routed>
 }
 
@@ -134,7 +133,7 @@ export function createPosting(platform: Platform, announcer: Announcer, hooks: P
               if (inserted === null) return null
               const { toolCallId, writing } = shows
               if (writing !== undefined) await beginCall(tx, input, toolCallId, writing)
-              else await showCall(tx, platform, input, shows)
+              else await showCall(tx, input, shows)
               return inserted
             })
       const message = await insert.catch((error) => postedBefore(error, db.prisma, input))
@@ -209,9 +208,15 @@ async function insertHumanMessage(tx: Tx, input: HumanMessage, hooks: PostingHoo
   return { message, runs: routed.runs, routed }
 }
 
+/** A unique key refused an insert: Prisma's own code for it, or PostgreSQL's within a raw statement. */
+function isRepeated(error: unknown): boolean {
+  if (!(error instanceof Prisma.PrismaClientKnownRequestError)) return false
+  return error.code === 'P2002' || messageOf(error).includes('23505')
+}
+
 /** The unique key (space, sender, idempotency key) refused the insert: answers with the first message, if it says the same. */
 async function repeatOf(error: unknown, { db }: Platform, input: HumanMessage) {
-  if (!isUniqueViolation(error) || input.idempotencyKey === null) throw error
+  if (!isRepeated(error) || input.idempotencyKey === null) throw error
   const { spaceId, senderId, idempotencyKey } = input
   const row = await db.prisma.message.findFirst({ where: { spaceId, senderId, idempotencyKey } })
   if (row === null) throw error
@@ -256,7 +261,7 @@ async function insertRunMessage(tx: Tx, input: RunMessage): Promise<Message | nu
 
 /** What a run posted under the key before, when posting it again was refused for that. */
 async function postedBefore(error: unknown, tx: Tx, { runId, postKey }: RunMessage): Promise<Message> {
-  const row = isUniqueViolation(error) ? await tx.message.findFirst({ where: { runId, runPostKey: postKey } }) : null
+  const row = isRepeated(error) ? await tx.message.findFirst({ where: { runId, runPostKey: postKey } }) : null
   if (row === null) throw error
   return messageOfRow(row)
 }

@@ -32,7 +32,7 @@ export function createShowing(platform: Platform): Showing {
       await db.transaction(async (tx) => {
         const [held] = await tx.$queryRaw<unknown[]>(runFence(runId, attempt))
         if (held === undefined) throw new RunLostError(runId)
-        await showCall(tx, platform, lease, shown)
+        await showCall(tx, lease, shown)
         const asking = { where: { id, status: 'STREAMING' as const }, data: { status: 'REQUIRES_ACTION' as const } }
         if ((await tx.message.updateMany(asking)).count === 0) throw new RunLostError(runId)
       })

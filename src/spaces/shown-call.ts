@@ -1,6 +1,5 @@
 import type { ToolCall, ToolExecution } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
-import type { Platform } from '../platform/platform.ts'
 
 /** A tool call shown as a message's part: being written by the model, running, or waiting for an answer until a time. */
 export interface ShownCall {
@@ -35,10 +34,9 @@ export async function beginCall(
     ON CONFLICT (id) DO UPDATE SET "messageId" = EXCLUDED."messageId", "spaceId" = EXCLUDED."spaceId"`
 }
 
-/** Ties a call to the message that shows it; one that waits gets its deadline, and the job that enforces it. */
+/** Ties a call to the message that shows it; one that waits gets its deadline. */
 export async function showCall(
   tx: Tx,
-  { jobs }: Pick<Platform, 'jobs'>,
   message: { id: string; spaceId: string },
   { toolCallId, waitsUntil }: ShownCall,
 ): Promise<ToolCall> {
@@ -47,6 +45,5 @@ export async function showCall(
     where: { id: toolCallId },
     data: { messageId: message.id, spaceId: message.spaceId, ...waiting },
   })
-  if (waitsUntil !== null) await jobs.enqueue(tx, [{ wakeUp: { type: 'tool-deadline', toolCallId }, at: waitsUntil }])
   return call
 }

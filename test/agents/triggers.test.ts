@@ -4,6 +4,7 @@ import type { TriggerAgentInput } from '../../src/agents/triggers.ts'
 import type { Run } from '../../src/generated/prisma/client.ts'
 import { newId } from '../../src/lib/ids.ts'
 import type { Platform } from '../../src/platform/platform.ts'
+import { claimNext } from '../../src/runs/claiming.ts'
 import { DATABASES, type Domain, openDomain } from '../support/domain.ts'
 import { createPlanning, type Planning, withJobs } from '../support/planning.ts'
 import { hasPostgres } from '../support/postgres.ts'
@@ -57,8 +58,7 @@ describe.each(DATABASES)('a service on %s', (database) => {
         parentRunId: null,
       })
       expect(run.rootId).toMatch(/^trg_/)
-      const [job] = await platform.jobs.claim(1)
-      expect(job?.wakeUp).toEqual({ type: 'run', runId: run.id, agentId, concurrency: 5 })
+      expect((await claimNext(platform, 1)).claims).toMatchObject([{ run: { id: run.id }, kind: 'started' }])
     })
 
     test('keeps its own name, whatever it says', async () => {

@@ -61,13 +61,14 @@ describe.skipIf(!hasPostgres)('one agent on two worker processes', () => {
     expect(executedBy.every(({ attempt }) => attempt === 1)).toBe(true)
   })
 
-  test('a cycle that outlived its time, its worker and its job does not silence the agent', async () => {
+  test('a cycle that outlived its time and its worker does not silence the agent', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada')
     const space = await parley.space(human, [agent.id])
     const id = newId('run')
     const state = { cycle: 0, inbox: 'INBOX (1 event, then):', inboxSize: 1, recall: null, injections: [] }
-    const long = { startedAt: new Date(Date.now() - 7_200_000), attempt: 1, jobId: crypto.randomUUID() }
+    const ago = (hours: number) => new Date(Date.now() - hours * 3_600_000)
+    const long = { startedAt: ago(2), deadlineAt: ago(1), leaseUntil: ago(1), claimableAt: null, attempt: 1 }
     const row = { id, agentId: agent.id, status: 'RUNNING' as const, triggerType: 'INBOX' as const, triggerSummary: '' }
     await db().run.create({ data: { ...row, ...long, state, depth: 0, rootId: id } })
     parley.models.script(() => [{ text: 'Read.' }])
@@ -90,6 +91,8 @@ describe.skipIf(!hasPostgres)('one agent on two worker processes', () => {
         triggerSummary: '',
         depth: 0,
         rootId: id,
+        claimableAt: null,
+        leaseUntil: new Date(Date.now() + 3_600_000),
       }
       return db().run.create({ data: row })
     }

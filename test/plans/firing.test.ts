@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Plan } from '../../src/generated/prisma/client.ts'
 import type { PlanInput } from '../../src/plans/plans.ts'
-import type { ClaimedJob } from '../../src/platform/jobs.ts'
 import type { Platform } from '../../src/platform/platform.ts'
+import { claimNext } from '../../src/runs/claiming.ts'
 import { DATABASES, type Domain, openDomain } from '../support/domain.ts'
 import { createPlanning, type Planning, withJobs } from '../support/planning.ts'
 import { hasPostgres } from '../support/postgres.ts'
@@ -47,13 +47,10 @@ describe.each(DATABASES)('a plan on %s', (database) => {
         WHERE data->>'planId' = ${id} AND state = 'created' ORDER BY start_after`
       return rows.map(({ startAfter }) => startAfter)
     }
+    /** What a worker would begin now: runs, and persistent agents. */
     const claimAll = async () => {
-      const claimed: ClaimedJob[] = []
-      for (let batch = await platform.jobs.claim(50); batch.length > 0; batch = await platform.jobs.claim(50)) {
-        claimed.push(...batch)
-      }
-      await platform.jobs.complete(claimed)
-      return claimed.map(({ wakeUp }) => wakeUp)
+      const { claims, inboxes } = await claimNext(platform, 100)
+      return [...claims.map(({ run }) => run.id), ...inboxes]
     }
 
     test('that is due starts a run of its agent, with its instruction and in no space', async () => {
@@ -77,7 +74,7 @@ describe.each(DATABASES)('a plan on %s', (database) => {
         parentRunId: null,
       })
       expect(run?.rootId).toMatch(/^trg_/)
-      expect(await claimAll()).toContainEqual({ type: 'run', runId: run?.id, agentId, concurrency: 5 })
+      expect(await claimAll()).toContain(run?.id)
     })
 
     test('of a persistent agent that is due puts an event into its inbox', async () => {
@@ -95,7 +92,7 @@ describe.each(DATABASES)('a plan on %s', (database) => {
         },
       ])
       expect(await runsOf(thinker)).toEqual([])
-      expect(await claimAll()).toContainEqual({ type: 'cycle', agentId: thinker })
+      expect(await claimAll()).toContain(thinker)
     })
 
     test('goes on to its next slot, and has a job for it', async () => {
@@ -137,19 +134,14 @@ describe.each(DATABASES)('a plan on %s', (database) => {
       expect(await planOf(plan)).toMatchObject({ nextRunAt: at('17:00:00') })
     })
 
-    test('is not fired by a job that comes too early; a little too early, it is put off', async () => {
+    test('is not fired by a job that comes too early: it has one that comes at its time', async () => {
       const plan = await set({ cron: '* * * * *' })
-      moveTo('10:00:50')
-      await planning.firing.fire(plan.id)
-      expect(await jobsOf(plan)).toEqual([at('10:01:00')])
-      moveTo('10:00:57')
-      const before = Date.now()
-      await planning.firing.fire(plan.id)
-      const [putOff, ...rest] = await jobsOf(plan)
-      expect(rest).toEqual([at('10:01:00')])
-      expect(Number(putOff)).toBeGreaterThan(before + 2000)
-      expect(Number(putOff)).toBeLessThan(Date.now() + 4000)
+      for (const time of ['10:00:50', '10:00:59.999']) {
+        moveTo(time)
+        await planning.firing.fire(plan.id)
+      }
       expect(await runsOf()).toEqual([])
+      expect(await jobsOf(plan)).toEqual([at('10:01:00')])
     })
 
     test('fires without a job, when one was lost', async () => {

@@ -10,7 +10,6 @@ const agent = (id: string, joinedAt: number): AgentMember => ({
   id,
   name: id,
   mind: 'STATELESS',
-  maxConcurrentRuns: 5,
   joinedAt,
 })
 

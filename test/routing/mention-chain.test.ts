@@ -4,7 +4,7 @@ import { mentionChain, nextInTurn } from '../../src/routing/mention-chain.ts'
 import type { AgentMember, Room } from '../../src/routing/route.ts'
 
 function member(id: string, joinedAt: number): AgentMember {
-  return { id, name: id, mind: 'STATELESS', maxConcurrentRuns: 5, joinedAt }
+  return { id, name: id, mind: 'STATELESS', joinedAt }
 }
 
 /** Agents that joined one after the other. */

@@ -55,7 +55,10 @@ describe('seed 001: run awareness', () => {
     test('waiting_tool: paused, waiting for a space tool result', async () => {
       const { send } = await room()
       play({ form: () => [{ toolCall: 'ask' }] })
-      expect(await parley.runWhen(await send('form'), 'WAITING_TOOL')).toMatchObject({ finishedAt: null, jobId: null })
+      expect(await parley.runWhen(await send('form'), 'WAITING_TOOL')).toMatchObject({
+        finishedAt: null,
+        leaseUntil: null,
+      })
     })
 
     test.each([

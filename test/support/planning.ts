@@ -3,6 +3,7 @@ import { createInbox } from '../../src/agents/inbox.ts'
 import { createTriggers, type Triggers } from '../../src/agents/triggers.ts'
 import { createWaking } from '../../src/agents/waking.ts'
 import { createWebhooks, type Webhooks } from '../../src/agents/webhooks.ts'
+import { Prisma } from '../../src/generated/prisma/client.ts'
 import { createPlanFiring, type PlanFiring } from '../../src/plans/firing.ts'
 import { createPlans, type Plans } from '../../src/plans/plans.ts'
 import { openJobs } from '../../src/platform/jobs.ts'
@@ -19,13 +20,15 @@ export interface Planning {
 
 export const BASE_URL = 'https://parley.test'
 
-export function createPlanning(platform: Platform): Planning {
+/** `databaseNow`: the time by which slots are due, in milliseconds; otherwise the platform's. */
+export function createPlanning(platform: Platform, databaseNow = platform.clock.now): Planning {
   const waking = createWaking({ inbox: createInbox(platform), startRuns: createRuns(platform).start })
   const triggers = createTriggers(platform, { visibility: createVisibility(platform), waking })
   return {
     plans: createPlans(platform),
     firing: createPlanFiring(platform, {
       wake: (tx, { agent, ...due }) => waking.wake(tx, agent, { type: 'PLAN', ...due }),
+      now: () => Prisma.sql`${new Date(databaseNow())}::timestamptz`,
     }),
     triggers,
     webhooks: createWebhooks(platform, { call: triggers.call, baseUrl: () => BASE_URL }),

@@ -1,0 +1,39 @@
+import { sleep } from '../lib/async.ts'
+import { messageOf } from '../lib/errors.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Due } from '../runs/due.ts'
+
+/** What a worker looks after beside its runs, also when every place is taken. */
+export interface Upkeep {
+  close(): Promise<void>
+}
+
+const LOOK_MS = 1000
+const SWEEP_MS = 10_000
+
+/** Looks for what is due once a second, and when the next is known to be; and sweeps up what processes that died left behind. */
+export function startUpkeep({ logger }: Platform, parts: { due: Due; sweeps: (() => Promise<void>)[] }): Upkeep {
+  const ended = new AbortController()
+
+  /** `task` says after how many milliseconds it wants to be called again. */
+  async function again(what: string, atMostMs: number, task: () => Promise<number>): Promise<void> {
+    while (!ended.signal.aborted) {
+      const nextMs = await task().catch((error) => {
+        logger.warn({ error: messageOf(error) }, `${what} failed; trying again`)
+        return atMostMs
+      })
+      await sleep(Math.max(1, Math.min(Math.ceil(nextMs), atMostMs)), ended.signal)
+    }
+  }
+
+  const running = [
+    again('looking for what is due', LOOK_MS, parts.due.look),
+    ...parts.sweeps.map((sweep) => again('tidying up', SWEEP_MS, () => sweep().then(() => SWEEP_MS))),
+  ]
+  return {
+    async close() {
+      ended.abort()
+      await Promise.all(running)
+    },
+  }
+}

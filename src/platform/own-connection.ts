@@ -1,0 +1,33 @@
+import pg from 'pg'
+import type { Prisma } from '../generated/prisma/client.ts'
+import type { Platform } from './platform.ts'
+
+/** A connection beside the pool's, for what must come through when work has taken all of those. */
+export interface OwnConnection {
+  /** The rows. @throws after 3 s without an answer */
+  query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>
+  close(): Promise<void>
+}
+
+const LONGEST_WAIT_MS = 3000
+
+/** Opens it at the first use, and anew after a fault. PGlite has but one connection: there it is that. */
+export function openOwnConnection({ db, config, logger }: Platform): OwnConnection {
+  if (config.databaseUrl === null) return { query: (statement) => db.prisma.$queryRaw(statement), async close() {} }
+  const pool = new pg.Pool({
+    connectionString: config.databaseUrl,
+    max: 1,
+    idleTimeoutMillis: 0,
+    connectionTimeoutMillis: LONGEST_WAIT_MS,
+    query_timeout: LONGEST_WAIT_MS,
+    statement_timeout: LONGEST_WAIT_MS,
+    keepAlive: true,
+  })
+  pool.on('error', (error) => logger.warn({ error: error.message }, 'the connection for leases broke'))
+  return {
+    async query<Row extends object>({ text, values }: Prisma.Sql) {
+      return (await pool.query<Row>(text, values)).rows
+    },
+    close: () => pool.end(),
+  }
+}

@@ -1,0 +1,130 @@
+import { Prisma, type Run, type RunStatus } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+
+/** A run in the hands of a worker. Every write names the attempt; a later claim, a stop or an end makes it refused. */
+export interface Claim {
+  run: Run
+  attempt: number
+  /** First time, after its tools were answered, or from a worker that died or gave it back. */
+  kind: 'started' | 'resumed' | 'taken-over'
+}
+
+export interface Claimed {
+  claims: Claim[]
+  /** Persistent agents whose inbox is next, oldest event first: their cycles are to be begun. */
+  inboxes: string[]
+  /** Something was passed over because another transaction had it in hand: worth a look very soon. */
+  isMoreThere: boolean
+}
+
+/** A claim lasts for so long without being renewed, by the database's clock. */
+export const LEASE = Prisma.sql`interval '10 seconds'`
+
+/** An inbox event that no cycle has taken: as in the partial index. */
+const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL`
+
+/** What may be claimed, and from when on; an inbox has no time, only its turn. */
+export const CLAIMABLE = Prisma.sql`
+  (SELECT id, "claimableAt" AS at FROM "Run" WHERE "claimableAt" IS NOT NULL)
+  UNION ALL (SELECT e."agentId", '-infinity' FROM "InboxEvent" e WHERE ${IS_WAITING} LIMIT 1)`
+
+/** Agents that execute as many runs as they may, as far as this statement sees: their queued runs need no look. */
+const FULL_AGENTS = Prisma.sql`
+  SELECT x."agentId" FROM "Run" x JOIN "Agent" a ON a.id = x."agentId" WHERE x.status = 'RUNNING'
+  GROUP BY a.id, x."agentId" HAVING count(*) >= a."maxConcurrentRuns"`
+
+/** Each persistent agent with a waiting event and no living cycle, by the oldest: one step of an index for each. */
+const INBOXES = Prisma.sql`
+  (SELECT e."agentId", e.id AS "eventId" FROM "InboxEvent" e WHERE ${IS_WAITING} ORDER BY e."agentId", e.id LIMIT 1)
+  UNION ALL
+  SELECT next.* FROM inbox i CROSS JOIN LATERAL (
+    SELECT e."agentId", e.id FROM "InboxEvent" e WHERE ${IS_WAITING} AND e."agentId" > i."agentId"
+    ORDER BY e."agentId", e.id LIMIT 1) next`
+
+/**
+ * The one place that says whose turn it is: `turn`, the least first. Now that is age; who asked, and what runs for them already,
+ * would be read here.
+ */
+const QUEUE = (most: number) => Prisma.sql`
+  SELECT * FROM (
+    (SELECT r.id, r."agentId", r.status, r."claimableAt" AS turn FROM "Run" r
+      WHERE r."claimableAt" <= now() AND r.status IN ('QUEUED', 'WAITING_TOOL', 'RUNNING')
+        AND (r."deadlineAt" IS NULL OR r."deadlineAt" > now())
+        AND (r.status = 'RUNNING' OR r."agentId" NOT IN (${FULL_AGENTS}))
+      ORDER BY r."claimableAt", r.id LIMIT ${LOOK_AHEAD * most})
+    UNION ALL
+    (SELECT NULL, i."agentId", NULL, e."createdAt" FROM inbox i
+      JOIN "Agent" a ON a.id = i."agentId" AND a.mind = 'PERSISTENT' JOIN "InboxEvent" e ON e.id = i."eventId"
+      WHERE NOT EXISTS (SELECT 1 FROM "Run" r
+        WHERE r."agentId" = i."agentId" AND r."triggerType" = 'INBOX' AND r.status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL'))
+      ORDER BY e.id LIMIT ${most})
+  ) q`
+
+/** So many more runs than there is room for are looked at: those of one agent may be more than it may execute. */
+const LOOK_AHEAD = 4
+
+/** What a claim changes. A run's time begins with its first claim, and goes on where it was held. */
+const taken = (maxRunSeconds: number) => Prisma.sql`
+  status = 'RUNNING', attempt = r.attempt + 1, "fruitlessAttempts" = r."fruitlessAttempts" + 1, "claimableAt" = NULL,
+  "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
+  "deadlineAt" = coalesce(r."deadlineAt", now() + r."timeLeftMs" * interval '1 millisecond',
+    coalesce(r."startedAt", now()) + ${maxRunSeconds} * interval '1 second')`
+
+/**
+ * Takes the next runs, at most `most` together with the inboxes that are named, in one statement. It waits for nobody: rows that
+ * another transaction has locked are passed over. An agent's runs are counted under its row lock, so that `maxConcurrentRuns` is
+ * exact over all processes; one that executes already, and lost its worker, has its place.
+ */
+export async function claimNext({ db, config }: Platform, most: number): Promise<Claimed> {
+  const rows = await db.prisma.$queryRaw<ClaimRow[]>`
+    WITH RECURSIVE inbox AS (${INBOXES}), queue AS MATERIALIZED (${QUEUE(most)}), agents AS MATERIALIZED (
+      SELECT a.id, a."maxConcurrentRuns" AS most FROM "Agent" a WHERE a.id IN (SELECT "agentId" FROM queue WHERE id IS NOT NULL)
+      FOR NO KEY UPDATE SKIP LOCKED
+    ), places AS MATERIALIZED (
+      SELECT id, most - "executingRuns"(id) AS free FROM agents
+    ), ranked AS (
+      SELECT q.*, p.free, row_number() OVER (PARTITION BY q."agentId", q.status = 'RUNNING' ORDER BY q.turn, q.id) AS rank
+      FROM queue q LEFT JOIN places p ON p.id = q."agentId" WHERE q.id IS NULL OR p.id IS NOT NULL
+    ), next AS MATERIALIZED (
+      SELECT * FROM ranked WHERE id IS NULL OR status = 'RUNNING' OR rank <= free ORDER BY turn, id LIMIT ${most}
+    ), held AS MATERIALIZED (
+      SELECT r.id, r.status AS "statusBefore" FROM "Run" r
+      WHERE r.id IN (SELECT id FROM next) AND r."claimableAt" <= now() AND r.status IN ('QUEUED', 'WAITING_TOOL', 'RUNNING')
+      FOR NO KEY UPDATE SKIP LOCKED
+    ), claimed AS (
+      UPDATE "Run" r SET ${taken(config.limits.maxRunSeconds)} FROM held WHERE r.id = held.id
+      RETURNING r.*, held."statusBefore"
+    ), inboxes AS (
+      SELECT "agentId" AS inbox FROM next WHERE id IS NULL
+    )
+    SELECT passed.over AS "passedOver", i.inbox, c.* FROM (
+      SELECT (SELECT count(*) FROM queue q WHERE q.id IS NOT NULL AND q."agentId" NOT IN (SELECT id FROM agents))
+        + (SELECT count(*) FROM next WHERE id IS NOT NULL) - (SELECT count(*) FROM held) AS over
+    ) passed LEFT JOIN (claimed c FULL JOIN inboxes i ON i.inbox = c.id) ON true`
+  return {
+    claims: rows.flatMap(claimOf).sort((a, b) => (a.run.id < b.run.id ? -1 : 1)),
+    inboxes: rows.flatMap(({ inbox }) => inbox ?? []),
+    isMoreThere: rows.some(({ passedOver }) => passedOver > 0),
+  }
+}
+
+/** Takes a run that was written in this transaction. */
+export async function claimNew(tx: Tx, { config }: Platform, runId: string): Promise<Claim> {
+  const [run] = await tx.$queryRaw<Run[]>`
+    UPDATE "Run" r SET ${taken(config.limits.maxRunSeconds)} WHERE id = ${runId} RETURNING r.*`
+  if (run === undefined) throw new Error(`There is no run ${runId} to claim.`)
+  return { run, attempt: run.attempt, kind: 'started' }
+}
+
+type ClaimRow = { passedOver: bigint; inbox: string | null } & (
+  | (Run & { statusBefore: RunStatus })
+  | { id: null; statusBefore: null }
+)
+
+const KINDS: Partial<Record<RunStatus, Claim['kind']>> = { QUEUED: 'started', RUNNING: 'taken-over' }
+
+function claimOf({ passedOver, inbox, statusBefore, ...run }: ClaimRow): Claim[] {
+  if (run.id === null || statusBefore === null) return []
+  return [{ run: run as Run, attempt: (run as Run).attempt, kind: KINDS[statusBefore] ?? 'resumed' }]
+}
