@@ -5,6 +5,7 @@ import { fanout } from './fanout.ts'
 import { firstDelta } from './first-delta.ts'
 import { held } from './held.ts'
 import { idle } from './idle.ts'
+import { roundTrips } from './round-trips.ts'
 import { saving } from './saving.ts'
 import { sendMessage } from './send-message.ts'
 import { skip } from './skip.ts'
@@ -21,6 +22,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   crowd,
   held,
   'durable-runs': durableRuns,
+  'round-trips': roundTrips,
   'send-message': sendMessage,
   waits,
   skip,

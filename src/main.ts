@@ -32,12 +32,17 @@ function announce(config: Config, app: Application, server: RunningServer): void
   process.stdout.write(`${lines.join('\n')}\n`)
 }
 
+/** A signal to a process group comes twice, from the sender and from npm: within so long it is one. */
+const SAME_SIGNAL_MS = 500
+
+/** The first signal drains; another one ends the process at once. */
 function drainOnSignal(app: Application, server: RunningServer): void {
-  let draining = false
+  let drainingSince: number | null = null
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
-      if (draining) process.exit(1)
-      draining = true
+      if (drainingSince !== null && performance.now() - drainingSince < SAME_SIGNAL_MS) return
+      if (drainingSince !== null) process.exit(1)
+      drainingSince = performance.now()
       shutDown(app, server, DRAIN_MS).then(
         () => process.exit(0),
         (error) => {

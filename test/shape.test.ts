@@ -8,6 +8,87 @@ import { describe, expect, test } from 'vitest'
 const ROOT = path.resolve(import.meta.dirname, '..')
 const MOST_LINES_OF_A_FILE = 300
 const MOST_LINES_OF_A_FUNCTION = 50
+/** Of a function that is listed because it makes one object. */
+const MOST_LINES_OF_AN_OBJECT = 165
+/** Functions that may have more lines than allowed, with the reason; without those of the functions within them they keep the rule. */
+const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
+  {
+    reason:
+      'One thing with a state of its own that only its functions touch: apart from one another they would have to hand it round.',
+    functions: [
+      'src/engine/composite-writer.ts createCompositeWriter',
+      'src/engine/execute-run.ts createExecutor',
+      'src/engine/minds/persistent.ts createPersistentMind',
+      'src/engine/space-writer.ts createSpaceWriter',
+      'src/engine/text-field.ts createTextFieldScanner',
+      'src/engine/tool-runner.ts createToolRunner',
+      'src/engine/worker.ts createWorker',
+      'src/realtime/in-process-event-log.ts createInProcessEventLog',
+      'src/realtime/iterations.ts createIterations',
+      'src/server/sharing/arrivals.ts createArrivals',
+      'src/server/sharing/audience.ts createAudience',
+      'src/server/sharing/outlet.ts createOutlet',
+      'src/server/sharing/rounds.ts createRounds',
+      'src/server/sharing/sharing.ts createSharing',
+      'src/server/sharing/space-group.ts createSpaceGroup',
+      'src/server/sockets/sockets.ts createSockets',
+      'src/server/streams/agent-activity.ts createAgentActivity',
+      'src/server/streams/guards.ts createGuards',
+      'src/server/streams/live-iteration.ts createLiveIteration',
+      'src/server/streams/run-events.ts createRunEvents',
+      'src/server/streams/space-source.ts createSpaceSource',
+      'src/server/streams/viewer-sources.ts createViewerSources',
+      'src/tools/custom/guarded-http.ts createGuardedHttp',
+      'src/tools/mcp/connection.ts createMcpConnection',
+      'src/tools/mcp/mcp-tools.ts createServers',
+      'web/space-list.ts createSpaceList',
+      'web/space-view.ts createSpaceView',
+    ],
+  },
+  {
+    reason: 'The verbs of one noun, each a few lines around a statement, over the same tables and hooks.',
+    functions: [
+      'src/access/tokens.ts createTokens',
+      'src/access/visibility.ts createVisibility',
+      'src/agents/agents.ts createAgents',
+      'src/agents/recall.ts createRecalling',
+      'src/engine/observation.ts createObserver',
+      'src/engine/scene.ts createSceneLoader',
+      'src/plans/plans.ts createPlans',
+      'src/realtime/redis-channels.ts createRedisChannels',
+      'src/realtime/redis-event-log.ts createRedisEventLog',
+      'src/routing/chain.ts createChaining',
+      'src/routing/handing-on.ts createHandingOn',
+      'src/routing/handoff.ts createHandoff',
+      'src/runs/aftermath.ts createAftermath',
+      'src/runs/lifecycle.ts createLifecycle',
+      'src/runs/run-progress.ts createRunProgress',
+      'src/runs/tool-calls.ts createToolCalls',
+      'src/schema/loaders.ts createRows',
+      'src/spaces/announcer.ts createAnnouncer',
+      'src/spaces/composite-posting.ts createCompositePosting',
+      'src/spaces/members.ts createMembers',
+      'src/spaces/posting.ts createPosting',
+      'src/spaces/reading.ts createReading',
+      'src/spaces/replies.ts createReplies',
+      'src/spaces/reply-search.ts createReplySearch',
+      'src/spaces/spaces.ts createSpaces',
+      'src/tools/mcp/mcp-toolset.ts createMcpToolset',
+      'web/api.ts createApi',
+    ],
+  },
+  {
+    reason: 'What a library is given, as the one literal that it asks for.',
+    functions: [
+      'src/platform/jobs.ts openJobs',
+      'src/realtime/redis.ts openRedis',
+      'src/schema/agent-knowledge.ts a function',
+      'src/schema/space-mutations.ts a function',
+      'src/server/sockets/operations.ts socketOperations',
+    ],
+  },
+]
+
 const FOLDERS_THAT_SAY_NOTHING = ['utils', 'util', 'helpers', 'services', 'common', 'misc']
 
 const files = ['src', 'web', 'bench', 'scripts', 'test'].flatMap(sourcesIn)
@@ -25,14 +106,19 @@ function sourcesIn(folder: string): string[] {
 
 const textOf = (file: string) => readFileSync(path.join(ROOT, file), 'utf8')
 
-/**
- * Functions with more lines of their own than allowed, as `file:line name lines`. The lines of a function that stands
- * within another are its own and not the outer one's: a `createX` that returns closures is as long as what is left.
- */
-function longFunctionsOf(file: string): string[] {
+interface MeasuredFunction {
+  /** `file name`: of a function without a name, that of the variable or property which holds it. */
+  name: string
+  lines: number
+  /** Without the lines of the functions that stand within it. */
+  ownLines: number
+}
+
+/** Functions with more lines than allowed, the lines of those that stand within them counted too. */
+function longFunctionsOf(file: string): MeasuredFunction[] {
   const source = ts.createSourceFile(file, textOf(file), ts.ScriptTarget.Latest, true)
   const lineOf = (position: number) => source.getLineAndCharacterOfPosition(position).line
-  const long: string[] = []
+  const long: MeasuredFunction[] = []
   /** Answers with the number of lines under `node` that belong to functions. */
   function visit(node: ts.Node): number {
     let inner = 0
@@ -40,15 +126,19 @@ function longFunctionsOf(file: string): string[] {
       inner += visit(child)
     })
     if (!ts.isFunctionLike(node) || !('body' in node) || !node.body) return inner
-    const first = lineOf(node.getStart(source))
-    const lines = lineOf(node.end) - first + 1
-    if (lines - inner > MOST_LINES_OF_A_FUNCTION) {
-      long.push(`${file}:${first + 1} ${node.name?.getText(source) ?? 'a function'} ${lines - inner}`)
-    }
+    const lines = lineOf(node.end) - lineOf(node.getStart(source)) + 1
+    if (lines > MOST_LINES_OF_A_FUNCTION)
+      long.push({ name: `${file} ${nameOf(node, source)}`, lines, ownLines: lines - inner })
     return lines > 1 ? lines - 1 : 0
   }
   visit(source)
   return long
+}
+
+function nameOf(node: ts.SignatureDeclaration, source: ts.SourceFile): string {
+  const { parent } = node
+  const holder = ts.isVariableDeclaration(parent) || ts.isPropertyAssignment(parent) ? parent : node
+  return holder.name?.getText(source) ?? 'a function'
 }
 
 describe('the house', () => {
@@ -61,8 +151,12 @@ describe('the house', () => {
     expect(product.filter((file) => linesOf(file) > MOST_LINES_OF_A_FILE)).toEqual([])
   })
 
-  test(`no function of the product has more than ${MOST_LINES_OF_A_FUNCTION} lines of its own`, () => {
-    expect(product.flatMap(longFunctionsOf)).toEqual([])
+  test(`no function has more than ${MOST_LINES_OF_A_FUNCTION} lines, unless it is listed here with a reason`, () => {
+    const long = files.filter((file) => !file.startsWith('test/')).flatMap(longFunctionsOf)
+    const listed = LONG_FUNCTIONS.flatMap(({ functions }) => functions)
+    expect(long.filter(({ name }) => !listed.includes(name))).toEqual([])
+    expect(long.filter(({ ownLines }) => ownLines > MOST_LINES_OF_A_FUNCTION)).toEqual([])
+    expect(long.filter(({ lines }) => lines > MOST_LINES_OF_AN_OBJECT)).toEqual([])
   })
 
   test('files and folders are named in kebab-case', () => {

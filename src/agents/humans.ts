@@ -1,9 +1,10 @@
 import type { Viewer } from '../access/viewer.ts'
-import { type Entity, Prisma } from '../generated/prisma/client.ts'
+import type { Entity } from '../generated/prisma/client.ts'
 import { BadInputError, ConflictError, ForbiddenError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkName, checkText } from '../lib/validate.ts'
+import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
 export interface CreateHumanInput {
@@ -33,8 +34,7 @@ export function createHumans({ db, clock }: Pick<Platform, 'db' | 'clock'>): Hum
           data: { id: newId('hum'), kind: 'HUMAN', name, externalId, createdAt: new Date(clock.now()) },
         })
       } catch (error) {
-        const isTaken = error instanceof Prisma.PrismaClientKnownRequestError && error.code === 'P2002'
-        throw isTaken ? new ConflictError('Another human has this externalId.') : error
+        throw isUniqueViolation(error) ? new ConflictError('Another human has this externalId.') : error
       }
     },
     async getMany(ids) {

@@ -8,7 +8,6 @@ import { openJobs } from '../platform/jobs.ts'
 import type { Platform, Racepoint } from '../platform/platform.ts'
 import { createSecretBox } from '../platform/secret-box.ts'
 import { keptSecret } from '../platform/secrets.ts'
-import { createDeferringEventLog } from '../realtime/deferring-event-log.ts'
 import { createRealtime, type Realtime } from '../realtime/realtime.ts'
 
 /** What tests put in the place of the outside. */
@@ -48,12 +47,10 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       ...(redisPrefix ? { prefix: redisPrefix } : {}),
     })
     closing.push(() => realtime.close())
-    const log = createDeferringEventLog(realtime.log, logger)
-    closing.push(() => log.close())
     const jobs = await openJobs(db, { supervise: config.role !== 'api', onError })
     closing.push(() => jobs.close())
     const secretKey = keptSecret(config.dataDirectory, 'secret-key', config.secretKey)
-    const { signals } = realtime
+    const { log, signals } = realtime
     const platform: Platform = {
       config,
       db,

@@ -1,6 +1,6 @@
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
-import { isOutage } from '../platform/db.ts'
+import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Claim } from '../runs/claiming.ts'
 import type { Leases } from '../runs/leases.ts'

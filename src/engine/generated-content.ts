@@ -6,11 +6,11 @@ import {
   type ToolSet,
   type TypedToolCall,
 } from 'ai'
-import { type Json, toJson } from '../lib/json.ts'
+import { DEEPEST_JSON, type Json, storableText, toJson } from '../lib/json.ts'
 import type { NewToolCall } from '../runs/journal.ts'
 import { takePlacement } from '../tools/placement.ts'
 import { failureResult, type Tool } from '../tools/tool.ts'
-import type { LiveGeneration } from './live-generation.ts'
+import { type LiveGeneration, NESTED_TOO_DEEP } from './live-generation.ts'
 
 type Content = readonly ContentPart<ToolSet>[]
 
@@ -45,8 +45,16 @@ function newCall(part: TypedToolCall<ToolSet>, tool: Tool | undefined, live: Liv
   const id = live.callIdOf(toolCallId)
   const { input, state } = takePlacement(tool, inputOf(part.input))
   const call = { id, modelCallId: toolCallId, toolName, execution: tool?.execution ?? null, input, state }
-  if (part.invalid !== true) return { ...call, status: 'RUNNING', output: null, error: null }
-  const isMissing = tool === undefined || NoSuchToolError.isInstance(part.error)
-  const fault = isMissing ? `There is no tool ${toolName} for you at this step.` : 'The input is not a JSON object.'
+  const fault = faultOf(part, tool)
+  if (fault === null) return { ...call, status: 'RUNNING', output: null, error: null }
   return { ...call, status: 'FAILED', output: failureResult('BAD_INPUT', fault), error: fault }
+}
+
+/** Why a call cannot be carried out, in words for the model; null where it can. */
+function faultOf({ toolName, input, invalid, error }: TypedToolCall<ToolSet>, tool: Tool | undefined): string | null {
+  if (invalid !== true) return null
+  if (input === NESTED_TOO_DEEP) return `The input is nested deeper than ${DEEPEST_JSON}.`
+  const isMissing = tool === undefined || NoSuchToolError.isInstance(error)
+  const name = storableText(toolName)
+  return isMissing ? `There is no tool ${name} for you at this step.` : 'The input is not a JSON object.'
 }

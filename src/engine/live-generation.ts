@@ -1,5 +1,6 @@
 import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from 'ai'
 import { newId } from '../lib/ids.ts'
+import { DEEPEST_JSON, isTooDeep } from '../lib/json.ts'
 import type { StreamPart } from '../models/language-model.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 import type { Tool } from '../tools/tool.ts'
@@ -74,6 +75,18 @@ export function createLiveGeneration({ step, model, tools, writer, events, onPar
   }
 }
 
+/** What stands for an input that is nested too deep to be handled: no JSON, so that the call fails. */
+export const NESTED_TOO_DEEP = `(JSON nested deeper than ${DEEPEST_JSON})`
+
+function shallow(input: string): string {
+  if (input.length <= 2 * DEEPEST_JSON) return input
+  try {
+    return isTooDeep(JSON.parse(input)) ? NESTED_TOO_DEEP : input
+  } catch {
+    return input
+  }
+}
+
 /**
  * A model whose stream is seen at its edge. Everything of a generation has passed here when `onLanguageModelCallEnd` is
  * called, which the SDK's own `fullStream` does not promise to its consumer. `tap` must not throw.
@@ -87,7 +100,7 @@ function tapModel(model: LanguageModel, tap: (part: StreamPart) => void): Langua
       const tapped = new TransformStream<StreamPart, StreamPart>({
         transform(part, controller) {
           tap(part)
-          controller.enqueue(part)
+          controller.enqueue(part.type === 'tool-call' ? { ...part, input: shallow(part.input) } : part)
         },
       })
       return { stream: stream.pipeThrough(tapped), ...rest }

@@ -1,6 +1,6 @@
 import { APICallError, RetryError } from 'ai'
 import { messageOf } from '../lib/errors.ts'
-import { cut } from '../lib/json.ts'
+import { cut, storableText } from '../lib/json.ts'
 
 /**
  * What a failure is to be put down to. `provider`: it cannot be reached, has no capacity, or does not know the key or the
@@ -37,5 +37,5 @@ function readableModelError(error: unknown): string {
   const text = APICallError.isInstance(cause)
     ? `${cause.message}${cause.statusCode === undefined ? '' : ` (HTTP ${cause.statusCode})`}`
     : messageOf(cause)
-  return cut(text.replace(SECRETS, '[removed]'), LONGEST_ERROR)
+  return cut(storableText(text).replace(SECRETS, '[removed]'), LONGEST_ERROR)
 }

@@ -1,7 +1,7 @@
 import { unlessAborted } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
-import { type Json, type JsonObject, toJson } from '../lib/json.ts'
-import { isOutage } from '../platform/db.ts'
+import { type Json, type JsonObject, storableText, toJson } from '../lib/json.ts'
+import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Journal, JournaledCall, Settlement } from '../runs/journal.ts'
 import type { RunEvents } from '../runs/run-events.ts'
@@ -100,7 +100,7 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
 /** What a tool threw, as a result: its own failures in its words, anything unexpected without what happened inside. */
 function failureOf(error: unknown): Settlement {
   const known = error instanceof ToolFailure
-  const message = known ? error.message : 'The tool failed unexpectedly. Try something else.'
+  const message = known ? storableText(error.message) : 'The tool failed unexpectedly. Try something else.'
   const code = known ? error.code : 'TOOL_FAILED'
   return { status: code === 'TIMED_OUT' ? code : 'FAILED', output: failureResult(code, message), error: message }
 }

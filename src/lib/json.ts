@@ -9,6 +9,15 @@ export function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value) ?? 'null')
 }
 
+/** How deep foreign JSON may be nested: PostgreSQL's jsonb, and JSON.stringify, give up at some thousands. */
+export const DEEPEST_JSON = 200
+
+/** Whether JSON is nested deeper than is taken from anybody outside. */
+export function isTooDeep(value: unknown, most = DEEPEST_JSON): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return most === 0 || Object.values(value).some((inner) => isTooDeep(inner, most - 1))
+}
+
 /**
  * A JSON copy without what JSON cannot carry, `undefined` as null; and without what PostgreSQL's jsonb refuses: NUL is
  * dropped, half a surrogate pair becomes U+FFFD.

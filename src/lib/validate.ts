@@ -1,5 +1,5 @@
 import { BadInputError } from './errors.ts'
-import { jsonBytes } from './json.ts'
+import { DEEPEST_JSON, isTooDeep, jsonBytes } from './json.ts'
 
 /** Sizes of the contract ("Sizes" in its README): a name's in characters, texts' in UTF-16 units, JSON's in bytes. */
 export const LONGEST_NAME = 200
@@ -65,15 +65,8 @@ export function checkInteger(value: number, least: number, most: number, field: 
   return value
 }
 
-const DEEPEST_JSON = 200
-
-function isDeeperThan(value: unknown, most: number): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  return most === 0 || Object.values(value).some((inner) => isDeeperThan(inner, most - 1))
-}
-
 /** JSON of at most 256 KiB, nested at most 200 deep. */
 export function checkJsonSize(value: unknown, field: string): void {
-  if (isDeeperThan(value, DEEPEST_JSON)) throw new BadInputError(`JSON nested at most ${DEEPEST_JSON} deep.`, field)
+  if (isTooDeep(value)) throw new BadInputError(`JSON nested at most ${DEEPEST_JSON} deep.`, field)
   if (jsonBytes(value) > LARGEST_JSON_BYTES) throw new BadInputError('At most 256 KiB of JSON.', field)
 }

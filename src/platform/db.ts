@@ -10,9 +10,10 @@ import { PrismaPg } from '@prisma/adapter-pg'
 import pg from 'pg'
 import { type ConstructorOptions, fromPglite } from 'pg-boss'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
-import { Prisma, PrismaClient } from '../generated/prisma/client.ts'
+import { type Prisma, PrismaClient } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
+import { isWriteConflict } from './database-errors.ts'
 import { lockDirectory } from './directory-lock.ts'
 import { applyMigrations } from './migrate.ts'
 
@@ -185,23 +186,6 @@ function createStatementNames() {
 
 const TRANSACTION = { maxWait: LONGEST_WAIT_MS, timeout: 20_000 }
 const MOST_ATTEMPTS = 5
-
-/** P2034 and the adapters' TransactionWriteConflict are what serialization failures and deadlocks surface as. */
-function isWriteConflict(error: unknown): boolean {
-  if (error instanceof Prisma.PrismaClientKnownRequestError && error.code === 'P2034') return true
-  const text = messageOf(error)
-  return text.includes('TransactionWriteConflict') || text.includes('deadlock detected') || text.includes('40001')
-}
-
-/** What connections that break say, in the words of pg and of PostgreSQL. */
-const OUTAGE =
-  /connection terminated|ECONNREFUSED|ECONNRESET|EPIPE|timeout exceeded when trying to connect|server closed the connection|terminating connection|database system is|can't reach database/i
-
-/** Whether the database, and not what was asked of it, is at fault: ask again later. */
-export function isOutage(error: unknown): boolean {
-  const name = error instanceof Error ? error.name : ''
-  return name.startsWith('PrismaClient') || name === 'DriverAdapterError' || OUTAGE.test(messageOf(error))
-}
 
 async function withRetries<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {

@@ -37,8 +37,8 @@ export interface AppendOptions {
 }
 
 /**
- * Only `appended` appends. `missing`: the ordinals from `after` + 1 on must come first. `deferred`: the log cannot be reached,
- * the event waits in this process (see deferring-event-log.ts).
+ * Only `appended` appends. `missing`: the ordinals from `after` + 1 on must come first. `deferred`: the log does not answer;
+ * the event waits in this process, in its order, and goes out when the log is back.
  */
 export type AppendResult =
   | { type: 'appended'; cursor: string }
@@ -66,8 +66,11 @@ export interface FollowOptions {
  * An ordered log per topic: append here, follow anywhere. The last 10,000 entries of a topic are kept, until 24 hours
  * after the last one. It is not the truth: all of it may be lost at any time, followers then get a gap.
  *
- * Appends of one process to one topic keep the order of the calls. Those whose outcome cannot be learned within about
- * 5 s reject with LogUnavailableError: they may or may not have taken place.
+ * What one process writes to one topic keeps the order of the calls. None of it fails whoever tells what is committed
+ * already: where the log does not answer within 100 ms (at once while it is known to be away), `append` answers `deferred`,
+ * `seal`, `finishDraft` and `expire` resolve, and what they were to do waits in this process. Of more than it can keep the
+ * oldest is given up, and the topic's followers get a gap. Deltas and reads are their callers': they reject with
+ * LogUnavailableError after about 5 s, and may or may not have taken place.
  */
 export interface EventLog {
   append(topic: string, event: LogEvent, options?: AppendOptions): Promise<AppendResult>
@@ -83,11 +86,11 @@ export interface EventLog {
     options?: Pick<AppendOptions, 'guard'>,
   ): Promise<string | null>
   /**
-   * The texts being written; a message without a draft is left out. A draft read after `heads` holds every delta up to
-   * that head. Kept until 60 s after `finishDraft`, or 24 h after the last delta.
+   * The texts being written to a topic; a message without a draft is left out. A draft read after `heads` holds every delta
+   * up to that head. Kept until 60 s after `finishDraft`, or 24 h after the last delta.
    */
-  drafts(messageIds: readonly string[]): Promise<Map<string, Draft>>
-  finishDraft(messageId: string): Promise<void>
+  drafts(topic: string, messageIds: readonly string[]): Promise<Map<string, Draft>>
+  finishDraft(topic: string, messageId: string): Promise<void>
   /** For each topic the cursor after which everything later comes; also for a topic that has no entries yet. */
   heads(topics: readonly string[]): Promise<string[]>
   /**
@@ -102,8 +105,11 @@ export interface EventLog {
    * @throws BadInputError, at the call, for a text that is no cursor at all.
    */
   follow(topic: string, options: FollowOptions): AsyncIterableIterator<Delivery>
-  /** From when this resolves on, nothing is appended under the guard, in any topic, whoever tries. Kept for 24 hours. */
-  seal(guard: string): Promise<void>
+  /**
+   * From when this resolves on, nothing is appended under the guard to these topics, whoever tries; while the log is away,
+   * from when it is back on. Kept for 24 hours.
+   */
+  seal(guard: string, topics: readonly string[]): Promise<void>
   /** The topic has ended: forget it after `seconds`. Later appends do not prolong that. */
   expire(topic: string, seconds: number): Promise<void>
   /** For each topic the highest ordinal appended; null where there was none since the topic (last) came to be. */

@@ -19,10 +19,11 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
     if (closed) throw new LogUnavailableError('The event log is closed.')
     if (!topics.sweepIfDue()) return
     drafts.sweep()
-    for (const [guard, until] of seals) if (until <= now()) seals.delete(guard)
+    for (const [seal, until] of seals) if (until <= now()) seals.delete(seal)
   }
 
-  const isSealed = (guard: string | undefined) => guard !== undefined && (seals.get(guard) ?? 0) > now()
+  const isSealed = (topic: string, guard: string | undefined) =>
+    guard !== undefined && (seals.get(sealOf(topic, guard)) ?? 0) > now()
 
   async function* followTopic(name: string, { after, onSlow }: FollowOptions, signal: AbortSignal) {
     const topic = topics.at(name)
@@ -43,11 +44,11 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
   return {
     async append(topic, event, options) {
       enter()
-      return isSealed(options?.guard) ? { type: 'sealed' } : topics.append(topic, event, options)
+      return isSealed(topic, options?.guard) ? { type: 'sealed' } : topics.append(topic, event, options)
     },
     async appendDelta(topic, delta, whole, options) {
       enter()
-      if (isSealed(options?.guard)) return null
+      if (isSealed(topic, options?.guard)) return null
       const outcome = drafts.grow(delta, whole)
       if (outcome.type === 'held') return encodeCursor(topics.at(topic).window.end)
       const { messageId, partIndex } = delta
@@ -55,11 +56,11 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
       const result = topics.append(topic, event)
       return result.type === 'appended' ? result.cursor : null
     },
-    async drafts(messageIds) {
+    async drafts(_topic, messageIds) {
       enter()
       return drafts.read(messageIds)
     },
-    async finishDraft(messageId) {
+    async finishDraft(_topic, messageId) {
       enter()
       drafts.finish(messageId)
     },
@@ -81,9 +82,9 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
       enter()
       topics.expire(topic, seconds)
     },
-    async seal(guard) {
+    async seal(guard, names) {
       enter()
-      seals.set(guard, now() + KEPT_MS)
+      for (const topic of names) seals.set(sealOf(topic, guard), now() + KEPT_MS)
     },
     async announced(names) {
       enter()
@@ -98,3 +99,5 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
     },
   }
 }
+
+const sealOf = (topic: string, guard: string) => `${topic} ${guard}`

@@ -1,24 +1,30 @@
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import { deliveryOf } from './entry-window.ts'
-import { type EventLog, type FollowOptions, KEPT_MS } from './event-log.ts'
+import type { AppendResult, EventLog, FollowOptions } from './event-log.ts'
 import { deliveries } from './following.ts'
 import { createIterations } from './iterations.ts'
+import type { RealtimeLogger } from './logger.ts'
 import type { RedisConnection } from './redis.ts'
-import { RedisAppender } from './redis-appender.ts'
 import type { RedisChannels } from './redis-channels.ts'
-import { createRedisDrafts } from './redis-drafts.ts'
+import { readDrafts } from './redis-drafts.ts'
 import { createRedisReading } from './redis-reading.ts'
 import { createKeys, defineScripts } from './redis-scripts.ts'
 import { RedisTopicReader } from './redis-topic-reader.ts'
+import { RedisWriter } from './redis-writer.ts'
 
 const HEALTH_TIMEOUT_MS = 900
 
-/** A log in Redis, shared by every process that uses the same Redis and prefix. Redis Cluster is not supported. */
-export function createRedisEventLog(connection: RedisConnection, channels: RedisChannels, prefix: string): EventLog {
+/** A log in Redis, shared by every process that uses the same Redis and prefix. */
+export function createRedisEventLog(
+  connection: RedisConnection,
+  channels: RedisChannels,
+  prefix: string,
+  logger: RealtimeLogger,
+): EventLog {
   const keys = createKeys(prefix)
   const redis = defineScripts(connection.redis)
-  const appender = new RedisAppender(connection, redis, keys, (topic) => prefix + bellOf(topic))
-  const drafts = createRedisDrafts(connection, redis, keys)
+  const bell = (topic: string): [string, string] => ['PUBLISH', prefix + bellOf(topic)]
+  const writer = new RedisWriter({ connection, redis, keys, bell, logger })
   const reading = createRedisReading(connection, redis, keys)
   const iterations = createIterations()
   const readers = new Map<string, { reader: RedisTopicReader; followers: number }>()
@@ -47,13 +53,18 @@ export function createRedisEventLog(connection: RedisConnection, channels: Redis
   }
 
   return {
-    append: (topic, event, options) => appender.append(topic, event, options),
-    async appendDelta(topic, delta, whole, options) {
-      const result = await appender.appendDelta(topic, delta, whole, options?.guard)
+    async append(topic, event, { guard, once, ordinal } = {}) {
+      const json = JSON.stringify(event)
+      return (await writer.write(topic, { type: 'event', json, guard, once, ordinal })) as AppendResult
+    },
+    async appendDelta(topic, delta, whole, { guard } = {}) {
+      const result = await writer.write(topic, { type: 'text', delta, whole, guard, replaces: false })
       return result.type === 'appended' ? result.cursor : null
     },
-    drafts: (messageIds) => drafts.read(messageIds),
-    finishDraft: (messageId) => drafts.finish(messageId),
+    drafts: (topic, messageIds) => readDrafts({ connection, redis, keys }, topic, messageIds),
+    async finishDraft(topic, messageId) {
+      await writer.write(topic, { type: 'finish', messageId })
+    },
     heads: (topics) => Promise.all(topics.map(async (topic) => encodeCursor(await reading.head(topic)))),
     async read(topic, after, limit) {
       const page = await reading.page(topic, decodeCursor(after), limit)
@@ -63,11 +74,11 @@ export function createRedisEventLog(connection: RedisConnection, channels: Redis
       if (options.after !== undefined) decodeCursor(options.after)
       return iterations.open(options.signal, (signal) => followTopic(topic, options, signal))
     },
-    async seal(guard) {
-      await connection.call(() => redis.set(keys.seal(guard), '1', 'PX', KEPT_MS))
+    async seal(guard, topics) {
+      await Promise.all(topics.map((topic) => writer.write(topic, { type: 'seal', guard })))
     },
     async expire(topic, seconds) {
-      await connection.call(() => redis.logExpire(...keys.topic(topic), Math.round(seconds * 1000)))
+      await writer.write(topic, { type: 'expire', ms: Math.round(seconds * 1000) })
     },
     announced: (topics) =>
       connection.call(() =>
@@ -82,7 +93,7 @@ export function createRedisEventLog(connection: RedisConnection, channels: Redis
       stopListening()
       iterations.endAll()
       for (const { reader } of readers.values()) reader.stop()
-      appender.close()
+      writer.close()
     },
   }
 }

@@ -7,12 +7,21 @@ import type { Keys, ScriptedRedis } from './redis-scripts.ts'
 
 const PAUSE_MS = 1000
 
+/** A place in a topic, and the batch that brought the entry there; '' before the first one. */
+export type KnownPosition = Position & { batch: string }
+
+/** A page, where it ends, and the batches that its entries came in. */
+export type RedisPage = Page & { at: KnownPosition; batches: string[] }
+
 /** Reads topics from Redis. */
 export interface RedisReading {
   /** After the topic's last entry; the topic is made when there is none. @throws LogUnavailableError */
-  head(topic: string): Promise<Position>
-  /** The entries after a position, at most `limit`, or a gap. @throws LogUnavailableError */
-  page(topic: string, after: Position, limit: number): Promise<Page>
+  head(topic: string): Promise<KnownPosition>
+  /**
+   * The entries after a position, at most `limit`, or a gap. Where Redis holds another entry at a position whose batch is known,
+   * it has lost what it had confirmed: the topic begins a new epoch. @throws LogUnavailableError
+   */
+  page(topic: string, after: Position | KnownPosition, limit: number): Promise<RedisPage>
   /** Asks again until there is an answer; null when the signal aborts. */
   patiently<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T | null>
 }
@@ -20,15 +29,22 @@ export interface RedisReading {
 export function createRedisReading(connection: RedisConnection, redis: ScriptedRedis, keys: Keys): RedisReading {
   return {
     async head(topic) {
-      const [epoch, last] = await connection.call(() => redis.logRead(...keys.topic(topic), newEpoch()))
-      return { epoch, n: Number(last) }
+      const [epoch, last, batch] = await connection.call(() => redis.logRead(...keys.topic(topic), newEpoch()))
+      return { epoch, n: Number(last), batch }
     },
     async page(topic, after, limit) {
-      const [epoch, last, entries] = await connection.call(() =>
-        redis.logRead(...keys.topic(topic), newEpoch(), after.epoch, after.n, limit),
+      const batch = 'batch' in after ? after.batch : ''
+      const [epoch, last, lastBatch, entries] = await connection.call(() =>
+        redis.logRead(...keys.topic(topic), newEpoch(), after.epoch, after.n, limit, batch),
       )
-      if (!entries) return { type: 'gap', end: { epoch, n: Number(last) } }
-      return { type: 'entries', entries: entries.map(([id, fields]) => entryOf(epoch, id, fields)) }
+      if (!entries) {
+        const end = { epoch, n: Number(last) }
+        return { type: 'gap', end, at: { ...end, batch: lastBatch }, batches: [] }
+      }
+      const found = entries.map(([id, fields]) => entryOf(epoch, id, fields))
+      const batches = entries.map(([, fields]) => fields[5]!)
+      const at = { epoch, n: found.at(-1)?.n ?? after.n, batch: batches.at(-1) ?? batch }
+      return { type: 'entries', entries: found, at, batches: [...new Set(batches)] }
     },
     async patiently(ask, signal) {
       while (!signal.aborted) {
@@ -44,7 +60,7 @@ export function createRedisReading(connection: RedisConnection, redis: ScriptedR
   }
 }
 
-/** The fields of a stream entry are `t`, the time, and `e`, the event. */
+/** The fields of a stream entry are `t`, the time, `e`, the event, and `b`, its batch. */
 function entryOf(epoch: string, id: string, [, at, , json]: string[]): SizedEntry {
   const n = Number.parseInt(id, 10)
   const event = JSON.parse(json!) as LogEvent

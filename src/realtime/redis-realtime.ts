@@ -29,6 +29,6 @@ export async function openRedisRealtime(url: string, prefix: string, logger: Rea
     closeConnections()
     throw error
   }
-  const log = createRedisEventLog(commands, channels, prefix)
+  const log = createRedisEventLog(commands, channels, prefix, logger)
   return { log, signals: createRedisSignals(commands, channels, logger), close: closeConnections }
 }

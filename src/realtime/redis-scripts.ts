@@ -2,61 +2,79 @@ import type { Redis } from 'ioredis'
 import { KEPT_EMPTY_MS, KEPT_ENTRIES, KEPT_FINISHED_DRAFT_MS, KEPT_MS, KEPT_ONCE_KEYS } from './event-log.ts'
 
 /**
- * The log in Redis. Each script is one atomic step. Keys of a topic:
- * - entries, a stream: id `<n>-0`, fields `t` (time in ms) and `e` (the event's JSON)
- * - meta, a hash: `e` epoch · `n` number of the last entry · `o` highest ordinal · `s` which life of the server made the
- *   epoch · `x` when the expiry was last set, or `ended` · `w:<writer>` the last batch of each writer and its outcome
+ * The log in Redis. Each script is one atomic step. Keys of a topic, which share a hash tag:
+ * - entries, a stream: id `<n>-0`, fields `t` (time in ms), `e` (the event's JSON) and `b`, which batch brought it
+ * - meta, a hash: `e` epoch · `n` number of the last entry · `b` its batch · `o` highest ordinal · `s` which life of the server
+ *   made the epoch · `x` when the expiry was last set, or `ended` · `w:<writer>` the last batch of each writer and its outcome
  * - once keys, a sorted set by entry number
- * and of a message: draft, a hash of part index -> UTF-16 length, with `x`; and per part its text, JSON-escaped, so that a
- * delta that ends within a surrogate pair is kept whole.
+ * - sealed, one for each guard
+ * - of a message draft, a hash of part index -> UTF-16 length, with `x`; and per part its text, JSON-escaped, so that a
+ *   delta that ends within a surrogate pair is kept whole.
  *
  * Expiry is set anew at most every 10 minutes, which is added to how long things are kept.
  */
 
 const EXPIRY_INTERVAL_MS = 10 * 60 * 1000
-const WRITER_KEPT_MS = 60_000
+/** How long a batch is remembered at least, so that it can be sent again. */
+const WRITER_KEPT_MS = 10 * 60 * 1000
 /** A doorbell carries its entries up to this size in bytes; of larger ones it only tells the number. */
 const LARGEST_BELL = 16_384
 
-/** `lifeOfServer` changes whenever Redis starts: it may then have lost what it had confirmed. Empty where INFO is forbidden. */
+/**
+ * `isRewound`: Redis has lost something that it had confirmed. Either it lives another life than the one that made the epoch (it
+ * was restarted, or another server was promoted; not seen where INFO is forbidden), or the entry that the caller knows
+ * as the n-th of the epoch is not there any more, or is another one.
+ */
 const COMMON = `
 local function lifeOfServer()
   local info = redis.pcall('INFO', 'server')
   return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
 end
-local function create(entries, meta, once, epoch)
+local function create(entries, meta, once, epoch, life)
   redis.call('DEL', entries, meta, once)
-  redis.call('HSET', meta, 'e', epoch, 'n', '0', 's', lifeOfServer())
+  redis.call('HSET', meta, 'e', epoch, 'n', '0', 's', life)
   redis.call('PEXPIRE', meta, ${KEPT_EMPTY_MS})
+end
+local function idOf(n) return string.format('%.0f-0', n) end
+local function isRewound(entries, known, life, epoch, n, batch)
+  if known.s ~= life then return true end
+  if batch == '' or epoch ~= known.e then return false end
+  if n >= known.n then return n > known.n or batch ~= known.b end
+  local found = redis.call('XRANGE', entries, idOf(n), idOf(n))[1]
+  return found and found[2][6] ~= batch
 end
 `
 
 /**
- * Appends a batch of one writer to one topic. Runs again with the same writer and batch number, it only repeats its answer.
- * KEYS entries, meta, once; then for each operation: its guard if it has one, and for a delta its draft and its text.
- * ARGV writer, batch, now, epoch to take if there is none, bell channel, `1` in a writer's first batch to this topic over
- * this connection; then operations:
+ * Writes a batch of one writer to one topic. Run again with the same writer and batch number, it only repeats its answer.
+ * KEYS entries, meta, once; then for each operation: its seal if it is guarded or seals, and for text its draft and its text.
+ * ARGV writer, batch, now, epoch to take if there is none, the bell's command and channel, epoch, n and batch of the last entry
+ * that the writer knows, `1` to begin a new epoch; then operations:
  *   `event`, `1` if guarded, event, once key or '', ordinal or ''
  *   `delta`, `1` if guarded, event, part, offset, length, text
  *   `whole`, the same: replaces the part's text
+ *   `seal` · `finish`: shortens the life of a draft and its texts · `expire`, ms: the topic has ended
  * Answers with the epoch and the outcomes so far, joined by commas: `a<n>` appended · `d` duplicate · `m<n>` missing after ·
- * `s` sealed · `h<n>` held already, as of n · `x` the draft does not fit: this operation and what follows was not done.
+ * `s` sealed · `h<n>` held already, as of n · `o` done · `x` the draft does not fit: this operation and what follows was not done.
  */
-const APPEND = `${COMMON}
+const WRITE = `${COMMON}
 local entries, meta, once = KEYS[1], KEYS[2], KEYS[3]
-local writer, batch, now, bell = 'w:' .. ARGV[1], ARGV[2], ARGV[3], ARGV[5]
-local known = redis.call('HMGET', meta, 'e', 'n', 'o', 'x', writer, 's')
+local writer, batch, now, command, bell = 'w:' .. ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6]
+local id, life = ARGV[1] .. '.' .. batch, lifeOfServer()
+local known = redis.call('HMGET', meta, 'e', 'n', 'o', 'x', writer, 's', 'b')
 local epoch = known[1]
-if epoch and ARGV[6] == '1' and known[6] ~= lifeOfServer() then epoch = false end
-if not epoch then
-  epoch, known = ARGV[4], {}
-  create(entries, meta, once, epoch)
+if epoch and isRewound(entries, { e = epoch, n = tonumber(known[2]), b = known[7], s = known[6] }, life, ARGV[7], tonumber(ARGV[8]), ARGV[9]) then
+  epoch = false
 end
-local remembered = known[5] and string.match(known[5], '^' .. batch .. ' %d+ (.+)$')
+local remembered = epoch and known[5] and string.match(known[5], '^' .. batch .. ' %d+ (.+)$')
 if remembered then return remembered end
+if not epoch or ARGV[10] == '1' then
+  epoch, known = ARGV[4], {}
+  create(entries, meta, once, epoch, life)
+end
 
 local last, ordinal, expiry = tonumber(known[2] or 0), tonumber(known[3] or ""), known[4]
-local first, outcomes, sizes, events = last + 1, { epoch }, {}, {}
+local first, outcomes, sizes, events, ends = last + 1, { epoch }, {}, {}, nil
 
 local function grow(kind, draft, text, part, offset, length, added)
   local held = redis.call('HMGET', draft, part, 'x')
@@ -81,6 +99,13 @@ local function grow(kind, draft, text, part, offset, length, added)
   end
 end
 
+local function finish(draft)
+  for _, part in ipairs(redis.call('HKEYS', draft)) do
+    if part ~= 'x' then redis.call('PEXPIRE', draft .. ':' .. part, ${KEPT_FINISHED_DRAFT_MS}) end
+  end
+  redis.call('PEXPIRE', draft, ${KEPT_FINISHED_DRAFT_MS})
+end
+
 local function admit(key, number)
   if number and ordinal and number ~= ordinal + 1 then
     return number <= ordinal and 'd' or 'm' .. ordinal
@@ -94,23 +119,33 @@ local function admit(key, number)
   ordinal = number or ordinal
 end
 
-local a, k = 7, 4
+local a, k = 11, 4
 while ARGV[a] do
   local kind, event, outcome = ARGV[a], ARGV[a + 2], nil
-  if ARGV[a + 1] == '1' then
-    if redis.call('EXISTS', KEYS[k]) == 1 then outcome = 's' end
-    k = k + 1
-  end
-  if kind == 'event' then
-    outcome = outcome or admit(ARGV[a + 3], tonumber(ARGV[a + 4]))
-    a = a + 5
+  if kind == 'seal' then
+    redis.call('SET', KEYS[k], '1', 'PX', ${KEPT_MS})
+    outcome, a, k = 'o', a + 1, k + 1
+  elseif kind == 'finish' then
+    finish(KEYS[k])
+    outcome, a, k = 'o', a + 1, k + 1
+  elseif kind == 'expire' then
+    outcome, ends, a = 'o', ARGV[a + 1], a + 2
   else
-    outcome = outcome or grow(kind, KEYS[k], KEYS[k + 1], ARGV[a + 3], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), ARGV[a + 6])
-    a, k = a + 7, k + 2
+    if ARGV[a + 1] == '1' then
+      if redis.call('EXISTS', KEYS[k]) == 1 then outcome = 's' end
+      k = k + 1
+    end
+    if kind == 'event' then
+      outcome = outcome or admit(ARGV[a + 3], tonumber(ARGV[a + 4]))
+      a = a + 5
+    else
+      outcome = outcome or grow(kind, KEYS[k], KEYS[k + 1], ARGV[a + 3], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), ARGV[a + 6])
+      a, k = a + 7, k + 2
+    end
   end
   if not outcome then
     last = last + 1
-    redis.call('XADD', entries, 'MAXLEN', '~', ${KEPT_ENTRIES}, last .. '-0', 't', now, 'e', event)
+    redis.call('XADD', entries, 'MAXLEN', '~', ${KEPT_ENTRIES}, idOf(last), 't', now, 'e', event, 'b', id)
     events[#events + 1], sizes[#sizes + 1] = event, #event
     outcome = 'a' .. last
   end
@@ -121,6 +156,7 @@ end
 local answer = table.concat(outcomes, ',')
 redis.call('HSET', meta, 'n', last, 'o', ordinal or '', writer, batch .. ' ' .. now .. ' ' .. answer)
 if last >= first then
+  redis.call('HSET', meta, 'b', id)
   if first == 1 or (expiry ~= 'ended' and now - (expiry or 0) > ${EXPIRY_INTERVAL_MS}) then
     if expiry ~= 'ended' then
       redis.call('HSET', meta, 'x', now)
@@ -135,44 +171,48 @@ if last >= first then
       if written and now - written > ${WRITER_KEPT_MS} then redis.call('HDEL', meta, fields[i]) end
     end
   end
+end
+if last >= first or ARGV[10] == '1' then
   local json = table.concat(events, ',')
   local message = '{"epoch":"' .. epoch .. '","first":' .. first .. ',"last":' .. last .. ',"at":' .. now
+    .. ',"batch":"' .. id .. '","before":"' .. (known[7] or '') .. '"'
   if #json <= ${LARGEST_BELL} then
     message = message .. ',"bytes":[' .. table.concat(sizes, ',') .. '],"events":[' .. json .. ']'
   end
-  redis.call('PUBLISH', bell, message .. '}')
+  redis.call(command, bell, message .. '}')
+end
+if ends then
+  redis.call('HSET', meta, 'x', 'ended')
+  for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], ends) end
 end
 return answer
 `
 
 /**
- * KEYS entries, meta, once. ARGV epoch to take if there is none; then nothing, or epoch, n and limit of a read.
- * Answers with the epoch, the number of the last entry, and the entries after n; without those where there is a gap.
+ * KEYS entries, meta, once. ARGV epoch to take if there is none; then nothing, or of a read epoch, n and limit, and the batch of
+ * the n-th entry where the caller knows it for certain.
+ * Answers with the epoch, number and batch of the last entry, and the entries after n; without those where there is a gap.
  */
 const READ = `${COMMON}
-if redis.call('EXISTS', KEYS[2]) == 0 then create(KEYS[1], KEYS[2], KEYS[3], ARGV[1]) end
-local known = redis.call('HMGET', KEYS[2], 'e', 'n')
-local last, after = tonumber(known[2]), tonumber(ARGV[3])
-if ARGV[2] ~= known[1] or after > last then return known end
-if after == last then return { known[1], known[2], {} } end
-local found = redis.call('XRANGE', KEYS[1], string.format('%.0f-0', after + 1), '+', 'COUNT', ARGV[4])
-if #found == 0 or found[1][1] ~= string.format('%.0f-0', after + 1) then return known end
-return { known[1], known[2], found }
-`
-
-/** KEYS entries, meta, once. ARGV milliseconds. */
-const EXPIRE = `
-if redis.call('HEXISTS', KEYS[2], 'e') == 0 then return end
-redis.call('HSET', KEYS[2], 'x', 'ended')
-for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], ARGV[1]) end
-`
-
-/** KEYS draft. Shortens the life of the draft and of its texts, whose keys are its own with the part's index. */
-const FINISH_DRAFT = `
-for _, part in ipairs(redis.call('HKEYS', KEYS[1])) do
-  if part ~= 'x' then redis.call('PEXPIRE', KEYS[1] .. ':' .. part, ${KEPT_FINISHED_DRAFT_MS}) end
+local function state()
+  local known = redis.call('HMGET', KEYS[2], 'e', 'n', 'b', 's')
+  return { e = known[1], n = tonumber(known[2] or 0), b = known[3] or '', s = known[4] }
 end
-redis.call('PEXPIRE', KEYS[1], ${KEPT_FINISHED_DRAFT_MS})
+local known, after, life = state(), tonumber(ARGV[3]), lifeOfServer()
+if not known.e or isRewound(KEYS[1], known, life, ARGV[2], after, ARGV[5] or '') then
+  create(KEYS[1], KEYS[2], KEYS[3], ARGV[1], life)
+  known = state()
+end
+local answer = { known.e, tostring(known.n), known.b }
+if ARGV[2] ~= known.e or after > known.n then return answer end
+if after < known.n then
+  local found = redis.call('XRANGE', KEYS[1], idOf(after + 1), '+', 'COUNT', ARGV[4])
+  if #found == 0 or found[1][1] ~= idOf(after + 1) then return answer end
+  answer[4] = found
+else
+  answer[4] = {}
+end
+return answer
 `
 
 type StreamEntry = [id: string, fields: string[]]
@@ -180,31 +220,29 @@ type Arguments = (string | number)[]
 
 /** A command connection that knows the scripts. */
 export type ScriptedRedis = Redis & {
-  logAppend(keys: number, ...keysAndArguments: Arguments): Promise<string>
-  logRead(...keysAndArguments: Arguments): Promise<[epoch: string, last: string, entries?: StreamEntry[]]>
-  logExpire(...keysAndArguments: Arguments): Promise<null>
-  logFinishDraft(draft: string): Promise<null>
+  logWrite(keys: number, ...keysAndArguments: Arguments): Promise<string>
+  logRead(
+    ...keysAndArguments: Arguments
+  ): Promise<[epoch: string, last: string, batch: string, entries?: StreamEntry[]]>
 }
 
 export function defineScripts(redis: Redis): ScriptedRedis {
-  redis.defineCommand('logAppend', { lua: APPEND })
+  redis.defineCommand('logWrite', { lua: WRITE })
   redis.defineCommand('logRead', { lua: READ, numberOfKeys: 3 })
-  redis.defineCommand('logExpire', { lua: EXPIRE, numberOfKeys: 3 })
-  redis.defineCommand('logFinishDraft', { lua: FINISH_DRAFT, numberOfKeys: 1 })
   return redis as ScriptedRedis
 }
 
-/** The keys of the log under a prefix, as the scripts expect them. */
+/** The keys of the log under a prefix, as the scripts expect them. Those of one topic lie on one node of a cluster. */
 export function createKeys(prefix: string) {
-  const draft = (messageId: string) => `${prefix}draft:${messageId}`
+  const draft = (topic: string, messageId: string) => `${prefix}draft:{${topic}}:${messageId}`
   return {
     topic: (topic: string): [entries: string, meta: string, once: string] => {
-      const key = `${prefix}log:${topic}`
+      const key = `${prefix}log:{${topic}}`
       return [key, `${key}:meta`, `${key}:once`]
     },
     draft,
-    text: (messageId: string, partIndex: number | string) => `${draft(messageId)}:${partIndex}`,
-    seal: (guard: string) => `${prefix}sealed:${guard}`,
+    text: (topic: string, messageId: string, partIndex: number | string) => `${draft(topic, messageId)}:${partIndex}`,
+    seal: (topic: string, guard: string) => `${prefix}sealed:{${topic}}:${guard}`,
   }
 }
 

@@ -1,3 +1,4 @@
+import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { RealtimeLogger } from './logger.ts'
 import type { RedisConnection } from './redis.ts'
@@ -5,30 +6,47 @@ import type { RedisChannels } from './redis-channels.ts'
 import type { Signals } from './signals.ts'
 import type { SignalPayload } from './topics.ts'
 
+/** Signals under way; with more of them Redis is away, and what comes on top is lost at once. */
+const MOST_GOING = 10_000
+/** What the end waits for the last signals. */
+const LAST_SIGNALS_MS = 500
+
 /** Signals between all processes that share a Redis. */
 export function createRedisSignals(
   commands: RedisConnection,
   channels: RedisChannels,
   logger: RealtimeLogger,
 ): Signals {
+  const going = new Set<Promise<void>>()
   let lost = 0
+
+  async function send(channel: string, payload: SignalPayload): Promise<void> {
+    try {
+      await commands.call(() => channels.publish(nameOf(channel), payload))
+    } catch (error) {
+      lost += 1
+      if (lost === 1) logger.warn({ channel, error: messageOf(error) }, 'a signal is lost')
+      return
+    }
+    if (lost > 0) logger.info({ lost }, 'signals go out again')
+    lost = 0
+  }
 
   return {
     async publish(channel, payload) {
-      try {
-        await commands.call(() => channels.publish(nameOf(channel), payload))
-      } catch (error) {
+      if (going.size >= MOST_GOING) {
         lost += 1
-        if (lost === 1) logger.warn({ channel, error: messageOf(error) }, 'a signal is lost')
         return
       }
-      if (lost > 0) logger.info({ lost }, 'signals go out again')
-      lost = 0
+      const sending = send(channel, payload)
+      going.add(sending)
+      void sending.finally(() => going.delete(sending))
     },
     subscribe: (channel, listener) =>
       channels.subscribe(nameOf(channel), (payload) => listener(payload as SignalPayload)),
     onReconnect: (listener) => channels.onReconnect(listener),
     async close() {
+      if (commands.redis.status === 'ready') await Promise.race([Promise.all(going), sleep(LAST_SIGNALS_MS)])
       channels.close()
     },
   }

@@ -3,11 +3,14 @@ import { EntryWindow, type Page, type SizedEntry } from './entry-window.ts'
 import type { LogEvent } from './event-log.ts'
 import type { TopicSource } from './following.ts'
 import type { RedisChannels } from './redis-channels.ts'
-import type { RedisReading } from './redis-reading.ts'
+import type { RedisPage, RedisReading } from './redis-reading.ts'
 import { untilAborted } from './until-aborted.ts'
 
 /** How much is read at a time to bring the window up to date. Where more is missing, followers read it for themselves. */
 const REFRESH_ENTRIES = 250
+
+/** Batches that were read and may still ring. */
+const MOST_BATCHES = 1000
 
 /** What rings when a batch was appended. A large batch is not in it. */
 interface DoorbellRing {
@@ -15,14 +18,18 @@ interface DoorbellRing {
   first: number
   last: number
   at: number
+  batch: string
+  /** The batch of the entry before `first`. */
+  before: string
   bytes?: number[]
   events?: LogEvent[]
 }
 
 /**
  * Receives a topic once for all its followers in this process. The stream in Redis is the truth; the doorbell only wakes,
- * and brings what it announces along where that follows on from what is known. Otherwise, and after each reconnect, the
- * stream is read on from there.
+ * and brings what it announces along where that follows on from what is known: the next number, after the batch that was
+ * the last one. Otherwise, and after each reconnect, the stream is read on from there; where Redis went back in time and
+ * counts some numbers again, that read finds out.
  */
 export class RedisTopicReader implements TopicSource {
   readonly #topic: string
@@ -33,6 +40,10 @@ export class RedisTopicReader implements TopicSource {
   /** Pages being read, so that followers at one place share one read. */
   readonly #pages = new Map<string, Promise<Page | null>>()
   #window: EntryWindow | null = null
+  /** The batch of the window's last entry. */
+  #batch = ''
+  /** The last batches, so that a ring that comes after its entries were read is known. */
+  readonly #batches = new Set<string>()
   #refreshing: Promise<void> | null = null
   /** Something came, or may have been missed, while the window was being made or brought up to date. */
   #rungMeanwhile = false
@@ -91,6 +102,7 @@ export class RedisTopicReader implements TopicSource {
     const head = await this.#patiently(() => this.#reading.head(this.#topic))
     if (head === null) return
     this.#window = new EntryWindow(head, 'needed')
+    this.#know([head.batch])
     if (this.#rungMeanwhile) void this.catchUp()
   }
 
@@ -100,37 +112,61 @@ export class RedisTopicReader implements TopicSource {
       return
     }
     const { epoch, n } = this.#window.end
-    if (ring.epoch === epoch && ring.last <= n) return
+    if (ring.epoch === epoch && ring.last <= n && this.#batches.has(ring.batch)) return
     const entries = entriesOf(ring)
-    if (ring.epoch !== epoch || ring.first > n + 1 || entries === null) void this.catchUp()
-    else pushNew(this.#window, entries)
+    const followsOn = ring.epoch === epoch && ring.first === n + 1 && ring.before === this.#batch
+    if (!followsOn || entries === null) void this.catchUp()
+    else {
+      this.#know([ring.batch])
+      this.#window.push(entries)
+    }
   }
 
   async #refresh(window: EntryWindow): Promise<void> {
     while (this.#rungMeanwhile) {
       this.#rungMeanwhile = false
-      const page = await this.#patiently(() => this.#reading.page(this.#topic, window.end, REFRESH_ENTRIES))
+      const end = { ...window.end, batch: this.#batch }
+      const page = await this.#patiently(() => this.#reading.page(this.#topic, end, REFRESH_ENTRIES))
       if (page === null) return
-      if (page.type === 'gap') window.restart(page.end)
-      else if (page.entries.length < REFRESH_ENTRIES) pushNew(window, page.entries)
-      else {
-        const head = await this.#patiently(() => this.#reading.head(this.#topic))
-        if (head?.epoch === window.end.epoch && head.n > window.end.n) window.jump(head.n)
-        this.#rungMeanwhile = true
-      }
+      if (page.type === 'gap') {
+        window.restart(page.end)
+        this.#know([page.at.batch])
+      } else if (page.entries.length < REFRESH_ENTRIES) this.#take(window, page)
+      else await this.#jumpToEnd(window)
+    }
+  }
+
+  /** What came by a doorbell meanwhile is left out. */
+  #take(window: EntryWindow, { entries, batches }: RedisPage & { type: 'entries' }): void {
+    const { n } = window.end
+    const fresh = entries.filter((entry) => entry.n > n)
+    if (fresh.length === 0) return
+    this.#know(batches)
+    window.push(fresh)
+  }
+
+  async #jumpToEnd(window: EntryWindow): Promise<void> {
+    const head = await this.#patiently(() => this.#reading.head(this.#topic))
+    if (head?.epoch === window.end.epoch && head.n > window.end.n) {
+      window.jump(head.n)
+      this.#know([head.batch])
+    }
+    this.#rungMeanwhile = true
+  }
+
+  /** The last of these is the batch of the window's end. */
+  #know(batches: string[]): void {
+    for (const batch of batches) this.#batches.add(batch)
+    this.#batch = batches.at(-1) ?? this.#batch
+    for (const batch of this.#batches) {
+      if (this.#batches.size <= MOST_BATCHES) return
+      this.#batches.delete(batch)
     }
   }
 
   #patiently<T>(ask: () => Promise<T>): Promise<T | null> {
     return this.#reading.patiently(ask, this.#stop.signal)
   }
-}
-
-/** What came by a doorbell meanwhile is left out. */
-function pushNew(window: EntryWindow, entries: SizedEntry[]): void {
-  const { n } = window.end
-  const fresh = entries.filter((entry) => entry.n > n)
-  if (fresh.length > 0) window.push(fresh)
 }
 
 /** Null for a ring that only tells numbers. */

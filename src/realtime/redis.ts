@@ -11,6 +11,7 @@ const START_TIMEOUT_MS = 4000
 const CONNECT_TIMEOUT_MS = 2000
 const WATCH_INTERVAL_MS = 5000
 const RETRY_INTERVAL_MS = 50
+const REFUSED_PAUSE_MS = 500
 
 /**
  * One connection that reconnects for ever. Nothing is queued while it is away and nothing is sent again by itself: a
@@ -26,6 +27,11 @@ export interface RedisConnection {
    * @throws LogUnavailableError
    */
   call<T>(attempt: () => Promise<T>, deadline?: number): Promise<T>
+  /**
+   * The same for as long as it takes, also where Redis refuses, while it `isWanted`.
+   * @throws LogUnavailableError when it is not wanted any more, or the connection is closed.
+   */
+  callUntilAnswered<T>(attempt: () => Promise<T>, isWanted: () => boolean): Promise<T>
   /** Whether Redis answers within `timeoutMs`. */
   answers(timeoutMs: number): Promise<boolean>
   close(): void
@@ -62,16 +68,32 @@ export function openRedis(
       try {
         if (redis.status === 'ready') return await within(attempt(), Math.max(deadline - Date.now(), RETRY_INTERVAL_MS))
       } catch (error) {
-        if (!isPassing(error)) throw new LogUnavailableError(`Redis refuses: ${messageOf(error)}`, { cause: error })
+        if (!isPassing(error)) throw new RedisRefusesError(error)
       }
       if (Date.now() + RETRY_INTERVAL_MS > deadline) throw new LogUnavailableError('Redis does not answer.')
       await becomesReady(redis, deadline, stop.signal)
     }
   }
 
+  async function callUntilAnswered<T>(attempt: () => Promise<T>, isWanted: () => boolean): Promise<T> {
+    let told = false
+    for (;;) {
+      try {
+        return await call(attempt)
+      } catch (error) {
+        if (stop.signal.aborted || !isWanted()) throw error
+        if (!(error instanceof RedisRefusesError)) continue
+        if (!told) logger.warn({ error: error.message }, 'what is to be told waits in this process')
+        told = true
+        await sleep(REFUSED_PAUSE_MS, stop.signal)
+      }
+    }
+  }
+
   return {
     redis,
     call,
+    callUntilAnswered,
     async ready() {
       const deadline = Date.now() + START_TIMEOUT_MS
       while (redis.status !== 'ready' && Date.now() < deadline && !isRefusal(lastFault())) {
@@ -158,6 +180,13 @@ export function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
 }
 
 class TimeoutError extends Error {}
+
+/** Redis answered, and what it said does not pass by itself. */
+class RedisRefusesError extends LogUnavailableError {
+  constructor(cause: unknown) {
+    super(`Redis refuses: ${messageOf(cause)}`, { cause })
+  }
+}
 
 /** Faults that go away by themselves: all of the connection, and what a server says that starts, fails over or is busy. */
 function isPassing(error: unknown): boolean {

@@ -5,7 +5,10 @@ import type { SignalPayload } from './topics.ts'
  * look up what it may have missed.
  */
 export interface Signals {
-  /** Never throws: what cannot be sent within about 5 s is lost, and said in the log. */
+  /**
+   * Never throws, and waits for nothing: it resolves at once. What cannot be sent within about 5 s is lost, and said in
+   * the log. Signals of one process keep their order while the connection stands.
+   */
   publish(channel: string, payload: SignalPayload): Promise<void>
   /**
    * Resolves when the subscription stands: what is published after that arrives. Comes back with the way to end it,

@@ -40,7 +40,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
   async function partsSoFar(row: MessageRow): Promise<MessagePart[]> {
     const message = messageOfRow(row)
     // Without the live log, what was saved last is all there is.
-    const drafts = await log.drafts([row.id]).then(
+    const drafts = await log.drafts(spaceTopic(row.spaceId), [row.id]).then(
       (found) => found.get(row.id),
       () => undefined,
     )
@@ -78,7 +78,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
         { type: 'MessageFinished', messageId: row.id },
         { once: `finished:${row.id}` },
       )
-      await log.finishDraft(row.id)
+      await log.finishDraft(spaceTopic(row.spaceId), row.id)
     }
   }
 
@@ -131,8 +131,10 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
 
   /** For a run that did not come to its own end. */
   async function tidyUp(run: Run): Promise<void> {
-    await log.seal(runTopic(run.id))
     const rows = await db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } })
+    const topic = runTopic(run.id)
+    // The run is over: it begins no more messages, in these spaces or another.
+    await log.seal(topic, [topic, ...new Set(rows.map(({ spaceId }) => spaceTopic(spaceId)))])
     const waited = await waitedFor(rows)
     const over = rows.filter(({ id }) => !waited.has(id))
     for (const row of over) if (!isWhole(row.status)) await interrupt(row)

@@ -65,7 +65,7 @@ export function createMessageNews({ log, signals }: Pick<Platform, 'log' | 'sign
       await Promise.all([
         ...(lastPart === null ? [] : [appendWhole(message, lastPart)]),
         append(message, { type: 'MessageFinished', messageId: message.id }, `finished:${message.id}`),
-        log.finishDraft(message.id),
+        log.finishDraft(spaceTopic(message.spaceId), message.id),
         signals.publish(spaceChannel(message.spaceId), { type: 'message' }),
       ])
     },

@@ -1,8 +1,9 @@
 import { Prisma, type Run } from '../generated/prisma/client.ts'
-import { ConflictError, messageOf, NotFoundError } from '../lib/errors.ts'
+import { ConflictError, NotFoundError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { type Json, jsonbText } from '../lib/json.ts'
 import { checkIdempotencyKey, checkMessageText } from '../lib/validate.ts'
+import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { spaceChannel } from '../realtime/topics.ts'
@@ -208,15 +209,9 @@ async function insertHumanMessage(tx: Tx, input: HumanMessage, hooks: PostingHoo
   return { message, runs: routed.runs, routed }
 }
 
-/** A unique key refused an insert: Prisma's own code for it, or PostgreSQL's within a raw statement. */
-function isRepeated(error: unknown): boolean {
-  if (!(error instanceof Prisma.PrismaClientKnownRequestError)) return false
-  return error.code === 'P2002' || messageOf(error).includes('23505')
-}
-
 /** The unique key (space, sender, idempotency key) refused the insert: answers with the first message, if it says the same. */
 async function repeatOf(error: unknown, { db }: Platform, input: HumanMessage) {
-  if (!isRepeated(error) || input.idempotencyKey === null) throw error
+  if (!isUniqueViolation(error) || input.idempotencyKey === null) throw error
   const { spaceId, senderId, idempotencyKey } = input
   const row = await db.prisma.message.findFirst({ where: { spaceId, senderId, idempotencyKey } })
   if (row === null) throw error
@@ -261,7 +256,7 @@ async function insertRunMessage(tx: Tx, input: RunMessage): Promise<Message | nu
 
 /** What a run posted under the key before, when posting it again was refused for that. */
 async function postedBefore(error: unknown, tx: Tx, { runId, postKey }: RunMessage): Promise<Message> {
-  const row = isRepeated(error) ? await tx.message.findFirst({ where: { runId, runPostKey: postKey } }) : null
+  const row = isUniqueViolation(error) ? await tx.message.findFirst({ where: { runId, runPostKey: postKey } }) : null
   if (row === null) throw error
   return messageOfRow(row)
 }

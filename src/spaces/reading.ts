@@ -5,6 +5,8 @@ import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { foreignCursor, type Page, type PageRequest } from '../lib/page.ts'
 import type { Platform } from '../platform/platform.ts'
+import type { Draft } from '../realtime/event-log.ts'
+import { spaceTopic } from '../realtime/topics.ts'
 import { NO_SUCH_SPACE } from './members.ts'
 import { type Message, type MessagePart, messageOfRow } from './message.ts'
 import type { SpaceNews } from './space-news.ts'
@@ -47,6 +49,12 @@ export interface Reading {
 
 export function createReading(platform: Platform, news: SpaceNews): Reading {
   const { db, log, logger } = platform
+
+  async function draftsOf(messages: readonly Message[]): Promise<Map<string, Draft>> {
+    const bySpace = [...Map.groupBy(messages, ({ spaceId }) => spaceId)]
+    const found = bySpace.map(([spaceId, own]) => log.drafts(spaceTopic(spaceId), idsOf(own)))
+    return new Map((await Promise.all(found)).flatMap((drafts) => [...drafts]))
+  }
 
   return {
     async getMany(ids) {
@@ -101,10 +109,10 @@ export function createReading(platform: Platform, news: SpaceNews): Reading {
       return Map.groupBy(rows, ({ messageId }) => messageId)
     },
     async withDraftText(messages) {
-      const streaming = messages.filter(({ status }) => status === 'STREAMING').map(({ id }) => id)
+      const streaming = messages.filter(({ status }) => status === 'STREAMING')
       if (streaming.length === 0) return [...messages]
       try {
-        const drafts = await log.drafts(streaming)
+        const drafts = await draftsOf(streaming)
         return messages.map((message) => withDraft(message, drafts.get(message.id)))
       } catch (error) {
         logger.warn({ error: messageOf(error) }, 'the text of streaming messages could not be read')
@@ -113,6 +121,8 @@ export function createReading(platform: Platform, news: SpaceNews): Reading {
     },
   }
 }
+
+const idsOf = (messages: readonly Message[]) => messages.map(({ id }) => id)
 
 /** A row of a window: a message, or a space whose window is empty. */
 type WindowRow = Partial<Row> & {

@@ -221,19 +221,19 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         })
       })
 
-      test('what is sealed appends nothing more, in any topic', async () => {
+      test('what is sealed appends nothing more, in any of the topics', async () => {
         const [head] = await log.heads([TOPIC])
         const text = { messageId: 'msg_1', partIndex: 0 }
         await log.append(TOPIC, posted(1), { guard: 'run_1' })
         await log.appendDelta(TOPIC, { ...text, offset: 0, delta: 'be' }, () => 'be', { guard: 'run_1' })
-        await log.seal('run_1')
+        await log.seal('run_1', [TOPIC, 'space:two'])
         expect(await log.append(TOPIC, posted(2), { guard: 'run_1', once: 'a', ordinal: 1 })).toEqual({
           type: 'sealed',
         })
         expect(await log.append('space:two', posted(2), { guard: 'run_1' })).toEqual({ type: 'sealed' })
         const delta = { ...text, offset: 2, delta: 'fore' }
         expect(await log.appendDelta(TOPIC, delta, () => 'before', { guard: 'run_1' })).toBeNull()
-        expect(await log.drafts(['msg_1'])).toEqual(new Map([['msg_1', new Map([[0, 'be']])]]))
+        expect(await log.drafts(TOPIC, ['msg_1'])).toEqual(new Map([['msg_1', new Map([[0, 'be']])]]))
         expect(await log.append(TOPIC, posted(3), { guard: 'run_2', once: 'a', ordinal: 1 })).toMatchObject({
           type: 'appended',
         })
@@ -266,7 +266,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         await write('msg_1', 2, ['third'])
         await write('msg_2', 0, ['other'])
         await write('msg_1', 0, ['!'], 'Hello "you"\n')
-        expect(await log.drafts(['msg_2', 'msg_1', 'msg_0', 'msg_1'])).toEqual(
+        expect(await log.drafts(TOPIC, ['msg_2', 'msg_1', 'msg_0', 'msg_1'])).toEqual(
           new Map([
             [
               'msg_1',
@@ -293,7 +293,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         const text = 'Zeile\r\n\t"\\u0041" \\ 😀👩‍👩‍👧 ﷽ \u2028 \u0001 ü\u0308 %s {0} é'
         await write('msg_1', 0, text.split(''))
         await write('msg_2', 0, [text.repeat(500)])
-        const drafts = await log.drafts(['msg_1', 'msg_2'])
+        const drafts = await log.drafts(TOPIC, ['msg_1', 'msg_2'])
         expect(drafts.get('msg_1')?.get(0)).toBe(text)
         expect(drafts.get('msg_2')?.get(0)).toBe(text.repeat(500))
       })
@@ -304,14 +304,14 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         const again = { messageId: 'msg_1', partIndex: 0, offset: 3, delta: 'def' }
         expect(await log.appendDelta(TOPIC, again, () => 'abcdef')).toBe(head)
         expect(await log.heads([TOPIC])).toEqual([head])
-        expect((await log.drafts(['msg_1'])).get('msg_1')?.get(0)).toBe('abcdef')
+        expect((await log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('abcdef')
       })
 
       test('where the draft is lost the whole text is appended from offset 0', async () => {
         const [head] = await log.heads([TOPIC])
         await log.appendDelta(TOPIC, { messageId: 'msg_1', partIndex: 0, offset: 3, delta: 'def' }, () => 'abcdef')
         await write('msg_1', 0, ['ghi'], 'abcdef')
-        expect((await log.drafts(['msg_1'])).get('msg_1')?.get(0)).toBe('abcdefghi')
+        expect((await log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('abcdefghi')
         expect(await readAll(head!)).toMatchObject({
           entries: [{ event: { offset: 0, delta: 'abcdef' } }, { event: { offset: 6, delta: 'ghi' } }],
         })
@@ -327,16 +327,16 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         )
         const finished = log.append(TOPIC, { type: 'MessageFinished', messageId: 'msg_1' })
         await Promise.all([...writing, finished])
-        expect((await log.drafts(['msg_1'])).get('msg_1')?.get(0)).toBe(text.slice(0, 15))
+        expect((await log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe(text.slice(0, 15))
         const page = await readAll(head!)
         expect(page.type === 'entries' && page.entries.at(-1)?.event.type).toBe('MessageFinished')
       })
 
       test('a finished draft can still be read for a while', async () => {
         await write('msg_1', 0, ['done'])
-        await log.finishDraft('msg_1')
-        await log.finishDraft('msg_unknown')
-        expect((await log.drafts(['msg_1'])).get('msg_1')?.get(0)).toBe('done')
+        await log.finishDraft(TOPIC, 'msg_1')
+        await log.finishDraft(TOPIC, 'msg_unknown')
+        expect((await log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('done')
       })
 
       test('a draft read after the head holds everything up to that head', async () => {
@@ -349,7 +349,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         })
         while (!done) {
           const [head] = await log.heads([TOPIC])
-          const known = (await log.drafts(['msg_1'])).get('msg_1')?.get(0) ?? ''
+          const known = (await log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0) ?? ''
           const page = await log.read(TOPIC, head!, 1)
           if (page.type === 'entries' && page.entries[0]) {
             expect((page.entries[0].event as unknown as { offset: number }).offset).toBeLessThanOrEqual(known.length)
@@ -357,7 +357,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
           expect(text.startsWith(known)).toBe(true)
         }
         await writing
-        expect((await log.drafts(['msg_1'])).get('msg_1')?.get(0)).toBe(text)
+        expect((await log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe(text)
       })
     })
 

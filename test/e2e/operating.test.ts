@@ -5,6 +5,7 @@ import path from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import WebSocket from 'ws'
+import { lockDirectory } from '../../src/platform/directory-lock.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDataDirectory } from '../support/pglite.ts'
 import { freePort, openThrowawayPostgres } from '../support/throwaway-postgres.ts'
@@ -40,6 +41,15 @@ async function dataDirectory(): Promise<string> {
   const directory = await createTestDataDirectory()
   closing.push(directory.remove)
   return directory.path
+}
+
+/** A signed-in one. */
+async function openSocket({ origin, adminToken }: ParleyProcess): Promise<WebSocket> {
+  const socket = new WebSocket(`${origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
+  await new Promise((resolve) => socket.once('open', resolve))
+  socket.send(JSON.stringify({ type: 'connection_init', payload: { authorization: `Bearer ${adminToken}` } }))
+  await new Promise((resolve) => socket.once('message', resolve))
+  return socket
 }
 
 describe('a start that cannot be', () => {
@@ -117,16 +127,29 @@ describe('a running process', () => {
       parley.origin,
       'mutation { createHuman(input: { name: "Ada" }) { ... on CreateHumanPayload { human { id } } } }',
     )
-    const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
-    await new Promise((resolve) => socket.once('open', resolve))
-    socket.send(JSON.stringify({ type: 'connection_init', payload: { authorization: `Bearer ${parley.adminToken}` } }))
-    await new Promise((resolve) => socket.once('message', resolve))
+    const socket = await openSocket(parley)
     const closed = new Promise((resolve) => socket.once('close', resolve))
     expect(await parley.stop()).toBe(0)
     expect(await closed).toBe(1001)
     const next = await start({ DATA_DIR })
     const found = await ask(next.origin, `{ node(id: "${made.data.createHuman.human.id}") { ... on Human { name } } }`)
     expect(found).toEqual({ data: { node: { name: 'Ada' } } })
+  })
+
+  test.each([
+    ['npm alone, as a supervisor sends it', (pid: number) => process.kill(pid, 'SIGTERM')],
+    ['npm and all that it started, as a terminal does', (pid: number) => process.kill(-pid, 'SIGINT')],
+  ])('started by npm, it drains where the signal goes to %s', async (_, signal) => {
+    const DATA_DIR = await dataDirectory()
+    const parley = await startParley({ settings: { DATA_DIR }, byNpm: true })
+    closing.push(() => parley.kill())
+    const socket = await openSocket(parley)
+    const closed = new Promise((resolve) => socket.once('close', resolve))
+    signal(parley.pid)
+    expect(await closed).toBe(1001)
+    expect((await parley.exited).code).toBe(0)
+    await expect(fetch(parley.origin)).rejects.toThrow('fetch failed')
+    lockDirectory(DATA_DIR)()
   })
 
   test.skipIf(!hasServices)(

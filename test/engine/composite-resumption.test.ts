@@ -55,8 +55,9 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
     return { ...room, run, messages }
   }
 
-  const draftOf = async (messageId: string | undefined, partIndex: number) =>
-    (await one.app.platform.log.drafts([messageId ?? ''])).get(messageId ?? '')?.get(partIndex)
+  const draftOf = async (message: { id: string; spaceId: string } | undefined, partIndex: number) =>
+    message &&
+    (await one.app.platform.log.drafts(`space:${message.spaceId}`, [message.id])).get(message.id)?.get(partIndex)
 
   test('between two parts: the message goes on as one', async () => {
     const { run, messages } = await handOver({
@@ -83,7 +84,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
       ],
       async reached({ space, agents }) {
         const [message] = await messagesOf(one, space.id, agents[0]?.id ?? '')
-        return (await draftOf(message?.id, 1)) === 'Two an'
+        return (await draftOf(message, 1)) === 'Two an'
       },
     })
     expect(run).toMatchObject({ status: 'COMPLETED', attempt: 2 })

@@ -57,7 +57,7 @@ describe.each(STACKS)('a visible call while the model writes its input, on the %
     await db().$executeRawUnsafe(`CREATE SEQUENCE ${sequence}`)
     await db().$executeRawUnsafe(`CREATE FUNCTION ${sequence}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
       IF ${condition} AND EXISTS (SELECT 1 FROM deaths WHERE "table" = '${table}') AND nextval('${sequence}') = 1
-      THEN RAISE EXCEPTION 'the database system is shutting down'; END IF; RETURN NEW; END $$`)
+      THEN RAISE EXCEPTION 'the database system is shutting down' USING ERRCODE = 'admin_shutdown'; END IF; RETURN NEW; END $$`)
     await db().$executeRawUnsafe(
       `CREATE TRIGGER ${sequence} BEFORE ${event} ON "${table}" FOR EACH ROW EXECUTE FUNCTION ${sequence}()`,
     )

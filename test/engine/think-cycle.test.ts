@@ -328,7 +328,10 @@ describe.each(STACKS)('a think cycle, on the %s stack', (stack) => {
     await parley.send(human, space.id, 'Explain')
     const [message] = await until('it streams', async () => {
       const streaming = (await parley.messages(space.id)).filter(({ status }) => status === 'STREAMING')
-      const drafts = await parley.app.platform.log.drafts(streaming.map(({ id }) => id))
+      const drafts = await parley.app.platform.log.drafts(
+        `space:${space.id}`,
+        streaming.map(({ id }) => id),
+      )
       return streaming.length === 1 && drafts.get(streaming[0]?.id ?? '')?.get(0) === 'The long ' ? streaming : null
     })
     gate.resolve()

@@ -123,7 +123,11 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)(
     ]
     const drafts = async (one: Case, part: number, text: string) => {
       const [message] = await posted(one)
-      return (await parley.app.platform.log.drafts([message?.id ?? ''])).get(message?.id ?? '')?.get(part) === text
+      return (
+        (await parley.app.platform.log.drafts(`space:${message?.spaceId}`, [message?.id ?? '']))
+          .get(message?.id ?? '')
+          ?.get(part) === text
+      )
     }
     const waits = async ({ runId }: Case) =>
       (await callsOf(parley, runId)).some(({ state }) => JSON.stringify(state)?.includes('until'))

@@ -45,18 +45,18 @@ describe('in process: forgetting', () => {
     for (const messageId of ['msg_1', 'msg_2']) {
       await log.appendDelta('space:one', { messageId, partIndex: 0, offset: 0, delta: 'text' }, () => 'text')
     }
-    await log.finishDraft('msg_1')
+    await log.finishDraft('space:one', 'msg_1')
     time.now += 59_000
-    expect([...(await log.drafts(['msg_1', 'msg_2'])).keys()]).toEqual(['msg_1', 'msg_2'])
+    expect([...(await log.drafts('space:one', ['msg_1', 'msg_2'])).keys()]).toEqual(['msg_1', 'msg_2'])
     time.now += 1000
-    expect([...(await log.drafts(['msg_1', 'msg_2'])).keys()]).toEqual(['msg_2'])
+    expect([...(await log.drafts('space:one', ['msg_1', 'msg_2'])).keys()]).toEqual(['msg_2'])
     time.now += 24 * HOUR_MS
-    expect(await log.drafts(['msg_1', 'msg_2'])).toEqual(new Map())
+    expect(await log.drafts('space:one', ['msg_1', 'msg_2'])).toEqual(new Map())
   })
 
   test('a seal holds for 24 hours', async () => {
     const { time, log } = openAt()
-    await log.seal('run_1')
+    await log.seal('run_1', ['run:1'])
     time.now += 23 * HOUR_MS
     expect(await log.append('run:1', { type: 'RunStarted' }, { guard: 'run_1' })).toEqual({ type: 'sealed' })
   })

@@ -2,12 +2,14 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { KEPT_EMPTY_MS, KEPT_FINISHED_DRAFT_MS, KEPT_MS } from '../../src/realtime/event-log.ts'
 import { createRealtime, type Realtime } from '../../src/realtime/realtime.ts'
 import { describeEventLog } from '../contracts/event-log-contract.ts'
-import { startFollower } from '../support/log-follower.ts'
+import { type LogFollower, startFollower } from '../support/log-follower.ts'
 import { openTestRedis } from '../support/redis.ts'
 import { until } from '../support/until.ts'
 
 const redis = await openTestRedis()
 let opened = 0
+
+const epochOf = (cursor: string) => Buffer.from(cursor, 'base64url').toString().split('.')[0]
 
 /** A prefix of which nothing is used yet. */
 function newPrefix(): string {
@@ -28,13 +30,15 @@ describe.skipIf(redis === null)('with Redis', () => {
     let prefix: string
     let one: Realtime
     let two: Realtime
+    let three: Realtime
 
     beforeEach(async () => {
       prefix = newPrefix()
       one = await createRealtime({ redisUrl: redis!.url, prefix })
       two = await createRealtime({ redisUrl: redis!.url, prefix })
+      three = await createRealtime({ redisUrl: redis!.url, prefix })
     })
-    afterEach(() => Promise.all([one.close(), two.close()]))
+    afterEach(() => Promise.all([one, two, three].map(({ close }) => close())))
 
     const ttl = (key: string) => redis!.client.pttl(prefix + key)
     const delta = { messageId: 'msg_1', partIndex: 0, offset: 0, delta: 'text' }
@@ -48,12 +52,12 @@ describe.skipIf(redis === null)('with Redis', () => {
       expect(await two.log.append(TOPIC, { type: 'SpaceUpdated' }, { once: 'a' })).toEqual({ type: 'duplicate' })
       expect(await two.log.append(TOPIC, { type: 'SpaceUpdated' }, { ordinal: 1 })).toEqual({ type: 'duplicate' })
       expect(await two.log.announced([TOPIC])).toEqual([1])
-      expect((await two.log.drafts(['msg_1'])).get('msg_1')?.get(0)).toBe('text')
-      await one.log.seal('run_1')
+      expect((await two.log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('text')
+      await one.log.seal('run_1', [TOPIC, 'space:two'])
       expect(await two.log.append(TOPIC, { type: 'SpaceUpdated' }, { guard: 'run_1' })).toEqual({ type: 'sealed' })
       const more = { ...delta, offset: 4, delta: '!' }
       await two.log.appendDelta(TOPIC, more, () => 'text!')
-      expect((await one.log.drafts(['msg_1'])).get('msg_1')?.get(0)).toBe('text!')
+      expect((await one.log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('text!')
       await follower.stop()
     })
 
@@ -89,21 +93,21 @@ describe.skipIf(redis === null)('with Redis', () => {
 
     test('everything expires', async () => {
       await one.log.heads(['space:empty'])
-      expect(await ttl('log:space:empty:meta')).toBeLessThanOrEqual(KEPT_EMPTY_MS)
+      expect(await ttl('log:{space:empty}:meta')).toBeLessThanOrEqual(KEPT_EMPTY_MS)
       await one.log.append(TOPIC, { type: 'SpaceUpdated' }, { once: 'a' })
       await one.log.appendDelta(TOPIC, delta, () => 'text')
       await one.log.appendDelta(TOPIC, { ...delta, partIndex: 1 }, () => 'text')
-      await one.log.seal('run_1')
+      await one.log.seal('run_1', [TOPIC])
       const keys = (await redis!.client.keys(`${prefix}*`)).map((key) => key.slice(prefix.length))
       expect(keys.toSorted()).toEqual([
-        'draft:msg_1',
-        'draft:msg_1:0',
-        'draft:msg_1:1',
-        'log:space:empty:meta',
-        'log:space:one',
-        'log:space:one:meta',
-        'log:space:one:once',
-        'sealed:run_1',
+        'draft:{space:one}:msg_1',
+        'draft:{space:one}:msg_1:0',
+        'draft:{space:one}:msg_1:1',
+        'log:{space:empty}:meta',
+        'log:{space:one}',
+        'log:{space:one}:meta',
+        'log:{space:one}:once',
+        'sealed:{space:one}:run_1',
       ])
       for (const key of keys) {
         expect(await ttl(key), key).toBeGreaterThan(key.includes('empty') ? 0 : KEPT_MS - 10_000)
@@ -114,14 +118,14 @@ describe.skipIf(redis === null)('with Redis', () => {
     test('a finished draft and an ended topic expire sooner, and appending does not prolong that', async () => {
       await one.log.append(TOPIC, { type: 'SpaceUpdated' }, { once: 'a' })
       await one.log.appendDelta(TOPIC, delta, () => 'text')
-      await one.log.finishDraft('msg_1')
+      await one.log.finishDraft(TOPIC, 'msg_1')
       await one.log.expire(TOPIC, 3600)
       await one.log.append(TOPIC, { type: 'SpaceUpdated' }, { once: 'b' })
-      for (const key of ['draft:msg_1', 'draft:msg_1:0']) {
+      for (const key of ['draft:{space:one}:msg_1', 'draft:{space:one}:msg_1:0']) {
         expect(await ttl(key), key).toBeGreaterThan(0)
         expect(await ttl(key), key).toBeLessThanOrEqual(KEPT_FINISHED_DRAFT_MS)
       }
-      for (const key of ['log:space:one', 'log:space:one:meta', 'log:space:one:once']) {
+      for (const key of ['log:{space:one}', 'log:{space:one}:meta', 'log:{space:one}:once']) {
         expect(await ttl(key), key).toBeGreaterThan(0)
         expect(await ttl(key), key).toBeLessThanOrEqual(3_600_000)
       }
@@ -129,15 +133,79 @@ describe.skipIf(redis === null)('with Redis', () => {
 
     test('a part whose text alone was evicted is written whole again', async () => {
       await one.log.appendDelta(TOPIC, delta, () => 'text')
-      await redis!.client.del(`${prefix}draft:msg_1:0`)
+      await redis!.client.del(`${prefix}draft:{${TOPIC}}:msg_1:0`)
       await one.log.appendDelta(TOPIC, { ...delta, offset: 4, delta: '!' }, () => 'text!')
-      expect((await two.log.drafts(['msg_1'])).get('msg_1')?.get(0)).toBe('text!')
+      expect((await two.log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('text!')
+    })
+
+    /** Brings the topic back to its n-th entry, as a server does that was promoted or restored behind a proxy. */
+    async function rewind(n: number): Promise<void> {
+      const key = `${prefix}log:{${TOPIC}}`
+      const later = await redis!.client.xrange(key, `${n + 1}-0`, '+')
+      if (later.length > 0) await redis!.client.xdel(key, ...later.map(([id]) => id))
+      await redis!.client.call('XSETID', key, `${n}-0`)
+      const [[, fields]] = (await redis!.client.xrange(key, `${n}-0`, `${n}-0`)) as [[string, string[]]]
+      await redis!.client.hset(`${key}:meta`, 'n', n, 'b', fields[5]!)
+    }
+
+    const posted = (index: number) => ({ type: 'MessagePosted', messageId: `msg_${index}` })
+    const textsOf = (follower: LogFollower) => follower.entries().map(({ event }) => event.messageId)
+
+    test.each([
+      ['by who wrote it', () => one],
+      ['by who knows nothing of it', () => three],
+    ])('a log that went back in time under a standing connection is a gap, written on %s', async (_, writer) => {
+      const follower = startFollower(two.log, TOPIC)
+      await until('it stands', () => follower.gaps() === 1)
+      for (let index = 1; index <= 10; index += 1) await one.log.append(TOPIC, posted(index))
+      await follower.hasEntries(10)
+      const cursor = follower.cursor()!
+      await rewind(5)
+      const appends = Array.from({ length: 7 }, (_, index) => writer().log.append(TOPIC, posted(101 + index)))
+      await Promise.all(appends)
+      await until('a gap', () => follower.gaps() === 2)
+      await writer().log.append(TOPIC, posted(200))
+      await until('it goes on', () => textsOf(follower).at(-1) === 'msg_200')
+      expect((await two.log.read(TOPIC, cursor, 100)).type).toBe('gap')
+      await follower.stop()
+    })
+
+    test('a log that went back in time is a gap for who reads it on, before anybody writes', async () => {
+      const follower = startFollower(two.log, TOPIC)
+      await until('it stands', () => follower.gaps() === 1)
+      for (let index = 1; index <= 10; index += 1) await one.log.append(TOPIC, posted(index))
+      await follower.hasEntries(10)
+      const cursor = follower.cursor()!
+      await rewind(5)
+      // A later life of the server than the one that began the epoch.
+      await redis!.client.hset(`${prefix}log:{${TOPIC}}:meta`, 's', 'another')
+      const [head] = await two.log.heads([TOPIC])
+      expect(epochOf(head!)).not.toBe(epochOf(cursor))
+      expect((await two.log.read(TOPIC, cursor, 100)).type).toBe('gap')
+      await follower.stop()
+    })
+
+    test('a ring that comes late changes nothing', async () => {
+      const follower = startFollower(two.log, TOPIC)
+      await until('it stands', () => follower.gaps() === 1)
+      const rings: string[] = []
+      const listener = redis!.client.duplicate()
+      await listener.subscribe(`${prefix}log:${TOPIC}`)
+      listener.on('message', (_channel, ring) => rings.push(ring))
+      for (let index = 1; index <= 3; index += 1) await one.log.append(TOPIC, posted(index))
+      await until('all have rung', () => rings.length === 3)
+      for (const ring of [...rings]) await redis!.client.publish(`${prefix}log:${TOPIC}`, ring)
+      await one.log.append(TOPIC, posted(4))
+      expect((await follower.hasEntries(4)).length).toBe(4)
+      expect(follower.gaps()).toBe(1)
+      listener.disconnect()
+      await follower.stop()
     })
 
     test('a topic whose entries alone were evicted is a gap, and goes on', async () => {
       const [head] = await one.log.heads([TOPIC])
       await one.log.append(TOPIC, { type: 'SpaceUpdated' })
-      await redis!.client.del(`${prefix}log:${TOPIC}`)
+      await redis!.client.del(`${prefix}log:{${TOPIC}}`)
       expect((await one.log.read(TOPIC, head!, 10)).type).toBe('gap')
       const [end] = await one.log.heads([TOPIC])
       await one.log.append(TOPIC, { type: 'MemberLeft' })

@@ -79,7 +79,7 @@ async function holds(
   await Promise.all(readers.map((reader) => reader.disconnect()))
   expect(readers.map((reader) => reader.fault.error)).toEqual(readers.map(() => undefined))
   if (fault === null) expect(readers.flatMap(({ holes }) => holes)).toEqual([])
-  expect((await writer.drafts([messageId])).get(messageId)?.get(0) ?? '').toBe(text)
+  expect((await writer.drafts(topic, [messageId])).get(messageId)?.get(0) ?? '').toBe(text)
 }
 
 describe('a message is rebuilt from what is followed', () => {

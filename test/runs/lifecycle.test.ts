@@ -98,7 +98,7 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
     await until('the message has begun', async () => (await parley.eventsOf(runId)).includes('RunToolInputDelta'))
     await until('it has a draft', async () => {
       const [, message] = await parley.messages(space.id)
-      return message && (await parley.app.platform.log.drafts([message.id])).size > 0
+      return message && (await parley.app.platform.log.drafts(`space:${space.id}`, [message.id])).size > 0
     })
     const stopped = await parley.app.api.control.stopRun(human, { runId, cascade: false })
     expect(stopped.status).toBe('CANCELED')

@@ -78,7 +78,7 @@ export function startTextReader(log: EventLog, topic: string, messageId: string)
 
   async function take(delivery: Delivery): Promise<void> {
     if (delivery.type === 'gap') {
-      const snapshot = (await log.drafts([messageId])).get(messageId)?.get(0) ?? ''
+      const snapshot = (await log.drafts(topic, [messageId])).get(messageId)?.get(0) ?? ''
       if (snapshot.length > text.length) text = snapshot
       cursor = delivery.cursor
       return

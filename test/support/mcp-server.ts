@@ -6,6 +6,7 @@ export interface ServedTool {
   name: string
   description?: string
   inputSchema?: object
+  /** Within it, `{ rawJson }` stands for that JSON text. */
   answer?: (input: Record<string, unknown>) => object | Promise<object>
 }
 
@@ -50,7 +51,7 @@ export async function startMcpServer(tools: ServedTool[] = []): Promise<McpServe
   })
 
   function send(response: ServerResponse, body: object): void {
-    const text = JSON.stringify(body)
+    const text = JSON.stringify(body).replace(/\{"rawJson":"([^"]*)"\}/, '$1')
     response.setHeader('content-type', server.streams ? 'text/event-stream' : 'application/json')
     response.end(server.streams ? `event: message\ndata: ${text}\n\n` : text)
   }

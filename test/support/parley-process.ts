@@ -32,15 +32,19 @@ export interface ParleyProcessOptions {
   settings?: Record<string, string>
   /** Wait until it is ready; otherwise it answers as soon as the process runs. */
   untilReady?: boolean
+  /** By `npm start`: `pid` is npm's, which leads a process group; SIGTERM goes to npm alone, SIGKILL to the group. */
+  byNpm?: boolean
 }
 
 /** Starts `node src/main.ts` on a free port. @throws with what it printed when it ends before it is ready. */
 export async function startParley(options: ParleyProcessOptions = {}): Promise<ParleyProcess> {
-  const { settings = {}, untilReady = true } = options
+  const { settings = {}, untilReady = true, byNpm = false } = options
   const folder = settings.DATA_DIR ? null : await mkdtemp(path.join(tmpdir(), 'parley-data-'))
   const port = settings.PORT ?? String(await freePort())
-  const child = spawn(NODE, ['--import', END_WITH_PARENT, 'src/main.ts'], {
+  const [program, ...given] = byNpm ? ['npm', 'start'] : [NODE, '--import', END_WITH_PARENT, 'src/main.ts']
+  const child = spawn(program, given, {
     cwd: ROOT,
+    detached: byNpm,
     env: {
       ...systemVariables(),
       HOST: '127.0.0.1',
@@ -49,7 +53,7 @@ export async function startParley(options: ParleyProcessOptions = {}): Promise<P
       DATA_DIR: folder ?? '',
       ...settings,
     },
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    stdio: ['ignore', 'pipe', 'pipe', ...(byNpm ? [] : ['ipc' as const])],
   })
   const parley = describe(child, `http://127.0.0.1:${port}`, settings.PARLEY_ADMIN_TOKEN ?? ADMIN_TOKEN, folder)
   if (untilReady) await becomeReady(parley)
@@ -64,10 +68,18 @@ function describe(child: ChildProcess, origin: string, adminToken: string, folde
     })
   }
   const exited = once(child, 'close').then(([code, signal]) => ({ code, signal }))
-  const killWithUs = () => child.kill('SIGKILL')
+  const send = (signal: NodeJS.Signals) => {
+    if (signal !== 'SIGKILL' || child.spawnfile !== 'npm') return void child.kill(signal)
+    try {
+      process.kill(-(child.pid ?? 0), signal)
+    } catch {
+      // The group is gone with its last process.
+    }
+  }
+  const killWithUs = () => send('SIGKILL')
   process.on('exit', killWithUs)
   const end = async (signal: NodeJS.Signals) => {
-    child.kill(signal)
+    send(signal)
     const { code } = await exited
     process.off('exit', killWithUs)
     if (folder) await rm(folder, { recursive: true, force: true })

@@ -27,7 +27,7 @@ describe.each(STACKS)('what an agent does while its worker loses the database, o
     await db().$executeRawUnsafe('CREATE SEQUENCE died')
     await db().$executeRawUnsafe(`CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
       IF NEW.status = 'DONE' AND EXISTS (SELECT 1 FROM deaths d WHERE d."toolName" = NEW."toolName") AND nextval('died') = 1
-      THEN RAISE EXCEPTION 'the database system is shutting down'; END IF; RETURN NEW; END $$`)
+      THEN RAISE EXCEPTION 'the database system is shutting down' USING ERRCODE = 'admin_shutdown'; END IF; RETURN NEW; END $$`)
     await db().$executeRawUnsafe('CREATE TRIGGER die BEFORE UPDATE ON "ToolCall" FOR EACH ROW EXECUTE FUNCTION die()')
   }
 

@@ -1,5 +1,5 @@
 import { messageOf } from '../../lib/errors.ts'
-import type { Json, JsonObject } from '../../lib/json.ts'
+import { DEEPEST_JSON, isTooDeep, type Json, type JsonObject } from '../../lib/json.ts'
 import { type Tool, ToolFailure, type ToolUse } from '../tool.ts'
 import type { GuardedHttp } from './guarded-http.ts'
 
@@ -66,11 +66,13 @@ async function call(
 function answerOf(contentType: string, body: string): Json {
   if (!/[/+]json\b/.test(contentType)) return body
   try {
-    return JSON.parse(body) as Json
+    const answer = JSON.parse(body) as Json
+    if (!isTooDeep(answer)) return answer
   } catch (error) {
     throw new ToolFailure(
       'BAD_ANSWER',
       `The tool's server says that it answers with JSON, but does not: ${messageOf(error)}`,
     )
   }
+  throw new ToolFailure('BAD_ANSWER', `The tool's server answers with JSON nested deeper than ${DEEPEST_JSON}.`)
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ListToolsResult } from '@ai-sdk/mcp'
 import { MCP_NAME_SEPARATOR } from '../../agents/tool-names.ts'
-import { cut, type Json, type JsonObject } from '../../lib/json.ts'
+import { cut, DEEPEST_JSON, isTooDeep, type Json, type JsonObject, storableText } from '../../lib/json.ts'
 import { checkInputSchema } from '../custom/json-schema.ts'
 
 /** A tool of an MCP server, as a model is shown it. */
@@ -58,11 +58,10 @@ function readDefinition(
   // From JSON, whatever its type says.
   const given = inputSchema as JsonObject
   const schema: JsonObject = { ...given, type: given.type ?? 'object', properties: given.properties ?? {} }
-  const isTooLong = JSON.stringify(schema).length > LONGEST_SCHEMA
-  const reason = isTooLong ? `Its input schema is longer than ${LONGEST_SCHEMA} characters.` : checkInputSchema(schema)
+  const reason = faultOf(toolName, schema)
   // Of the whole definition, so that a change behind what is cut off shows too.
   const fingerprint = createHash('sha256')
-    .update(canonical({ name: toolName, description, inputSchema: given }))
+    .update(reason === null ? canonical({ name: toolName, description, inputSchema: given }) : '')
     .digest('base64url')
   const tool = {
     name: offeredName(serverName, toolName),
@@ -75,6 +74,17 @@ function readDefinition(
   return { tool, reason }
 }
 
+/** Why a tool cannot be offered, in a sentence; null where it can. */
+function faultOf(toolName: string, schema: JsonObject): string | null {
+  if (toolName === '' || toolName.length > LONGEST_OWN_NAME || storableText(toolName) !== toolName)
+    return `Its name is empty, longer than ${LONGEST_OWN_NAME} characters, or no text.`
+  if (isTooDeep(schema)) return `Its input schema is nested deeper than ${DEEPEST_JSON}.`
+  if (JSON.stringify(schema).length > LONGEST_SCHEMA)
+    return `Its input schema is longer than ${LONGEST_SCHEMA} characters.`
+  return checkInputSchema(schema)
+}
+
+const LONGEST_OWN_NAME = 200
 const LONGEST_NAME = 64
 
 /** Providers allow letters, digits, `_` and `-`, 64 at most; what does not fit ends with a part of its hash, to stay unique. */

@@ -1,6 +1,7 @@
 import { openHeaders } from '../../agents/outgoing-request.ts'
 import type { McpServer } from '../../generated/prisma/client.ts'
 import { messageOf } from '../../lib/errors.ts'
+import { jsonbText } from '../../lib/json.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { type Tool, ToolFailure } from '../tool.ts'
 import type { McpServerAccess, McpTools } from './mcp-tools.ts'
@@ -33,7 +34,7 @@ export function createMcpToolset({ db, secretBox, logger }: Platform, mcp: McpTo
       const seen = firstSeen[name]
       if (seen === undefined || Object.keys(seen).length === 0) continue
       await db.prisma.$executeRaw`
-        UPDATE "McpServer" SET fingerprints = ${JSON.stringify(seen)}::jsonb || fingerprints WHERE "agentId" = ${agentId} AND name = ${name}`
+        UPDATE "McpServer" SET fingerprints = ${jsonbText(seen)}::jsonb || fingerprints WHERE "agentId" = ${agentId} AND name = ${name}`
     }
   }
 

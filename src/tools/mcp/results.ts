@@ -1,5 +1,5 @@
 import type { CallToolResult } from '@ai-sdk/mcp'
-import { type Json, jsonBytes, toJson } from '../../lib/json.ts'
+import { cut, DEEPEST_JSON, isTooDeep, type Json, jsonBytes, toJson } from '../../lib/json.ts'
 import { LARGEST_JSON_BYTES } from '../../lib/validate.ts'
 
 /** What a call gave. `message` is a sentence for the model. */
@@ -16,11 +16,13 @@ export function readResult(result: CallToolResult): McpOutcome {
     return {
       type: 'failure',
       code: 'TOOL_FAILED',
-      message: text === '' ? 'The tool failed without a reason.' : text.slice(0, 2_000),
+      message: text === '' ? 'The tool failed without a reason.' : cut(text, 2_000),
     }
   }
   const { structuredContent, toolResult } = result as { structuredContent?: unknown; toolResult?: unknown }
-  const output = toJson(structuredContent ?? toolResult ?? text)
+  const given = structuredContent ?? toolResult ?? text
+  if (isTooDeep(given)) return { type: 'failure', code: 'TOO_LARGE', message: TOO_DEEP }
+  const output = toJson(given)
   if (jsonBytes(output) <= LARGEST_JSON_BYTES) return { type: 'result', output }
   return {
     type: 'failure',
@@ -28,6 +30,8 @@ export function readResult(result: CallToolResult): McpOutcome {
     message: `The tool's result is larger than ${LARGEST_JSON_BYTES} bytes. Ask for less.`,
   }
 }
+
+const TOO_DEEP = `The tool's result is nested deeper than ${DEEPEST_JSON}.`
 
 interface ContentPart {
   type: string

@@ -1,8 +1,10 @@
 import type { History } from '../../spaces/history.ts'
-import type { Tool } from '../tool.ts'
+import { type Tool, ToolFailure } from '../tool.ts'
 import { noActiveSpace, notAMember } from './failures.ts'
 
 const MOST_AT_ONCE = 100
+/** No space has more messages: the greatest `seq`. */
+const FARTHEST_BACK = 2_147_483_647
 
 /** Pages back through the active space. Counted from where the run entered it, so that new messages shift nothing. */
 export function readMessagesTool(history: History): Tool {
@@ -31,6 +33,7 @@ export function readMessagesTool(history: History): Tool {
     execution: null,
     async execute({ offset = 0, limit = 50 }, { run }) {
       if (run.activeSpace === null) throw noActiveSpace()
+      if (Number(offset) > FARTHEST_BACK) throw new ToolFailure('BAD_INPUT', `offset must be <= ${FARTHEST_BACK}.`)
       const { id, seq } = run.activeSpace
       if ((await history.enter(id, run.agent.id)) === null) throw notAMember()
       const lines = await history.read({

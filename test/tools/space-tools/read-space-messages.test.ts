@@ -85,7 +85,9 @@ describe.each(STACKS)('readSpaceMessages, on the %s stack', (stack) => {
     await parley.send(human, space.id, 'Begin')
     await until('the second part streams', async () => {
       const [message] = await messagesOf(parley, space.id, agents[1]?.id ?? '')
-      const draft = (await parley.app.platform.log.drafts([message?.id ?? ''])).get(message?.id ?? '')
+      const draft = (await parley.app.platform.log.drafts(`space:${space.id}`, [message?.id ?? ''])).get(
+        message?.id ?? '',
+      )
       return draft?.get(1) === 'Half'
     })
     expect((await read(room, {}))?.output).toMatchObject([{ text: 'Begin' }, { sender: 'Bea', text: 'Whole.' }])

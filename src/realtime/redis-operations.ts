@@ -1,0 +1,89 @@
+import { encodeCursor } from './cursor.ts'
+import { type AppendResult, LogUnavailableError, type TextDelta } from './event-log.ts'
+import type { Keys } from './redis-scripts.ts'
+
+/** One thing to be written to a topic. */
+export type Operation =
+  | { type: 'event'; json: string; guard: string | undefined; once: string | undefined; ordinal: number | undefined }
+  /** Grows a draft by a delta; `replaces`: the delta is the whole of the part. */
+  | { type: 'text'; delta: TextDelta; whole: () => string; guard: string | undefined; replaces: boolean }
+  | { type: 'seal'; guard: string }
+  | { type: 'finish'; messageId: string }
+  | { type: 'expire'; ms: number }
+
+/** What became of it; `misfit`: neither it nor what follows in its batch was done, since the draft does not fit. */
+export type Outcome = AppendResult | { type: 'done' } | { type: 'misfit' }
+
+/** How much of a batch an operation takes, in characters. */
+export function sizeOf(operation: Operation): number {
+  if (operation.type === 'event') return operation.json.length
+  return operation.type === 'text' ? operation.delta.delta.length : 0
+}
+
+/** Adds an operation's keys and arguments to those of its batch, as the script expects them. */
+export function encode(
+  operation: Operation,
+  topic: string,
+  keys: Keys,
+  into: { keys: string[]; args: (string | number)[] },
+): void {
+  const guard = 'guard' in operation ? operation.guard : undefined
+  if (guard !== undefined) into.keys.push(keys.seal(topic, guard))
+  const guarded = guard === undefined ? '0' : '1'
+  switch (operation.type) {
+    case 'event':
+      into.args.push('event', guarded, operation.json, operation.once ?? '', operation.ordinal ?? '')
+      return
+    case 'text': {
+      const { messageId, partIndex, offset, delta } = operation.delta
+      into.keys.push(keys.draft(topic, messageId), keys.text(topic, messageId, partIndex))
+      const json = JSON.stringify({ type: 'MessageTextDelta', messageId, partIndex, offset, delta })
+      const escaped = JSON.stringify(delta).slice(1, -1)
+      into.args.push(operation.replaces ? 'whole' : 'delta', guarded, json, partIndex, offset, delta.length, escaped)
+      return
+    }
+    case 'seal':
+      into.args.push('seal')
+      return
+    case 'finish':
+      into.keys.push(keys.draft(topic, operation.messageId))
+      into.args.push('finish')
+      return
+    case 'expire':
+      into.args.push('expire', operation.ms)
+  }
+}
+
+/** The operation with the whole text of its part in place of the delta. @throws where that text cannot be had. */
+export function withWhole(operation: Operation): Operation {
+  if (operation.type !== 'text') throw new LogUnavailableError('Redis refuses what has no draft.')
+  const delta = { ...operation.delta, offset: 0, delta: operation.whole() }
+  return { ...operation, delta, replaces: true }
+}
+
+/** Reads a batch's answer: `last`, the number of its last own entry, is null where it appended none. */
+export function readAnswer(answer: string): { epoch: string; last: number | null; outcomes: Outcome[] } {
+  const [epoch, ...texts] = answer.split(',') as [string, ...string[]]
+  const appended = texts.filter((text) => text[0] === 'a')
+  const last = appended.length === 0 ? null : Number(appended.at(-1)!.slice(1))
+  return { epoch, last, outcomes: texts.map((text) => outcomeOf(epoch, text)) }
+}
+
+function outcomeOf(epoch: string, text: string): Outcome {
+  const n = Number(text.slice(1))
+  switch (text[0]) {
+    case 'a':
+    case 'h':
+      return { type: 'appended', cursor: encodeCursor({ epoch, n }) }
+    case 'm':
+      return { type: 'missing', after: n }
+    case 's':
+      return { type: 'sealed' }
+    case 'd':
+      return { type: 'duplicate' }
+    case 'o':
+      return { type: 'done' }
+    default:
+      return { type: 'misfit' }
+  }
+}
