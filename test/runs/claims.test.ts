@@ -1,0 +1,170 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createCore } from '../../src/app/core.ts'
+import type { Claim } from '../../src/runs/claiming.ts'
+import type { HandBackReason } from '../../src/runs/lifecycle.ts'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { hasPostgres } from '../support/postgres.ts'
+
+describe.skipIf(!hasPostgres)('claims', () => {
+  let one: TestApplication
+  let two: TestApplication
+  /** What two workers do with runs, by hand. */
+  let workers: ReturnType<typeof createCore>['lifecycle'][]
+
+  beforeAll(async () => {
+    one = await startApplication({ stack: 'postgres', worker: false })
+    two = await startApplication({ stack: 'postgres', worker: false, beside: one })
+    workers = [one, two].map(({ app }) => createCore(app.platform).lifecycle)
+  })
+  afterAll(async () => {
+    await two?.close()
+    await one?.close()
+  })
+
+  const db = () => one.app.platform.db.prisma
+  const worker = (index: number) => workers[index] as (typeof workers)[number]
+
+  /** Runs of one agent, QUEUED. */
+  async function queued(count: number, maxConcurrentRuns = 5): Promise<{ agentId: string; ids: string[] }> {
+    const human = await one.human('Husam')
+    const agent = await one.agent('Ada', { maxConcurrentRuns })
+    const space = await one.space(human, [agent.id])
+    const ids: string[] = []
+    for (let n = 0; n < count; n++) ids.push((await one.send(human, space.id, `Message ${n}`)).runs[0]?.id ?? '')
+    return { agentId: agent.id, ids }
+  }
+
+  async function claimOne(index = 0): Promise<Claim> {
+    const { claims } = await worker(index).claim(1)
+    expect(claims).toHaveLength(1)
+    return claims[0] as Claim
+  }
+
+  /** In how many seconds the run may be claimed again, by the database; null: it may not. */
+  async function pauseOf(id: string): Promise<number | null> {
+    const [row] = await db().$queryRaw<{ pause: number | null }[]>`
+      SELECT round(extract(epoch FROM "claimableAt" - clock_timestamp()))::float8 AS pause FROM "Run" WHERE id = ${id}`
+    return row?.pause ?? null
+  }
+
+  const set = (id: string, data: { claimableAt?: Date; leaseUntil?: Date }) => db().run.update({ where: { id }, data })
+  const LONG_AGO = new Date(0)
+  const finish = (claim: Claim) => worker(0).end(claim, { status: 'COMPLETED', summary: null })
+
+  test('of two workers that claim at once all the time never exceed what each agent may execute, and leave nothing', {
+    timeout: 120_000,
+  }, async () => {
+    const most = [1, 2, 3, 5]
+    const agents = await Promise.all(most.map((count) => queued(12, count)))
+    const limits = new Map(agents.map(({ agentId }, index) => [agentId, most[index] ?? 0]))
+    const all = new Set(agents.flatMap(({ ids }) => ids))
+    const seen: string[] = []
+    const executing: Claim[] = []
+    while (seen.length < all.size) {
+      const rounds = await Promise.all(Array.from({ length: 8 }, (_, n) => worker(n % 2).claim(1 + (n % 4))))
+      const claims = rounds.flatMap((round) => round.claims)
+      seen.push(...claims.map(({ run }) => run.id))
+      executing.push(...claims)
+      const counts = Map.groupBy(executing, ({ run }) => run.agentId)
+      for (const [agentId, runs] of counts) expect(runs.length).toBeLessThanOrEqual(limits.get(agentId) ?? 0)
+      // Some end, in a scattered order.
+      for (const claim of executing.splice(0).map((claim, n) => ({ claim, ends: (n + seen.length) % 3 > 0 }))) {
+        if (claim.ends) await finish(claim.claim)
+        else executing.push(claim.claim)
+      }
+    }
+    for (const claim of executing) await finish(claim)
+    expect(seen.sort()).toEqual([...all].sort())
+  })
+
+  test('are by age over all agents, and an agent that is full holds nobody up', async () => {
+    const full = await queued(6, 1)
+    const other = await queued(1)
+    const first = await claimOne()
+    expect(first.run.id).toBe(full.ids[0])
+    const second = await claimOne(1)
+    expect(second.run.id).toBe(other.ids[0])
+    expect((await worker(0).claim(10)).claims).toEqual([])
+    await Promise.all([first, second].map(finish))
+    for (const id of full.ids.slice(1)) {
+      const claim = await claimOne()
+      expect(claim.run.id).toBe(id)
+      await finish(claim)
+    }
+  })
+
+  test('wait for nobody: what another transaction has in hand is passed over, and looked at again soon', async () => {
+    const { agentId, ids } = await queued(1)
+    await one.app.platform.db.transaction(async (tx) => {
+      // As the end of a cycle has it, after its run.
+      await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ${agentId} FOR NO KEY UPDATE`
+      expect(await worker(1).claim(1)).toEqual({ claims: [], inboxes: [], isMoreThere: true })
+    })
+    const claim = await claimOne(1)
+    expect(claim.run.id).toBe(ids[0])
+    await finish(claim)
+  })
+
+  test.each<[HandBackReason, (number | null)[]]>([
+    ['fault', [1, 2, null]],
+    ['outage', [1, 2, 4, 8, 16, 32, 60, 60]],
+    ['handed-over', [0, 0, 0, 0, 0, 0]],
+  ])('given back after a %s are had again after %j seconds', async (reason, pauses) => {
+    const { ids } = await queued(1)
+    const id = ids[0] ?? ''
+    for (const [index, pause] of pauses.entries()) {
+      const claim = await claimOne(index % 2)
+      expect(claim).toMatchObject({ attempt: index + 1, kind: index === 0 ? 'started' : 'taken-over' })
+      await worker(index % 2).handBack(claim, reason)
+      const had = await pauseOf(id)
+      expect(had === null ? null : Math.abs(had)).toBe(pause)
+      if (pause !== 0) expect((await worker(0).claim(1)).claims).toEqual([])
+      await set(id, pause === null ? {} : { claimableAt: LONG_AGO })
+    }
+    const ended = pauses.includes(null)
+    expect(await one.run(id)).toMatchObject(
+      ended ? { status: 'FAILED', error: expect.stringContaining('died 3 times') } : { status: 'RUNNING' },
+    )
+    if (!ended) await finish(await claimOne())
+  })
+
+  test('whose leases lapse are taken up three times, after growing pauses, and then have failed', async () => {
+    const { ids } = await queued(1)
+    const id = ids[0] ?? ''
+    for (const pause of [1, 2, null]) {
+      await claimOne()
+      await worker(1).lapse(id)
+      expect(await pauseOf(id)).toBe(null) // its worker lives
+      await set(id, { leaseUntil: LONG_AGO })
+      await Promise.all([worker(0).lapse(id), worker(1).lapse(id)])
+      expect(await pauseOf(id)).toBe(pause)
+      await set(id, pause === null ? {} : { claimableAt: LONG_AGO })
+    }
+    expect(await one.run(id)).toMatchObject({ status: 'FAILED', error: expect.stringContaining('died 3 times') })
+  })
+
+  test('that were taken over while their worker slept are no longer its own: it settles nothing', async () => {
+    const { ids, agentId } = await queued(2, 1)
+    const id = ids[0] ?? ''
+    const sleeper = await claimOne(0)
+    await set(id, { leaseUntil: LONG_AGO })
+    await worker(1).lapse(id)
+    await set(id, { claimableAt: LONG_AGO })
+    const taken = await claimOne(1)
+    expect(taken).toMatchObject({ run: { id }, attempt: 2, kind: 'taken-over' })
+
+    expect(await worker(0).end(sleeper, { status: 'COMPLETED', summary: 'Late.' })).toBe(false)
+    await worker(0).handBack(sleeper, 'handed-over')
+    await expect(worker(0).pause(sleeper, [])).rejects.toThrow()
+    expect(await one.run(id)).toMatchObject({ status: 'RUNNING', attempt: 2, summary: null })
+    expect((await worker(0).claim(1)).claims).toEqual([])
+
+    await worker(1).handBack(taken, 'handed-over')
+    const again = await claimOne(0)
+    expect(again).toMatchObject({ run: { id }, attempt: 3 })
+    await finish(again)
+    const next = await claimOne(0)
+    expect(next.run).toMatchObject({ id: ids[1], agentId })
+    await finish(next)
+  })
+})
