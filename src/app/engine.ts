@@ -68,7 +68,8 @@ export async function startEngine(
     ...lifecycle.timed,
     toolCalls.timed,
     { what: 'a plan', rows: planFiring.due, handle: () => planFiring.serve() },
-    { what: 'a run to claim', rows: CLAIMABLE, handle: async () => worker.ring() },
+    { what: 'a run to claim', rows: CLAIMABLE.runs, handle: async () => worker.ring() },
+    { what: 'an inbox', rows: CLAIMABLE.inboxes, handle: async () => worker.ring() },
   ])
   const upkeep = startUpkeep(platform, { due, sweeps: [lifecycle.sweep, planFiring.sweep] })
   return {

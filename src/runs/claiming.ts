@@ -25,9 +25,10 @@ export const LEASE = Prisma.sql`interval '10 seconds'`
 const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL`
 
 /** What may be claimed, and from when on; an inbox has no time, only its turn. */
-export const CLAIMABLE = Prisma.sql`
-  (SELECT id, "claimableAt" AS at FROM "Run" WHERE "claimableAt" IS NOT NULL)
-  UNION ALL (SELECT e."agentId", '-infinity' FROM "InboxEvent" e WHERE ${IS_WAITING} LIMIT 1)`
+export const CLAIMABLE = {
+  runs: Prisma.sql`SELECT id, "claimableAt" AS at FROM "Run" WHERE "claimableAt" IS NOT NULL`,
+  inboxes: Prisma.sql`SELECT e."agentId" AS id, '-infinity'::timestamptz AS at FROM "InboxEvent" e WHERE ${IS_WAITING} LIMIT 1`,
+}
 
 /** Agents that execute as many runs as they may, as far as this statement sees: their queued runs need no look. */
 const FULL_AGENTS = Prisma.sql`
