@@ -1,136 +1,111 @@
 import { writeChart } from './support/fanout-chart.ts'
 import { startFanoutClients } from './support/fanout-clients.ts'
-import { type FanoutServer, type Measured, type SystemName, startFanoutServer } from './support/fanout-server.ts'
-import { type Benchmark, type Figure, percentile } from './support/figures.ts'
-import { now } from './support/model.ts'
+import { LONGEST_P99_MS, type Measured, measure, type Pace, runWindow, type Stage } from './support/fanout-measure.ts'
+import { startPublisher } from './support/fanout-publisher.ts'
+import { type Load, type Payload, type SystemName, startFanoutServer } from './support/fanout-server.ts'
+import { nameOf, SYSTEMS, tablesOf } from './support/fanout-tables.ts'
+import { type Benchmark, type BenchmarkOptions, type Figure, percentile } from './support/figures.ts'
 
-const SYSTEMS: Record<SystemName, string> = {
-  ws: 'plain `ws`',
-  yoga: 'yoga + graphql-ws + RedisPubSub',
-  'parley-embedded': 'Parley, embedded',
-  'parley-redis': 'Parley over Redis',
-}
-const SUBSCRIBERS = [100, 500, 1000]
-/** Messages of one measurement of throughput, whatever the number of subscribers. */
-const MESSAGES = 200_000
-/** Events published in a row: fewer than a subscriber may have waiting. */
-const MOST_EVENTS = 800
-const PACED_EVENTS = 60
-const PACED_EVERY_MS = 50
-/** Each system is measured so often, in turn with the others: the middle of each figure counts. */
-const TIMES = 3
+const SPACES = 100
+const PACE: Pace = { windowMs: 1000, pacedMs: 2000, refinements: 2 }
+const QUICK: Pace = { windowMs: 700, pacedMs: 1000, refinements: 1 }
+const load = (viewers: number, spaces = 1, payload: Payload = 'deltas'): Load => ({ viewers, spaces, payload })
+const LOADS = [10, 100, 500, 1000, 5000].map((viewers) => load(viewers)).concat(load(1000, SPACES))
+const QUICK_LOADS = [100, 1000].map((viewers) => load(viewers))
+const QUICK_SYSTEMS: SystemName[] = ['ws', 'ws-cork', 'parley-redis', 'parley-embedded']
 
-async function measure(system: SystemName, subscribers: number): Promise<Measured> {
-  const server = await startFanoutServer(system)
-  const clients = startFanoutClients()
+/** What must be looked up for an event: until everybody has it. */
+const LOOKED_UP: Load[] = [load(450, 1, 'toolCalls'), load(450, 1, 'unread')]
+const LOOKED_UP_EVENTS_A_SECOND = 2
+const LOOKED_UP_MS = 10_000
+const QUICK_LOOKED_UP_MS = 4000
+
+async function measureSystem(system: SystemName, { quick }: BenchmarkOptions) {
+  const stage: Stage = {
+    server: await startFanoutServer(system, SPACES),
+    publisher: startPublisher(),
+    clients: startFanoutClients(),
+  }
+  const all: Measured[] = []
+  const figures: Figure[] = []
   try {
-    const empty = await server.ask({ type: 'usage' })
-    await clients.subscribe(server.subscribings[0]!, subscribers)
-    const full = await server.ask({ type: 'usage' })
-    const events = Math.min(MOST_EVENTS, MESSAGES / subscribers)
-    /** Publishes, and waits for all of it to arrive. */
-    const run = async (count: number, everyMs: number, withDelays: boolean) => {
-      const before = await server.ask({ type: 'usage' })
-      const { all } = await clients.expect(count * subscribers, withDelays)
-      const startedAt = now()
-      const [result] = await Promise.all([all, server.ask({ type: 'publish', events: count, everyMs })])
-      const after = await cpuOf(server)
-      return { ...result, seconds: (result.endedAt - startedAt) / 1000, cpuSeconds: after - before.cpuSeconds }
+    for (const one of quick ? QUICK_LOADS : LOADS) {
+      all.push(await measure(stage, system, one, quick ? QUICK : PACE))
+      console.error(JSON.stringify(all.at(-1)))
     }
-    await run(Math.ceil(events / 4), 0, false)
-    const fast = await run(events, 0, false)
-    const paced = await run(PACED_EVENTS, PACED_EVERY_MS, true)
-    return {
-      system,
-      subscribers,
-      messagesASecond: (events * subscribers) / fast.seconds,
-      microsecondsOfCpu: (fast.cpuSeconds * 1e6) / (events * subscribers),
-      p50: percentile(paced.delays, 0.5),
-      p99: percentile(paced.delays, 0.99),
-      kibibytesOfSubscriber: ((full.residentMebibytes - empty.residentMebibytes) * 1024) / subscribers,
-      bytesOfMessage: fast.bytesOfEach,
+    if (system.startsWith('parley')) {
+      for (const one of LOOKED_UP) figures.push(...(await lookUp(stage, system, one, quick)))
     }
   } finally {
-    clients.stop()
-    await server.stop()
+    stage.publisher.stop()
+    stage.clients.stop()
+    await stage.server.stop()
   }
+  return { all, figures }
 }
 
-const cpuOf = async (server: FanoutServer) => (await server.ask({ type: 'usage' })).cpuSeconds
-
-/** The figures of one measurement, with their bounds where the project promises something. */
-function figuresOf(one: Measured, all: Measured[]): Figure[] {
-  const { system, subscribers, messagesASecond, microsecondsOfCpu, p50, p99, kibibytesOfSubscriber } = one
-  const name = `${SYSTEMS[system]}, ${subscribers} subscribers`
-  const reference = (other: SystemName) =>
-    all.find((candidate) => candidate.system === other && candidate.subscribers === subscribers)
-  const isPromised = system === 'parley-redis' && subscribers === 1000
-  const [wire, usual] = [reference('ws'), reference('yoga')]
-  const ratios: Figure[] = [
-    {
-      what: `${name}: messages over plain \`ws\``,
-      value: messagesASecond / (wire?.messagesASecond ?? Number.NaN),
-      unit: '×',
-      ...(isPromised ? { bound: { atLeast: 0.8 } } : {}),
-    },
-    {
-      what: `${name}: messages over yoga`,
-      value: messagesASecond / (usual?.messagesASecond ?? Number.NaN),
-      unit: '×',
-      ...(isPromised ? { bound: { atLeast: 3 } } : {}),
-    },
-    {
-      what: `${name}: p50 over plain \`ws\``,
-      value: p50 / (wire?.p50 ?? Number.NaN),
-      unit: '×',
-      ...(isPromised ? { bound: { atMost: 1.25 } } : {}),
-    },
-  ]
+/** Until the last of all viewers has an event, one event at a time. */
+async function lookUp(stage: Stage, system: SystemName, one: Load, quick: boolean): Promise<Figure[]> {
+  await stage.clients.open(await stage.server.viewers(one), one.viewers)
+  await runWindow(stage, one, LOOKED_UP_EVENTS_A_SECOND, 1000)
+  const ms = quick ? QUICK_LOOKED_UP_MS : LOOKED_UP_MS
+  const { delays } = await runWindow(stage, one, LOOKED_UP_EVENTS_A_SECOND, ms)
+  await stage.clients.close()
+  const events = delays.length / one.viewers
+  const slowest = Array.from({ length: events }, (_, n) => Math.max(...delays.filter((_, at) => at % events === n)))
+  const what = `${SYSTEMS[system]}, ${nameOf(one)}: until everybody has an event`
   return [
-    { what: `${name}: messages`, value: messagesASecond, unit: '/s' },
-    { what: `${name}: CPU of a message`, value: microsecondsOfCpu, unit: 'µs' },
-    { what: `${name}: p50 at 20 events/s`, value: p50, unit: 'ms' },
-    { what: `${name}: p99 at 20 events/s`, value: p99, unit: 'ms' },
-    { what: `${name}: memory of a subscriber`, value: kibibytesOfSubscriber, unit: 'KiB' },
-    ...(system.startsWith('parley') ? ratios : []),
+    { what: `${what}, the middle of ${events}`, value: percentile(slowest, 0.5), unit: 'ms', bound: { atMost: 50 } },
+    { what: `${what}, the slowest`, value: Math.max(...slowest), unit: 'ms' },
   ]
 }
 
-/** The middle of each figure of one system. */
-function middleOf(times: Measured[]): Measured {
-  const [one] = times as [Measured]
-  const figures = Object.entries(one).map(([name, value]) => {
-    if (name === 'subscribers' || typeof value !== 'number') return [name, value]
+/** What the project promises, at each size, against what the same run measured. */
+function promisesOf(all: readonly Measured[]): Figure[] {
+  const parley = all.filter(({ system }) => system === 'parley-redis')
+  return parley.flatMap((one) => {
+    const beside = (system: SystemName) => all.find((other) => other.system === system && nameOf(other) === nameOf(one))
+    const [plain, corked] = [beside('ws'), beside('ws-cork')]
+    if (plain === undefined || corked === undefined) return []
+    const name = `Parley over Redis, ${nameOf(one)}`
+    const ratio = (what: string, value: number, bound: Figure['bound']): Figure => ({
+      what: `${name}: ${what}`,
+      value,
+      unit: '×',
+      ...(bound === undefined ? {} : { bound }),
+    })
     return [
-      name,
-      percentile(
-        times.map((each) => each[name as keyof Measured] as number),
-        0.5,
-      ),
+      ratio('messages over corked `ws`', one.messagesASecond / corked.messagesASecond, { atLeast: 0.5 }),
+      ratio('messages over plain `ws`', one.messagesASecond / plain.messagesASecond, { atLeast: 1 }),
+      ratio('CPU of a message over corked `ws`', one.microsecondsOfCpu / corked.microsecondsOfCpu, { atMost: 2 }),
+      ratio('p50 at 20 events/s over plain `ws`', one.p50 / plain.p50, { atMost: 1.25 }),
+      ...(one.viewers < 1000
+        ? []
+        : [
+            {
+              what: `${name}: heap of a subscription over a bare socket`,
+              value: one.kibibytesOfSubscription - plain.kibibytesOfSubscription,
+              unit: 'KiB',
+              bound: { atMost: 40 },
+            },
+          ]),
     ]
   })
-  return Object.fromEntries(figures)
-}
-
-async function measureInTurn(subscribers: number): Promise<Measured[]> {
-  const systems = Object.keys(SYSTEMS) as SystemName[]
-  const times: Measured[] = []
-  for (let time = 0; time < TIMES; time++) {
-    for (const system of systems) {
-      const one = await measure(system, subscribers)
-      console.error(JSON.stringify(one))
-      times.push(one)
-    }
-  }
-  return systems.map((system) => middleOf(times.filter((one) => one.system === system)))
 }
 
 export const fanout: Benchmark = {
-  question: `How many messages a second reach the subscribers of one space, each with an operation id of its own? The middle of ${TIMES}.`,
-  async run() {
+  question: `How many messages a second reach those who watch, each by an operation of its own, with p99 within ${LONGEST_P99_MS} ms? A fixed rate is raised until they do not. Publisher, server and viewers are a process each.`,
+  mostMinutes: 15,
+  async run(options) {
+    const systems = options.quick ? QUICK_SYSTEMS : (Object.keys(SYSTEMS) as SystemName[])
     const all: Measured[] = []
-    for (const subscribers of SUBSCRIBERS) all.push(...(await measureInTurn(subscribers)))
-    await writeChart(SYSTEMS, SUBSCRIBERS, all)
-    return all.flatMap((one) => figuresOf(one, all))
+    const figures: Figure[] = []
+    for (const system of systems) {
+      const measured = await measureSystem(system, options)
+      all.push(...measured.all)
+      figures.push(...measured.figures)
+    }
+    if (!options.quick) await writeChart(all)
+    return { figures: [...promisesOf(all), ...figures], tables: tablesOf(all), data: all }
   },
 }

@@ -1,4 +1,5 @@
-// npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these.
+// npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these; with `--quick` some only look,
+// and nothing is kept of it.
 import { crowd } from './crowd.ts'
 import { durableRuns } from './durable-runs.ts'
 import { fanout } from './fanout.ts'
@@ -32,18 +33,21 @@ const BENCHMARKS: Record<string, Benchmark> = {
 }
 const MOST_MINUTES = 5
 
-const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(BENCHMARKS)
-for (const name of names) {
+const given = process.argv.slice(2)
+const options = { quick: given.includes('--quick') }
+const named = given.filter((argument) => argument !== '--quick')
+for (const name of named.length > 0 ? named : Object.keys(BENCHMARKS)) {
   const benchmark = BENCHMARKS[name]
   if (benchmark === undefined) {
     console.error(`there is no benchmark ${name}; there are: ${Object.keys(BENCHMARKS).join(', ')}`)
     process.exit(1)
   }
+  const { question, mostMinutes = MOST_MINUTES } = benchmark
   const tooLong = setTimeout(() => {
-    console.error(`${name} did not end within ${MOST_MINUTES} minutes`)
+    console.error(`${name} did not end within ${mostMinutes} minutes`)
     process.exit(1)
-  }, MOST_MINUTES * 60_000)
-  await report(name, benchmark.question, await benchmark.run())
+  }, mostMinutes * 60_000)
+  await report(name, question, await benchmark.run(options), options)
   clearTimeout(tooLong)
 }
 process.exit(0)

@@ -1,45 +1,80 @@
-// Many subscribers, each with a socket and an operation id of its own. It reads no JSON, so that the servers are the limit.
+// Many viewers in a process of their own. It reads no JSON, and most of them only count, so that the servers are the limit.
 import type { ClientsOrder, ClientsResult } from './fanout-clients.ts'
-import type { Subscribing } from './fanout-server.ts'
+import { endWithParent, type Subscribing } from './fanout-server.ts'
 import { now } from './model.ts'
-import { openWireClient } from './wire-client.ts'
+import { openWireClient, type WireClient } from './wire-client.ts'
 
+const AT_ONCE = 50
+const DIFFERENT_IDS = 20
+let clients: WireClient[] = []
+let arrivals: ClientsResult['arrivals'] = []
 let received = 0
-let awaited = 0
 let bytes = 0
-let delays: number[] | null = null
+let closed = 0
+let onMessage: (() => void) | null = null
 
-function onEvent(data: Buffer): void {
+function take(payload: Buffer): void {
   received += 1
-  bytes += data.length
-  if (delays !== null) {
-    const text = data.toString('latin1')
-    const end = text.lastIndexOf('|')
-    delays.push(now() - Number(text.slice(text.lastIndexOf('"', end) + 1, end)))
-  }
-  if (received === awaited)
-    process.send?.({ bytesOfEach: bytes / received, endedAt: now(), delays: delays ?? [] } satisfies ClientsResult)
+  bytes += payload.length
+  onMessage?.()
 }
 
-async function subscribe(subscribing: Subscribing): Promise<void> {
-  const client = await openWireClient([subscribing])
-  client.onMessage = onEvent
-  client.socket.once('close', () => {
-    console.error('a subscriber was closed')
-    process.exit(1)
+async function open(subscribings: Subscribing[], marked: number): Promise<void> {
+  for (let from = 0; from < subscribings.length; from += AT_ONCE) {
+    const some = subscribings.slice(from, from + AT_ONCE)
+    const opened = await Promise.all(some.map((one, n) => openWireClient([one], 1 + ((from + n) % DIFFERENT_IDS))))
+    for (const client of opened) {
+      client.onMessage = take
+      client.socket.once('close', () => {
+        closed += 1
+      })
+      clients.push(client)
+    }
+  }
+  arrivals = Array.from({ length: marked }, (_, n) => {
+    const viewer = Math.floor((n * clients.length) / marked)
+    const at: number[] = []
+    clients[viewer]!.onMessage = (payload) => {
+      at.push(now())
+      take(payload)
+    }
+    return { viewer, at }
   })
 }
 
-process.on('message', async (order: ClientsOrder) => {
-  if (order.type === 'subscribe') {
-    for (let count = 0; count < order.count; count += 50) {
-      await Promise.all(Array.from({ length: Math.min(50, order.count - count) }, () => subscribe(order.subscribing)))
+function begin(): void {
+  received = 0
+  bytes = 0
+  for (const { at } of arrivals) at.length = 0
+}
+
+function close(): void {
+  for (const { socket } of clients) socket.destroy()
+  clients = []
+  arrivals = []
+  closed = 0
+}
+
+function reached(messages: number, timeoutMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer)
+      onMessage = null
+      resolve()
     }
-  } else {
-    received = 0
-    bytes = 0
-    awaited = order.messages
-    delays = order.withDelays ? [] : null
-  }
-  process.send?.('ready')
+    const timer = setTimeout(done, timeoutMs)
+    onMessage = () => {
+      if (received >= messages) done()
+    }
+    onMessage()
+  })
+}
+
+endWithParent()
+process.on('message', async (order: ClientsOrder) => {
+  if (order.type === 'open') await open(order.subscribings, order.marked)
+  else if (order.type === 'begin') begin()
+  else if (order.type === 'await') await reached(order.messages, order.timeoutMs)
+  else close()
+  process.send?.({ received, bytes, arrivals, closed } satisfies ClientsResult)
 })

@@ -1,40 +1,50 @@
 import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import path from 'node:path'
-import type { Subscribing } from './fanout-server.ts'
+import { nextOf, type Subscribing } from './fanout-server.ts'
 
 export type ClientsOrder =
-  | { type: 'subscribe'; subscribing: Subscribing; count: number }
-  | { type: 'expect'; messages: number; withDelays: boolean }
+  | { type: 'open'; subscribings: Subscribing[]; marked: number }
+  | { type: 'begin' }
+  | { type: 'await'; messages: number; timeoutMs: number }
+  | { type: 'close' }
 
 export interface ClientsResult {
-  bytesOfEach: number
-  endedAt: number
-  /** From publishing to arrival in ms, by message. */
-  delays: number[]
+  /** Messages since `begin`, of all. */
+  received: number
+  bytes: number
+  /** Of each marked viewer: when each of its messages came, by `now()`, and which viewer it is. */
+  arrivals: { viewer: number; at: number[] }[]
+  /** Viewers that the server has closed. */
+  closed: number
 }
 
-/** Subscribers in a process of their own. */
+/** Viewers in a process of their own, each with a socket and an operation id as clients make them: 1, 2, …, 20. */
 export interface FanoutClients {
-  subscribe(subscribing: Subscribing, count: number): Promise<void>
-  /** Counts from now on; resolves with what resolves once that many messages have come in all. */
-  expect(messages: number, withDelays: boolean): Promise<{ all: Promise<ClientsResult> }>
+  /** Resolves when all have had their first answer. `marked` of them note when messages come. */
+  open(subscribings: Subscribing[], marked: number): Promise<void>
+  begin(): Promise<void>
+  /** Resolves when so many messages have come in all since `begin`, or after a time. */
+  all(messages: number, timeoutMs: number): Promise<ClientsResult>
+  close(): Promise<void>
   stop(): void
 }
 
 export function startFanoutClients(): FanoutClients {
   const child = fork(path.join(import.meta.dirname, 'fanout-clients-process.ts'), { serialization: 'advanced' })
-  const next = async () => (await once(child, 'message'))[0]
-  const ask = async (order: ClientsOrder) => {
-    const ready = next()
+  async function ask(order: ClientsOrder): Promise<ClientsResult> {
     child.send(order)
-    await ready
+    return (await nextOf(child)) as ClientsResult
   }
   return {
-    subscribe: (subscribing, count) => ask({ type: 'subscribe', subscribing, count }),
-    async expect(messages, withDelays) {
-      await ask({ type: 'expect', messages, withDelays })
-      return { all: next() as Promise<ClientsResult> }
+    async open(subscribings, marked) {
+      await ask({ type: 'open', subscribings, marked })
+    },
+    async begin() {
+      await ask({ type: 'begin' })
+    },
+    all: (messages, timeoutMs) => ask({ type: 'await', messages, timeoutMs }),
+    async close() {
+      await ask({ type: 'close' })
     },
     stop: () => void child.kill('SIGKILL'),
   }

@@ -1,41 +1,92 @@
-// Parley's own server and application in one process, which also publishes: `embedded` or `redis`, and in how many spaces.
+// Parley's own server and application in one process, `embedded` or `redis`, with so many spaces.
+import { Redis } from 'ioredis'
+import { SignJWT } from 'jose'
 import { createDraftStream } from '../../src/engine/draft-stream.ts'
 import { newId } from '../../src/lib/ids.ts'
+import type { LogEvent } from '../../src/realtime/event-log.ts'
 import { startTestServer } from '../../test/support/served.ts'
-import { serveFanout, textNow } from './fanout-server.ts'
+import { type Feed, type Load, type Payload, type Subscribing, serveFanout, textNow } from './fanout-server.ts'
 import { now } from './model.ts'
 
+const QUERIES: Record<Payload, string> = {
+  deltas: '... on MessageTextDelta { messageId delta }',
+  toolCalls:
+    '... on MessagePartChanged { part { ... on ToolCallPart { toolCall { id toolName status input output error } } } }',
+  unread: '... on MessagePosted { message { id text space { unreadCount } } }',
+}
 const [backing, count] = process.argv.slice(2)
+const SECRET = 'a secret of a benchmark, of 32 characters or more'
 const parley = await startTestServer({
   stack: backing === 'redis' ? 'postgres' : 'embedded',
   worker: false,
-  settings: { PARLEY_DELTA_MS: '25' },
+  settings: { PARLEY_DELTA_MS: '25', AUTH_JWT_SECRET: SECRET },
 })
 process.once('SIGTERM', () => void parley.close().finally(() => process.exit(0)))
-const human = await parley.human('Ada')
+const { prisma } = parley.app.platform.db
+const ada = await parley.human('Ada')
+const agent = await parley.agent('Iris')
 const spaceIds: string[] = []
-while (spaceIds.length < Number(count)) spaceIds.push((await parley.space(human, [])).id)
-const query = `subscription ($spaceId: ID!) {
-  spaceMessages(spaceId: $spaceId) { __typename cursor ... on MessageTextDelta { messageId delta } }
-}`
+while (spaceIds.length < Number(count)) spaceIds.push((await parley.space(ada, [])).id)
 const url = `${parley.origin.replace('http', 'ws')}/graphql`
-const authorization = `Bearer ${await parley.tokenOf(human)}`
-const messageId = newId('msg')
-serveFanout(
-  spaceIds.map((spaceId) => ({ url, authorization, query, variables: { spaceId } })),
-  (delta, n) =>
-    parley.app.platform.log.append(`space:${spaceIds[n % spaceIds.length]}`, {
-      type: 'MessageTextDelta',
-      messageId,
-      partIndex: 0,
-      offset: n * delta.length,
-      delta,
+const queryOf = (payload: Payload) =>
+  `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename cursor ${QUERIES[payload]} } }`
+
+/** Humans of their own, members of the space that each watches. */
+const humans: string[] = []
+async function viewers({ viewers, spaces, payload }: Load): Promise<Subscribing[]> {
+  const made = Array.from({ length: Math.max(viewers - humans.length, 0) }, () => newId('hum'))
+  humans.push(...made)
+  await prisma.entity.createMany({ data: made.map((id) => ({ id, kind: 'HUMAN', name: 'Viewer' })) })
+  const query = queryOf(payload)
+  const places = humans.slice(0, viewers).map((entityId, n) => ({ entityId, spaceId: spaceIds[n % spaces]! }))
+  await prisma.membership.createMany({ data: places, skipDuplicates: true })
+  return Promise.all(
+    places.map(async ({ entityId, spaceId }) => {
+      const token = new SignJWT({ sub: entityId }).setProtectedHeader({ alg: 'HS256' }).setExpirationTime('1h')
+      const authorization = `Bearer ${await token.sign(new TextEncoder().encode(SECRET))}`
+      return { url, authorization, query, variables: { spaceId } }
     }),
-  ({ agents, tokens, everyMs }) =>
-    Promise.all(
-      Array.from({ length: agents }, (_, index) => writeAsAgent(tokens, everyMs, (index * everyMs) / agents)),
-    ),
-)
+  )
+}
+
+/** A message that shows a tool call, as an agent posts it. */
+async function showCall(spaceId: string): Promise<string> {
+  const [messageId, toolCallId] = [newId('msg'), newId('tcl')]
+  const base = { spaceId, messageId, agentId: agent.id, runId: newId('run'), stepIndex: 0, modelCallId: 'c' }
+  const call = { toolName: 'look_up', status: 'DONE' as const, input: { what: 'weather' }, output: { sky: 'blue' } }
+  await prisma.toolCall.create({ data: { id: toolCallId, ...base, ...call } })
+  const { message } = await parley.send(ada, spaceId, 'What is the weather?')
+  await prisma.message.update({ where: { id: message.id }, data: { parts: [{ type: 'tool', toolCallId }] } })
+  await prisma.toolCall.update({ where: { id: toolCallId }, data: { messageId: message.id } })
+  return message.id
+}
+
+const shown = await showCall(spaceIds[0]!)
+const said = await parley.send(ada, spaceIds[0]!, 'Hello')
+const messageId = newId('msg')
+const { log } = parley.app.platform
+const topics = spaceIds.map((spaceId) => `space:${spaceId}`)
+const events: Feed['events'] = {
+  deltas: { type: 'MessageTextDelta', messageId, partIndex: 0 },
+  toolCalls: { type: 'MessagePartChanged', messageId: shown, partIndex: 0 },
+  unread: { type: 'MessagePosted', messageId: said.message.id },
+}
+
+/** Redis' log is another process's to write to; one in this process is handed what it gets over channels. */
+async function openFeed(): Promise<Feed> {
+  const { settings, options } = parley.stores
+  if (settings['REDIS_URL'] !== undefined)
+    return { type: 'log', redisUrl: settings['REDIS_URL'], prefix: options.redisPrefix ?? '', names: topics, events }
+  const redisUrl = process.env['TEST_REDIS_URL'] || 'redis://127.0.0.1:6379'
+  const prefix = `bench-fanout-${process.pid}:`
+  const subscriber = new Redis(redisUrl)
+  subscriber.on('message', (name: string, event: string) => {
+    void log.append(name.slice(prefix.length), JSON.parse(event) as LogEvent)
+  })
+  const names = topics.map((topic) => prefix + topic)
+  await subscriber.subscribe(...names)
+  return { type: 'channels', redisUrl, prefix, names, events }
+}
 
 /** What an agent says, as the engine streams it from the model's tokens: joined, to the space's log. */
 async function writeAsAgent(tokens: number, everyMs: number, afterMs: number): Promise<void> {
@@ -48,3 +99,16 @@ async function writeAsAgent(tokens: number, everyMs: number, afterMs: number): P
   }
   await stream.complete(stream.text())
 }
+
+const authorization = `Bearer ${await parley.tokenOf(ada)}`
+serveFanout({
+  feed: await openFeed(),
+  subscribings: spaceIds.map((spaceId) => ({ url, authorization, query: queryOf('deltas'), variables: { spaceId } })),
+  viewers,
+  publish: (delta, n) =>
+    log.append(topics[n % topics.length]!, { ...(events.deltas as LogEvent), offset: n * delta.length, delta }),
+  write: ({ agents, tokens, everyMs }) =>
+    Promise.all(
+      Array.from({ length: agents }, (_, index) => writeAsAgent(tokens, everyMs, (index * everyMs) / agents)),
+    ),
+})

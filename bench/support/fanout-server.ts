@@ -1,4 +1,4 @@
-import { fork } from 'node:child_process'
+import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 import { now } from './model.ts'
@@ -12,36 +12,55 @@ export interface Subscribing {
   variables?: Record<string, unknown>
 }
 
-/** What a server's process is told, and what it answers each time: its use of CPU (s) and memory (MiB) so far. */
+/** What an event is: a piece of text; a tool call that is shown; a message, read with the viewer's own `unreadCount`. */
+export type Payload = 'deltas' | 'toolCalls' | 'unread'
+
+/** Who watches: so many viewers, evenly over so many spaces. */
+export interface Load {
+  viewers: number
+  spaces: number
+  payload: Payload
+}
+
+/** How events get into a system: to the event log in Redis, as another process of it appends them; or over Redis pub/sub. */
+export interface Feed {
+  type: 'log' | 'channels'
+  redisUrl: string
+  prefix: string
+  /** By space: the topic or channel. */
+  names: string[]
+  /** By payload; what is a delta gets its `delta` from the publisher. */
+  events: Partial<Record<Payload, object>>
+}
+
+/** What a server's process says once it listens. */
+export interface Greeting {
+  feed: Feed | null
+  /** One for each space, of the same viewer. */
+  subscribings: Subscribing[]
+}
+
+/** What a server's process is told. Each answers with its use so far, but `viewers`. */
 export type ServerOrder =
   | { type: 'publish'; events: number; everyMs: number }
   | { type: 'write'; agents: number; tokens: number; everyMs: number }
-  | { type: 'usage' }
+  | { type: 'usage'; collect?: boolean }
+  | { type: 'viewers'; load: Load }
+
 export interface ServerUsage {
   cpuSeconds: number
-  residentMebibytes: number
+  /** After a collection, where one was asked for. */
+  heapKibibytes: number
 }
 
-export type SystemName = 'ws' | 'yoga' | 'parley-embedded' | 'parley-redis'
-
-/** What one system does for some number of subscribers. */
-export interface Measured {
-  system: SystemName
-  subscribers: number
-  messagesASecond: number
-  microsecondsOfCpu: number
-  p50: number
-  p99: number
-  kibibytesOfSubscriber: number
-  bytesOfMessage: number
-}
+export type SystemName = 'ws' | 'ws-cork' | 'yoga' | 'parley-embedded' | 'parley-redis'
 
 /** A system under test, in a process of its own. */
-export interface FanoutServer {
-  /** One for each space that it publishes in, turn by turn. */
-  subscribings: Subscribing[]
+export interface FanoutServer extends Greeting {
   pid: number
-  ask(order: ServerOrder): Promise<ServerUsage>
+  ask(order: Exclude<ServerOrder, { type: 'viewers' }>): Promise<ServerUsage>
+  /** How each viewer subscribes, each for itself. */
+  viewers(load: Load): Promise<Subscribing[]>
   stop(): Promise<void>
 }
 
@@ -50,19 +69,23 @@ export function textNow(): string {
   return `${now().toFixed(3)}|${'x'.repeat(20)}`
 }
 
-/** `spaces` is for Parley alone: how many it publishes in. */
+/** `spaces` is for Parley alone: how many there are. */
 export async function startFanoutServer(system: SystemName, spaces = 1): Promise<FanoutServer> {
   const [file = '', ...args] = system.split('-')
-  const child = fork(path.join(import.meta.dirname, `fanout-${file}-process.ts`), [...args, String(spaces)])
-  const [subscribings] = (await once(child, 'message')) as [Subscribing[]]
+  const child = fork(path.join(import.meta.dirname, `fanout-${file}-process.ts`), [...args, String(spaces)], {
+    serialization: 'advanced',
+    execArgv: ['--expose-gc'],
+  })
+  const greeting = (await nextOf(child)) as Greeting
+  async function ask<T>(order: ServerOrder): Promise<T> {
+    child.send(order)
+    return (await nextOf(child)) as T
+  }
   return {
-    subscribings,
+    ...greeting,
     pid: child.pid ?? 0,
-    async ask(order) {
-      child.send(order)
-      const [usage] = (await once(child, 'message')) as [ServerUsage]
-      return usage
-    },
+    ask,
+    viewers: (load) => ask({ type: 'viewers', load }),
     async stop() {
       const ended = once(child, 'exit')
       child.kill()
@@ -71,28 +94,58 @@ export async function startFanoutServer(system: SystemName, spaces = 1): Promise
   }
 }
 
-/** In a server's process: answers orders by publishing one event after the other, or as several agents that write at once. */
-export function serveFanout(
-  subscribings: Subscribing[],
-  publish: (text: string, n: number) => Promise<unknown>,
-  write: (order: ServerOrder & { type: 'write' }) => Promise<unknown> = async () => {},
-): void {
+/** The next message of a process. @throws when it ends instead. */
+export async function nextOf(child: ChildProcess): Promise<unknown> {
+  const over = new AbortController()
+  const ended = once(child, 'exit', { signal: over.signal }).then(() => {
+    throw new Error(`${child.spawnargs.at(-2)} ended`)
+  })
+  ended.catch(() => {})
+  try {
+    return (await Promise.race([once(child, 'message', { signal: over.signal }), ended]))[0]
+  } finally {
+    over.abort()
+  }
+}
+
+/** In a process of a measurement: it does not outlive the one that started it. */
+export function endWithParent(): void {
+  process.on('disconnect', () => process.exit(1))
+}
+
+export interface ServedFanout extends Greeting {
+  viewers?: (load: Load) => Subscribing[] | Promise<Subscribing[]>
+  /** For `crowd` and `held`, which are written to by the serving process itself. */
+  publish?: (text: string, n: number) => Promise<unknown>
+  write?: (order: ServerOrder & { type: 'write' }) => Promise<unknown>
+}
+
+/** In a server's process: says where it is reached, and answers orders. */
+export function serveFanout({ feed, subscribings, viewers, publish, write }: ServedFanout): void {
+  endWithParent()
   process.on('message', async (order: ServerOrder) => {
-    if (order.type === 'publish') {
-      const startedAt = now()
-      for (let n = 0; n < order.events; n++) {
-        const wait = startedAt + n * order.everyMs - now()
-        await new Promise((resolve) => (wait > 0 ? setTimeout(resolve, wait) : setImmediate(resolve)))
-        await publish(textNow(), n)
-      }
+    if (order.type === 'viewers') {
+      process.send?.(await viewers?.(order.load))
+      return
     }
-    if (order.type === 'write') await write(order)
+    if (order.type === 'publish') await publishPaced(order.events, order.everyMs, async (n) => publish?.(textNow(), n))
+    if (order.type === 'write') await write?.(order)
+    if (order.type === 'usage' && order.collect) for (let times = 0; times < 3; times++) globalThis.gc?.()
     const { user, system } = process.cpuUsage()
     const usage: ServerUsage = {
       cpuSeconds: (user + system) / 1e6,
-      residentMebibytes: process.memoryUsage.rss() / 1024 / 1024,
+      heapKibibytes: process.memoryUsage().heapUsed / 1024,
     }
     process.send?.(usage)
   })
-  process.send?.(subscribings)
+  process.send?.({ feed, subscribings } satisfies Greeting)
+}
+
+async function publishPaced(events: number, everyMs: number, publish: (n: number) => Promise<unknown>): Promise<void> {
+  const startedAt = now()
+  for (let n = 0; n < events; n++) {
+    const wait = startedAt + n * everyMs - now()
+    await new Promise((resolve) => (wait > 0 ? setTimeout(resolve, wait) : setImmediate(resolve)))
+    await publish(n)
+  }
 }

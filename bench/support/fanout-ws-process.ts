@@ -1,32 +1,96 @@
-// The wire: what one process can send by `ws` alone, the same messages with each client's own id in front.
+// The wire: what one process can send by `ws` alone, the same messages with each client's own id in front; `cork`: those of one
+// rest in one write.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { WebSocketServer } from 'ws'
+import type { AddressInfo, Socket } from 'node:net'
+import { Redis } from 'ioredis'
+import { type WebSocket, WebSocketServer } from 'ws'
 import { serveFanout } from './fanout-server.ts'
 
+const SPACES = 100
+const LONGEST_REST_MS = 25
+const corks = process.argv[2] === 'cork'
+const redisUrl = process.env['TEST_REDIS_URL'] || 'redis://127.0.0.1:6379'
+const prefix = `bench-fanout-${process.pid}:`
+const names = Array.from({ length: SPACES }, (_, space) => `${prefix}${space}`)
 const http = createServer().listen(0, '127.0.0.1')
 await once(http, 'listening')
 const server = new WebSocketServer({ server: http, perMessageDeflate: false })
 const { port } = http.address() as AddressInfo
-const heads = new Map<object, string>()
+/** By space, each socket with what its messages begin with. */
+const heads = names.map(() => new Map<WebSocket, string>())
+
 server.on('connection', (socket) => {
   socket.on('message', (data) => {
-    const { id, type } = JSON.parse(String(data))
+    const { id, type, payload } = JSON.parse(String(data))
     if (type === 'connection_init') socket.send('{"type":"connection_ack"}')
     if (type !== 'subscribe') return
-    heads.set(socket, `{"id":${JSON.stringify(id)},"type":"next","payload":`)
+    const own = heads[payload.variables.space]
+    own?.set(socket, `{"id":${JSON.stringify(id)},"type":"next","payload":`)
+    socket.on('close', () => own?.delete(socket))
     socket.send(`{"id":${JSON.stringify(id)},"type":"next","payload":{}}`)
   })
-  socket.on('close', () => heads.delete(socket))
 })
-serveFanout([{ url: `ws://127.0.0.1:${port}/graphql`, authorization: null, query: '' }], async (delta, n) => {
-  const event = {
-    __typename: 'MessageTextDelta',
-    cursor: `0123456789abcdef0123.${n}`,
-    messageId: 'm'.repeat(36),
-    delta,
+
+const pending: string[][] = names.map(() => [])
+let isWriting = false
+let restsUntil = 0
+
+/** All that has come meanwhile, in one write for each socket; then a rest, in which more comes together. */
+function flush(): void {
+  isWriting = false
+  const startedAt = performance.now()
+  for (const [space, events] of pending.entries()) {
+    if (events.length === 0) continue
+    pending[space] = []
+    for (const [socket, head] of heads[space]!) {
+      const wire = (socket as unknown as { _socket: Socket })._socket
+      wire.cork()
+      for (const event of events) socket.send(head + event)
+      wire.uncork()
+    }
   }
-  const payload = JSON.stringify({ data: { spaceMessages: event } })
-  for (const socket of server.clients) socket.send(`${heads.get(socket)}${payload}}`)
+  const endedAt = performance.now()
+  restsUntil = endedAt + Math.min(LONGEST_REST_MS, (endedAt - startedAt) * 0.3)
+}
+
+function publish(space: number, event: string): void {
+  if (!corks) {
+    for (const [socket, head] of heads[space]!) socket.send(head + event)
+    return
+  }
+  pending[space]!.push(event)
+  if (isWriting) return
+  isWriting = true
+  const rest = restsUntil - performance.now()
+  if (rest < 1) setImmediate(flush)
+  else setTimeout(flush, rest)
+}
+
+const subscriber = new Redis(redisUrl)
+const spaceOf = new Map(names.map((name, space) => [name, space]))
+let count = 0
+subscriber.on('message', (name: string, delta: string) => {
+  count += 1
+  const event = { ...JSON.parse(delta), cursor: `0123456789abcdef0123.${count}` }
+  publish(spaceOf.get(name)!, `${JSON.stringify({ data: { spaceMessages: event } })}}`)
+})
+await subscriber.subscribe(...names)
+
+const subscribing = (space: number) => ({
+  url: `ws://127.0.0.1:${port}/graphql`,
+  authorization: null,
+  query: '',
+  variables: { space },
+})
+serveFanout({
+  feed: {
+    type: 'channels',
+    redisUrl,
+    prefix,
+    names,
+    events: { deltas: { __typename: 'MessageTextDelta', messageId: 'm'.repeat(36) } },
+  },
+  subscribings: names.map((_, space) => subscribing(space)),
+  viewers: ({ viewers, spaces }) => Array.from({ length: viewers }, (_, n) => subscribing(n % spaces)),
 })

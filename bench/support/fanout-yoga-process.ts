@@ -9,8 +9,12 @@ import { createSchema, createYoga } from 'graphql-yoga'
 import { WebSocketServer } from 'ws'
 import { serveFanout } from './fanout-server.ts'
 
-const CHANNEL = `bench-fanout-${process.pid}`
-const pubsub = new RedisPubSub({ connection: process.env['TEST_REDIS_URL'] || 'redis://127.0.0.1:6379' })
+const SPACES = 100
+const redisUrl = process.env['TEST_REDIS_URL'] || 'redis://127.0.0.1:6379'
+const prefix = `bench-fanout-${process.pid}:`
+const names = Array.from({ length: SPACES }, (_, space) => `${prefix}${space}`)
+const pubsub = new RedisPubSub({ connection: redisUrl })
+let count = 0
 const yoga = createYoga({
   logging: false,
   schema: createSchema({
@@ -18,16 +22,21 @@ const yoga = createYoga({
       type Query { ok: Boolean }
       type Event { cursor: String! messageId: ID! delta: String! }
       type Subscription { spaceMessages(spaceId: ID!): Event! }`,
-    resolvers: { Subscription: { spaceMessages: { subscribe: () => begun() } } },
+    resolvers: {
+      Subscription: { spaceMessages: { subscribe: (_: unknown, { spaceId }: { spaceId: string }) => begun(spaceId) } },
+    },
   }),
 })
 
 /** The first event says that the subscription stands: RedisPubSub itself does not. */
-async function* begun() {
-  const events = pubsub.asyncIterator<object>(CHANNEL)
+async function* begun(spaceId: string) {
+  const events = pubsub.asyncIterator<object>(prefix + spaceId)
   const first = events.next()
   yield { spaceMessages: { cursor: '', messageId: '', delta: '' } }
-  for (let { value, done } = await first; !done; { value, done } = await events.next()) yield value
+  for (let { value, done } = await first; !done; { value, done } = await events.next()) {
+    count += 1
+    yield { spaceMessages: { ...value, cursor: `0123456789abcdef0123.${count}` } }
+  }
 }
 
 const http = createServer(yoga).listen(0, '127.0.0.1')
@@ -54,7 +63,14 @@ useServer(
   new WebSocketServer({ server: http, path: '/graphql', perMessageDeflate: false }),
 )
 const query = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename cursor messageId delta } }`
-const subscribing = { url: `ws://127.0.0.1:${port}/graphql`, authorization: null, query, variables: { spaceId: 'spc' } }
-serveFanout([subscribing], (delta, n) =>
-  pubsub.publish(CHANNEL, { spaceMessages: { cursor: `0123456789abcdef0123.${n}`, messageId: 'm'.repeat(36), delta } }),
-)
+const subscribing = (space: number) => ({
+  url: `ws://127.0.0.1:${port}/graphql`,
+  authorization: null,
+  query,
+  variables: { spaceId: String(space) },
+})
+serveFanout({
+  feed: { type: 'channels', redisUrl, prefix, names, events: { deltas: { messageId: 'm'.repeat(36) } } },
+  subscribings: names.map((_, space) => subscribing(space)),
+  viewers: ({ viewers, spaces }) => Array.from({ length: viewers }, (_, n) => subscribing(n % spaces)),
+})

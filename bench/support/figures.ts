@@ -12,7 +12,21 @@ export interface Figure {
 /** A question about speed or memory, answered by running the real server. */
 export interface Benchmark {
   question: string
-  run(): Promise<Figure[]>
+  /** It is given up after so long; 5 where nothing is said. */
+  mostMinutes?: number
+  run(options: BenchmarkOptions): Promise<Figure[] | Result>
+}
+
+export interface BenchmarkOptions {
+  /** A look while one works on something: less of everything, and nothing is written to bench/results. */
+  quick: boolean
+}
+
+/** Figures that are better read in tables, which go before them; `data` goes into the JSON. */
+export interface Result {
+  figures: Figure[]
+  tables: string
+  data: unknown
 }
 
 /** The value below which `share` (0 to 1) of the values lie; NaN of none. */

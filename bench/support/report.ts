@@ -1,12 +1,18 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { type Figure, holds } from './figures.ts'
+import { type BenchmarkOptions, type Figure, holds, type Result } from './figures.ts'
 
 const RESULTS = path.resolve(import.meta.dirname, '../results')
 
-/** Prints a benchmark's figures and writes them as JSON and Markdown to bench/results. */
-export async function report(name: string, question: string, figures: Figure[]): Promise<void> {
+/** Prints a benchmark's figures and, unless it was a quick look, writes them as JSON and Markdown to bench/results. */
+export async function report(
+  name: string,
+  question: string,
+  result: Figure[] | Result,
+  { quick }: BenchmarkOptions,
+): Promise<void> {
+  const { figures, tables, data } = Array.isArray(result) ? { figures: result, tables: null, data: undefined } : result
   const machine = {
     cores: os.availableParallelism(),
     cpu: os.cpus()[0]?.model.trim() ?? 'unknown',
@@ -19,6 +25,7 @@ export async function report(name: string, question: string, figures: Figure[]):
     '',
     question,
     '',
+    ...(tables === null ? [] : [tables, '']),
     '| what | figure | bound | |',
     '|---|---:|---:|---|',
     ...figures.map((figure) => `| ${figure.what} | ${textOf(figure)} | ${boundOf(figure)} | ${verdictOf(figure)} |`),
@@ -26,10 +33,11 @@ export async function report(name: string, question: string, figures: Figure[]):
     `Measured on ${machine.cores} cores of ${machine.cpu}, Node ${machine.node}, load average ${machine.load.toFixed(1)} at the end. References without a source were measured in the same run.`,
     '',
   ].join('\n')
+  console.log(markdown)
+  if (quick) return
   await mkdir(RESULTS, { recursive: true })
   await writeFile(path.join(RESULTS, `${name}.md`), markdown)
-  await writeFile(path.join(RESULTS, `${name}.json`), `${JSON.stringify({ name, machine, figures }, null, 2)}\n`)
-  console.log(markdown)
+  await writeFile(path.join(RESULTS, `${name}.json`), `${JSON.stringify({ name, machine, figures, data }, null, 2)}\n`)
 }
 
 const textOf = ({ value, unit }: Figure) => `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${unit}`

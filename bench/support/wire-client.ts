@@ -16,8 +16,11 @@ const OPCODE = 0x0f
 const TEXT = 1
 const PING = 9
 
-/** Opens a socket and begins its subscriptions; resolves when each has had its first answer. */
-export async function openWireClient(subscribing: Subscribing[]): Promise<WireClient> {
+/**
+ * Opens a socket and begins its subscriptions; resolves when each has had its first answer. Their ids are counted from
+ * `firstId`, as some clients make them; without it they are UUIDs, as others do.
+ */
+export async function openWireClient(subscribing: Subscribing[], firstId?: number): Promise<WireClient> {
   const [{ url, authorization }] = subscribing as [Subscribing]
   const { hostname, port, pathname } = new URL(url)
   const socket = connect(Number(port), hostname).setNoDelay()
@@ -41,8 +44,9 @@ export async function openWireClient(subscribing: Subscribing[]): Promise<WireCl
   send(socket, { type: 'connection_init', payload: authorization === null ? {} : { authorization } })
   await acknowledged
   const begun = until(1 + subscribing.length)
-  for (const { query, variables } of subscribing) {
-    send(socket, { id: randomUUID(), type: 'subscribe', payload: { query, variables } })
+  for (const [index, { query, variables }] of subscribing.entries()) {
+    const id = firstId === undefined ? randomUUID() : String(firstId + index)
+    send(socket, { id, type: 'subscribe', payload: { query, variables } })
   }
   await begun
   wanted = null

@@ -1,0 +1,158 @@
+import type { ClientsResult, FanoutClients } from './fanout-clients.ts'
+import type { Published, Publisher } from './fanout-publisher.ts'
+import type { FanoutServer, Load, SystemName } from './fanout-server.ts'
+import { percentile } from './figures.ts'
+
+/** A rate holds when 99 of 100 messages come within so long. */
+export const LONGEST_P99_MS = 100
+/** How long after the last event the messages of a window are waited for. */
+const GRACE_MS = 1500
+const LONGEST_DRAIN_MS = 5000
+const MARKED = 50
+/** A publisher that is later than this cannot keep the rate: it is the limit, and not the server. */
+const LATEST_PUBLISHER_MS = 50
+const FIRST_MESSAGES_A_SECOND = 20_000
+const STEP = 1.6
+const MOST_TRIES = 2
+const PACED_EVENTS_A_SECOND = 20
+
+export interface Pace {
+  windowMs: number
+  pacedMs: number
+  /** How often the step between the last rate that held and the first that did not is halved. */
+  refinements: number
+}
+
+/** What one system does for some viewers. */
+export interface Measured extends Load {
+  system: SystemName
+  /** The highest rate, to all viewers together, at which p99 kept within 100 ms. */
+  messagesASecond: number
+  /** The publisher gave out before the server did: the rate is at least that. */
+  isAtLeast: boolean
+  /** CPU of the serving process for a message to one viewer: at that rate, and at 20 events a second. */
+  microsecondsOfCpu: number
+  microsecondsOfCpuPaced: number
+  /** At 20 events a second. */
+  p50: number
+  p99: number
+  /** Heap of the serving process for a subscription, after a collection. */
+  kibibytesOfSubscription: number
+  bytesOfMessage: number
+}
+
+/** The processes of a measurement. */
+export interface Stage {
+  server: FanoutServer
+  publisher: Publisher
+  clients: FanoutClients
+}
+
+interface Window extends ClientsResult {
+  /** That were to come, to all viewers. */
+  messages: number
+  delays: number[]
+  cpuSeconds: number
+  seconds: number
+  latestMs: number
+  isWhole: boolean
+}
+
+/** Publishes events at a fixed rate, and notes what came of it. */
+export async function runWindow(stage: Stage, load: Load, eventsASecond: number, ms: number): Promise<Window> {
+  const { server, publisher, clients } = stage
+  const { feed } = server
+  if (feed === null) throw new Error('this system cannot be published to')
+  const events = Math.ceil((eventsASecond * ms) / 1000)
+  const messages = (events * load.viewers) / load.spaces
+  await clients.begin()
+  const before = await server.ask({ type: 'usage' })
+  const all = clients.all(messages, (events * 1000) / eventsASecond + GRACE_MS)
+  const { payload, spaces } = load
+  const published = await publisher.publish({ feed, payload, spaces, events, eventsASecond })
+  const result = await all
+  const after = await server.ask({ type: 'usage' })
+  return {
+    ...result,
+    messages,
+    delays: delaysOf(result, published, load),
+    cpuSeconds: after.cpuSeconds - before.cpuSeconds,
+    seconds: events / eventsASecond,
+    latestMs: published.latestMs,
+    isWhole: result.received >= messages && result.closed === 0,
+  }
+}
+
+/** From when an event was due to when a marked viewer had it, in ms; what has not come counts as never. */
+function delaysOf({ arrivals }: ClientsResult, { dueAt }: Published, { spaces }: Load): number[] {
+  return arrivals.flatMap(({ viewer, at }) => {
+    const due = dueAt.filter((_, n) => n % spaces === viewer % spaces)
+    return due.map((time, n) => (at[n] === undefined ? Number.POSITIVE_INFINITY : at[n] - time))
+  })
+}
+
+const holds = ({ isWhole, delays }: Window) => isWhole && percentile(delays, 0.99) <= LONGEST_P99_MS
+
+/** Raises the rate until it does not hold, and looks between the last two. */
+async function findHighestRate(stage: Stage, load: Load, { windowMs, refinements }: Pace) {
+  let best: Window | null = null
+  let [low, high] = [0, Number.POSITIVE_INFINITY]
+  let rate = Math.max(10, (FIRST_MESSAGES_A_SECOND * load.spaces) / load.viewers)
+  for (let left = refinements; rate >= 1; ) {
+    const window = await tryRate(stage, load, rate, windowMs)
+    if (holds(window)) {
+      best = window
+      low = rate
+    } else {
+      if (window.latestMs > LATEST_PUBLISHER_MS) return { best, isAtLeast: true }
+      if (!window.isDrained) return { best, isAtLeast: false }
+      high = rate
+    }
+    if (high === Number.POSITIVE_INFINITY) rate *= STEP
+    else if (low === 0) rate /= STEP
+    else if (left === 0) break
+    else {
+      left -= 1
+      rate = Math.sqrt(low * high)
+    }
+  }
+  return { best, isAtLeast: false }
+}
+
+/** What else the machine does may spoil a window: a rate fails when it fails twice. */
+async function tryRate(stage: Stage, load: Load, rate: number, ms: number): Promise<Window & { isDrained: boolean }> {
+  for (let tries = 1; ; tries++) {
+    const window = await runWindow(stage, load, rate, ms)
+    // Whether everybody is there still, and has got all of it in the end.
+    const after = await stage.clients.all(window.messages, LONGEST_DRAIN_MS)
+    const isDrained = after.received >= window.messages && after.closed === 0
+    if (holds(window) || !isDrained || tries === MOST_TRIES) return { ...window, isDrained }
+  }
+}
+
+/** Measures one system with some viewers, who leave again. */
+export async function measure(stage: Stage, system: SystemName, load: Load, pace: Pace): Promise<Measured> {
+  const { server, clients } = stage
+  const subscribings = await server.viewers(load)
+  const empty = await server.ask({ type: 'usage', collect: true })
+  await clients.open(subscribings, Math.min(MARKED, load.viewers))
+  const full = await server.ask({ type: 'usage', collect: true })
+  const perEvent = load.viewers / load.spaces
+  await runWindow(stage, load, PACED_EVENTS_A_SECOND, pace.pacedMs / 2)
+  const paced = await runWindow(stage, load, PACED_EVENTS_A_SECOND, pace.pacedMs)
+  const { best, isAtLeast } = await findHighestRate(stage, load, pace)
+  await clients.close()
+  const rate = best === null ? 0 : best.received / best.seconds
+  return {
+    ...load,
+    system,
+    messagesASecond: rate,
+    isAtLeast,
+    microsecondsOfCpu: best === null ? Number.NaN : (best.cpuSeconds * 1e6) / best.received,
+    microsecondsOfCpuPaced: (paced.cpuSeconds * 1e6) / (PACED_EVENTS_A_SECOND * paced.seconds * perEvent),
+    p50: percentile(paced.delays, 0.5),
+    p99: percentile(paced.delays, 0.99),
+    kibibytesOfSubscription: (full.heapKibibytes - empty.heapKibibytes) / load.viewers,
+    bytesOfMessage: paced.bytes / paced.received,
+  }
+}

@@ -1,0 +1,41 @@
+// Publishes at a fixed rate, in a process that does nothing else: to Parley's log as another process of it does, or to channels.
+import { Redis } from 'ioredis'
+import type { LogEvent } from '../../src/realtime/event-log.ts'
+import { createRealtime } from '../../src/realtime/realtime.ts'
+import type { Published, PublisherOrder } from './fanout-publisher.ts'
+import { endWithParent, type Feed, textNow } from './fanout-server.ts'
+import { now } from './model.ts'
+
+type Publish = (name: string, event: LogEvent) => unknown
+const open = new Map<string, Promise<Publish>>()
+
+async function openFeed({ type, redisUrl, prefix }: Feed): Promise<Publish> {
+  if (type === 'log') {
+    const { log } = await createRealtime({ redisUrl, prefix })
+    return (name, event) => log.append(name, event)
+  }
+  const redis = new Redis(redisUrl, { enableAutoPipelining: true })
+  return (name, event) => redis.publish(name, JSON.stringify(event))
+}
+
+endWithParent()
+process.on('message', async ({ feed, payload, spaces, events, eventsASecond }: PublisherOrder) => {
+  const key = `${feed.type} ${feed.prefix}`
+  if (!open.has(key)) open.set(key, openFeed(feed))
+  const publish = await open.get(key)!
+  const event = feed.events[payload] as LogEvent
+  const offset = textNow().length
+  const published: Published = { dueAt: [], latestMs: 0 }
+  const startedAt = now() + 5
+  for (let n = 0; n < events; n++) {
+    const dueAt = startedAt + (n * 1000) / eventsASecond
+    while (now() < dueAt) await new Promise((resolve) => setTimeout(resolve, Math.max(dueAt - now(), 0)))
+    published.dueAt.push(dueAt)
+    published.latestMs = Math.max(published.latestMs, now() - dueAt)
+    const delta = payload === 'deltas' ? { offset: n * offset, delta: textNow() } : {}
+    void publish(feed.names[n % spaces]!, { ...event, ...delta })
+    // Whoever is behind must still hand over what it has published.
+    if (n % 100 === 99) await new Promise((resolve) => setImmediate(resolve))
+  }
+  process.send?.(published)
+})
