@@ -29,9 +29,9 @@ export interface Reading {
   lastMany(spaceIds: readonly string[]): Promise<Map<string, Message>>
   /** The first message after the human's marker that is not its own, by space. */
   firstUnreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, Message>>
-  /** How many messages after the human's marker are not its own, by space; a space without any is left out. */
+  /** How many messages after the human's marker are not its own, by space, counted to 10,000; a space without any is left out. */
   unreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, number>>
-  /** The same over all of the human's spaces. */
+  /** The same over all of the human's spaces, counted to 10,000. */
   unreadTotal(humanId: string): Promise<number>
   /**
    * Moves a human's marker to a message, never back. Publishes `read` when it moved.
@@ -46,6 +46,9 @@ export interface Reading {
    */
   withDraftText(messages: readonly Message[]): Promise<Message[]>
 }
+
+/** Nobody reads on a badge how many more there are, and counting all of them would cost more the longer somebody is away. */
+const MOST_COUNTED = 10_000
 
 export function createReading(platform: Platform, news: SpaceNews): Reading {
   const { db, log, logger } = platform
@@ -83,17 +86,20 @@ export function createReading(platform: Platform, news: SpaceNews): Reading {
     },
     async unreadMany(humanId, spaceIds) {
       const rows = await db.prisma.$queryRaw<{ spaceId: string; count: number }[]>`
-        SELECT marker."spaceId", count(*)::int AS count
-        FROM "Membership" marker JOIN "Message" m ON m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq"
-        WHERE marker."entityId" = ${humanId} AND m."senderId" <> ${humanId} AND marker."spaceId" = ANY(${[...spaceIds]}::text[])
-        GROUP BY marker."spaceId"`
+        SELECT marker."spaceId", unread.count FROM "Membership" marker, LATERAL (
+          SELECT count(*)::int AS count FROM (
+            SELECT 1 FROM "Message" m
+            WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> ${humanId}
+            LIMIT ${MOST_COUNTED}) counted) unread
+        WHERE marker."entityId" = ${humanId} AND marker."spaceId" = ANY(${[...spaceIds]}::text[]) AND unread.count > 0`
       return new Map(rows.map(({ spaceId, count }) => [spaceId, count]))
     },
     async unreadTotal(humanId) {
       const [row] = await db.prisma.$queryRaw<{ count: number }[]>`
-        SELECT count(*)::int AS count
-        FROM "Membership" marker JOIN "Message" m ON m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq"
-        WHERE marker."entityId" = ${humanId} AND m."senderId" <> ${humanId}`
+        SELECT count(*)::int AS count FROM (
+          SELECT 1 FROM "Membership" marker
+          JOIN "Message" m ON m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq"
+          WHERE marker."entityId" = ${humanId} AND m."senderId" <> ${humanId} LIMIT ${MOST_COUNTED}) counted`
       return row?.count ?? 0
     },
     async markRead(viewer, input) {
