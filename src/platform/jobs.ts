@@ -60,6 +60,8 @@ export async function openJobs(
     superviseIntervalSeconds: 60,
     monitorIntervalSeconds: 60,
     maintenanceIntervalSeconds: 600,
+    // Jobs that depend on others: there are none.
+    flowIntervalSeconds: 600,
   })
   boss.on('error', options.onError)
   await boss.start()

@@ -24,9 +24,20 @@ export const LEASE = Prisma.sql`interval '10 seconds'`
 /** An inbox event that no cycle has taken: as in the partial index. */
 const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL`
 
-/** What may be claimed, and from when on; an inbox has no time, only its turn. */
+/** Those that go on are few, and older than those that are new: each is looked for by itself. */
+const CLAIMED_FROM = ['RUNNING', 'WAITING_TOOL', 'QUEUED'].map((status) => Prisma.raw(`'${status}'`))
+
+/** From when on something may be claimed: the first run of each kind; an inbox has no time, only its turn. */
 export const CLAIMABLE = {
-  runs: Prisma.sql`SELECT id, "claimableAt" AS at FROM "Run" WHERE "claimableAt" IS NOT NULL`,
+  runs: Prisma.join(
+    CLAIMED_FROM.map(
+      (
+        status,
+      ) => Prisma.sql`(SELECT id, "claimableAt" AS at FROM "Run" WHERE status = ${status} AND "claimableAt" IS NOT NULL
+        ORDER BY "claimableAt" LIMIT 1)`,
+    ),
+    ' UNION ALL ',
+  ),
   inboxes: Prisma.sql`SELECT e."agentId" AS id, '-infinity'::timestamptz AS at FROM "InboxEvent" e WHERE ${IS_WAITING} LIMIT 1`,
 }
 
@@ -44,16 +55,22 @@ const INBOXES = Prisma.sql`
     ORDER BY e."agentId", e.id LIMIT 1) next`
 
 /**
- * The one place that says whose turn it is: `turn`, the least first. Now that is age; who asked, and what runs for them already,
- * would be read here.
+ * The one place that says whose turn it is: `turn`, the least first. Now that is age: a run that goes on is older than one that is
+ * new. Who asked, and what runs for them already, would be read here.
  */
 const QUEUE = (most: number) => Prisma.sql`
   SELECT * FROM (
-    (SELECT r.id, r."agentId", r.status, r."claimableAt" AS turn FROM "Run" r
-      WHERE r."claimableAt" <= now() AND r.status IN ('QUEUED', 'WAITING_TOOL', 'RUNNING')
+    ${Prisma.join(
+      CLAIMED_FROM.map(
+        (status) => Prisma.sql`
+    (SELECT r.id, r."agentId", r.status, r."queuedAt" AS turn FROM "Run" r
+      WHERE r.status = ${status} AND r."claimableAt" <= now()
         AND (r."deadlineAt" IS NULL OR r."deadlineAt" > now())
-        AND (r.status = 'RUNNING' OR r."agentId" NOT IN (${FULL_AGENTS}))
-      ORDER BY r."claimableAt", r.id LIMIT ${LOOK_AHEAD * most})
+        AND (r.status = 'RUNNING' OR r."agentId" NOT IN (SELECT "agentId" FROM "full"))
+      ORDER BY r."claimableAt" LIMIT ${LOOK_AHEAD * most})`,
+      ),
+      ' UNION ALL ',
+    )}
     UNION ALL
     (SELECT NULL, i."agentId", NULL, e."createdAt" FROM inbox i
       JOIN "Agent" a ON a.id = i."agentId" AND a.mind = 'PERSISTENT' JOIN "InboxEvent" e ON e.id = i."eventId"
@@ -79,7 +96,7 @@ const taken = (maxRunSeconds: number) => Prisma.sql`
  */
 export async function claimNext({ db, config }: Platform, most: number): Promise<Claimed> {
   const rows = await db.prisma.$queryRaw<ClaimRow[]>`
-    WITH RECURSIVE inbox AS (${INBOXES}), queue AS MATERIALIZED (${QUEUE(most)}), agents AS MATERIALIZED (
+    WITH RECURSIVE inbox AS (${INBOXES}), "full" AS MATERIALIZED (${FULL_AGENTS}), queue AS MATERIALIZED (${QUEUE(most)}), agents AS MATERIALIZED (
       SELECT a.id, a."maxConcurrentRuns" AS most FROM "Agent" a WHERE a.id IN (SELECT "agentId" FROM queue WHERE id IS NOT NULL)
       FOR NO KEY UPDATE SKIP LOCKED
     ), places AS MATERIALIZED (

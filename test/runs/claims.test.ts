@@ -60,6 +60,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     const all = new Set(agents.flatMap(({ ids }) => ids))
     const seen: string[] = []
     const executing: Claim[] = []
+    let round = 0
     while (seen.length < all.size) {
       const rounds = await Promise.all(Array.from({ length: 8 }, (_, n) => worker(n % 2).claim(1 + (n % 4))))
       const claims = rounds.flatMap((round) => round.claims)
@@ -67,10 +68,11 @@ describe.skipIf(!hasPostgres)('claims', () => {
       executing.push(...claims)
       const counts = Map.groupBy(executing, ({ run }) => run.agentId)
       for (const [agentId, runs] of counts) expect(runs.length).toBeLessThanOrEqual(limits.get(agentId) ?? 0)
-      // Some end, in a scattered order.
-      for (const claim of executing.splice(0).map((claim, n) => ({ claim, ends: (n + seen.length) % 3 > 0 }))) {
-        if (claim.ends) await finish(claim.claim)
-        else executing.push(claim.claim)
+      // One in three goes on executing, another one each time.
+      round++
+      for (const [n, claim] of executing.splice(0).entries()) {
+        if ((n + round) % 3 > 0) await finish(claim)
+        else executing.push(claim)
       }
     }
     for (const claim of executing) await finish(claim)
@@ -91,6 +93,19 @@ describe.skipIf(!hasPostgres)('claims', () => {
       expect(claim.run.id).toBe(id)
       await finish(claim)
     }
+  })
+
+  test('take up first what goes on, however much that is new has waited meanwhile', async () => {
+    const lost = await queued(1)
+    await claimOne()
+    await queued(12, 1).then((many) => Promise.all(many.ids.map((id) => set(id, { claimableAt: LONG_AGO }))))
+    await set(lost.ids[0] ?? '', { leaseUntil: LONG_AGO })
+    await worker(1).lapse(lost.ids[0] ?? '')
+    await db().$executeRaw`UPDATE "Run" SET "claimableAt" = now() WHERE id = ${lost.ids[0]}`
+    const claim = await claimOne(1)
+    expect(claim).toMatchObject({ run: { id: lost.ids[0] }, kind: 'taken-over' })
+    await finish(claim)
+    for (let left = 12; left > 0; left--) await finish(await claimOne())
   })
 
   test('wait for nobody: what another transaction has in hand is passed over, and looked at again soon', async () => {
