@@ -11,12 +11,13 @@ const ARROWS = {
   access: DOMAIN,
   spaces: DOMAIN,
   agents: DOMAIN,
-  // A run writes into spaces; spaces know nothing of runs but what a hook tells them.
+  // Spaces know nothing of runs, in SQL neither (test/shape.test.ts): what a run's messages have to do with it, speech puts together.
   runs: { ...DOMAIN, values: [...DOMAIN.values, 'spaces'] },
   plans: DOMAIN,
   routing: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs'] },
   tools: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'plans'] },
-  engine: { ...DOMAIN, values: [...DOMAIN.values, 'models', 'spaces', 'agents', 'runs', 'tools'] },
+  speech: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'runs', 'tools'] },
+  engine: { ...DOMAIN, values: [...DOMAIN.values, 'models', 'spaces', 'agents', 'runs', 'tools', 'speech'] },
   schema: {
     values: ['lib'],
     types: ['access', 'spaces', 'agents', 'runs', 'plans', 'realtime', 'platform', 'config'],
@@ -25,7 +26,7 @@ const ARROWS = {
   app: {
     values: [
       ...['lib', 'config', 'platform', 'realtime', 'models', 'access', 'spaces', 'agents', 'runs', 'plans'],
-      ...['routing', 'tools', 'engine', 'schema', 'server'],
+      ...['routing', 'tools', 'speech', 'engine', 'schema', 'server'],
     ],
   },
   main: { values: ['lib', 'config', 'platform', 'app', 'server'] },

@@ -1,9 +1,9 @@
 // Parley's own server and application in one process, `embedded` or `redis`, with so many spaces.
 import { Redis } from 'ioredis'
 import { SignJWT } from 'jose'
-import { createDraftStream } from '../../src/engine/draft-stream.ts'
 import { newId } from '../../src/lib/ids.ts'
 import type { LogEvent } from '../../src/realtime/event-log.ts'
+import { createDraftStream } from '../../src/speech/draft-stream.ts'
 import { startTestServer } from '../../test/support/served.ts'
 import { type Feed, type Load, type Payload, type Subscribing, serveFanout, textNow } from './fanout-server.ts'
 import { now } from './model.ts'

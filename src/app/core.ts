@@ -13,14 +13,16 @@ import { collectOutcomeChanges } from '../routing/outcome-changes.ts'
 import { createRunEnd } from '../routing/run-end.ts'
 import { createJournal } from '../runs/journal.ts'
 import { createLifecycle } from '../runs/lifecycle.ts'
+import { shownCalls } from '../runs/readable-calls.ts'
 import { createRunProgress } from '../runs/run-progress.ts'
 import { createRuns } from '../runs/runs.ts'
+import { createToolAnswers } from '../runs/tool-answers.ts'
 import { createToolCalls } from '../runs/tool-calls.ts'
 import { createAnnouncer } from '../spaces/announcer.ts'
-import { createCompositePosting } from '../spaces/composite-posting.ts'
 import { createHistory } from '../spaces/history.ts'
 import { createPosting } from '../spaces/posting.ts'
 import { createReplies } from '../spaces/replies.ts'
+import { createAftermath } from '../speech/aftermath.ts'
 
 /** What a message, a plan or a service sets off, and what posting and ending need of one another: the one circle, closed here. */
 export function createCore(platform: Platform) {
@@ -29,14 +31,19 @@ export function createCore(platform: Platform) {
   const inbox = createInbox(platform)
   const announcer = createAnnouncer(platform)
   const dispatch = createDispatch(platform, { runs, inbox })
-  const posting = createPosting(platform, announcer, { route: dispatch.route })
-  const composites = createCompositePosting(platform, { route: dispatch.route })
+  const posting = createPosting(platform, announcer, dispatch)
+  const speech = { announcer, route: dispatch.route }
   const replies = createReplies(platform)
   const runEnd = createRunEnd(platform, { runs, inbox })
   const outcomes = (tx: Tx) => collectOutcomeChanges(tx, platform.log)
-  const lifecycle = createLifecycle(platform, announcer, createCycleEnd(platform, { ...runEnd, outcomes }))
+  const lifecycle = createLifecycle(
+    platform,
+    createAftermath(platform, announcer),
+    createCycleEnd(platform, { ...runEnd, outcomes }),
+  )
   const asyncResults = createAsyncResults({ inbox })
-  const toolCalls = createToolCalls(platform, {
+  const toolCalls = createToolCalls(platform)
+  const toolAnswers = createToolAnswers(platform, {
     onMessageAnswered: posting.finishAnswered,
     onAsyncResult: asyncResults.deliver,
     onLateResult: asyncResults.deliverLate,
@@ -45,7 +52,7 @@ export function createCore(platform: Platform) {
   const planFiring = createPlanFiring(platform, {
     wake: (tx, { agent, ...plan }) => waking.wake(tx, agent, { type: 'PLAN', ...plan }),
   })
-  const history = createHistory(platform)
+  const history = createHistory(platform, { shownCalls })
   const handingOn = createHandingOn(platform)
   const journal = createJournal(platform)
   const recalling = createRecalling(platform, { estimateTokens })
@@ -57,10 +64,11 @@ export function createCore(platform: Platform) {
     recalling,
     announcer,
     posting,
-    composites,
+    speech,
     replies,
     lifecycle,
     toolCalls,
+    toolAnswers,
     waking,
     planFiring,
     history,

@@ -63,10 +63,10 @@ export async function startEngine(
     models,
   })
   const worker = await createWorker(platform, { executor, lifecycle: core.lifecycle, cycles: createCycles(platform) })
-  const { lifecycle, planFiring, toolCalls } = core
+  const { lifecycle, planFiring, toolAnswers } = core
   const due = createDue(platform, [
     ...lifecycle.timed,
-    toolCalls.timed,
+    toolAnswers.timed,
     { what: 'a plan', rows: planFiring.due, handle: () => planFiring.serve() },
     { what: 'a run to claim', rows: CLAIMABLE.runs, handle: async () => worker.ring() },
     { what: 'an inbox', rows: CLAIMABLE.inboxes, handle: async () => worker.ring() },

@@ -2,7 +2,8 @@ import type { Inbox } from '../agents/inbox.ts'
 import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Json } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
-import { isAnsweredOutside, type ToolCallHooks } from '../runs/tool-calls.ts'
+import type { ToolAnswerHooks } from '../runs/tool-answers.ts'
+import { isAnsweredOutside } from '../runs/tool-calls.ts'
 
 /** Where the answers to what a think cycle asked come in. */
 export interface AsyncResults {
@@ -10,9 +11,9 @@ export interface AsyncResults {
    * In the transaction that settles a call, by an answer or by its time: puts the result into the inbox of the persistent
    * agent that made it, whatever has become of that cycle. Null for a call of another run, which waits for it.
    */
-  deliver: ToolCallHooks['onAsyncResult']
+  deliver: ToolAnswerHooks['onAsyncResult']
   /** Puts an answer into the inbox, once, that came after such a call had timed out. */
-  deliverLate: ToolCallHooks['onLateResult']
+  deliverLate: ToolAnswerHooks['onLateResult']
 }
 
 export function createAsyncResults({ inbox }: { inbox: Inbox }): AsyncResults {

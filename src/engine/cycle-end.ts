@@ -7,7 +7,7 @@ import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
 import { type JournaledStep, journaledSteps } from '../runs/journal.ts'
 import type { LifecycleHooks, RunEnding } from '../runs/lifecycle.ts'
-import { ANSWERED_OUTSIDE } from '../runs/tool-calls.ts'
+import { ANSWERED_OUTSIDE, eraseAll } from '../runs/tool-calls.ts'
 import { type CycleState, cycleStateOf } from './cycle-state.ts'
 import { lastingMessages, outlineOf } from './cycle-transcript.ts'
 import { estimateTokens } from './token-usage.ts'
@@ -113,7 +113,7 @@ async function erase(
     // The outcome of what the whole cycle was about is written with the run's end.
     if (messageId !== triggerMessageId) await changes.set({ messageId, agentId, kind: 'SKIPPED', reason, runId: null })
   }
-  await tx.toolCall.deleteMany({ where: { runId } })
+  await eraseAll(tx, runId)
   await tx.run.delete({ where: { id: runId } })
 }
 

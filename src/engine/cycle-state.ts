@@ -2,8 +2,8 @@ import type { Recall, Recalling, StoredMessage } from '../agents/recall.ts'
 import { Prisma, type Run } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
+import { writeHeld } from '../runs/hold.ts'
 import type { Claim } from '../runs/lifecycle.ts'
-import { RunLostError } from '../spaces/posting.ts'
 import type { Blame } from './model-error.ts'
 
 /** What a think cycle must remember between its steps, over a crash: in `Run.state`. */
@@ -51,14 +51,8 @@ export interface Lineage {
 }
 
 /** Writes the state of a cycle that this claim executes, and what it stands for now. @throws RunLostError */
-export async function saveCycleState(
-  tx: Tx,
-  { run, attempt }: Claim,
-  state: CycleState,
-  lineage: Lineage,
-): Promise<void> {
-  const count = await tx.$executeRaw(Prisma.sql`
-    UPDATE "Run" SET state = ${jsonbText(state)}::jsonb, "rootId" = ${lineage.rootId}, depth = ${lineage.depth}
-    WHERE id = ${run.id} AND status = 'RUNNING' AND attempt = ${attempt}`)
-  if (count === 0) throw new RunLostError(run.id)
+export async function saveCycleState(tx: Tx, claim: Claim, state: CycleState, lineage: Lineage): Promise<void> {
+  const { rootId, depth } = lineage
+  const sets = Prisma.sql`state = ${jsonbText(state)}::jsonb, "rootId" = ${rootId}, depth = ${depth}`
+  await writeHeld(tx, claim, {}, { sets })
 }

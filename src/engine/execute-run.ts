@@ -3,9 +3,9 @@ import { messageOf } from '../lib/errors.ts'
 import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Claim } from '../runs/claiming.ts'
+import { RunLostError } from '../runs/hold.ts'
 import type { Leases } from '../runs/leases.ts'
 import type { Lifecycle, RunEnding } from '../runs/lifecycle.ts'
-import { RunLostError } from '../spaces/posting.ts'
 import { type PerformEnd, type PerformParts, perform } from './perform.ts'
 
 /** The place that a run takes among those that this process executes at a time. */

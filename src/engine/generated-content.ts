@@ -7,7 +7,7 @@ import {
   type TypedToolCall,
 } from 'ai'
 import { DEEPEST_JSON, type Json, storableText, toJson } from '../lib/json.ts'
-import type { NewToolCall } from '../runs/journal.ts'
+import type { NewToolCall } from '../runs/tool-calls.ts'
 import { takePlacement } from '../tools/placement.ts'
 import { failureResult, type Tool } from '../tools/tool.ts'
 import { type LiveGeneration, NESTED_TOO_DEEP } from './live-generation.ts'

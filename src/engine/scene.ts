@@ -12,11 +12,11 @@ import {
 } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Claim } from '../runs/lifecycle.ts'
+import { loadReadableText } from '../runs/readable-calls.ts'
 import type { RunProgress, RunReport } from '../runs/run-progress.ts'
 import { ACTIVE_STATUSES } from '../runs/runs.ts'
 import type { History, HistoryLine } from '../spaces/history.ts'
 import { type MessageOrigin, messageOfRow } from '../spaces/message.ts'
-import { loadReadableText } from '../spaces/readable-text.ts'
 import { type ChainScene, loadChain } from './chain-section.ts'
 
 /** A space that the agent belongs to. */

@@ -3,13 +3,14 @@ import { messageOf } from '../lib/errors.ts'
 import { type Json, type JsonObject, storableText, toJson } from '../lib/json.ts'
 import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { Journal, JournaledCall, Settlement } from '../runs/journal.ts'
+import { RunLostError } from '../runs/hold.ts'
+import type { Journal, JournaledCall } from '../runs/journal.ts'
 import type { RunEvents } from '../runs/run-events.ts'
+import type { Settlement } from '../runs/tool-calls.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
-import { RunLostError } from '../spaces/posting.ts'
+import type { SpaceWriter } from '../speech/space-writer.ts'
 import { checkInput } from '../tools/custom/json-schema.ts'
 import { failureResult, type RunInHand, type Tool, ToolFailure, type ToolUse } from '../tools/tool.ts'
-import type { SpaceWriter } from './space-writer.ts'
 
 /** What became of a call. */
 export type CallEnd =

@@ -6,10 +6,10 @@ import { newId } from '../lib/ids.ts'
 import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { loadReadableText } from '../runs/readable-calls.ts'
 import type { Runs } from '../runs/runs.ts'
 import { type Message, textOf } from '../spaces/message.ts'
-import type { Routed } from '../spaces/posting.ts'
-import { loadReadableText } from '../spaces/readable-text.ts'
+import type { PostingHooks } from '../spaces/posting.ts'
 import { admin } from './admin.ts'
 import { broadcast } from './broadcast.ts'
 import { type Allowance, allowance } from './loop-limits.ts'
@@ -20,10 +20,7 @@ import type { AgentMember, Room, Route, RoutingDecision } from './route.ts'
 const ROUTES: Record<Routing, Route> = { BROADCAST: broadcast, ADMIN: admin, MENTION_CHAIN: mentionChain }
 
 /** Carries out what a space's routing decides of a message. */
-export interface Dispatch {
-  /** Within the transaction that made the message whole: runs, inbox events and outcomes. */
-  route(tx: Tx, message: Message): Promise<Routed>
-}
+export interface Dispatch extends PostingHooks<Run> {}
 
 interface MemberRow {
   id: string
@@ -56,6 +53,7 @@ interface Verdict {
 }
 
 export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: Inbox }): Dispatch {
+  const { db } = platform
   const { limits } = platform.config
   const { runs, inbox } = parts
 
@@ -90,6 +88,11 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
           await arrived.afterCommit()
         },
       }
+    },
+    async startedBy(messageId) {
+      const outcomes = await db.prisma.outcome.findMany({ where: { messageId, kind: { in: ['RUN', 'SKIPPED'] } } })
+      const ids = outcomes.flatMap(({ runId }) => (runId === null ? [] : [runId]))
+      return db.prisma.run.findMany({ where: { id: { in: ids } }, orderBy: { id: 'asc' } })
     },
   }
 }

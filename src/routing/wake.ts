@@ -1,9 +1,9 @@
 import type { Inbox, NewInboxEvent } from '../agents/inbox.ts'
 import type { EntityKind, Mind, Run } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
+import { loadReadableText } from '../runs/readable-calls.ts'
 import type { NewRun, Runs } from '../runs/runs.ts'
 import { messageOfRow, textOf } from '../spaces/message.ts'
-import { loadReadableText } from '../spaces/readable-text.ts'
 import type { MessageTrigger } from './message-trigger.ts'
 
 /** What came of waking one agent. */

@@ -6,6 +6,7 @@ import { toJson } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Runs } from './runs.ts'
+import type { ToolAnswers } from './tool-answers.ts'
 import type { ToolCalls } from './tool-calls.ts'
 
 /** What viewers may do with runs and with what waits for an answer. */
@@ -23,11 +24,15 @@ interface ControlParts {
   lifecycle: Lifecycle
   runs: Pick<Runs, 'getMany'>
   toolCalls: ToolCalls
+  toolAnswers: Pick<ToolAnswers, 'submit'>
 }
 
 const MOST_PENDING = 100
 
-export function createControl({ db }: Platform, { visibility, lifecycle, runs, toolCalls }: ControlParts): Control {
+export function createControl(
+  { db }: Platform,
+  { visibility, lifecycle, runs, toolCalls, toolAnswers }: ControlParts,
+): Control {
   return {
     async stopRun(viewer, { runId, cascade }) {
       const [run] = await runs.getMany([runId])
@@ -45,7 +50,7 @@ export function createControl({ db }: Platform, { visibility, lifecycle, runs, t
         throw new NotFoundError('There is no such tool call.')
       }
       if (!(await mayAnswer(viewer, call, visibility))) throw new ForbiddenError(whoAnswers(call))
-      return toolCalls.submit(call, toJson(result))
+      return toolAnswers.submit(call, toJson(result))
     },
     async pendingToolCalls(viewer) {
       if (viewer.scope === 'ADMIN') return toolCalls.waiting({ spaceIds: null, agentIds: null }, MOST_PENDING)

@@ -1,12 +1,13 @@
 import type { ModelMessage } from 'ai'
-import type { Step, ToolCall, ToolCallStatus, ToolExecution } from '../generated/prisma/client.ts'
+import type { Step, ToolCall } from '../generated/prisma/client.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import { type Json, jsonbText, toJson } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { RunLostError } from '../spaces/posting.ts'
+import { holdOf } from './hold.ts'
 import type { Claim } from './lifecycle.ts'
+import { type NewToolCall, recorded, remembered, type Settlement, settled } from './tool-calls.ts'
 
 /** Tokens of one step or one run; `estimated` where the provider gave no figures. */
 export interface Usage {
@@ -31,28 +32,6 @@ export interface Generation {
   msToFirstChunk: number | null
   startedAt: Date
   durationMs: number
-}
-
-/** A tool call as the model made it. */
-export interface NewToolCall {
-  id: string
-  modelCallId: string
-  toolName: string
-  execution: ToolExecution | null
-  /** FAILED: it named no tool, or its input was no JSON. */
-  status: Extract<ToolCallStatus, 'RUNNING' | 'FAILED'>
-  input: Json
-  output: Json
-  error: string | null
-  /** What it must remember over a crash from the beginning: where it shows. */
-  state: Json
-}
-
-/** What came of a tool call. */
-export interface Settlement {
-  status: Extract<ToolCallStatus, 'DONE' | 'FAILED' | 'TIMED_OUT'>
-  output: Json
-  error: string | null
 }
 
 /** What a run goes on from of a step. */
@@ -121,41 +100,36 @@ export interface Journal {
 }
 
 export function createJournal({ db }: Platform): Journal {
-  /** Runs a statement that yields no row when the claim is void. */
-  async function fenced(claim: Claim, statement: Prisma.Sql, tx: Tx = db.prisma): Promise<void> {
-    const rows = await tx.$queryRaw<unknown[]>(statement)
-    if (rows.length === 0) throw new RunLostError(claim.run.id)
-  }
-
   return {
     async generated(claim, generation, calls) {
-      await fenced(claim, generationStatement(claim, generation, calls))
+      const sets = Prisma.sql`"stepCount" = ${generation.index + 1}, ${counted(generation.usage)}`
+      const changes = { step: recordedStep(generation), calls: recorded(generation.index, calls) }
+      await holdOf(db, claim).write(changes, { sets, isProgress: true })
       return journaledStep(generation, calls)
     },
     async settled(claim, toolCallId, settlement) {
-      await fenced(claim, settlementStatement(claim, toolCallId, settlement))
+      await holdOf(db, claim).write({ call: settled(toolCallId, settlement) }, { isProgress: true })
     },
     async carriedOut(claim, toolCallId, work) {
-      return db.transaction(async (tx) => {
-        // The run first, as who stops or ends it does.
-        await fenced(claim, fence(claim), tx)
-        const output = toJson(await work(tx))
-        await fenced(claim, settlementStatement(claim, toolCallId, { status: 'DONE', output, error: null }), tx)
-        return output
-      })
+      const hold = holdOf(db, claim)
+      return hold.transaction(
+        async (tx) => {
+          const output = toJson(await work(tx))
+          await hold.write({ call: settled(toolCallId, { status: 'DONE', output, error: null }) }, { tx })
+          return output
+        },
+        { isProgress: true },
+      )
     },
     async abandoned({ run, attempt }, usage) {
       await db.prisma.$executeRaw`UPDATE "Run" SET ${counted(usage)} WHERE id = ${run.id} AND attempt = ${attempt}`
     },
     async entered(claim, spaceId, seq) {
-      await fenced(claim, fence(claim, Prisma.sql`"activeSpaceId" = ${spaceId}, "enteredSeq" = ${seq}`))
+      const sets = Prisma.sql`"activeSpaceId" = ${spaceId}, "enteredSeq" = ${seq}`
+      await holdOf(db, claim).write({}, { sets, isProgress: true })
     },
     async remember(claim, toolCallId, state) {
-      await fenced(
-        claim,
-        Prisma.sql`WITH fence AS (${fence(claim)}) UPDATE "ToolCall" SET state = ${jsonbText(state)}::jsonb
-          FROM fence WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`,
-      )
+      await holdOf(db, claim).write({ call: remembered(toolCallId, state) }, { isProgress: true })
     },
     async read(runId) {
       const [steps, calls] = await Promise.all([
@@ -192,39 +166,14 @@ function counted({ inputTokens, outputTokens, estimated }: Usage): Prisma.Sql {
     "usageEstimated" = "usageEstimated" OR ${estimated}`
 }
 
-/** Touches the run, if it is still the claim's; a stop that comes at the same time waits for the statement. */
-function fence({ run, attempt }: Claim, set?: Prisma.Sql): Prisma.Sql {
-  return Prisma.sql`UPDATE "Run" SET "fruitlessAttempts" = 0${set === undefined ? Prisma.empty : Prisma.sql`, ${set}`}
-    WHERE id = ${run.id} AND status = 'RUNNING' AND attempt = ${attempt} RETURNING id AS "runId", "agentId"`
-}
-
-function settlementStatement(claim: Claim, toolCallId: string, { status, output, error }: Settlement): Prisma.Sql {
-  return Prisma.sql`WITH fence AS (${fence(claim)})
-    UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
-      "settledAt" = now()
-    FROM fence WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
-}
-
-function generationStatement(claim: Claim, generation: Generation, calls: NewToolCall[]): Prisma.Sql {
+function recordedStep(generation: Generation): Prisma.Sql {
   const { index, model, instructions, messagesKept, usage, finishReason, msToFirstChunk, startedAt, durationMs } =
     generation
   return Prisma.sql`
-    WITH fence AS (${fence(claim, Prisma.sql`"stepCount" = ${index + 1}, ${counted(usage)}`)}), step AS (
-      INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "followsResponse", "messagesAdded", "activeTools", assistant,
-        "finishReason", "inputTokens", "outputTokens", "usageEstimated", "msToFirstChunk", "durationMs", "startedAt")
-      SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept}, true,
-        ${jsonbText(generation.messagesAdded)}::jsonb, ${generation.activeTools}, ${jsonbText(generation.assistant)}::jsonb,
-        ${finishReason}, ${usage.inputTokens}, ${usage.outputTokens}, ${usage.estimated}, ${msToFirstChunk}, ${durationMs}, ${startedAt}
-      FROM fence
-    ), calls AS (
-      INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, input, output, error, state, "settledAt")
-      SELECT c.id, fence."runId", fence."agentId", ${index}, c."modelCallId", c."toolName", c.execution::"ToolExecution",
-        c.status::"ToolCallStatus", c.input, CASE c.status WHEN 'FAILED' THEN c.output END, c.error, c.state, CASE c.status WHEN 'FAILED' THEN now() END
-      FROM fence, jsonb_to_recordset(${jsonbText(calls)}::jsonb) AS c(id text, "modelCallId" text, "toolName" text,
-        execution text, status text, input jsonb, output jsonb, error text, state jsonb)
-      ON CONFLICT (id) DO UPDATE SET "stepIndex" = EXCLUDED."stepIndex", "modelCallId" = EXCLUDED."modelCallId",
-        status = EXCLUDED.status, input = EXCLUDED.input, output = EXCLUDED.output, error = EXCLUDED.error, state = EXCLUDED.state,
-        "settledAt" = EXCLUDED."settledAt"
-    )
-    SELECT "runId" FROM fence`
+    INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "followsResponse", "messagesAdded", "activeTools", assistant,
+      "finishReason", "inputTokens", "outputTokens", "usageEstimated", "msToFirstChunk", "durationMs", "startedAt")
+    SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept}, true,
+      ${jsonbText(generation.messagesAdded)}::jsonb, ${generation.activeTools}, ${jsonbText(generation.assistant)}::jsonb,
+      ${finishReason}, ${usage.inputTokens}, ${usage.outputTokens}, ${usage.estimated}, ${msToFirstChunk}, ${durationMs}, ${startedAt}
+    FROM held`
 }

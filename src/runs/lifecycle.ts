@@ -2,15 +2,14 @@ import { Prisma, type Run, type RunStatus } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { agentChannel, JOBS_CHANNEL, runTopic } from '../realtime/topics.ts'
-import type { Announcer } from '../spaces/announcer.ts'
-import { RunLostError } from '../spaces/posting.ts'
-import { createAftermath, endEventOf } from './aftermath.ts'
+import { type Aftermath, endEventOf } from './aftermath.ts'
 import { cascadeOf } from './cascade.ts'
 import { type Claim, type Claimed, claimNext } from './claiming.ts'
 import { forEach, type Timed } from './due.ts'
+import { writeHeld } from './hold.ts'
 import { ACTIVE_STATUSES } from './runs.ts'
 import { createStopSignals, type StopSignals } from './stop-signal.ts'
-import { ANSWERED_OUTSIDE } from './tool-calls.ts'
+import { cancelAll } from './tool-calls.ts'
 
 export type { Claim } from './claiming.ts'
 
@@ -66,9 +65,8 @@ export interface Lifecycle {
 const MOST_FRUITLESS_ATTEMPTS = 3
 const DIED_TOO_OFTEN = `The worker died ${MOST_FRUITLESS_ATTEMPTS} times without getting any further with this run.`
 
-export function createLifecycle(platform: Platform, announcer: Announcer, hooks: LifecycleHooks): Lifecycle {
+export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks: LifecycleHooks): Lifecycle {
   const { db, signals, log, config } = platform
-  const aftermath = createAftermath(platform, announcer)
   const stopSignals = createStopSignals(signals)
 
   async function changed(run: Run): Promise<void> {
@@ -207,28 +205,17 @@ async function writeEnd(tx: Tx, from: EndFrom, ending: RunEnding, hooks: Lifecyc
       AND (NOT ${isOverdue} OR "deadlineAt" <= now())
     RETURNING *`
   if (run === undefined) return null
-  if (ending.status !== 'COMPLETED') {
-    await tx.toolCall.updateMany({
-      where: { runId: run.id, status: { in: ['STREAMING', 'RUNNING', 'WAITING'] }, ...exceptAsynchronous(run) },
-      data: { status: 'CANCELED', settledAt: new Date() },
-    })
-  }
+  if (ending.status !== 'COMPLETED') await cancelAll(tx, run)
   return { run, isErased: false, ...(await hooks.onRunEnded(tx, run, ending)) }
-}
-
-/** What a think cycle asked somebody outside is still answered after its end: the answer goes to the inbox. */
-function exceptAsynchronous({ triggerType }: Run): Prisma.ToolCallWhereInput {
-  return triggerType === 'INBOX' ? { NOT: { status: 'WAITING', execution: { in: ANSWERED_OUTSIDE } } } : {}
 }
 
 /**
  * Under the run's row lock, which a submission takes too: the last answer either comes before and is seen, or resumes the run.
  * While it waits for who was given a time of their own, the run's time stands still.
  */
-async function writePause(tx: Tx, { run, attempt }: Claim): Promise<boolean> {
-  const [held] = await tx.$queryRaw<unknown[]>`
-    SELECT 1 FROM "Run" WHERE id = ${run.id} AND status = 'RUNNING' AND attempt = ${attempt} FOR NO KEY UPDATE`
-  if (held === undefined) throw new RunLostError(run.id)
+async function writePause(tx: Tx, claim: Claim): Promise<boolean> {
+  const { run } = claim
+  await writeHeld(tx, claim)
   const count = await tx.$executeRaw`
     UPDATE "Run" SET status = 'WAITING_TOOL', "fruitlessAttempts" = 0, setbacks = 0, "leaseUntil" = NULL,
       "timeLeftMs" = CASE WHEN w.patient THEN greatest(0, extract(epoch FROM "deadlineAt" - now()) * 1000)::int END,

@@ -1,23 +1,50 @@
-import { Prisma, type ToolCall, type ToolCallStatus, type ToolExecution } from '../generated/prisma/client.ts'
-import { ConflictError } from '../lib/errors.ts'
+import { Prisma, type Run, type ToolCall, type ToolCallStatus, type ToolExecution } from '../generated/prisma/client.ts'
 import { wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { type Json, jsonbText } from '../lib/json.ts'
-import { checkJsonSize } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { JOBS_CHANNEL, runTopic, spaceTopic } from '../realtime/topics.ts'
-import { createCallNews } from '../spaces/call-news.ts'
-import { messageOfRow } from '../spaces/message.ts'
-import { forEach, type Timed } from './due.ts'
 
-export interface ToolCallHooks {
-  /** All calls that a message shows are answered: it is whole, and routed, in this transaction. */
-  onMessageAnswered(tx: Tx, messageId: string): Promise<{ afterCommit(): Promise<void> }>
-  /** A call of a persistent agent was settled: its result goes to the inbox, in this transaction. */
-  onAsyncResult(tx: Tx, call: ToolCall): Promise<{ afterCommit(): Promise<void> } | null>
-  /** A call that had timed out was answered after all. Null where that is of no use to anybody. */
-  onLateResult(tx: Tx, call: ToolCall, result: Json): Promise<{ afterCommit(): Promise<void> } | null>
+// The only writer of ToolCall. What a run writes of its calls are changes for its hold (hold.ts), so that one statement can
+// hold them and what they belong to; some read from `message`, the row of the message that shows the call.
+//
+//   begun ▶ STREAMING ─ recorded ─▶ RUNNING ─ settled ──▶ DONE, FAILED, TIMED_OUT
+//   (shows while its   recorded ─▶    │                      ▲
+//   input is written)         │     shown, waiting           │ answered (DONE), or its time is up (TIMED_OUT)
+//           │                 ▼       └────▶ WAITING ────────┘
+//           │           FAILED: no such tool,   │
+//           │           or no JSON              │
+//           └─ broken off ─▶ CANCELED ◀─ the run's end, but for what a think cycle asked somebody outside
+
+/** A tool call as the model made it. */
+export interface NewToolCall {
+  id: string
+  modelCallId: string
+  toolName: string
+  execution: ToolExecution | null
+  /** FAILED: it named no tool, or its input was no JSON. */
+  status: Extract<ToolCallStatus, 'RUNNING' | 'FAILED'>
+  input: Json
+  output: Json
+  error: string | null
+  /** What it must remember over a crash from the beginning: where it shows. */
+  state: Json
+}
+
+/** What came of a tool call. */
+export interface Settlement {
+  /** CANCELED: the model broke its input off. */
+  status: Extract<ToolCallStatus, 'DONE' | 'FAILED' | 'TIMED_OUT' | 'CANCELED'>
+  output: Json
+  error: string | null
+}
+
+/** A tool call shown as a message's part: being written by the model, running, or waiting for an answer until a time. */
+export interface ShownCall {
+  toolCallId: string
+  waitsUntil: Date | null
+  /** What is known of a call whose input the model is still writing: it is in no journaled step yet. */
+  writing?: { toolName: string; execution: ToolExecution | null }
 }
 
 /** What somebody outside the server executes. */
@@ -28,57 +55,126 @@ export function isAnsweredOutside({ execution }: Pick<ToolCall, 'execution'>): b
   return execution !== null && ANSWERED_OUTSIDE.includes(execution)
 }
 
-/** How a waiting call is settled. */
-type Answer = { status: Extract<ToolCallStatus, 'DONE' | 'TIMED_OUT'>; output: Json; error: string | null }
+/** The step of a call that is in no journaled one: its input is being written, or was broken off. */
+const NO_STEP = -1
 
-/** Tool calls, and the answers to those that wait. */
+/** Whether a call is in the journal, as part of a step whose generation has ended. */
+export function isJournaled({ stepIndex }: Pick<ToolCall, 'stepIndex'>): boolean {
+  return stepIndex !== NO_STEP
+}
+
+/** The calls of a generation that has ended; of one that shows already, its step and input come now. */
+export function recorded(stepIndex: number, calls: NewToolCall[]): Prisma.Sql {
+  return Prisma.sql`
+    INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, input, output, error, state, "settledAt")
+    SELECT c.id, held."runId", held."agentId", ${stepIndex}, c."modelCallId", c."toolName", c.execution::"ToolExecution",
+      c.status::"ToolCallStatus", c.input, CASE c.status WHEN 'FAILED' THEN c.output END, c.error, c.state, CASE c.status WHEN 'FAILED' THEN now() END
+    FROM held, jsonb_to_recordset(${jsonbText(calls)}::jsonb) AS c(id text, "modelCallId" text, "toolName" text,
+      execution text, status text, input jsonb, output jsonb, error text, state jsonb)
+    ON CONFLICT (id) DO UPDATE SET "stepIndex" = EXCLUDED."stepIndex", "modelCallId" = EXCLUDED."modelCallId",
+      status = EXCLUDED.status, input = EXCLUDED.input, output = EXCLUDED.output, error = EXCLUDED.error, state = EXCLUDED.state,
+      "settledAt" = EXCLUDED."settledAt"
+    RETURNING id`
+}
+
+/** A result. `source`: whose row there must be for it. */
+export function settled(toolCallId: string, settlement: Settlement, source: 'held' | 'message' = 'held'): Prisma.Sql {
+  const { status, output, error } = settlement
+  return Prisma.sql`
+    UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
+      "settledAt" = now()
+    FROM ${Prisma.raw(source)} WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+}
+
+/** What a call must remember over a crash. */
+export function remembered(toolCallId: string, state: Json, source: 'held' | 'message' = 'held'): Prisma.Sql {
+  return Prisma.sql`
+    UPDATE "ToolCall" SET state = ${jsonbText(state)}::jsonb
+    FROM ${Prisma.raw(source)} WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+}
+
+/**
+ * A call shows in the `message`. While the model still writes its input it is begun by that; its step and the model's id of it
+ * come with the journal, and where that was faster only the message is missing. One that waits gets its deadline.
+ */
+export function shown({ toolCallId, waitsUntil, writing }: ShownCall): Prisma.Sql {
+  if (writing !== undefined) {
+    return Prisma.sql`
+      INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, "messageId", "spaceId")
+      SELECT ${toolCallId}, held."runId", held."agentId", ${NO_STEP}::int, ${toolCallId}, ${writing.toolName},
+        ${writing.execution}::"ToolExecution", 'STREAMING', message.id, message."spaceId"
+      FROM held, message
+      ON CONFLICT (id) DO UPDATE SET "messageId" = EXCLUDED."messageId", "spaceId" = EXCLUDED."spaceId" RETURNING id`
+  }
+  const waits = waitsUntil === null ? Prisma.empty : Prisma.sql`, status = 'WAITING', "expiresAt" = ${waitsUntil}`
+  return Prisma.sql`
+    UPDATE "ToolCall" SET "messageId" = message.id, "spaceId" = message."spaceId" ${waits}
+    FROM message WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+}
+
+/** A call that shows nowhere waits for an answer from outside. */
+export function waiting(toolCallId: string, until: Date): Prisma.Sql {
+  return Prisma.sql`
+    UPDATE "ToolCall" SET status = 'WAITING', "expiresAt" = ${until}
+    FROM held WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+}
+
+/** The calls whose input a dead worker was receiving. */
+export function brokenOff(runId: string): Prisma.Sql {
+  return Prisma.sql`
+    UPDATE "ToolCall" SET status = 'CANCELED', "settledAt" = now()
+    FROM held WHERE "ToolCall"."runId" = ${runId} AND status = 'STREAMING' RETURNING "ToolCall".id`
+}
+
+/** Compare-and-set from WAITING, by an answer or, where `isDue` is asked for, by the database's clock. Null: it waits no more, or still. */
+export async function answer(
+  tx: Tx,
+  toolCallId: string,
+  { status, output, error }: Settlement,
+  { isDue }: { isDue: boolean },
+): Promise<ToolCall | null> {
+  const [call] = await tx.$queryRaw<ToolCall[]>`
+    UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
+      "settledAt" = now()
+    WHERE id = ${toolCallId} AND status = 'WAITING' AND (NOT ${isDue}::boolean OR "expiresAt" <= now()) RETURNING *`
+  return call ?? null
+}
+
+/** In the transaction that ends a run otherwise than by itself. What a think cycle asked somebody outside is still answered, to the inbox. */
+export async function cancelAll(tx: Tx, { id: runId, triggerType }: Pick<Run, 'id' | 'triggerType'>): Promise<void> {
+  const answeredLater = { NOT: { status: 'WAITING' as const, execution: { in: ANSWERED_OUTSIDE } } }
+  await tx.toolCall.updateMany({
+    where: {
+      runId,
+      status: { in: ['STREAMING', 'RUNNING', 'WAITING'] },
+      ...(triggerType === 'INBOX' ? answeredLater : {}),
+    },
+    data: { status: 'CANCELED', settledAt: new Date() },
+  })
+}
+
+/** Of a run that is rolled back nothing stays. */
+export async function eraseAll(tx: Tx, runId: string): Promise<void> {
+  await tx.toolCall.deleteMany({ where: { runId } })
+}
+
+/** The calls that wait, each with its time. */
+export const UNANSWERED = Prisma.sql`SELECT id, "expiresAt" AS at FROM "ToolCall" WHERE status = 'WAITING'`
+
+/** A condition: a call that the message shows waits for an answer. */
+export function showsWaiting(messageId: string): Prisma.Sql {
+  return Prisma.sql`EXISTS (SELECT 1 FROM "ToolCall" WHERE "messageId" = ${messageId} AND status = 'WAITING')`
+}
+
+/** Tool calls, as they are read. */
 export interface ToolCalls {
   getMany(ids: string[]): Promise<(ToolCall | null)[]>
   ofRuns(runIds: string[]): Promise<Map<string, ToolCall[]>>
-  /**
-   * Counts once, however often it comes; the last answer of a step resumes its run. What comes after the call's time is refused
-   * too, but a persistent agent finds it in its inbox. @throws ConflictError, BadInputError
-   */
-  submit(call: ToolCall, result: Json): Promise<ToolCall>
-  /** Calls whose time is up, by the database's clock. */
-  timed: Timed
   /** Those that wait and show in one of these spaces, or are EXTERNAL ones of these agents (null: of all); oldest first. */
   waiting(where: { spaceIds: string[] | null; agentIds: string[] | null }, most: number): Promise<ToolCall[]>
 }
 
-/** What a model gets for a call that nobody answered in time. */
-export function timedOutResult(toolName: string): Json {
-  return {
-    error: {
-      code: 'TIMED_OUT',
-      message: `Nobody answered ${toolName} in time. Go on without its result, or ask again.`,
-    },
-  }
-}
-
-export function createToolCalls(platform: Platform, hooks: ToolCallHooks): ToolCalls {
-  const { db } = platform
-
-  async function settle(id: string, answer: Answer): Promise<ToolCall | null> {
-    const settled = await db.transaction((tx) => writeAnswer(tx, hooks, id, answer))
-    if (settled === null) return null
-    await publish(platform, settled)
-    return settled.call
-  }
-
-  async function hearLate(call: ToolCall, result: Json): Promise<boolean> {
-    const heard = await db.transaction((tx) => hooks.onLateResult(tx, call, result))
-    await heard?.afterCommit()
-    return heard !== null
-  }
-
-  /** Settles a call whose time is up; does nothing for one that is answered, not due yet, or in somebody's hands. */
-  async function expire(id: string): Promise<void> {
-    const call = await db.prisma.toolCall.findUnique({ where: { id }, select: { toolName: true } })
-    if (call === null) return
-    await settle(id, { status: 'TIMED_OUT', output: timedOutResult(call.toolName), error: 'Nobody answered in time.' })
-  }
-
+export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
   return {
     async getMany(ids) {
       const rows = await db.prisma.toolCall.findMany({ where: { id: { in: wellFormedIds(ids) } } })
@@ -88,85 +184,14 @@ export function createToolCalls(platform: Platform, hooks: ToolCallHooks): ToolC
       const rows = await db.prisma.toolCall.findMany({ where: { runId: { in: runIds } }, orderBy: { id: 'asc' } })
       return Map.groupBy(rows, (row) => row.runId)
     },
-    async submit(call, result) {
-      checkJsonSize(result, 'input.result')
-      const settled = await settle(call.id, { status: 'DONE', output: result, error: null })
-      if (settled !== null) return settled
-      if (await hearLate(call, result))
-        throw new ConflictError('This call has timed out. Its agent was told so, and finds this result in its inbox.')
-      throw new ConflictError('This call was answered already, has timed out, or its run is over.')
-    },
-    timed: {
-      what: 'a call that nobody answered',
-      rows: Prisma.sql`SELECT id, "expiresAt" AS at FROM "ToolCall" WHERE status = 'WAITING'`,
-      handle: (ids) => forEach(ids, expire),
-    },
     waiting({ spaceIds, agentIds }, most) {
       const external = { execution: 'EXTERNAL' as const, ...(agentIds === null ? {} : { agentId: { in: agentIds } }) }
-      const shown = { execution: 'SPACE' as const, ...(spaceIds === null ? {} : { spaceId: { in: spaceIds } }) }
+      const inSpaces = { execution: 'SPACE' as const, ...(spaceIds === null ? {} : { spaceId: { in: spaceIds } }) }
       return db.prisma.toolCall.findMany({
-        where: { status: 'WAITING', OR: [shown, external] },
+        where: { status: 'WAITING', OR: [inSpaces, external] },
         orderBy: { id: 'asc' },
         take: most,
       })
     },
   }
-}
-
-interface Settled {
-  call: ToolCall
-  partIndex: number | null
-  afterCommit: (() => Promise<void>)[]
-}
-
-/**
- * In order: the run's row lock (a pause or a stop at the same time comes before or after, not in between; who finds a call's time
- * up comes again later instead), the call by compare-and-set, its message if that is whole now, the agent's inbox, and, when nothing
- * waits any more, that the run can be claimed.
- */
-async function writeAnswer(tx: Tx, hooks: ToolCallHooks, id: string, answer: Answer): Promise<Settled | null> {
-  const isExpiry = answer.status === 'TIMED_OUT'
-  const [run] = await tx.$queryRaw<{ id: string; status: string }[]>`
-    SELECT id, status::text FROM "Run" WHERE id = (SELECT "runId" FROM "ToolCall" WHERE id = ${id})
-    FOR NO KEY UPDATE ${isExpiry ? Prisma.sql`SKIP LOCKED` : Prisma.empty}`
-  if (run === undefined) return null
-  const [call] = await tx.$queryRaw<ToolCall[]>`
-    UPDATE "ToolCall" SET status = ${answer.status}::"ToolCallStatus", output = ${jsonbText(answer.output)}::jsonb,
-      error = ${answer.error}, "settledAt" = now()
-    WHERE id = ${id} AND status = 'WAITING' AND (NOT ${isExpiry} OR "expiresAt" <= now()) RETURNING *`
-  if (call === undefined) return null
-  const settled: Settled = { call, partIndex: null, afterCommit: [] }
-  if (call.messageId !== null) await settleMessage(tx, hooks, settled, call.messageId)
-  const async = await hooks.onAsyncResult(tx, call)
-  if (async !== null) settled.afterCommit.push(async.afterCommit)
-  const waiting = await tx.toolCall.count({ where: { runId: run.id, status: 'WAITING' } })
-  if (waiting === 0 && run.status === 'WAITING_TOOL')
-    await tx.$executeRaw`UPDATE "Run" SET "claimableAt" = now() WHERE id = ${run.id}`
-  return settled
-}
-
-async function settleMessage(tx: Tx, hooks: ToolCallHooks, settled: Settled, messageId: string): Promise<void> {
-  const row = await tx.message.findUnique({ where: { id: messageId } })
-  if (row === null) return
-  const { parts } = messageOfRow(row)
-  settled.partIndex = parts.findIndex((part) => part.type === 'tool' && part.toolCallId === settled.call.id)
-  const ids = parts.flatMap((part) => (part.type === 'tool' ? [part.toolCallId] : []))
-  const open = await tx.toolCall.count({ where: { id: { in: ids }, status: 'WAITING' } })
-  if (row.status !== 'REQUIRES_ACTION' || open > 0) return
-  settled.afterCommit.push((await hooks.onMessageAnswered(tx, messageId)).afterCommit)
-}
-
-async function publish(platform: Platform, { call, partIndex, afterCommit }: Settled): Promise<void> {
-  const { log, signals } = platform
-  if (call.messageId !== null && call.spaceId !== null && partIndex !== null && partIndex >= 0) {
-    await log.append(spaceTopic(call.spaceId), { type: 'MessagePartChanged', messageId: call.messageId, partIndex })
-  }
-  await createCallNews(platform).settled(call)
-  await log.append(
-    runTopic(call.runId),
-    { type: 'RunToolReturned', toolCallId: call.id },
-    { guard: runTopic(call.runId) },
-  )
-  for (const after of afterCommit) await after()
-  await signals.publish(JOBS_CHANNEL, {})
 }

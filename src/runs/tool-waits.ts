@@ -1,8 +1,8 @@
-import { Prisma } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
-import { createCallNews } from '../spaces/call-news.ts'
-import { RunLostError, runFence } from '../spaces/posting.ts'
+import { createCallNews } from './call-news.ts'
+import { holdOf } from './hold.ts'
 import type { Claim } from './lifecycle.ts'
+import { waiting } from './tool-calls.ts'
 
 /** Calls that show nowhere and wait for an answer from outside. */
 export interface ToolWaits {
@@ -15,12 +15,9 @@ export function createToolWaits(platform: Platform): ToolWaits {
   const callNews = createCallNews(platform)
 
   return {
-    async begin({ run, attempt }, toolCallId, until) {
-      const count = await db.prisma.$executeRaw(Prisma.sql`
-        WITH fence AS (${runFence(run.id, attempt)})
-        UPDATE "ToolCall" SET status = 'WAITING', "expiresAt" = ${until} WHERE id = ${toolCallId} AND EXISTS (SELECT 1 FROM fence)`)
-      if (count === 0) throw new RunLostError(run.id)
-      await callNews.waits({ id: toolCallId, agentId: run.agentId, spaceId: null })
+    async begin(claim, toolCallId, until) {
+      await holdOf(db, claim).write({ call: waiting(toolCallId, until) })
+      await callNews.waits({ id: toolCallId, agentId: claim.run.agentId, spaceId: null })
     },
   }
 }

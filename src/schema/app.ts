@@ -41,7 +41,7 @@ export interface App {
   spaces: Spaces
   members: Members
   reading: Reading
-  sending: Sending
+  sending: Sending<NonNullable<Awaited<ReturnType<Runs['getMany']>>[number]>>
   runs: Runs
   runReading: RunReading
   stepRecords: StepRecords

@@ -54,7 +54,12 @@ interface Row {
   calls: ReadableCall[] | null
 }
 
-export function createHistory({ db }: Platform): History {
+export interface HistoryHooks {
+  /** A subquery: the calls that the message of this id shows, as a JSON array of ReadableCall. */
+  shownCalls(messageId: Prisma.Sql): Prisma.Sql
+}
+
+export function createHistory({ db }: Platform, { shownCalls }: HistoryHooks): History {
   return {
     async read({ spaceId, readerId, upToSeq, offset = 0, limit }) {
       const until = upToSeq == null ? Prisma.empty : Prisma.sql`AND m.seq <= ${upToSeq}`
@@ -62,9 +67,7 @@ export function createHistory({ db }: Platform): History {
         SELECT m.id, m."senderId", e.name, e.kind, m.status, m.parts, m.origin, m."createdAt",
           (m.origin IS NOT NULL AND EXISTS (SELECT 1 FROM "Membership" o WHERE o."entityId" = ${readerId}
             AND o."spaceId" = m.origin->>'triggerSpaceId')) AS "originVisible",
-          CASE WHEN m.parts @? '$[*] ? (@.type == "tool")' THEN (
-            SELECT jsonb_agg(jsonb_build_object('id', c.id, 'name', c."toolName", 'status', c.status, 'output', c.output))
-            FROM "ToolCall" c WHERE c."messageId" = m.id) END AS calls
+          CASE WHEN m.parts @? '$[*] ? (@.type == "tool")' THEN (${shownCalls(Prisma.sql`m.id`)}) END AS calls
         FROM "Message" m JOIN "Entity" e ON e.id = m."senderId"
         WHERE m."spaceId" = ${spaceId} AND ${HAS_BEEN_SAID} ${until}
         ORDER BY m.seq DESC LIMIT ${limit} OFFSET ${offset}`
@@ -81,7 +84,7 @@ export function createHistory({ db }: Platform): History {
 
 /** Of a message that its run goes on with, the parts that are whole have been said. */
 const HAS_BEEN_SAID = Prisma.sql`(m.status <> 'STREAMING' OR
-  (m."runPostKey" LIKE m."spaceId" || ':%' AND m.parts @? '$[0] ? (!exists(@.unfinished))'))`
+  (m.composite AND m.parts @? '$[0] ? (!exists(@.unfinished))'))`
 
 function lineOf(row: Row): HistoryLine {
   const parts = row.status === 'STREAMING' ? row.parts.filter((part) => !isUnfinished(part)) : row.parts

@@ -1,13 +1,13 @@
 import type { Platform } from '../platform/platform.ts'
 import type { SpaceLogEvent } from '../realtime/topics.ts'
-import { runTopic, spaceChannel, spaceTopic } from '../realtime/topics.ts'
+import { spaceChannel, spaceTopic } from '../realtime/topics.ts'
 
 /** The message that news are of. */
 export interface MessageInNews {
   id: string
   spaceId: string
-  /** The run whose end forbids the announcement; null where somebody else makes it. */
-  runId: string | null
+  /** The topic whose seal forbids the announcement: that of the run which writes the message, and may be over. */
+  guard?: string
 }
 
 /** Tells who follows a space what became of a message in it, once that is committed. */
@@ -25,9 +25,9 @@ export interface MessageNews {
 }
 
 export function createMessageNews({ log, signals }: Pick<Platform, 'log' | 'signals'>): MessageNews {
-  async function append({ spaceId, runId }: MessageInNews, event: SpaceLogEvent, once?: string): Promise<void> {
-    const guard = runId === null ? {} : { guard: runTopic(runId) }
-    await log.append(spaceTopic(spaceId), event, { ...guard, ...(once === undefined ? {} : { once }) })
+  async function append({ spaceId, guard }: MessageInNews, event: SpaceLogEvent, once?: string): Promise<void> {
+    const options = { ...(guard === undefined ? {} : { guard }), ...(once === undefined ? {} : { once }) }
+    await log.append(spaceTopic(spaceId), event, options)
   }
 
   const appendWhole = (message: MessageInNews, partIndex: number) =>

@@ -35,16 +35,6 @@ export function isUnfinished(part: MessagePart): boolean {
   return part.type === 'text' && part.unfinished === true
 }
 
-/** What keeps the n-th composite message of a run and space from being posted twice. */
-export function compositeKey(spaceId: string, n: number): string {
-  return `${spaceId}:${n}`
-}
-
-/** Which of its run's composite messages for the space this is; null for a message that is none. */
-export function compositeNumber({ spaceId, runPostKey }: Pick<Row, 'spaceId' | 'runPostKey'>): number | null {
-  return runPostKey?.startsWith(`${spaceId}:`) ? Number(runPostKey.slice(spaceId.length + 1)) : null
-}
-
 /** Nothing of the message changes any more. */
 export function isWhole(status: MessageStatus): boolean {
   return status === 'COMPLETE' || status === 'INTERRUPTED'

@@ -66,7 +66,7 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
       SELECT m.id, m."spaceId", m.seq, m."senderId", e.name, e.kind, m.status, m.composite, m."firstText"
       FROM unnest(${[...places.keys()]}::text[], ${[...places.values()]}::int[]) AS place("spaceId", seq)
       CROSS JOIN LATERAL (
-        SELECT id, "spaceId", seq, "senderId", status, coalesce("runPostKey" LIKE "spaceId" || ':%', false) AS composite,
+        SELECT id, "spaceId", seq, "senderId", status, composite,
           jsonb_path_query_first(parts, '$[*] ? (@.type == "text")') AS "firstText"
         FROM "Message" WHERE "spaceId" = place."spaceId" AND seq > place.seq ORDER BY seq LIMIT ${MOST_AT_ONCE}
       ) m JOIN "Entity" e ON e.id = m."senderId"
@@ -110,10 +110,8 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
     },
     async underWay(spaceId, waiterId) {
       const rows = await prisma.$queryRaw<{ id: string; count: number }[]>`
-        SELECT m.id, jsonb_array_length(jsonb_path_query_array(m.parts, '$[*] ? (!exists(@.unfinished))')) AS count FROM "Membership" s
-        JOIN "Run" r ON r."agentId" = s."entityId" AND r.status = 'RUNNING'
-        JOIN "Message" m ON m."runId" = r.id AND m.status = 'STREAMING' AND m."spaceId" = s."spaceId"
-        WHERE s."spaceId" = ${spaceId} AND s."entityId" <> ${waiterId} AND m."runPostKey" LIKE m."spaceId" || ':%'`
+        SELECT id, jsonb_array_length(jsonb_path_query_array(parts, '$[*] ? (!exists(@.unfinished))')) AS count FROM "Message"
+        WHERE "spaceId" = ${spaceId} AND "senderId" <> ${waiterId} AND status = 'STREAMING' AND composite`
       return new Map(rows.map(({ id, count }) => [id, count]))
     },
   }

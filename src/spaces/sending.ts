@@ -1,6 +1,5 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
-import type { Run } from '../generated/prisma/client.ts'
 import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import { NO_SUCH_SPACE } from './members.ts'
@@ -15,16 +14,19 @@ export interface SendMessageInput {
 }
 
 /** How a viewer posts. */
-export interface Sending {
+export interface Sending<R> {
   /**
    * Posts as the viewer, in a space of its own; a repeat by idempotency key answers with the first message and its runs.
    * @throws ForbiddenError for an admin, who posts as nobody; NotFoundError for a foreign space or mentioned agent;
    * BadInputError for a mention of who is not an agent member, or a bad text; ConflictError for a key with other content.
    */
-  send(viewer: Viewer, input: SendMessageInput): Promise<{ message: Message; runs: Run[] }>
+  send(viewer: Viewer, input: SendMessageInput): Promise<{ message: Message; runs: R[] }>
 }
 
-export function createSending(posting: Pick<Posting, 'send'>, visibility: Pick<Visibility, 'entities'>): Sending {
+export function createSending<R>(
+  posting: Pick<Posting<R>, 'send'>,
+  visibility: Pick<Visibility, 'entities'>,
+): Sending<R> {
   return {
     async send(viewer, { spaceId, text, mentionedAgentId = null, idempotencyKey = null }) {
       if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin posts as nobody: use a token of a human.')

@@ -10,7 +10,7 @@ import { hasPostgres } from '../support/postgres.ts'
 describe.skipIf(!hasPostgres)('sending', () => {
   let domain: Domain
   let announcer: Announcer
-  let sending: Sending
+  let sending: Sending<unknown>
   let ada: HumanViewer
   let spaceId: string
 
@@ -19,6 +19,7 @@ describe.skipIf(!hasPostgres)('sending', () => {
     announcer = createAnnouncer(domain.platform)
     const posting = createPosting(domain.platform, announcer, {
       route: async () => ({ runs: [], async afterCommit() {} }),
+      startedBy: async () => [],
     })
     sending = createSending(posting, domain.visibility)
     ada = await domain.human('Ada')

@@ -10,7 +10,7 @@ import { createReplies, type Replies } from '../../src/spaces/replies.ts'
 /** Posting and waiting on a database and, where a URL is given, a Redis, without anything that acts on what is posted. */
 export interface WaitingStack {
   platform: Platform
-  posting: Posting
+  posting: Posting<never>
   replies: Replies
   /** Spaces with one human and one agent in each. */
   spaces(count: number): Promise<{ spaceId: string; humanId: string; agentId: string }[]>
@@ -31,7 +31,10 @@ export async function openWaitingStack(
     logger: pino({ level: 'silent' }),
   } as unknown as Platform // neither jobs nor settings are asked for here
   const announcer = createAnnouncer(platform)
-  const posting = createPosting(platform, announcer, { route: async () => ({ runs: [], async afterCommit() {} }) })
+  const posting = createPosting<never>(platform, announcer, {
+    route: async () => ({ runs: [], async afterCommit() {} }),
+    startedBy: async () => [],
+  })
   return {
     platform,
     posting,

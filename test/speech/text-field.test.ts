@@ -1,6 +1,6 @@
 import fastCheck from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createTextFieldScanner } from '../../src/engine/text-field.ts'
+import { createTextFieldScanner } from '../../src/speech/text-field.ts'
 
 function scan(deltas: string[], field?: string): string[] {
   const scanner = createTextFieldScanner(field)

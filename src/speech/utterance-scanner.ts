@@ -2,7 +2,7 @@ import { createTextFieldScanner } from './text-field.ts'
 
 /** What is known of an utterance while the model writes the call's input, in whatever order it writes the fields. */
 export interface UtteranceScanner {
-  /** Takes more of the input's JSON; answers with the text that can be streamed now: nothing before the space is known. */
+  /** Takes more of the input's JSON; answers with the text that can be streamed now. */
   push(delta: string): string
   /** Null until it is known. */
   spaceId(): string | null
@@ -10,8 +10,11 @@ export interface UtteranceScanner {
   mention(): string | null
 }
 
-/** Scans an input with `spaceId`, `mention` and a text in `field`. White space alone does not begin a text. */
-export function createUtteranceScanner(field: string): UtteranceScanner {
+/**
+ * Scans an input with a text in `field` and, where it names its space, `spaceId` and `mention`: then nothing streams before the
+ * space is known. White space alone does not begin a text.
+ */
+export function createUtteranceScanner(field: string, { namesSpace }: { namesSpace: boolean }): UtteranceScanner {
   const text = createTextFieldScanner(field)
   const space = createIdScanner('spaceId')
   const mention = createIdScanner('mention')
@@ -20,10 +23,12 @@ export function createUtteranceScanner(field: string): UtteranceScanner {
 
   return {
     push(delta) {
-      space.push(delta)
-      mention.push(delta)
+      if (namesSpace) {
+        space.push(delta)
+        mention.push(delta)
+      }
       held += text.push(delta).replaceAll('\0', '')
-      begun ||= space.value() !== null && held.trim() !== ''
+      begun ||= (!namesSpace || space.value() !== null) && held.trim() !== ''
       if (!begun) return ''
       const now = held
       held = ''

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createUtteranceScanner } from '../../src/engine/utterance-scanner.ts'
+import { createUtteranceScanner } from '../../src/speech/utterance-scanner.ts'
 
 function scan(json: string, cuts: number[] = []) {
-  const scanner = createUtteranceScanner('text')
+  const scanner = createUtteranceScanner('text', { namesSpace: true })
   const places = [...new Set(cuts.map((cut) => cut % (json.length + 1)))].sort((a, b) => a - b)
   const pieces = [...places, json.length].map((end, index, all) => json.slice(all[index - 1] ?? 0, end))
   const text = pieces.map((piece) => scanner.push(piece)).join('')
@@ -12,7 +12,7 @@ function scan(json: string, cuts: number[] = []) {
 
 describe('an utterance while it is written', () => {
   test('nothing is given before the space is known; then all that came before at once', () => {
-    const scanner = createUtteranceScanner('text')
+    const scanner = createUtteranceScanner('text', { namesSpace: true })
     expect(scanner.push('{"text":"Good mor')).toBe('')
     expect(scanner.push('ning","spaceId":"spc')).toBe('')
     expect(scanner.spaceId()).toBeNull()
@@ -21,13 +21,13 @@ describe('an utterance while it is written', () => {
   })
 
   test('white space alone does not begin a text, and is not lost', () => {
-    const scanner = createUtteranceScanner('text')
+    const scanner = createUtteranceScanner('text', { namesSpace: true })
     expect(scanner.push('{"spaceId":"spc_1","text":" \\n')).toBe('')
     expect(scanner.push('Hi')).toBe(' \nHi')
   })
 
   test('a mention is known when its closing quote has come', () => {
-    const scanner = createUtteranceScanner('text')
+    const scanner = createUtteranceScanner('text', { namesSpace: true })
     scanner.push('{"mention":"agt')
     expect(scanner.mention()).toBeNull()
     scanner.push('_1",')

@@ -1,0 +1,95 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import type { Database, Tx } from '../platform/db.ts'
+
+/** The run is over or was taken over by another worker: nothing of it may be written any more. Only holds throw it. */
+export class RunLostError extends Error {
+  constructor(runId: string) {
+    super(`${runId} is no longer this worker's`)
+    this.name = 'RunLostError'
+  }
+}
+
+/** A run under the claim that executes it. */
+export interface HeldRun {
+  run: { id: string }
+  attempt: number
+}
+
+/** Statements by their names, in one WITH: each must read `FROM held`, or from one that does, or ask for `HELD`. */
+export type Changes = Record<string, Prisma.Sql>
+
+/** A condition within a hold's statement: the run is this claim's. */
+export const HELD = Prisma.sql`EXISTS (SELECT 1 FROM held)`
+
+export interface HowHeld {
+  /** What changes of the run itself. */
+  sets?: Prisma.Sql
+  /** Something came of this claim that lasts: it does not count as a fruitless one. */
+  isProgress?: boolean
+  /** Which of the changes answers with its row; the last one if not given. */
+  returning?: string
+  /** The transaction that it is a part of. */
+  tx?: Tx
+}
+
+/**
+ * A claim's hold on its run: the only way in which a run's work reaches the database. What is written under it is written
+ * while the run is RUNNING under this attempt, or not at all: a stop, an end or another claim comes before or after.
+ */
+export interface Hold {
+  /** Changes in one statement. @returns the row of the last one, null where it changed none @throws RunLostError */
+  write<Row>(changes: Changes, how?: HowHeld): Promise<Row | null>
+  /** `write`, and what follows from it in the same transaction. @throws RunLostError */
+  writeThen<Row, T>(changes: Changes, how: HowHeld, then: (tx: Tx, row: Row | null) => Promise<T>): Promise<T>
+  /**
+   * Work whose statements each see what was committed before the run was held, answers to its calls among it.
+   * @throws RunLostError
+   */
+  transaction<T>(work: (tx: Tx) => Promise<T>, how?: HowHeld): Promise<T>
+}
+
+export function holdOf(db: Database, held: HeldRun): Hold {
+  return {
+    write: (changes, how) => writeHeld(how?.tx ?? db.prisma, held, changes, how),
+    writeThen: (changes, how, then) => db.transaction(async (tx) => then(tx, await writeHeld(tx, held, changes, how))),
+    transaction: (work, how) =>
+      db.transaction(async (tx) => {
+        await writeHeld(tx, held, {}, how)
+        return work(tx)
+      }),
+  }
+}
+
+/** The same within a transaction that there is already. */
+export async function writeHeld<Row>(
+  tx: Tx,
+  { run, attempt }: HeldRun,
+  changes: Changes = {},
+  how: HowHeld = {},
+): Promise<Row | null> {
+  const named = Object.entries(changes).map(([name, change]) => Prisma.sql`, ${nameOf(name)} AS (${change})`)
+  const answering = how.returning ?? Object.keys(changes).at(-1)
+  const answer =
+    answering === undefined
+      ? Prisma.sql`SELECT false AS "isWritten" FROM held`
+      : Prisma.sql`SELECT changed.* FROM held LEFT JOIN (SELECT true AS "isWritten", * FROM ${nameOf(answering)}) changed ON true`
+  const rows = await tx.$queryRaw<(Row & { isWritten: boolean | null })[]>`
+    WITH held AS (${heldRow(run.id, attempt, how)}) ${joined(named)} ${answer}`
+  const [first] = rows
+  if (first === undefined) throw new RunLostError(run.id)
+  const { isWritten, ...row } = first
+  return isWritten === true ? (row as Row) : null
+}
+
+/** One row as long as the run is the claim's: a stop that comes at the same time waits for the transaction's end. */
+function heldRow(runId: string, attempt: number, { sets, isProgress = false }: HowHeld): Prisma.Sql {
+  const isHeld = Prisma.sql`id = ${runId} AND status = 'RUNNING' AND attempt = ${attempt}`
+  const changes = [...(isProgress ? [Prisma.sql`"fruitlessAttempts" = 0`] : []), ...(sets === undefined ? [] : [sets])]
+  if (changes.length === 0)
+    return Prisma.sql`SELECT id AS "runId", "agentId" FROM "Run" WHERE ${isHeld} FOR NO KEY UPDATE`
+  return Prisma.sql`UPDATE "Run" SET ${Prisma.join(changes)} WHERE ${isHeld} RETURNING id AS "runId", "agentId"`
+}
+
+const nameOf = (name: string) => Prisma.raw(`"${name}"`)
+
+const joined = (parts: Prisma.Sql[]) => (parts.length === 0 ? Prisma.empty : Prisma.join(parts, ' '))

@@ -1,0 +1,67 @@
+import { type MessageStatus, Prisma } from '../generated/prisma/client.ts'
+import { jsonbText } from '../lib/json.ts'
+import type { MessageOrigin, MessagePart } from './message.ts'
+
+// The statements that write messages, as parts of a WITH: whoever posts puts together with them what else it writes.
+
+export type MessageRow = Prisma.MessageGetPayload<object>
+
+/** A message that is to be written. Once it is whole it is routed, in the transaction that makes it so. */
+export interface NewMessage {
+  id: string
+  spaceId: string
+  senderId: string
+  status: MessageStatus
+  parts: MessagePart[]
+  mentionedAgentId: string | null
+  rootId: string
+  depth: number
+  /** The same key of a sender, or of an origin, posts once: a second time it is a unique violation. */
+  idempotencyKey?: string | null
+  runId?: string
+  runPostKey?: string
+  composite?: boolean
+  origin?: MessageOrigin | null
+}
+
+/**
+ * `counter`, the space's with the message's number, where the sender is a member; then `message`, which answers with its row.
+ * A repeat fails on its unique key, so that the counter stays as it was. Neither yields a row where `condition` does not hold.
+ */
+export function insertion(given: NewMessage, condition = Prisma.sql`true`): Record<'counter' | 'message', Prisma.Sql> {
+  const { spaceId, senderId, status } = given
+  const { idempotencyKey = null, runId = null, runPostKey = null, composite = false, origin = null } = given
+  const isWhole = status === 'COMPLETE'
+  const counter = Prisma.sql`
+    UPDATE "Space" SET "lastSeq" = "lastSeq" + 1 WHERE id = ${spaceId} AND ${condition} AND EXISTS (
+      SELECT 1 FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ${senderId})
+    RETURNING id, "lastSeq"`
+  const message = Prisma.sql`
+    INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "mentionedAgentId", "idempotencyKey", "runId", "runPostKey",
+      composite, "rootId", depth, origin, "routedAt")
+    SELECT ${given.id}, id, "lastSeq", ${senderId}, ${status}::"MessageStatus", ${jsonbText(given.parts)}::jsonb,
+      ${given.mentionedAgentId}, ${idempotencyKey}, ${runId}, ${runPostKey}, ${composite}::boolean, ${given.rootId}, ${given.depth}::int,
+      ${origin === null ? null : jsonbText(origin)}::jsonb, CASE WHEN ${isWhole}::boolean THEN now() END
+    FROM counter RETURNING *`
+  return { counter, message }
+}
+
+/** What changes of a message that is being written. */
+export interface MessageChange {
+  parts: MessagePart[]
+  /** Absent: it goes on being written. COMPLETE and INTERRUPTED end it; `waits`: unless that, then it is REQUIRES_ACTION. */
+  end?: { status: 'COMPLETE' | 'INTERRUPTED'; mentionedAgentId?: string | null; waits?: Prisma.Sql }
+}
+
+/** Changes a message and answers with its row, as long as it is STREAMING and `condition` holds. */
+export function change(id: string, { parts, end }: MessageChange, condition = Prisma.sql`true`): Prisma.Sql {
+  const open = Prisma.sql`WHERE id = ${id} AND status = 'STREAMING' AND ${condition} RETURNING *`
+  if (end === undefined) return Prisma.sql`UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb ${open}`
+  const { status, waits = Prisma.sql`false`, mentionedAgentId = null } = end
+  return Prisma.sql`
+    UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb,
+      "mentionedAgentId" = ${mentionedAgentId},
+      status = CASE WHEN ${waits} THEN 'REQUIRES_ACTION' ELSE ${status} END::"MessageStatus",
+      "routedAt" = CASE WHEN ${waits} THEN NULL ELSE now() END
+    ${open}`
+}

@@ -1,0 +1,165 @@
+import type { Prisma, Run, ToolCall } from '../generated/prisma/client.ts'
+import type { Platform } from '../platform/platform.ts'
+import { type RunLogEvent, runTopic, spaceTopic } from '../realtime/topics.ts'
+import { type Aftermath, endEventOf } from '../runs/aftermath.ts'
+import { createCallNews } from '../runs/call-news.ts'
+import { HELD, type Hold, holdOf, RunLostError } from '../runs/hold.ts'
+import { brokenOff, isJournaled } from '../runs/tool-calls.ts'
+import type { Announcer } from '../spaces/announcer.ts'
+import { isUnfinished, isWhole, type MessagePart, messageOfRow } from '../spaces/message.ts'
+import { createMessageNews } from '../spaces/message-news.ts'
+import { change, type MessageRow } from '../spaces/message-statements.ts'
+
+/** How long a run's events are kept after its end. */
+const KEPT_AFTER_END_SECONDS = 3600
+
+function unlessLost(error: unknown): void {
+  if (!(error instanceof RunLostError)) throw error
+}
+
+export function createAftermath(platform: Platform, announcer: Announcer): Aftermath {
+  const { db, log } = platform
+  const callNews = createCallNews(platform)
+  const news = createMessageNews(platform)
+
+  /** The parts of a message that is not finished, with the text that had streamed of the one being written. */
+  async function partsSoFar(row: MessageRow): Promise<MessagePart[]> {
+    const message = messageOfRow(row)
+    // Without the live log, what was saved last is all there is.
+    const drafts = await log.drafts(spaceTopic(row.spaceId), [row.id]).then(
+      (found) => found.get(row.id),
+      () => undefined,
+    )
+    const parts = [...message.parts]
+    const mark = row.composite ? { unfinished: true as const } : {}
+    for (const [index, text] of drafts ?? []) {
+      const part = parts[index]
+      if (part === undefined || (part.type === 'text' && part.text.length < text.length))
+        parts[index] = { type: 'text', text, ...mark }
+    }
+    return parts.filter((part) => part !== undefined)
+  }
+
+  async function interrupt(row: MessageRow): Promise<void> {
+    const parts = await partsSoFar(row)
+    await db.prisma.message.updateMany({
+      where: { id: row.id, status: { in: ['STREAMING', 'REQUIRES_ACTION'] } },
+      data: { status: 'INTERRUPTED', routedAt: new Date(), parts: parts as Prisma.InputJsonValue[] },
+    })
+  }
+
+  /** The same while the run goes on under this claim: a later one may be writing on. @throws RunLostError */
+  async function interruptHeld(row: MessageRow, hold: Hold): Promise<void> {
+    const parts = await partsSoFar(row)
+    await hold.write({ message: change(row.id, { parts, end: { status: 'INTERRUPTED' } }, HELD) })
+  }
+
+  async function announceEnds(rows: MessageRow[]): Promise<void> {
+    for (const row of rows) {
+      await announcer.announce(row)
+      await log.append(
+        spaceTopic(row.spaceId),
+        { type: 'MessageFinished', messageId: row.id },
+        { once: `finished:${row.id}` },
+      )
+      await log.finishDraft(spaceTopic(row.spaceId), row.id)
+    }
+  }
+
+  /** That a message exists, and that it waits for an answer: repeated where that was said before. */
+  async function announceOpen(rows: MessageRow[]): Promise<void> {
+    for (const row of rows) {
+      await announcer.announce(row)
+      if (row.status === 'REQUIRES_ACTION' && !row.composite) await news.waiting(row, 0)
+    }
+  }
+
+  async function announceToolCalls(runId: string, rows: MessageRow[]): Promise<void> {
+    const calls = await db.prisma.toolCall.findMany({ where: { runId, status: 'CANCELED' } })
+    for (const call of calls) {
+      const row = rows.find(({ id }) => id === call.messageId)
+      if (row !== undefined) await announcePart(call, row)
+      if (call.expiresAt !== null) await callNews.settled(call)
+    }
+  }
+
+  async function announcePart({ id }: ToolCall, row: MessageRow): Promise<void> {
+    const { parts } = messageOfRow(row)
+    const partIndex = parts.findIndex((part) => part.type === 'tool' && part.toolCallId === id)
+    if (partIndex < 0) return
+    const changed = { type: 'MessagePartChanged', messageId: row.id, partIndex } as const
+    await log.append(spaceTopic(row.spaceId), changed, { once: `canceled:${id}` })
+  }
+
+  /**
+   * The messages that nobody will go on writing: their call is not in the journal, or was settled there without them. A
+   * composite message stays open for more parts, unless one of them was being written by a generation that is not in the
+   * journal, which begins only once all calls that are have their results.
+   */
+  async function orphansOf(rows: MessageRow[], calls: { id: string; settledAt: Date | null }[]): Promise<MessageRow[]> {
+    const goesOn = new Set(calls.filter(({ settledAt }) => settledAt === null).map(({ id }) => id))
+    const streaming = rows.filter(({ status, runPostKey }) => status === 'STREAMING' && !goesOn.has(runPostKey ?? ''))
+    if (calls.every(({ settledAt }) => settledAt !== null)) {
+      const parts = await Promise.all(streaming.map(partsSoFar))
+      return streaming.filter((row, index) => !row.composite || parts[index]?.some(isUnfinished))
+    }
+    return streaming.filter((row) => !row.composite)
+  }
+
+  /** The messages with a call that will be answered, though its run is over. */
+  async function waitedFor(rows: MessageRow[]): Promise<Set<string | null>> {
+    const open = rows.filter(({ status }) => !isWhole(status)).map(({ id }) => id)
+    const calls = await db.prisma.toolCall.findMany({ where: { messageId: { in: open }, status: 'WAITING' } })
+    return new Set(calls.map(({ messageId }) => messageId))
+  }
+
+  /** For a run that did not come to its own end. */
+  async function tidyUp(run: Run): Promise<void> {
+    const rows = await db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } })
+    const topic = runTopic(run.id)
+    // The run is over: it begins no more messages, in these spaces or another.
+    await log.seal(topic, [topic, ...new Set(rows.map(({ spaceId }) => spaceTopic(spaceId)))])
+    const waited = await waitedFor(rows)
+    const over = rows.filter(({ id }) => !waited.has(id))
+    for (const row of over) if (!isWhole(row.status)) await interrupt(row)
+    await announceToolCalls(run.id, rows)
+    await announceEnds(over)
+  }
+
+  async function settle(run: Run, end: RunLogEvent): Promise<void> {
+    const topic = runTopic(run.id)
+    if (run.status !== 'COMPLETED') await tidyUp(run)
+    await log.append(topic, end, { once: 'end' })
+    await log.expire(topic, KEPT_AFTER_END_SECONDS)
+  }
+
+  async function takeOver(run: Run): Promise<void> {
+    const hold = holdOf(db, { run, attempt: run.attempt })
+    const [rows, calls] = await Promise.all([
+      db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } }),
+      db.prisma.toolCall.findMany({ where: { runId: run.id } }),
+    ])
+    const orphans = await orphansOf(rows, calls.filter(isJournaled))
+    for (const row of orphans) await interruptHeld(row, hold)
+    if (!calls.every(isJournaled)) {
+      await hold.write({ calls: brokenOff(run.id) })
+      await announceToolCalls(run.id, rows)
+    }
+    const isOver = (row: MessageRow) => isWhole(row.status) || orphans.includes(row)
+    await announceOpen(rows.filter((row) => !isOver(row)))
+    await announceEnds(rows.filter(isOver))
+  }
+
+  return {
+    settle,
+    takeOver: (run) => takeOver(run).catch(unlessLost),
+    async sweep() {
+      const runs = await db.prisma.$queryRaw<Run[]>`
+        SELECT DISTINCT r.* FROM "Message" m JOIN "Run" r ON r.id = m."runId"
+        WHERE m.status IN ('STREAMING', 'REQUIRES_ACTION') AND r.status IN ('COMPLETED', 'FAILED', 'CANCELED')
+          AND r."finishedAt" < now() - interval '10 seconds'
+          AND NOT EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."messageId" = m.id AND c.status = 'WAITING') LIMIT 100`
+      for (const run of runs) await settle(run, endEventOf(run))
+    },
+  }
+}

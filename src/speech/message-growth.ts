@@ -1,0 +1,47 @@
+import { BadInputError } from '../lib/errors.ts'
+import type { ShownCall } from '../runs/tool-calls.ts'
+import type { Message, MessagePart } from '../spaces/message.ts'
+import { notAMember } from '../tools/space/failures.ts'
+import { type MessagePolicy, noAgentMember, type OpenMessage } from './message-policy.ts'
+import { isMessageEnded, type RunPosting, type Step } from './run-posting.ts'
+
+/** How a run's open messages begin and grow, as the policy says. */
+export interface MessageGrowth {
+  /** Begins a message, by a call that it shows or by none yet; the one that it is if something of it is posted. @throws ToolFailure */
+  begin(open: OpenMessage, call?: ShownCall): Promise<Message>
+  /** Takes it a step further; closes it where the step ends it, or somebody else has. @throws ToolFailure */
+  grow(open: OpenMessage, message: Message, parts: MessagePart[], step: Step): Promise<void>
+}
+
+export function createMessageGrowth(posting: RunPosting, policy: MessagePolicy): MessageGrowth {
+  /** The key makes it the same message however often it is begun. */
+  async function post({ spaceId, postKey }: OpenMessage, call?: ShownCall): Promise<Message> {
+    const { composite } = policy
+    const message = await posting.begin({ spaceId, postKey, composite, ...(call ? { shown: call } : {}) })
+    if (message === null) throw notAMember()
+    return message
+  }
+
+  return {
+    begin(open, call) {
+      if (open.message !== null) return open.message
+      const message = post(open, call)
+      open.message = message
+      message.catch(() => {
+        open.message = null
+      })
+      return message
+    },
+    async grow(open, message, parts, step) {
+      try {
+        await posting.grow(message, parts, step)
+      } catch (error) {
+        if (isMessageEnded(error)) policy.close(open)
+        // It is routed now: whoever is mentioned may have left since that was checked.
+        throw error instanceof BadInputError ? noAgentMember() : error
+      }
+      open.parts = parts
+      if (step.ends !== undefined) policy.close(open)
+    },
+  }
+}
