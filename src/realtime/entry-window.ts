@@ -1,21 +1,19 @@
 import { encodeCursor, type Position } from './cursor.ts'
-import { type Delivery, type LogEntry, SlowConsumerError } from './event-log.ts'
+import { type Delivery, type LiveSeat, type LiveWindow, type SizedEntry, SlowConsumerError } from './event-log.ts'
 
 /** A consumer that is further behind than this is cut off. */
 export const MOST_WAITING_ENTRIES = 1000
 export const MOST_WAITING_BYTES = 4 * 1024 * 1024
-/** Entries of one delivery, at most. */
+/** Entries and bytes of one delivery, at most; one entry always fits. */
 export const DELIVERY_ENTRIES = 250
-
-/** An entry with its number and the size of its event's JSON in bytes. */
-export interface SizedEntry {
-  n: number
-  bytes: number
-  entry: LogEntry
-}
+const DELIVERY_BYTES = 256 * 1024
+/** Beyond what is needed a window keeps so many entries for each seat, so many at most: for a crowd that comes back. */
+const RECENT_ENTRIES_A_SEAT = 8
+const MOST_RECENT_ENTRIES = 500
+const MOST_RECENT_BYTES = 512 * 1024
 
 /** What lies after a position: entries, perhaps none, or a gap and where it ends. */
-export type Page = { type: 'entries'; entries: SizedEntry[] } | { type: 'gap'; end: Position }
+export type Page = { type: 'entries'; entries: readonly SizedEntry[] } | { type: 'gap'; end: Position }
 
 /** A page as it is delivered. */
 export function deliveryOf(page: Page): Delivery {
@@ -30,7 +28,7 @@ interface HeldEntry extends SizedEntry {
 }
 
 /** A follower's place in the window: its position and nothing else. */
-export interface Seat {
+export interface Seat extends LiveSeat {
   n: number
   /** Bytes pushed up to its position. */
   end: number
@@ -41,15 +39,16 @@ export interface Seat {
   slow: boolean
   /** The window holds entries for it. */
   waitedFor: boolean
+  /** Called once when something comes. */
   wake: (() => void) | null
   onSlow: (() => void) | undefined
 }
 
 /**
  * The newest entries of a topic, held once for all its followers in this process. It keeps the last `kept` entries, or with
- * `'needed'` those that its seats have not taken yet.
+ * `'needed'` those that its seats have not taken yet, and some before them.
  */
-export class EntryWindow {
+export class EntryWindow implements LiveWindow {
   #epoch: string
   #last: number
   #held: HeldEntry[] = []
@@ -58,6 +57,7 @@ export class EntryWindow {
   #bytes = 0
   readonly #kept: number | 'needed'
   readonly #seats = new Set<Seat>()
+  readonly #listeners = new Set<() => void>()
   /** How many seats are waited for. */
   #waitedFor = 0
 
@@ -116,6 +116,29 @@ export class EntryWindow {
     }
     for (const seat of this.#seats) this.#notice(seat)
     this.#trim()
+    this.#tell()
+  }
+
+  /** Takes in what was read from the log where the window begins right after it, or within it. */
+  adopt(older: readonly SizedEntry[]): void {
+    if (this.#kept !== 'needed') return
+    const first = this.#last - this.held + 1
+    const before = older.filter(({ n }) => n < first).slice(-MOST_RECENT_ENTRIES)
+    if (before.at(-1)?.n !== first - 1) return
+    let end = this.#endAt(first - 1)
+    const held: HeldEntry[] = []
+    for (const one of before.toReversed()) {
+      held.push({ ...one, end })
+      end -= one.bytes
+    }
+    this.#held = [...held.reverse(), ...this.#held.slice(this.#start)]
+    this.#start = 0
+  }
+
+  /** Calls whenever entries come, or the topic goes on elsewhere; answers with the way to stop. */
+  listen(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
   }
 
   /** The topic goes on elsewhere: every seat gets a gap. */
@@ -128,6 +151,7 @@ export class EntryWindow {
       seat.end = this.#bytes
       seat.live = false
     }
+    this.#tell()
   }
 
   /** Goes on after the n-th entry without those before it: seats behind it must read them elsewhere. */
@@ -138,6 +162,7 @@ export class EntryWindow {
       this.#await(seat, false)
       wakeUp(seat)
     }
+    this.#tell()
   }
 
   /**
@@ -154,13 +179,20 @@ export class EntryWindow {
       seat.live = true
       return null
     }
-    const from = this.#held.length - (this.#last - seat.n)
-    if (from < this.#start) return 'behind'
-    const taken = this.#held.slice(from, from + DELIVERY_ENTRIES)
-    seat.n = taken.at(-1)!.n
-    seat.end = taken.at(-1)!.end
-    if (seat.n >= this.#last) this.#await(seat, false)
-    return deliveryOf({ type: 'entries', entries: taken })
+    const entries = this.ahead(seat)
+    if (entries === null) return 'behind'
+    this.skip(seat, entries.at(-1)!.n)
+    return deliveryOf({ type: 'entries', entries })
+  }
+
+  /** The entries that the next delivery to a seat would bring, perhaps none; null for what only `take` can answer. */
+  ahead(seat: Seat): readonly SizedEntry[] | null {
+    if (seat.slow || seat.gap) return null
+    const from = this.#held.length - Math.max(this.#last - seat.n, 0)
+    if (from < this.#start) return null
+    let to = Math.min(from + DELIVERY_ENTRIES, this.#held.length)
+    while (to > from + 1 && this.#held[to - 1]!.end - seat.end > DELIVERY_BYTES) to -= 1
+    return this.#held.slice(from, to)
   }
 
   /** How many entries are held. */
@@ -193,23 +225,36 @@ export class EntryWindow {
     if (seat.waitedFor === waitedFor) return
     seat.waitedFor = waitedFor
     this.#waitedFor += waitedFor ? 1 : -1
-    if (this.#waitedFor === 0 && this.#kept === 'needed') this.#clear()
   }
 
   /** Gives up what is older than what is kept, or needed. */
   #trim(): void {
     let first = this.#last - this.held + 1
-    if (this.#kept !== 'needed') first = Math.max(first, this.#last - this.#kept + 1)
-    else {
-      let needed = this.#last + 1
-      for (const seat of this.#seats) if (seat.waitedFor) needed = Math.min(needed, seat.n + 1)
-      first = Math.max(first, needed)
-    }
+    const keptFrom =
+      this.#kept === 'needed' ? Math.min(this.#neededFrom(), this.#recentFrom()) : this.#last - this.#kept + 1
+    first = Math.max(first, keptFrom)
     this.#start = this.#held.length - (this.#last - first + 1)
     if (this.#start * 2 > this.#held.length) {
       this.#held = this.#held.slice(this.#start)
       this.#start = 0
     }
+  }
+
+  #neededFrom(): number {
+    let needed = this.#last + 1
+    if (this.#waitedFor > 0) for (const { waitedFor, n } of this.#seats) if (waitedFor) needed = Math.min(needed, n + 1)
+    return needed
+  }
+
+  #recentFrom(): number {
+    const most = Math.min(this.#seats.size * RECENT_ENTRIES_A_SEAT, MOST_RECENT_ENTRIES, this.held)
+    let index = this.#held.length - most
+    while (index < this.#held.length && this.#bytes - this.#held[index]!.end > MOST_RECENT_BYTES) index += 1
+    return this.#last - (this.#held.length - index) + 1
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener()
   }
 
   #clear(): void {

@@ -50,6 +50,28 @@ export type AppendResult =
 /** The texts of a message's parts that are being written, by part index. */
 export type Draft = Map<number, string>
 
+/** An entry with its number and the size of its event's JSON in bytes. */
+export interface SizedEntry {
+  n: number
+  bytes: number
+  entry: LogEntry
+}
+
+/** The place of one who follows a topic: after its n-th entry. */
+export interface LiveSeat {
+  readonly n: number
+}
+
+/** The newest entries of a topic, which all its followers in this process share. */
+export interface LiveWindow {
+  /** The entries that lie before a seat, at most 250 of them, perhaps none; null for what only the iteration can deliver. */
+  ahead(seat: LiveSeat): readonly SizedEntry[] | null
+  /** Moves a seat on, to after the n-th entry. */
+  skip(seat: LiveSeat, n: number): void
+  /** Calls whenever entries come, or the topic goes on elsewhere; answers with the way to stop. */
+  listen(listener: () => void): () => void
+}
+
 export interface FollowOptions {
   /** Deliver what comes after this cursor. Without it, first a gap at the topic's end, then what comes. */
   after?: string | undefined
@@ -60,6 +82,12 @@ export interface FollowOptions {
    * step; a consumer that is stuck before that step learns it here.
    */
   onSlow?: (() => void) | undefined
+  /**
+   * Takes over where the follower has had everything: from the seat in the topic's window, synchronously, with whoever else sits
+   * there. Resolves at the latest when the signal aborts, and whenever the window only answers by `take`; what comes then is
+   * delivered by the iteration again, until the next time. Without it the iteration delivers everything.
+   */
+  onSeat?: ((window: LiveWindow, seat: LiveSeat, signal: AbortSignal) => Promise<void>) | undefined
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Position } from './cursor.ts'
 import { DELIVERY_ENTRIES, deliveryOf, type EntryWindow, type Page, type Seat } from './entry-window.ts'
-import type { Delivery } from './event-log.ts'
+import type { Delivery, FollowOptions } from './event-log.ts'
 
 /** A topic as its followers see it: the window over its newest entries, and the log behind it. */
 export interface TopicSource {
@@ -22,7 +22,7 @@ export async function* deliveries(
   source: TopicSource,
   after: Position | null,
   signal: AbortSignal,
-  onSlow?: () => void,
+  { onSlow, onSeat }: Pick<FollowOptions, 'onSlow' | 'onSeat'> = {},
 ): AsyncGenerator<Delivery, void, void> {
   await source.standing(signal)
   if (signal.aborted) return
@@ -34,7 +34,7 @@ export async function* deliveries(
     while (!signal.aborted) {
       seat ??= yield* catchUp(source, position, signal, onSlow)
       if (seat === null) return
-      yield* liveDeliveries(window, seat, signal)
+      yield* liveDeliveries(window, seat, signal, onSeat)
       position = { epoch: window.end.epoch, n: seat.n }
       window.leave(seat)
       seat = null
@@ -45,7 +45,12 @@ export async function* deliveries(
 }
 
 /** Delivers from the window until the seat is no longer covered by it. */
-async function* liveDeliveries(window: EntryWindow, seat: Seat, signal: AbortSignal): AsyncGenerator<Delivery, void> {
+async function* liveDeliveries(
+  window: EntryWindow,
+  seat: Seat,
+  signal: AbortSignal,
+  onSeat: FollowOptions['onSeat'],
+): AsyncGenerator<Delivery, void> {
   const stop = () => seat.wake?.()
   signal.addEventListener('abort', stop)
   try {
@@ -53,6 +58,7 @@ async function* liveDeliveries(window: EntryWindow, seat: Seat, signal: AbortSig
       const delivery = window.take(seat)
       if (delivery === 'behind') return
       if (delivery !== null) yield delivery
+      else if (onSeat !== undefined) await onSeat(window, seat, signal)
       else await new Promise<void>((resolve) => (seat.wake = resolve))
     }
   } finally {
@@ -77,6 +83,7 @@ async function* catchUp(
     try {
       const page = await source.read(position, DELIVERY_ENTRIES, signal)
       if (page === null) return null
+      if (page.type === 'entries' && window.end.epoch === position.epoch) window.adopt(page.entries)
       position = page.type === 'gap' ? page.end : { epoch: position.epoch, n: page.entries.at(-1)?.n ?? position.n }
       if (page.type === 'gap' || page.entries.length > 0) yield deliveryOf(page)
       if (page.type === 'entries' && reserved && !reserved.gap && position.n >= reserved.n) {

@@ -25,7 +25,7 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
   const isSealed = (topic: string, guard: string | undefined) =>
     guard !== undefined && (seals.get(sealOf(topic, guard)) ?? 0) > now()
 
-  async function* followTopic(name: string, { after, onSlow }: FollowOptions, signal: AbortSignal) {
+  async function* followTopic(name: string, { after, ...hooks }: FollowOptions, signal: AbortSignal) {
     const topic = topics.at(name)
     topic.followers += 1
     const source: TopicSource = {
@@ -35,7 +35,7 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
       refresh: async () => {},
     }
     try {
-      yield* deliveries(source, after === undefined ? null : decodeCursor(after), signal, onSlow)
+      yield* deliveries(source, after === undefined ? null : decodeCursor(after), signal, hooks)
     } finally {
       topic.followers -= 1
     }

@@ -34,7 +34,7 @@ export function createRedisEventLog(
   })
 
   /** All followers of a topic share one reader, which lives as long as there is one. */
-  async function* followTopic(topic: string, { after, onSlow }: FollowOptions, signal: AbortSignal) {
+  async function* followTopic(topic: string, { after, ...hooks }: FollowOptions, signal: AbortSignal) {
     const shared = readers.get(topic) ?? {
       reader: new RedisTopicReader(topic, bellOf(topic), channels, reading),
       followers: 0,
@@ -42,7 +42,7 @@ export function createRedisEventLog(
     readers.set(topic, shared)
     shared.followers += 1
     try {
-      yield* deliveries(shared.reader, after === undefined ? null : decodeCursor(after), signal, onSlow)
+      yield* deliveries(shared.reader, after === undefined ? null : decodeCursor(after), signal, hooks)
     } finally {
       shared.followers -= 1
       if (shared.followers === 0) {

@@ -1,7 +1,7 @@
 import { sleep } from '../lib/async.ts'
 import { encodeCursor, newEpoch, type Position } from './cursor.ts'
-import type { Page, SizedEntry } from './entry-window.ts'
-import { type LogEvent, LogUnavailableError } from './event-log.ts'
+import type { Page } from './entry-window.ts'
+import { type LogEvent, LogUnavailableError, type SizedEntry } from './event-log.ts'
 import type { RedisConnection } from './redis.ts'
 import type { Keys, ScriptedRedis } from './redis-scripts.ts'
 

@@ -1,6 +1,6 @@
 import { encodeCursor, type Position } from './cursor.ts'
-import { EntryWindow, type Page, type SizedEntry } from './entry-window.ts'
-import type { LogEvent } from './event-log.ts'
+import { EntryWindow, type Page } from './entry-window.ts'
+import type { LogEvent, SizedEntry } from './event-log.ts'
 import type { TopicSource } from './following.ts'
 import type { RedisChannels } from './redis-channels.ts'
 import type { RedisPage, RedisReading } from './redis-reading.ts'

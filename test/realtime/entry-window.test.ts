@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { EntryWindow, type SizedEntry } from '../../src/realtime/entry-window.ts'
+import { EntryWindow } from '../../src/realtime/entry-window.ts'
+import type { SizedEntry } from '../../src/realtime/event-log.ts'
 
 const EPOCH = 'e'
 const entry = (n: number): SizedEntry => ({
@@ -21,21 +22,54 @@ describe('the window over a topic', () => {
     expect(window.held).toBe(12)
     window.take(late)
     window.take(quick)
-    expect(window.held).toBe(0)
-    window.push(entries(13, 13))
-    expect(window.held).toBe(1)
+    window.push(entries(13, 40))
     window.leave(quick)
+    expect(window.held).toBe(28)
     window.leave(late)
+    window.push(entries(41, 41))
     expect(window.held).toBe(0)
-    window.push(entries(14, 20))
-    expect(window.held).toBe(0)
+  })
+
+  test('keeps some more where many sit, so that those who come back at the same time need no log', () => {
+    const window = open('needed')
+    const seats = Array.from({ length: 100 }, () => window.sit({ epoch: EPOCH, n: 0 })!)
+    for (let n = 1; n <= 2000; n += 1) {
+      window.push([entry(n)])
+      for (const seat of seats) window.take(seat)
+    }
+    expect(window.held).toBe(500)
+    for (const seat of seats.slice(1)) window.leave(seat)
+    window.push(entries(2001, 2001))
+    expect(window.held).toBe(8)
+  })
+
+  test('takes in what was read from the log before its first entry, once', () => {
+    const window = open('needed')
+    window.jump(100)
+    expect(window.sit({ epoch: EPOCH, n: 90 })).toBeNull()
+    window.adopt(entries(80, 98))
+    expect(window.covers({ epoch: EPOCH, n: 90 })).toBe(false)
+    window.adopt(entries(91, 100))
+    window.adopt(entries(81, 95))
+    const late = window.sit({ epoch: EPOCH, n: 85 })!
+    window.push(entries(101, 101))
+    expect(window.take(late)).toMatchObject({ entries: entries(86, 101).map(({ entry: { cursor } }) => ({ cursor })) })
+  })
+
+  test('delivers no more bytes at a time than fit, but always one entry', () => {
+    const window = open('needed')
+    const seat = window.sit({ epoch: EPOCH, n: 0 })!
+    const large = (n: number, bytes: number): SizedEntry => ({ ...entry(n), bytes })
+    window.push([large(1, 200_000), large(2, 50_000), large(3, 50_000), large(4, 1_000_000)])
+    const taken = () => (window.take(seat) as { entries: unknown[] }).entries.length
+    expect([taken(), taken(), taken()]).toEqual([2, 1, 1])
   })
 
   test('does not wait for a seat that is far behind', () => {
     const window = open('needed')
     const seat = window.sit({ epoch: EPOCH, n: 0 })!
     for (let n = 1; n <= 5000; n += 1) window.push([entry(n)])
-    expect(window.held).toBe(0)
+    expect(window.held).toBe(8)
     expect(window.take(seat)).toBe('behind')
   })
 
@@ -78,7 +112,7 @@ describe('the window over a topic', () => {
     expect(window.take(seat)).toMatchObject({ type: 'gap' })
     expect(window.take(seat)).toMatchObject({ entries: [{ cursor: 'c9' }] })
     expect(window.take(seat)).toBeNull()
-    expect(window.held).toBe(0)
+    expect(window.held).toBe(1)
   })
 
   test('after a jump the seats have to read elsewhere', () => {
