@@ -49,6 +49,10 @@ export interface Visibility {
    */
   toolCallContents(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   isMember(spaceId: string, entityId: string): Promise<boolean>
+  /** Of many at once: the spaces that each is a member of, of those asked for. */
+  memberships(asked: readonly { entityId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
+  /** Of many humans at once: the runs that each may see, of those asked for, by id. */
+  runsOfHumans(asked: readonly { humanId: string; run: VisibleRun }[]): Promise<Map<string, Set<string>>>
 }
 
 export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
@@ -77,17 +81,27 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     return new Set(rows.map(({ id }) => id))
   }
 
-  async function memberRuns(viewer: HumanViewer, runs: readonly VisibleRun[]): Promise<Set<string>> {
-    if (runs.length === 0) return new Set()
-    const rows = await db.prisma.$queryRaw<{ id: string }[]>`
-      SELECT run.id FROM unnest(${runs.map(({ id }) => id)}::text[], ${runs.map(({ triggerSpaceId }) => triggerSpaceId ?? '')}::text[])
-        AS run(id, "spaceId")
+  const visibleRuns: Visibility['runsOfHumans'] = async (asked) => {
+    if (asked.length === 0) return new Map()
+    const rows = await db.prisma.$queryRaw<{ id: string; humanId: string }[]>`
+      SELECT run.id, run."humanId" FROM unnest(
+        ${asked.map(({ humanId }) => humanId)}::text[], ${asked.map(({ run }) => run.id)}::text[],
+        ${asked.map(({ run }) => run.triggerSpaceId ?? '')}::text[]) AS run("humanId", id, "spaceId")
       WHERE EXISTS (
-          SELECT 1 FROM "Membership" m WHERE m."spaceId" = run."spaceId" AND m."entityId" = ${viewer.id})
+          SELECT 1 FROM "Membership" m WHERE m."spaceId" = run."spaceId" AND m."entityId" = run."humanId")
         OR EXISTS (
           SELECT 1 FROM "RunSpace" written JOIN "Membership" m USING ("spaceId")
-          WHERE written."runId" = run.id AND m."entityId" = ${viewer.id})`
-    return new Set(rows.map(({ id }) => id))
+          WHERE written."runId" = run.id AND m."entityId" = run."humanId")`
+    return setsBy(
+      rows,
+      ({ humanId }) => humanId,
+      ({ id }) => id,
+    )
+  }
+
+  async function memberRuns(viewer: HumanViewer, runs: readonly VisibleRun[]): Promise<Set<string>> {
+    const found = await visibleRuns(runs.map((run) => ({ humanId: viewer.id, run })))
+    return found.get(viewer.id) ?? new Set()
   }
 
   /** The runs of the calls, as far as they still exist. */
@@ -149,8 +163,27 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     async isMember(spaceId, entityId) {
       return (await memberSpaces(entityId, [spaceId])).has(spaceId)
     },
+    async memberships(asked) {
+      const wellFormed = asked.filter(({ spaceId }) => prefixOf(spaceId) !== null)
+      if (wellFormed.length === 0) return new Map()
+      const rows = await db.prisma.$queryRaw<{ entityId: string; spaceId: string }[]>`
+        SELECT m."entityId", m."spaceId" FROM "Membership" m JOIN unnest(
+          ${wellFormed.map(({ entityId }) => entityId)}::text[], ${wellFormed.map(({ spaceId }) => spaceId)}::text[])
+          AS asked("entityId", "spaceId") USING ("entityId", "spaceId")`
+      return setsBy(
+        rows,
+        ({ entityId }) => entityId,
+        ({ spaceId }) => spaceId,
+      )
+    },
+    runsOfHumans: visibleRuns,
   }
   return visibility
+}
+
+function setsBy<T>(rows: readonly T[], keyOf: (row: T) => string, idOf: (row: T) => string): Map<string, Set<string>> {
+  const groups = Map.groupBy(rows, keyOf)
+  return new Map([...groups].map(([key, group]) => [key, new Set(group.map(idOf))]))
 }
 
 function externalOf(viewer: ServiceViewer, calls: readonly VisibleToolCall[]): Set<string> {

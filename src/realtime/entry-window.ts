@@ -57,7 +57,7 @@ export class EntryWindow implements LiveWindow {
   #bytes = 0
   readonly #kept: number | 'needed'
   readonly #seats = new Set<Seat>()
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Set<(news: 'entries' | 'elsewhere') => void>()
   /** How many seats are waited for. */
   #waitedFor = 0
 
@@ -116,12 +116,13 @@ export class EntryWindow implements LiveWindow {
     }
     for (const seat of this.#seats) this.#notice(seat)
     this.#trim()
-    this.#tell()
+    this.#tell('entries')
   }
 
-  /** Takes in what was read from the log where the window begins right after it, or within it. */
-  adopt(older: readonly SizedEntry[]): void {
-    if (this.#kept !== 'needed') return
+  /** Takes in what was read from the log after a position, where the window begins right after it, or within it. */
+  adopt({ epoch }: Position, page: Page): void {
+    if (this.#kept !== 'needed' || page.type === 'gap' || epoch !== this.#epoch) return
+    const older = page.entries
     const first = this.#last - this.held + 1
     const before = older.filter(({ n }) => n < first).slice(-MOST_RECENT_ENTRIES)
     if (before.at(-1)?.n !== first - 1) return
@@ -135,8 +136,7 @@ export class EntryWindow implements LiveWindow {
     this.#start = 0
   }
 
-  /** Calls whenever entries come, or the topic goes on elsewhere; answers with the way to stop. */
-  listen(listener: () => void): () => void {
+  listen(listener: (news: 'entries' | 'elsewhere') => void): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }
@@ -151,7 +151,7 @@ export class EntryWindow implements LiveWindow {
       seat.end = this.#bytes
       seat.live = false
     }
-    this.#tell()
+    this.#tell('elsewhere')
   }
 
   /** Goes on after the n-th entry without those before it: seats behind it must read them elsewhere. */
@@ -162,7 +162,7 @@ export class EntryWindow implements LiveWindow {
       this.#await(seat, false)
       wakeUp(seat)
     }
-    this.#tell()
+    this.#tell('elsewhere')
   }
 
   /**
@@ -185,13 +185,17 @@ export class EntryWindow implements LiveWindow {
     return deliveryOf({ type: 'entries', entries })
   }
 
-  /** The entries that the next delivery to a seat would bring, perhaps none; null for what only `take` can answer. */
-  ahead(seat: Seat): readonly SizedEntry[] | null {
-    if (seat.slow || seat.gap) return null
+  isLost(seat: Pick<Seat, 'n'> & Partial<Seat>): boolean {
+    if (seat.slow || seat.gap) return true
+    return this.#held.length - Math.max(this.#last - seat.n, 0) < this.#start
+  }
+
+  ahead(seat: Pick<Seat, 'n'> & Partial<Seat>): readonly SizedEntry[] | null {
+    if (this.isLost(seat)) return null
     const from = this.#held.length - Math.max(this.#last - seat.n, 0)
-    if (from < this.#start) return null
+    const end = this.#held[from] ? this.#held[from].end - this.#held[from].bytes : this.#bytes
     let to = Math.min(from + DELIVERY_ENTRIES, this.#held.length)
-    while (to > from + 1 && this.#held[to - 1]!.end - seat.end > DELIVERY_BYTES) to -= 1
+    while (to > from + 1 && this.#held[to - 1]!.end - end > DELIVERY_BYTES) to -= 1
     return this.#held.slice(from, to)
   }
 
@@ -253,8 +257,8 @@ export class EntryWindow implements LiveWindow {
     return this.#last - (this.#held.length - index) + 1
   }
 
-  #tell(): void {
-    for (const listener of this.#listeners) listener()
+  #tell(news: 'entries' | 'elsewhere'): void {
+    for (const listener of [...this.#listeners]) listener(news)
   }
 
   #clear(): void {

@@ -65,11 +65,13 @@ export interface LiveSeat {
 /** The newest entries of a topic, which all its followers in this process share. */
 export interface LiveWindow {
   /** The entries that lie before a seat, at most 250 of them, perhaps none; null for what only the iteration can deliver. */
-  ahead(seat: LiveSeat): readonly SizedEntry[] | null
+  ahead(seat: Pick<LiveSeat, 'n'>): readonly SizedEntry[] | null
+  /** Whether only the iteration can deliver what comes next: a gap, what is no longer held, or the end of who is too slow. */
+  isLost(seat: LiveSeat): boolean
   /** Moves a seat on, to after the n-th entry. */
   skip(seat: LiveSeat, n: number): void
-  /** Calls whenever entries come, or the topic goes on elsewhere; answers with the way to stop. */
-  listen(listener: () => void): () => void
+  /** Calls with `entries` when some have come, with `elsewhere` when only the iteration knows how to go on. Answers with the way to stop. */
+  listen(listener: (news: 'entries' | 'elsewhere') => void): () => void
 }
 
 export interface FollowOptions {

@@ -83,7 +83,7 @@ async function* catchUp(
     try {
       const page = await source.read(position, DELIVERY_ENTRIES, signal)
       if (page === null) return null
-      if (page.type === 'entries' && window.end.epoch === position.epoch) window.adopt(page.entries)
+      window.adopt(position, page)
       position = page.type === 'gap' ? page.end : { epoch: position.epoch, n: page.entries.at(-1)?.n ?? position.n }
       if (page.type === 'gap' || page.entries.length > 0) yield deliveryOf(page)
       if (page.type === 'entries' && reserved && !reserved.gap && position.n >= reserved.n) {

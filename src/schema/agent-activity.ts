@@ -1,7 +1,6 @@
 import { activeRunsOf, isActive } from './agent.ts'
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
-import { renewed } from './context.ts'
 import { Agent, Run } from './refs.ts'
 import type { AgentActivityEvent } from './streams.ts'
 
@@ -33,9 +32,6 @@ builder.subscriptionField('agentActivity', (t) =>
     description: "First one for every agent member, active or not, then one at every change of a run's status.",
     args: { spaceId: t.arg.id({ required: true }) },
     subscribe: (_, { spaceId }, { streams, ...watcher }) => streams.agentActivity(watcher, { spaceId }),
-    resolve(activity, _, context) {
-      renewed(context)
-      return activity
-    },
+    resolve: (activity) => activity,
   }),
 )

@@ -2,6 +2,8 @@ import DataLoader from 'dataloader'
 
 /** Things asked for once in an operation, all that are asked for at one moment together. */
 export type Loader<K, V> = DataLoader<K, V, string>
+/** All that most need of one. */
+export type Loadable<K, V> = Pick<Loader<K, V>, 'load'>
 
 /** Keys in one batch at most: far more than an operation's limits allow, far fewer than a statement takes. */
 const MOST_KEYS = 10_000
@@ -57,18 +59,18 @@ export function prime<V extends { id: string }>(loader: Loader<string, V | null>
 }
 
 /** Several at once. @throws the first failure. */
-export async function loadAll<K, V>(loader: Loader<K, V>, keys: readonly K[]): Promise<V[]> {
+export async function loadAll<K, V>(loader: Loadable<K, V>, keys: readonly K[]): Promise<V[]> {
   return Promise.all(keys.map((key) => loader.load(key)))
 }
 
 /** What must be there, since something names it. @throws where it is gone. */
-export async function loadExisting<V>(loader: Loader<string, V | null>, id: string): Promise<V> {
+export async function loadExisting<V>(loader: Loadable<string, V | null>, id: string): Promise<V> {
   const found = await loader.load(id)
   if (found === null) throw new Error(`${id} is gone`)
   return found
 }
 
 /** What may not be named at all: null for null. */
-export async function loadOptional<V>(loader: Loader<string, V | null>, id: string | null): Promise<V | null> {
+export async function loadOptional<V>(loader: Loadable<string, V | null>, id: string | null): Promise<V | null> {
   return id === null ? null : loader.load(id)
 }

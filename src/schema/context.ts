@@ -1,6 +1,6 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { App } from './app.ts'
-import { createLoaders, type Loaders } from './loaders.ts'
+import { type CommonLoaders, createCommonLoaders, createLoaders, type Loaders } from './loaders.ts'
 import type { Streams } from './streams.ts'
 
 /** What every resolver gets: who asks, whom to ask, and what was loaded already. */
@@ -13,27 +13,34 @@ export interface Context {
   loaders: Loaders
   /** Whether the operation wants resume points: then they are taken before what they belong to is read. */
   takesCursors: boolean
+  /** A space that the viewer is known to be a member of, since only members are told what is being answered; else null. */
+  shownIn: string | null
 }
 
-export interface ContextOptions extends Pick<Context, 'app' | 'streams' | 'viewer' | 'onSlow'> {
-  /** The operation's text. */
-  query: string
+export interface ContextOptions extends Pick<Context, 'app' | 'streams' | 'viewer' | 'onSlow' | 'takesCursors'> {
+  /** What others load who are answered the same at the same time; of its own otherwise. */
+  common?: CommonLoaders
+  shownIn?: string | null
 }
 
-export function createContext({ query, ...given }: ContextOptions): Context {
-  const base = { ...given, takesCursors: query.includes('streamCursor') }
-  return { ...base, loaders: createLoaders(base) }
-}
-
-/**
- * Forgets what was loaded: before a mutation, and before each event of a subscription, which show things as they are then.
- * New loaders are made when the first is asked for, since most events of a stream need none.
- */
-export function renewed(context: Context): Context {
+/** Loaders are made when the first is asked for, since most events of a stream need none. */
+export function createContext({ common, shownIn = null, ...given }: ContextOptions): Context {
   let loaders: Loaders | null = null
-  const get = () => {
-    loaders ??= createLoaders(context)
-    return loaders
+  return {
+    ...given,
+    shownIn,
+    get loaders() {
+      loaders ??= createLoaders(given, common ?? createCommonLoaders(given))
+      return loaders
+    },
+    set loaders(renewed) {
+      loaders = renewed
+    },
   }
-  return Object.defineProperty(context, 'loaders', { configurable: true, enumerable: true, get })
+}
+
+/** Forgets what was loaded: before a mutation. */
+export function renewed(context: Context): Context {
+  context.loaders = createLoaders(context, createCommonLoaders(context))
+  return context
 }

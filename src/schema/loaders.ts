@@ -1,8 +1,8 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import type { App } from './app.ts'
-import { batched, batchedByKey, batchedByRequest, type Loader, loadAll, prime } from './batch.ts'
-import type { Message, Run, Space, ToolCall } from './shapes.ts'
+import { batched, batchedByKey, batchedByRequest, type Loadable, type Loader, loadAll, prime } from './batch.ts'
+import type { Entity, Message, Run, Space, ToolCall } from './shapes.ts'
 import type { Streams } from './streams.ts'
 
 export interface LoadersOptions {
@@ -12,6 +12,10 @@ export interface LoadersOptions {
   takesCursors: boolean
 }
 
+type CommonOptions = Omit<LoadersOptions, 'viewer'>
+
+/** What is the same whoever asks, and what is asked for each viewer but looked up for many at once. */
+export type CommonLoaders = ReturnType<typeof createCommonLoaders>
 export type Loaders = ReturnType<typeof createLoaders>
 
 /** How a page of an agent's runs is asked for. */
@@ -23,21 +27,34 @@ export interface RunsAsked {
 
 /**
  * Everything that can repeat in an operation, loaded once and all of one kind together, so that the number of statements
- * depends on the fields asked for and never on how many rows come back.
+ * depends on the fields asked for and never on how many rows come back, nor on for how many viewers one event is answered.
  */
-export function createLoaders(options: LoadersOptions) {
+export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
+  const { app, viewer } = options
+  return {
+    ...common,
+    ...createOfViewer(options, common),
+    accessTokens: batched((ids: readonly string[]) => app.tokens.getMany(viewer, [...ids])),
+    runPages: batchedByRequest((agentIds, { request, statuses }: RunsAsked) =>
+      app.runReading.pageMany(viewer, agentIds, request, statuses),
+    ),
+    visible: createVisible(options, common),
+  }
+}
+
+export function createCommonLoaders(options: CommonOptions) {
   const rows = createRows(options)
   return {
     ...rows,
     ...createOfAgents(options),
     ...createOfSpaces(options, rows),
     ...createOfRuns(options, rows),
-    visible: createVisible(options, rows),
+    ofHumans: createOfHumans(options),
   }
 }
 
 /** Rows by id, whoever asks. Where the operation takes resume points, these come first. */
-function createRows({ app, streams, viewer, takesCursors }: LoadersOptions) {
+function createRows({ app, streams, takesCursors }: CommonOptions) {
   const spaceCursors = batched((ids: readonly string[]) => streams.spaceCursors(ids))
   const runCursors = batched((ids: readonly string[]) => streams.runCursors(ids))
 
@@ -105,7 +122,6 @@ function createRows({ app, streams, viewer, takesCursors }: LoadersOptions) {
     goalsById: batched((ids: readonly string[]) => app.goals.getMany(ids)),
     inboxEvents: batched((ids: readonly string[]) => app.inboxReading.getMany(ids)),
     webhooks: batched((ids: readonly string[]) => app.webhooks.getMany(ids)),
-    accessTokens: batched((ids: readonly string[]) => app.tokens.getMany(viewer, [...ids])),
     seenSpaces: (found: readonly Space[]) => seen(spaces, found),
     seenRuns: (found: readonly Run[]) => seen(runs, found),
     seenMessages: (found: readonly Message[]) => seen(messages, found),
@@ -126,41 +142,104 @@ async function withDrafts(app: App, found: (Message | null)[]): Promise<(Message
 }
 
 /** Rows by id, as far as the viewer may see them. What it may not see does not exist for it: null for both. */
-function createVisible({ app: { visibility }, viewer }: LoadersOptions, rows: Rows) {
+function createVisible({ app: { visibility }, viewer }: LoadersOptions, common: CommonLoaders) {
   function visibleOf<T extends { id: string }>(
     loader: Loader<string, T | null>,
-    allowedOf: (found: T[]) => Promise<Set<string>>,
-  ): Loader<string, T | null> {
-    return batched(async (ids) => {
-      const found = await loadAll(loader, ids)
-      const allowed = await allowedOf(present(found))
-      return found.map((row) => (row !== null && allowed.has(row.id) ? row : null))
-    })
-  }
-  return {
-    spaces: visibleOf(rows.spaces, (found) => visibility.spaces(viewer, idsOf(found))),
-    messages: visibleOf(rows.messages, (found) => visibility.messages(viewer, found)),
-    runs: visibleOf(rows.runs, (found) => visibility.runs(viewer, found)),
-    toolCalls: visibleOf(rows.toolCalls, (found) => visibility.toolCalls(viewer, found)),
-    entities: visibleOf(rows.entities, (found) => visibility.entities(viewer, idsOf(found))),
-    /** Whether a call's input, output and error may be shown. */
-    toolCallContents: batched(
-      async (calls: readonly ToolCall[]) => {
-        const allowed = await visibility.toolCallContents(viewer, calls)
-        return calls.map(({ id }) => allowed.has(id))
+    isAllowed: (row: T) => Promise<boolean>,
+  ): Loadable<string, T | null> {
+    return {
+      async load(id) {
+        const row = await loader.load(id)
+        return row !== null && (await isAllowed(row)) ? row : null
       },
-      ({ id }) => id,
+    }
+  }
+  const { memberships, visibleRuns } = common.ofHumans
+  const others = <T extends { id: string }>(allowedOf: (found: readonly T[]) => Promise<Set<string>>) => {
+    const allowed = batched(
+      async (found: readonly T[]) => {
+        const ids = await allowedOf(found)
+        return found.map(({ id }) => ids.has(id))
+      },
+      ({ id }: T) => id,
+    )
+    return (row: T) => allowed.load(row)
+  }
+  const isMember = (spaceId: string) =>
+    viewer.scope === 'HUMAN' ? memberships.load({ humanId: viewer.id, spaceId }) : isVisibleSpace({ id: spaceId })
+  const isVisibleSpace = others((found: readonly { id: string }[]) => visibility.spaces(viewer, idsOf(found)))
+  const isVisibleRun = others((found: readonly Run[]) => visibility.runs(viewer, found))
+  return {
+    spaces: visibleOf(common.spaces, ({ id }) => isMember(id)),
+    messages: visibleOf(common.messages, ({ spaceId }) => isMember(spaceId)),
+    runs: visibleOf(common.runs, (run) =>
+      viewer.scope === 'HUMAN' ? visibleRuns.load({ humanId: viewer.id, run }) : isVisibleRun(run),
     ),
+    toolCalls: visibleOf(
+      common.toolCalls,
+      others((found: readonly ToolCall[]) => visibility.toolCalls(viewer, found)),
+    ),
+    entities: visibleOf(
+      common.entities,
+      others((found: readonly Entity[]) => visibility.entities(viewer, idsOf(found))),
+    ),
+    /** Whether a call's input, output and error may be shown. */
+    toolCallContents: {
+      load: others((found: readonly ToolCall[]) => visibility.toolCallContents(viewer, found)),
+    },
   }
 }
 
-function createOfAgents({ app, viewer }: LoadersOptions) {
+/** What depends on which human asks, for many of them in one statement. */
+function createOfHumans({ app: { visibility, reading } }: CommonOptions) {
+  interface InSpace {
+    humanId: string
+    spaceId: string
+  }
+  const nameOf = ({ humanId, spaceId }: InSpace) => `${humanId} ${spaceId}`
+  return {
+    memberships: batched(async (asked: readonly InSpace[]) => {
+      const found = await visibility.memberships(asked.map(({ humanId, spaceId }) => ({ entityId: humanId, spaceId })))
+      return asked.map(({ humanId, spaceId }) => found.get(humanId)?.has(spaceId) ?? false)
+    }, nameOf),
+    visibleRuns: batched(
+      async (asked: readonly { humanId: string; run: Run }[]) => {
+        const found = await visibility.runsOfHumans(asked)
+        return asked.map(({ humanId, run }) => found.get(humanId)?.has(run.id) ?? false)
+      },
+      ({ humanId, run }) => `${humanId} ${run.id}`,
+    ),
+    unreadCounts: batched(async (asked: readonly InSpace[]) => {
+      const found = await reading.unreadOfMany(asked)
+      return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? 0)
+    }, nameOf),
+    firstUnread: batched(async (asked: readonly InSpace[]) => {
+      const found = await reading.firstUnreadOfMany(asked)
+      return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? null)
+    }, nameOf),
+  }
+}
+
+/** What of spaces is each human's own; other viewers have nothing of the kind. */
+function createOfViewer({ viewer }: LoadersOptions, { ofHumans, messages }: CommonLoaders) {
+  const isHuman = viewer.scope === 'HUMAN'
+  return {
+    unreadCounts: {
+      load: async (spaceId: string) => (isHuman ? ofHumans.unreadCounts.load({ humanId: viewer.id, spaceId }) : 0),
+    },
+    firstUnread: {
+      async load(spaceId: string): Promise<Message | null> {
+        const found = isHuman ? await ofHumans.firstUnread.load({ humanId: viewer.id, spaceId }) : null
+        return found && messages.load(found.id)
+      },
+    },
+  }
+}
+
+function createOfAgents({ app }: CommonOptions) {
   return {
     /** QUEUED, RUNNING and WAITING_TOOL ones, whoever may see them. */
     activeRuns: batchedByKey((agentIds) => app.runs.activeOf(agentIds), []),
-    runPages: batchedByRequest((agentIds, { request, statuses }: RunsAsked) =>
-      app.runReading.pageMany(viewer, agentIds, request, statuses),
-    ),
     tools: batchedByKey((agentIds) => app.customTools.listMany(agentIds), []),
     mcpServers: batchedByKey((agentIds) => app.mcpServers.listMany(agentIds), []),
     memories: batchedByKey((agentIds) => app.memories.listMany(agentIds), []),
@@ -171,7 +250,7 @@ function createOfAgents({ app, viewer }: LoadersOptions) {
   }
 }
 
-function createOfSpaces({ app, viewer }: LoadersOptions, { messages }: Rows) {
+function createOfSpaces({ app }: CommonOptions, { messages }: Rows) {
   /** Messages of a space whose resume point was taken with the space itself. */
   async function seen(found: Message[]): Promise<Map<string, Message>> {
     const whole = await app.reading.withDraftText(found)
@@ -182,8 +261,6 @@ function createOfSpaces({ app, viewer }: LoadersOptions, { messages }: Rows) {
     const whole = await seen([...found.values()])
     return new Map([...found].map(([spaceId, { id }]) => [spaceId, whole.get(id) ?? null]))
   }
-  const ofHuman = <T>(ask: (humanId: string) => Promise<Map<string, T>>) =>
-    viewer.scope === 'HUMAN' ? ask(viewer.id) : Promise.resolve(new Map<string, T>())
   return {
     members: batchedByKey((spaceIds) => app.members.listMany(spaceIds), []),
     adminAgents: batchedByKey<string | null>(
@@ -200,16 +277,11 @@ function createOfSpaces({ app, viewer }: LoadersOptions, { messages }: Rows) {
       return pages.map((page) => ('items' in page ? filled(page) : page))
     }),
     lastMessages: batchedByKey(async (spaceIds) => seenBySpace(await app.reading.lastMany(spaceIds)), null),
-    firstUnread: batchedByKey(
-      async (spaceIds) => seenBySpace(await ofHuman((humanId) => app.reading.firstUnreadMany(humanId, spaceIds))),
-      null,
-    ),
-    unreadCounts: batchedByKey((spaceIds) => ofHuman((humanId) => app.reading.unreadMany(humanId, spaceIds)), 0),
     outcomes: batchedByKey((messageIds) => app.reading.outcomesMany(messageIds), []),
   }
 }
 
-function createOfRuns({ app }: LoadersOptions, { seenToolCalls }: Rows) {
+function createOfRuns({ app }: CommonOptions, { seenToolCalls }: Rows) {
   return {
     toolCallsOfRuns: batchedByKey(async (runIds) => {
       const byRun = await app.toolCalls.ofRuns(runIds)

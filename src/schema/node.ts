@@ -1,11 +1,11 @@
 import { type IdPrefix, prefixOf } from '../lib/ids.ts'
-import type { Loader } from './batch.ts'
+import type { Loadable } from './batch.ts'
 import { builder } from './builder.ts'
 import type { Context } from './context.ts'
 import type { Loaders } from './loaders.ts'
 import { Node } from './refs.ts'
 
-type NodeLoader = Loader<string, { id: string } | null>
+type NodeLoader = Loadable<string, { id: string } | null>
 
 interface NodeType {
   name: string

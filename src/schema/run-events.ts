@@ -1,5 +1,4 @@
 import { builder } from './builder.ts'
-import { renewed } from './context.ts'
 import { Run, Space, TokenUsage, ToolCall } from './refs.ts'
 import type { RunEvent as AnyRunEvent } from './streams.ts'
 
@@ -135,9 +134,6 @@ builder.subscriptionField('runEvents', (t) =>
     args: { runId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },
     subscribe: (_, { runId, after }, { streams, ...watcher }) =>
       streams.runEvents(watcher, { runId, after: after ?? null }),
-    resolve(happened, _, context) {
-      renewed(context)
-      return happened
-    },
+    resolve: (happened) => happened,
   }),
 )

@@ -1,6 +1,5 @@
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
-import { renewed } from './context.ts'
 import { Entity, Message, MessagePart, Space, TextPart } from './refs.ts'
 import type { SpaceEvent as AnySpaceEvent } from './streams.ts'
 
@@ -119,9 +118,6 @@ builder.subscriptionField('spaceMessages', (t) =>
     args: { spaceId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },
     subscribe: (_, { spaceId, after }, { streams, ...watcher }) =>
       streams.spaceMessages(watcher, { spaceId, after: after ?? null }),
-    resolve(happened, _, context) {
-      renewed(context)
-      return happened
-    },
+    resolve: (happened) => happened,
   }),
 )

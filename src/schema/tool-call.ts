@@ -18,8 +18,9 @@ const ToolCallStatus = builder.enumType('ToolCallStatus', {
 })
 
 /** What goes in and out of a call, for those who may see it. */
-async function contentOf<T>(call: shapes.ToolCall, content: T, { loaders }: Context): Promise<T | null> {
-  return (await loaders.visible.toolCallContents.load(call)) ? content : null
+async function contentOf<T>(call: shapes.ToolCall, content: T, { loaders, shownIn }: Context): Promise<T | null> {
+  const isShown = shownIn !== null && call.messageId !== null && call.spaceId === shownIn
+  return isShown || (await loaders.visible.toolCallContents.load(call)) ? content : null
 }
 
 ToolCall.implement({

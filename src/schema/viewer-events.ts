@@ -1,6 +1,5 @@
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
-import { renewed } from './context.ts'
 import { Space, ToolCall, Viewer } from './refs.ts'
 import type { ViewerEvent as AnyViewerEvent } from './streams.ts'
 
@@ -59,9 +58,6 @@ builder.subscriptionField('viewerEvents', (t) =>
   t.field({
     type: ViewerEvent,
     subscribe: (_, __, { streams, ...watcher }) => streams.viewerEvents(watcher),
-    resolve(happened, _, context) {
-      renewed(context)
-      return happened
-    },
+    resolve: (happened) => happened,
   }),
 )

@@ -17,12 +17,13 @@ import { createMetrics } from './http/metrics.ts'
 import { createOrigins, type Origins } from './http/origins.ts'
 import { createGraphiql, sendNotFound, wantsPage } from './http/pages.ts'
 import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
-import { createRounds } from './sharing/rounds.ts'
-import { createSharing } from './sharing/sharing.ts'
-import { wireOf } from './sockets/operations.ts'
 import { createSockets, type Sockets } from './sockets/sockets.ts'
+import { createWriteSchedule } from './sockets/write-schedule.ts'
+import { createLiveGroups } from './streams/live-groups.ts'
 import type { RunJournal } from './streams/run-replay.ts'
 import { createStreams, type OwnStreams } from './streams/streams.ts'
+import { createSubscribe } from './streams/subscribe.ts'
+import { createTurns } from './streams/turns.ts'
 
 /** What is served. */
 export interface Served {
@@ -37,8 +38,6 @@ export interface Served {
 export interface ServerOptions {
   app: Served
   config: Config
-  /** Whether subscriptions with the same answers share them; each has its own otherwise, to the same effect. */
-  sharing?: boolean
   /** How often sockets are asked whether they are there. */
   keepAliveMs?: number
 }
@@ -119,24 +118,24 @@ interface Endpoint {
   close(): Promise<void>
 }
 
-function createEndpoint({ app: served, config, sharing: isSharing = true, keepAliveMs }: ServerOptions): Endpoint {
+function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions): Endpoint {
   const { platform, api: app, announcer, journal } = served
   const { allowedOrigins, limits } = config
   const { logger } = platform
   const maskError = createMasking(logger)
   const streams: OwnStreams = createStreams({ platform, app, announcer, journal })
-  const graphql = createGraphql({ app, schema, streams, maskError, allowedOrigins })
+  const schedule = createWriteSchedule()
+  const subscribe = createSubscribe({ app, streams, maskError, live: createLiveGroups(schedule), turns: createTurns() })
+  const graphql = createGraphql({ app, schema, streams, maskError, subscribe, allowedOrigins })
   const { maxSocketsPerViewer } = limits
-  const rounds = createRounds()
   const sockets = createSockets({
     graphql,
     maskError,
     tokens: app.tokens,
     watchViewer: streams.watchViewer,
     maxSocketsPerViewer,
-    rounds,
+    schedule,
     keepAliveMs,
-    sharing: isSharing ? createSharing({ source: streams.spaces, rounds, wireOf }) : null,
     logger,
   })
   const graphiql = createGraphiql()

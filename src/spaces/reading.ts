@@ -16,6 +16,11 @@ export interface MarkReadInput {
   messageId: string
 }
 
+export interface HumanInSpace {
+  humanId: string
+  spaceId: string
+}
+
 /** What was posted, and how far people have read. Answers for many spaces take one statement; none asks who may see. */
 export interface Reading {
   /** By id, in the order of the ids; null where there is none. */
@@ -31,6 +36,9 @@ export interface Reading {
   firstUnreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, Message>>
   /** How many messages after the human's marker are not its own, by space, counted to 10,000; a space without any is left out. */
   unreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, number>>
+  /** Of many humans at once, by human and space: the first unread message, and how many there are. */
+  firstUnreadOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, Message>>>
+  unreadOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, number>>>
   /** The same over all of the human's spaces, counted to 10,000. */
   unreadTotal(humanId: string): Promise<number>
   /**
@@ -52,6 +60,29 @@ const MOST_COUNTED = 10_000
 
 export function createReading(platform: Platform, news: SpaceNews): Reading {
   const { db, log, logger } = platform
+  const markersOf = (asked: readonly HumanInSpace[]) => Prisma.sql`
+    "Membership" marker JOIN unnest(${asked.map(({ humanId }) => humanId)}::text[], ${asked.map(({ spaceId }) => spaceId)}::text[])
+      AS asked("entityId", "spaceId") USING ("entityId", "spaceId")`
+
+  const firstUnreadOfMany: Reading['firstUnreadOfMany'] = async (asked) => {
+    const rows = await db.prisma.$queryRaw<(Row & { reader: string })[]>`
+      SELECT "entityId" AS reader, first.* FROM ${markersOf(asked)}, LATERAL (
+        SELECT * FROM "Message" m
+        WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId"
+        ORDER BY m.seq LIMIT 1) first`
+    return byReader(rows.map(({ reader, ...row }) => ({ reader, spaceId: row.spaceId, value: messageOfRow(row) })))
+  }
+
+  const unreadOfMany: Reading['unreadOfMany'] = async (asked) =>
+    byReader(
+      await db.prisma.$queryRaw<{ reader: string; spaceId: string; value: number }[]>`
+        SELECT "entityId" AS reader, "spaceId", unread.value FROM ${markersOf(asked)}, LATERAL (
+          SELECT count(*)::int AS value FROM (
+            SELECT 1 FROM "Message" m
+            WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId"
+            LIMIT ${MOST_COUNTED}) counted) unread
+        WHERE unread.value > 0`,
+    )
 
   async function draftsOf(messages: readonly Message[]): Promise<Map<string, Draft>> {
     const bySpace = [...Map.groupBy(messages, ({ spaceId }) => spaceId)]
@@ -76,24 +107,15 @@ export function createReading(platform: Platform, news: SpaceNews): Reading {
       return new Map(rows.map((row) => [row.spaceId, messageOfRow(row)]))
     },
     async firstUnreadMany(humanId, spaceIds) {
-      const rows = await db.prisma.$queryRaw<Row[]>`
-        SELECT first.* FROM "Membership" marker, LATERAL (
-          SELECT * FROM "Message" m
-          WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> ${humanId}
-          ORDER BY m.seq LIMIT 1) first
-        WHERE marker."entityId" = ${humanId} AND marker."spaceId" = ANY(${[...spaceIds]}::text[])`
-      return new Map(rows.map((row) => [row.spaceId, messageOfRow(row)]))
+      const found = await firstUnreadOfMany(spaceIds.map((spaceId) => ({ humanId, spaceId })))
+      return found.get(humanId) ?? new Map()
     },
     async unreadMany(humanId, spaceIds) {
-      const rows = await db.prisma.$queryRaw<{ spaceId: string; count: number }[]>`
-        SELECT marker."spaceId", unread.count FROM "Membership" marker, LATERAL (
-          SELECT count(*)::int AS count FROM (
-            SELECT 1 FROM "Message" m
-            WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> ${humanId}
-            LIMIT ${MOST_COUNTED}) counted) unread
-        WHERE marker."entityId" = ${humanId} AND marker."spaceId" = ANY(${[...spaceIds]}::text[]) AND unread.count > 0`
-      return new Map(rows.map(({ spaceId, count }) => [spaceId, count]))
+      const found = await unreadOfMany(spaceIds.map((spaceId) => ({ humanId, spaceId })))
+      return found.get(humanId) ?? new Map()
     },
+    firstUnreadOfMany,
+    unreadOfMany,
     async unreadTotal(humanId) {
       const [row] = await db.prisma.$queryRaw<{ count: number }[]>`
         SELECT count(*)::int AS count FROM (
@@ -201,4 +223,11 @@ function withDraft(message: Message, draft: ReadonlyMap<number, string> | undefi
     if (part?.type === 'text' && part.text.length < text.length) parts[index] = { type: 'text', text }
   }
   return { ...message, parts }
+}
+
+function byReader<T>(rows: readonly { reader: string; spaceId: string; value: T }[]): Map<string, Map<string, T>> {
+  const readers = Map.groupBy(rows, ({ reader }) => reader)
+  return new Map(
+    [...readers].map(([reader, own]) => [reader, new Map(own.map(({ spaceId, value }) => [spaceId, value]))]),
+  )
 }

@@ -47,10 +47,12 @@ describe('the window over a topic', () => {
     const window = open('needed')
     window.jump(100)
     expect(window.sit({ epoch: EPOCH, n: 90 })).toBeNull()
-    window.adopt(entries(80, 98))
+    const adopt = (first: number, last: number) =>
+      window.adopt({ epoch: EPOCH, n: first - 1 }, { type: 'entries', entries: entries(first, last) })
+    adopt(80, 98)
     expect(window.covers({ epoch: EPOCH, n: 90 })).toBe(false)
-    window.adopt(entries(91, 100))
-    window.adopt(entries(81, 95))
+    adopt(91, 100)
+    adopt(81, 95)
     const late = window.sit({ epoch: EPOCH, n: 85 })!
     window.push(entries(101, 101))
     expect(window.take(late)).toMatchObject({ entries: entries(86, 101).map(({ entry: { cursor } }) => ({ cursor })) })

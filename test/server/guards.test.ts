@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Viewer } from '../../src/access/viewer.ts'
 import { createGuards, type Guards } from '../../src/server/streams/guards.ts'
-import { createLiveIteration } from '../../src/server/streams/live-iteration.ts'
+import { createLifeline } from '../../src/server/streams/lifeline.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { until } from '../support/until.ts'
 
@@ -48,16 +48,11 @@ describe('while signals are lost', () => {
 
   /** A watch that waits, and how it ended. */
   function watching() {
-    const live = createLiveIteration<never>()
-    const iteration = live.from(async function* (signal) {
-      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
-      yield* []
-    })
-    const ended = iteration.next().then(
-      () => 'completed',
-      (error: Error) => error.name,
+    const live = createLifeline()
+    const ended = new Promise<string>((resolve) =>
+      live.onEnd(() => queueMicrotask(() => resolve(live.failure()?.name ?? 'completed'))),
     )
-    return { live, ended, leave: () => iteration.return?.() }
+    return { live, ended, leave: live.end }
   }
 
   test('who was removed is found out when they come back', async () => {

@@ -14,7 +14,7 @@ const typesOf = (seen: Data[]) => seen.map(({ spaceMessages }) => spaceMessages.
 describe('of those who share an operation', () => {
   let parley: TestServer
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false, sharing: true })
+    parley = await startTestServer({ stack: 'embedded', worker: false })
   })
   afterAll(() => parley?.close())
 

@@ -48,7 +48,7 @@ async function openCycler(origin: string, authorization: string, query: string) 
 describe.each(STACKS)('shared subscriptions on the %s stack that come and go', (stack) => {
   let parley: TestServer
   beforeAll(async () => {
-    parley = await startTestServer({ stack, worker: false, sharing: true })
+    parley = await startTestServer({ stack, worker: false })
   })
   afterAll(() => parley?.close())
 

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import WebSocket from 'ws'
 import type { HumanViewer, Viewer } from '../../src/access/viewer.ts'
 import { newId } from '../../src/lib/ids.ts'
-import { type RunningServer, startServer } from '../../src/server/server.ts'
 import { STACKS } from '../support/application.ts'
+import { reexecute } from '../support/plain-subscription.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
@@ -51,7 +51,7 @@ interface Side {
   stop(): void
 }
 
-/** One way of being subscribed, to a server that shares and to one that does not. */
+/** One subscription, as a client has it from the server, and as plain execution for its viewer alone has it. */
 interface Pair {
   sides: Side[]
   dropped: boolean
@@ -104,38 +104,31 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ type: fc.constantFrom('remove' as const, 'add' as const), human }) },
 )
 
-describe.each(STACKS)('shared subscriptions on the %s stack', (stack) => {
+describe.each(STACKS)('subscriptions on the %s stack', (stack) => {
   let parley: TestServer
-  let unshared: RunningServer
   let creator: HumanViewer
   let humans: HumanViewer[]
-  /** By client: its connection to the server that shares, and to the one that does not. */
-  let clients: Client[][]
+  let clients: { viewer: Viewer; socket: Client }[]
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack, worker: false, sharing: true })
-    const { app } = parley
-    unshared = await startServer({ app, config: app.platform.config, sharing: false })
-    const origins = [parley.origin, `http://127.0.0.1:${unshared.port}`]
+    parley = await startTestServer({ stack, worker: false })
     creator = await parley.human('Zoe')
     humans = await Promise.all(['Ada', 'Bob', 'Cleo'].map((name) => parley.human(name)))
     const connect = async (viewer: Viewer) => {
       const connectionParams = { authorization: `Bearer ${await parley.tokenOf(viewer)}` }
-      return origins.map((origin) =>
-        createClient({
-          url: `${origin.replace('http', 'ws')}/graphql`,
-          webSocketImpl: WebSocket,
-          connectionParams,
-          retryAttempts: 0,
-          lazy: false,
-        }),
-      )
+      const socket = createClient({
+        url: `${parley.origin.replace('http', 'ws')}/graphql`,
+        webSocketImpl: WebSocket,
+        connectionParams,
+        retryAttempts: 0,
+        lazy: false,
+      })
+      return { viewer, socket }
     }
     clients = await Promise.all([...humans, parley.admin].map(connect))
   })
   afterAll(async () => {
-    await Promise.all(clients.flat().map((one) => one.dispose()))
-    await unshared.close({ drain: false })
+    await Promise.all(clients.map(({ socket }) => socket.dispose()))
     await parley.close()
   })
 
@@ -172,7 +165,11 @@ describe.each(STACKS)('shared subscriptions on the %s stack', (stack) => {
 
     function subscribe(index: number, text: string, long: boolean, after: string | null): void {
       const variables = { spaceId: space.id, after, long }
-      pairs.push({ sides: (clients[index] ?? []).map((one) => watch(one, text, variables)), dropped: false })
+      const { viewer, socket } = clients[index]!
+      pairs.push({
+        sides: [watch(socket, text, variables), reexecute(parley.app, viewer, text, variables) as Side],
+        dropped: false,
+      })
     }
 
     function drop(pair: Pair | undefined): void {
@@ -235,7 +232,7 @@ describe.each(STACKS)('shared subscriptions on the %s stack', (stack) => {
     return pairs.map(({ sides }, index) => ({ seen: sides.map(({ seen }) => [...seen]), ended: ends[index] ?? [] }))
   }
 
-  test('tell each subscriber the same, in the same order, and end in the same way as if each had its own', {
+  test('tell each subscriber the same, in the same order, and end in the same way as if its operation were executed for it alone', {
     timeout: 30_000 + 6000 * RUNS,
   }, async () => {
     const property = fc.asyncProperty(fc.array(action, { minLength: 5, maxLength: 25 }), async (actions) => {

@@ -58,7 +58,7 @@ async function socketsOpen(origin: string): Promise<number> {
 describe('readers that do not read', () => {
   let parley: TestServer
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false, sharing: true })
+    parley = await startTestServer({ stack: 'embedded', worker: false })
   })
   afterAll(() => parley?.close())
 

@@ -8,10 +8,10 @@ interface Message {
   payload?: { data?: object }
 }
 
-describe.each([true, false])('the id of an operation, where answers are shared: %s', (sharing) => {
+describe('the id of an operation', () => {
   let parley: TestServer
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false, sharing })
+    parley = await startTestServer({ stack: 'embedded', worker: false })
   })
   afterAll(() => parley?.close())
 

@@ -15,8 +15,6 @@ export interface TestServer extends TestApplication {
 }
 
 export interface TestServerOptions extends TestApplicationOptions {
-  /** Otherwise as it is without a word about it. */
-  sharing?: boolean
   keepAliveMs?: number
 }
 
@@ -25,12 +23,11 @@ export async function startTestServer(options: TestServerOptions): Promise<TestS
   // pg-boss learns of the new queue at its first use, on a connection that PGlite does not have within a transaction.
   if (options.stack === 'embedded' && options.worker === false) await parley.app.platform.jobs.claim(1)
   const { app } = parley
-  const { sharing, keepAliveMs } = options
+  const { keepAliveMs } = options
   const config = app.platform.config
   const server = await startServer({
     app,
     config,
-    ...(sharing === undefined ? {} : { sharing }),
     ...(keepAliveMs === undefined ? {} : { keepAliveMs }),
   })
   const origin = `http://127.0.0.1:${server.port}`

@@ -1,10 +1,11 @@
 import type { ServerResponse } from 'node:http'
 import type { GraphQLSchema } from 'graphql'
-import { createYoga, useExecutionCancellation, type YogaServerInstance } from 'graphql-yoga'
+import { createYoga, type Plugin, useExecutionCancellation, type YogaServerInstance } from 'graphql-yoga'
 import type { Viewer } from '../../access/viewer.ts'
 import type { App } from '../../schema/app.ts'
 import { type Context, createContext } from '../../schema/context.ts'
 import type { Streams } from '../../schema/streams.ts'
+import type { Sink, Subscribe } from '../streams/subscribe.ts'
 import { useAuthentication } from './authentication.ts'
 import { useComplexity } from './complexity.ts'
 import { useDocuments } from './document-cache.ts'
@@ -21,6 +22,7 @@ export interface GraphqlOptions {
   schema: GraphQLSchema
   streams: Streams
   maskError: MaskError
+  subscribe: Subscribe
   allowedOrigins: readonly string[]
 }
 
@@ -31,6 +33,8 @@ export interface OperationContext {
   res?: ServerResponse
   /** Called when the client cannot keep up with a subscription. */
   onSlow?: () => void
+  /** Where a socket's subscription is answered. */
+  sink?: Sink
 }
 
 export type Graphql = YogaServerInstance<OperationContext, Context>
@@ -39,7 +43,7 @@ export type Graphql = YogaServerInstance<OperationContext, Context>
  * The one pipeline that every operation goes through, by POST, GET, SSE and, through `getEnveloped`, by socket: who asks,
  * parsing and validation (once a process for each document), limits, execution, masking.
  */
-export function createGraphql({ app, schema, streams, maskError, allowedOrigins }: GraphqlOptions): Graphql {
+export function createGraphql({ app, schema, streams, maskError, subscribe, allowedOrigins }: GraphqlOptions): Graphql {
   return createYoga<OperationContext, Context>({
     schema,
     graphqlEndpoint: GRAPHQL_PATH,
@@ -49,7 +53,7 @@ export function createGraphql({ app, schema, streams, maskError, allowedOrigins 
         app,
         streams,
         viewer,
-        query: params.query ?? '',
+        takesCursors: params.query?.includes('streamCursor') ?? false,
         onSlow: onSlow ?? (() => res?.destroy()),
       })
     },
@@ -60,6 +64,7 @@ export function createGraphql({ app, schema, streams, maskError, allowedOrigins 
       useDocuments(),
       useComplexity(maskError),
       useExecutionCancellation(),
+      useSubscribe(subscribe),
     ],
     cors: (request) => corsOf(request, allowedOrigins),
     maskedErrors: { maskError: (error) => maskError(error), errorMessage: '' },
@@ -74,6 +79,11 @@ export function createGraphql({ app, schema, streams, maskError, allowedOrigins 
     // What must be logged, masking.ts logs.
     logging: false,
   })
+}
+
+/** Has all subscriptions delivered in one way, whatever they come by. */
+function useSubscribe(subscribe: Subscribe): Plugin {
+  return { onSubscribe: ({ setSubscribeFn }) => setSubscribeFn(subscribe as never) }
 }
 
 /** Headers for origins that are allowed; nothing for others, whose browsers then keep the answer from them. */

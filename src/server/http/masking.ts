@@ -48,7 +48,10 @@ const OWN_CODES: ReadonlySet<string> = new Set([
   'RATE_LIMITED',
 ] satisfies TopLevelCode[])
 
-/** Turns whatever was thrown into what a client may read: a known fault with its code, anything else masked and logged. */
+/**
+ * Turns whatever was thrown into what a client may read: a known fault with its code, anything else masked and logged. What is
+ * readable already stays as it is.
+ */
 export type MaskError = (error: unknown) => GraphQLError
 
 /** How a request is answered that comes to one error and nothing else. `spec`: not for clients that ask for plain JSON. */
@@ -100,7 +103,9 @@ function withoutSuggestion(message: string): string {
 }
 
 export function createMasking(logger: Logger): MaskError {
-  return (error) => {
+  const masked = new WeakSet<GraphQLError>()
+
+  function mask(error: unknown): GraphQLError {
     const root = rootOf(error)
     const code = codeOf(root, error)
     const place = error instanceof GraphQLError ? error : null
@@ -123,6 +128,13 @@ export function createMasking(logger: Logger): MaskError {
     const extensions = { code, ...detailsOf(root), ...(status ? { http: status } : {}) }
     const message = root instanceof GraphQLError && place !== null ? place.message : messageOf(root)
     return new GraphQLError(withoutSuggestion(message), { ...at, extensions })
+  }
+
+  return (error) => {
+    if (error instanceof GraphQLError && masked.has(error)) return error
+    const readable = mask(error)
+    masked.add(readable)
+    return readable
   }
 }
 

@@ -4,13 +4,9 @@ import type { ServerOptions, SubscribePayload } from 'graphql-ws'
 import type { Viewer } from '../../access/viewer.ts'
 import { createDeferred, sleep } from '../../lib/async.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
-import type { Context } from '../../schema/context.ts'
-import type { Streams } from '../../schema/streams.ts'
 import type { Graphql } from '../http/graphql.ts'
 import { formatError, type MaskError, topLevelError } from '../http/masking.ts'
-import { shapeOf } from '../sharing/document-shape.ts'
-import type { Outlet } from '../sharing/outlet.ts'
-import type { Result, Sharing } from '../sharing/sharing.ts'
+import type { SocketWriter } from './socket-writer.ts'
 
 /** What a socket is from its acknowledgement on. */
 export interface Session {
@@ -21,8 +17,10 @@ export interface Session {
   subscriptions: Map<string, SubscribePayload>
   /** The operations that run on it by id: of each the message that began it. */
   running: Map<string, SubscribePayload>
-  outlet: Outlet
+  writer: SocketWriter
 }
+
+type Result = ExecutionResult | AsyncIterable<ExecutionResult>
 
 /** An operation that has been found valid. */
 interface Operation extends ExecutionArgs {
@@ -96,7 +94,7 @@ export interface SocketOperations {
  * How the operations of sockets go through the pipeline that HTTP uses. A fault in one is the answer to that one: nothing
  * here throws, for that would close the socket.
  */
-export function socketOperations(graphql: Graphql, maskError: MaskError, sharing: Sharing | null): SocketOperations {
+export function socketOperations(graphql: Graphql, maskError: MaskError): SocketOperations {
   const unanswered = createUnanswered()
 
   async function begin(
@@ -105,11 +103,12 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
     id: string,
     payload: SubscribePayload,
   ): Promise<Omit<OperationArgs, 'isReplaced'>> {
-    const { viewer, outlet } = session
+    const { viewer, writer } = session
     if (viewer === null || session.ended) throw new UnauthenticatedError('Your token is no longer good.')
     const { query, operationName, variables } = payload
     const params = { query, operationName: operationName ?? undefined, variables: variables ?? undefined }
-    const enveloped = graphql.getEnveloped({ viewer, onSlow: outlet.giveUp, params } as never)
+    const sink = writer.sinkOf(id)
+    const enveloped = graphql.getEnveloped({ viewer, onSlow: writer.giveUp, sink, params } as never)
     const document = enveloped.parse(query)
     const errors = enveloped.validate(enveloped.schema, document)
     if (errors.length > 0) throw new OperationFailed(errors)
@@ -124,20 +123,11 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
     }
     const { schema } = enveloped
     const valid: Operation = { schema, document, operationName, variableValues: variables, isSubscription }
-    const runOwn = (sources?: Partial<Streams>) => execute(enveloped, valid, sources)
-    const shape = sharing && isSubscription ? shapeOf(document, operationName) : null
-    if (sharing === null || shape === null) return { ...valid, run: () => runOwn() }
-    const runFor = (other: Viewer, sources: Partial<Streams>) =>
-      execute(graphql.getEnveloped({ viewer: other, onSlow: () => {}, params } as never), valid, sources)
-    const key = shape.keyOf(viewer, variables)
-    return { ...valid, run: () => sharing.subscribe({ key, viewer, outlet, id, runOwn, runFor }) }
+    return { ...valid, run: () => execute(enveloped, valid) }
   }
 
-  /** Runs an operation; events come from `sources` where these are given. */
-  async function execute(enveloped: Enveloped, operation: Operation, sources: Partial<Streams> = {}): Promise<Result> {
-    const { isSubscription, ...args } = operation
-    const contextValue: Context = await enveloped.contextFactory()
-    contextValue.streams = { ...contextValue.streams, ...sources }
+  async function execute(enveloped: Enveloped, { isSubscription, ...args }: Operation): Promise<Result> {
+    const contextValue = await enveloped.contextFactory()
     return (isSubscription ? enveloped.subscribe : enveloped.execute)({ ...args, contextValue })
   }
 
@@ -193,7 +183,9 @@ export function socketOperations(graphql: Graphql, maskError: MaskError, sharing
     },
     execute: run as never,
     subscribe: run as never,
-    onNext: (_context, _id, _payload, _args, result) => wireOf(result as ExecutionResult) as never,
+    onNext(_context, _id, _payload, _args, { errors, ...result }) {
+      return { ...result, ...(errors === undefined ? {} : { errors: errors.map(formatError) }) } as never
+    },
     onError: (_context, _id, _payload, errors) => errors.flatMap((error) => wireErrorsOf(error, maskError)) as never,
     onComplete({ extra: { session } }, id, payload) {
       unanswered.delete(payload)
@@ -224,11 +216,6 @@ function createUnanswered() {
       await setImmediate()
     },
   }
-}
-
-/** An answer as it goes over the wire. */
-export function wireOf(result: ExecutionResult): object {
-  return result.errors === undefined ? result : { ...result, errors: result.errors.map(formatError) }
 }
 
 /** graphql-ws wraps what an iteration throws; what is inside is final already, or has still to be masked. */

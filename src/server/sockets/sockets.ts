@@ -10,10 +10,9 @@ import { messageOf, UnauthenticatedError } from '../../lib/errors.ts'
 import { authenticate } from '../http/authentication.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from '../http/graphql.ts'
 import type { MaskError } from '../http/masking.ts'
-import { createOutlet, type Outlet } from '../sharing/outlet.ts'
-import type { Rounds } from '../sharing/rounds.ts'
-import type { Sharing } from '../sharing/sharing.ts'
 import { type Session, socketOperations } from './operations.ts'
+import { createSocketWriter, type SocketWriter } from './socket-writer.ts'
+import type { WriteSchedule } from './write-schedule.ts'
 
 export interface SocketsOptions {
   graphql: Graphql
@@ -22,9 +21,7 @@ export interface SocketsOptions {
   /** Tells when a viewer's token ceases to be good; comes back with the way to stop. */
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxSocketsPerViewer: number
-  /** Where subscriptions with the same answers share them; null where each has its own. */
-  sharing: Sharing | null
-  rounds: Rounds
+  schedule: WriteSchedule
   logger: Logger
   /** How often a socket is asked whether it is there; one that has not answered by the next time is cut off. */
   keepAliveMs?: number | undefined
@@ -93,7 +90,7 @@ export function createSockets(options: SocketsOptions): Sockets {
     }
   }
 
-  const operations = socketOperations(options.graphql, options.maskError, options.sharing)
+  const operations = socketOperations(options.graphql, options.maskError)
   const protocol = makeServer<Record<string, unknown>, Connection>({
     connectionInitWaitTimeout: INIT_TIMEOUT_MS,
     onConnect: async ({ extra, connectionParams }) => connect(extra, connectionParams),
@@ -101,17 +98,17 @@ export function createSockets(options: SocketsOptions): Sockets {
   })
 
   function opened(socket: WebSocket, request: IncomingMessage, transport: Duplex): void {
-    const outlet = createOutlet(socket, transport, {
-      rounds: options.rounds,
+    const writer = createSocketWriter(socket, transport, {
+      schedule: options.schedule,
       onFull: () => shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor', SLOW_CLOSE_TIMEOUT_MS),
-      isAlone: () => connection.session.subscriptions.size <= 1,
+      subscriptions: () => connection.session.subscriptions.size,
     })
-    const connection = createConnection(socket, request, outlet)
+    const connection = createConnection(socket, request, writer)
     alive.add(socket)
     socket.on('pong', () => alive.add(socket))
     // A frame that is too large or none at all: ws closes the socket with the code that fits.
     socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket had a fault'))
-    const closed = protocol.opened(portOf(socket, outlet, logger), connection)
+    const closed = protocol.opened(portOf(socket, writer, logger), connection)
     socket.once('close', (code, reason) => {
       connection.close()
       Promise.resolve(closed(code, String(reason))).catch((error) =>
@@ -154,7 +151,11 @@ interface Connection {
   onClosed(cleanUp: () => void): void
 }
 
-function createConnection(socket: WebSocket, request: IncomingMessage, outlet: Outlet): Connection & { close(): void } {
+function createConnection(
+  socket: WebSocket,
+  request: IncomingMessage,
+  writer: SocketWriter,
+): Connection & { close(): void } {
   const cleanUps: (() => void)[] = []
   let closed = false
   const session: Session = {
@@ -162,7 +163,7 @@ function createConnection(socket: WebSocket, request: IncomingMessage, outlet: O
     ended: false,
     subscriptions: new Map(),
     running: new Map(),
-    outlet,
+    writer,
   }
   return {
     socket,
@@ -188,12 +189,12 @@ function shut(socket: WebSocket, code: number, reason: string, timeoutMs = CLOSE
 }
 
 /** The socket as the protocol sees it. A send resolves when the system has taken it, so that each operation waits for its client. */
-function portOf(socket: WebSocket, outlet: Outlet, logger: Logger) {
+function portOf(socket: WebSocket, writer: SocketWriter, logger: Logger) {
   return {
     protocol: socket.protocol,
-    send: (data: string) => new Promise<void>((resolve) => outlet.send(data, resolve)),
+    send: (data: string) => new Promise<void>((resolve) => writer.send(data, resolve)),
     close(code: number, reason: string) {
-      outlet.flush()
+      writer.flush()
       shut(socket, code, reason)
     },
     onMessage(listener: (data: string) => Promise<void>) {

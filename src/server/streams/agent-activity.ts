@@ -5,9 +5,9 @@ import { agentChannel, spaceChannel } from '../../realtime/topics.ts'
 import type { App } from '../../schema/app.ts'
 import type { AgentActivityEvent, Watcher } from '../../schema/streams.ts'
 import { createChannelSet } from './channel-set.ts'
+import { type Feed, openFeed } from './feed.ts'
 import type { Guards } from './guards.ts'
-import { createLiveIteration, type Lifeline } from './live-iteration.ts'
-import { standing } from './standing.ts'
+import type { Lifeline } from './lifeline.ts'
 
 const FOREVER_MS = 2 ** 31 - 1
 
@@ -54,30 +54,26 @@ export function createAgentActivity(
     await agents.refresh(tellNewcomers)
   }
 
-  return async ({ viewer }: Watcher, { spaceId }: { spaceId: string }): Promise<AsyncIterable<AgentActivityEvent>> => {
-    const live = createLiveIteration<AgentActivityEvent>()
-    const changed = new Set<string>()
-    const bell = createBell()
-
-    async function* activities(signal: AbortSignal): AsyncGenerator<AgentActivityEvent> {
-      while (!signal.aborted) {
-        for (const agentId of changed) {
-          changed.delete(agentId)
-          yield { at: new Date(clock.now()), spaceId, agentId }
-        }
-        await bell.wait(FOREVER_MS, signal)
-      }
-    }
-
-    const iteration = live.from(activities)
-    await standing(iteration, async () => {
-      await guards.viewer(viewer, live)
-      await guards.space(viewer, spaceId, live)
-      await watchAgents(spaceId, live, (agentId) => {
+  return ({ viewer }: Watcher, { spaceId }: { spaceId: string }): Promise<Feed<AgentActivityEvent>> =>
+    openFeed(async (lifeline) => {
+      const { signal } = lifeline
+      const changed = new Set<string>()
+      const bell = createBell()
+      await guards.viewer(viewer, lifeline)
+      await guards.space(viewer, spaceId, lifeline)
+      await watchAgents(spaceId, lifeline, (agentId) => {
         changed.add(agentId)
         bell.ring()
       })
+      return async (to) => {
+        while (!signal.aborted) {
+          for (const agentId of changed) {
+            changed.delete(agentId)
+            await to.tell([{ of: null, event: { at: new Date(clock.now()), spaceId, agentId } }])
+            if (signal.aborted) return
+          }
+          await bell.wait(FOREVER_MS, signal)
+        }
+      }
     })
-    return iteration
-  }
 }

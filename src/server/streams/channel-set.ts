@@ -1,7 +1,7 @@
 import { createSerial } from '../../lib/async.ts'
 import type { Signals } from '../../realtime/signals.ts'
 import type { SignalPayload } from '../../realtime/topics.ts'
-import type { Lifeline } from './live-iteration.ts'
+import type { Lifeline } from './lifeline.ts'
 
 /** The channels that a subscriber listens to, as long as its lifeline holds. */
 export interface ChannelSet {

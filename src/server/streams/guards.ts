@@ -5,7 +5,7 @@ import type { Platform } from '../../platform/platform.ts'
 import { type EntitySignal, entityChannel, tokenChannel } from '../../realtime/topics.ts'
 import type { App } from '../../schema/app.ts'
 import type { Run } from '../../schema/shapes.ts'
-import type { Lifeline } from './live-iteration.ts'
+import type { Lifeline } from './lifeline.ts'
 import { createSharedWatch } from './shared-watch.ts'
 
 /** What a viewer's own channel says, and that it may have missed something. */

@@ -6,10 +6,9 @@ import type { App } from '../../schema/app.ts'
 import type { Run } from '../../schema/shapes.ts'
 import type { RunEvent, Watcher } from '../../schema/streams.ts'
 import type { EndedRuns } from './ended-runs.ts'
+import { type Feed, type LiveRules, openFeed, type Receiver, type Told } from './feed.ts'
 import type { Guards } from './guards.ts'
-import { createLiveIteration } from './live-iteration.ts'
 import { endOf, type RunJournal, replayOf } from './run-replay.ts'
-import { standing } from './standing.ts'
 
 export interface RunEventsParts {
   guards: Guards
@@ -79,15 +78,17 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     if (end !== null) yield end
   }
 
-  async function* eventsIn(delivery: Delivery, runId: string): AsyncGenerator<RunEvent> {
-    if (delivery.type === 'gap') yield* acrossGap(runId, delivery.cursor)
-    else
-      for (const { cursor, at, event } of delivery.entries)
-        yield eventOf(runId, cursor, new Date(at), event as RunLogEvent)
+  async function* toldOf(delivery: Delivery, runId: string): AsyncGenerator<Told<RunEvent>> {
+    if (delivery.type === 'gap') for await (const event of acrossGap(runId, delivery.cursor)) yield { of: null, event }
+    else for (const entry of delivery.entries) yield { of: entry, event: eventOfEntry(runId, entry) }
   }
 
   /** What follows on a cursor. It ends after the run's end, or when it is known that none will come. */
-  async function* follow(watcher: Watcher, run: Run, after: string, signal: AbortSignal): AsyncGenerator<RunEvent> {
+  async function follow(
+    { run, onSlow, signal, rules }: Following,
+    after: string,
+    to: Receiver<RunEvent>,
+  ): Promise<void> {
     const lost = new AbortController()
     let cursor = after
     let found: Run | null = run
@@ -96,19 +97,28 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
       lost.abort()
     })
     try {
-      const stop = AbortSignal.any([signal, lost.signal])
-      for await (const delivery of log.follow(runTopic(run.id), { after, signal: stop, onSlow: watcher.onSlow })) {
-        for await (const event of eventsIn(delivery, run.id)) {
-          cursor = event.cursor
-          yield event
-          if (ENDS.has(event.type)) return
+      const deliveries = log.follow(runTopic(run.id), {
+        after,
+        signal: AbortSignal.any([signal, lost.signal]),
+        onSlow,
+        async onSeat(window, seat, until) {
+          const before = seat.n
+          await to.sit(window, seat, until, rules)
+          if (seat.n > before) cursor = encodeCursor({ ...decodeCursor(cursor), n: seat.n })
+        },
+      })
+      for await (const delivery of deliveries) {
+        for await (const told of toldOf(delivery, run.id)) {
+          cursor = told.event.cursor
+          await to.tell([told])
+          if (ENDS.has(told.event.type)) return
         }
       }
     } finally {
       leave()
     }
     const end = lost.signal.aborted ? endEvent(run.id, cursor, found) : null
-    if (end !== null && !(await hasEndedBefore(runTopic(run.id), cursor))) yield end
+    if (end !== null && !(await hasEndedBefore(runTopic(run.id), cursor))) await to.tell([{ of: null, event: end }])
   }
 
   /** Whether the end was what stands at the cursor. */
@@ -116,52 +126,81 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     return ENDS.has((await entryAt(topic, cursor))?.event.type ?? '')
   }
 
-  async function* eventsOf(
-    watcher: Watcher,
-    run: Run,
-    after: string | null,
-    signal: AbortSignal,
-  ): AsyncGenerator<RunEvent> {
-    if (after !== null && (await hasEndedBefore(runTopic(run.id), after))) return
-    const beginning = after === null ? await beginningOf(run) : { after, told: [] }
-    yield* beginning.told
-    if (beginning.told.some(({ type }) => ENDS.has(type))) return
-    const hasStarted = beginning.told.length > 0
-    for await (const event of follow(watcher, run, beginning.after, signal)) {
-      if (!(hasStarted && event.type === 'RunStarted')) yield event
-    }
-  }
-
   /** An event with what is known of what it names, should that be gone when it is delivered; null for one not to be told. */
-  async function asShown(event: RunEvent, run: Run, showsThoughts: boolean): Promise<RunEvent | null> {
+  function asShown(event: RunEvent, { run, showsThoughts }: Watched): RunEvent | null | Promise<RunEvent | null> {
     if (THOUGHTS.has(event.type)) return showsThoughts ? event : null
-    if ('toolCallId' in event && run.triggerType === 'INBOX') {
-      const [call] = await app.toolCalls.getMany([event.toolCallId])
-      return call == null ? null : { ...event, lastKnownCall: call }
-    }
+    if ('toolCallId' in event && run.triggerType === 'INBOX') return withCall(event)
     return { ...event, lastKnown: event.type === 'RunCanceled' ? { ...run, status: 'CANCELED' } : run }
   }
 
-  async function* shown(events: AsyncIterable<RunEvent>, run: Run, showsThoughts: boolean): AsyncGenerator<RunEvent> {
-    for await (const event of events) {
-      const told = await asShown(event, run, showsThoughts)
-      if (told !== null) yield told
+  async function withCall(event: RunEvent & { toolCallId: string }): Promise<RunEvent | null> {
+    const [call] = await app.toolCalls.getMany([event.toolCallId])
+    return call == null ? null : { ...event, lastKnownCall: call }
+  }
+
+  /** Lets through what is shown. */
+  function shownTo(to: Receiver<RunEvent>, watched: Watched): Receiver<RunEvent> {
+    return {
+      async tell(told) {
+        const shown: Told<RunEvent>[] = []
+        for (const { of, event } of told) {
+          const one = await asShown(event, watched)
+          if (one !== null) shown.push({ of, event: one })
+        }
+        if (shown.length > 0) await to.tell(shown)
+      },
+      sit: to.sit,
     }
   }
 
-  return async (
-    watcher: Watcher,
-    { runId, after }: { runId: string; after: string | null },
-  ): Promise<AsyncIterable<RunEvent>> => {
-    if (after !== null) decodeCursor(after)
-    const live = createLiveIteration<RunEvent>()
-    const iteration = live.from((signal) =>
-      shown(eventsOf(watcher, run, after, signal), run, app.visibility.runThoughts(watcher.viewer, run)),
-    )
-    const run = await standing(iteration, async () => {
-      await guards.viewer(watcher.viewer, live)
-      return guards.run(watcher.viewer, runId, live)
-    })
-    return iteration
+  /** Whoever watches a run may see the same of it as all of its scope: a service only watches what it triggered. */
+  const rulesOf = (watched: Watched): LiveRules<RunEvent> => ({
+    eventOf: (entry) => asShown(eventOfEntry(watched.run.id, entry), watched),
+    isSpecial: ({ event }) => ENDS.has(event.type) || event.type === 'RunStarted',
+    concerns: () => true,
+  })
+
+  async function deliver(following: Following, after: string | null, to: Receiver<RunEvent>): Promise<void> {
+    const { run } = following
+    if (after !== null && (await hasEndedBefore(runTopic(run.id), after))) return
+    const beginning = after === null ? await beginningOf(run) : { after, told: [] }
+    for (const event of beginning.told) await to.tell([{ of: null, event }])
+    if (beginning.told.some(({ type }) => ENDS.has(type))) return
+    await follow(following, beginning.after, beginning.told.length > 0 ? withoutStart(to) : to)
   }
+
+  return (
+    { viewer, onSlow }: Watcher,
+    { runId, after }: { runId: string; after: string | null },
+  ): Promise<Feed<RunEvent>> =>
+    openFeed(async (lifeline) => {
+      if (after !== null) decodeCursor(after)
+      await guards.viewer(viewer, lifeline)
+      const run = await guards.run(viewer, runId, lifeline)
+      const watched = { run, showsThoughts: app.visibility.runThoughts(viewer, run) }
+      const { signal } = lifeline
+      return (to) => deliver({ run, onSlow, signal, rules: rulesOf(watched) }, after, shownTo(to, watched))
+    })
+}
+
+/** A run, and whether what its agent thinks is told. */
+interface Watched {
+  run: Run
+  showsThoughts: boolean
+}
+
+interface Following {
+  run: Run
+  onSlow(): void
+  signal: AbortSignal
+  rules: LiveRules<RunEvent>
+}
+
+function eventOfEntry(runId: string, { cursor, at, event }: LogEntry): RunEvent {
+  return { ...(event as RunLogEvent), cursor, at: new Date(at), runId }
+}
+
+/** For who was told of the start already. */
+function withoutStart(to: Receiver<RunEvent>): Receiver<RunEvent> {
+  return { tell: (told) => to.tell(told.filter(({ event }) => event.type !== 'RunStarted')), sit: to.sit }
 }

@@ -9,7 +9,6 @@ import { createGuards } from './guards.ts'
 import { createRunEvents } from './run-events.ts'
 import type { RunJournal } from './run-replay.ts'
 import { createSpaceMessages } from './space-messages.ts'
-import { createSpaceSource, type SpaceSource } from './space-source.ts'
 import { createViewerEvents } from './viewer-events.ts'
 
 export interface StreamsParts {
@@ -21,8 +20,6 @@ export interface StreamsParts {
 
 /** Where this process's subscriptions get their events. */
 export interface OwnStreams extends Streams {
-  /** What `spaceMessages` is made of, for who shares it. */
-  spaces: SpaceSource
   /** Tells when a viewer's token ceases to be good; comes back with the way to stop. */
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   close(): Promise<void>
@@ -32,10 +29,8 @@ export function createStreams({ platform, app, announcer, journal }: StreamsPart
   const { log } = platform
   const guards = createGuards(platform, app)
   const endedRuns = createEndedRuns(platform, app)
-  const spaces = createSpaceSource(platform, { guards, app, announcer })
   return {
-    spaces,
-    spaceMessages: createSpaceMessages(spaces),
+    spaceMessages: createSpaceMessages(platform, { guards, app, announcer }),
     runEvents: createRunEvents(platform, { guards, app, journal, endedRuns }),
     agentActivity: createAgentActivity(platform, { guards, app }),
     viewerEvents: createViewerEvents(platform, { guards, app }),

@@ -3,10 +3,9 @@ import { messageOf } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
 import type { App } from '../../schema/app.ts'
 import type { ViewerEvent, Watcher } from '../../schema/streams.ts'
+import { type Feed, openFeed } from './feed.ts'
 import type { Guards } from './guards.ts'
-import { createLiveIteration } from './live-iteration.ts'
 import { createSpacePace } from './space-pace.ts'
-import { standing } from './standing.ts'
 import { createViewerSources, type ViewerNews } from './viewer-sources.ts'
 
 const FOREVER_MS = 2 ** 31 - 1
@@ -24,43 +23,39 @@ export function createViewerEvents(
   const { clock, logger } = platform
   const sources = createViewerSources(platform, { guards, app })
 
-  return async (watcher: Watcher): Promise<AsyncIterable<ViewerEvent>> => {
-    const live = createLiveIteration<ViewerEvent>()
-    const waiting: ViewerNews[] = [{ type: 'ViewerSnapshot' }]
-    const bell = createBell()
+  return ({ viewer, onSlow }: Watcher): Promise<Feed<ViewerEvent>> =>
+    openFeed(async (lifeline) => {
+      const { signal } = lifeline
+      const waiting: ViewerNews[] = [{ type: 'ViewerSnapshot' }]
+      const bell = createBell()
 
-    function push(news: ViewerNews): void {
-      if (news.type === 'ViewerSnapshot') waiting.length = 0
-      waiting.push(news)
-      bell.ring()
-      if (waiting.length > MOST_WAITING) watcher.onSlow()
-    }
-
-    const pace = createSpacePace((spaceId) => push({ type: 'ViewerSpaceChanged', spaceId }))
-
-    function onNews(news: ViewerNews): void {
-      if (news.type === 'ViewerSpaceRemoved') pace.forget(news.spaceId)
-      if (news.type === 'ViewerSpaceChanged') pace.changed(news.spaceId)
-      else push(news)
-    }
-
-    async function* events(signal: AbortSignal): AsyncGenerator<ViewerEvent> {
-      while (!signal.aborted) {
-        for (let news = waiting.shift(); news !== undefined; news = waiting.shift()) {
-          yield { ...news, at: new Date(clock.now()) }
-        }
-        await bell.wait(FOREVER_MS, signal)
+      function push(news: ViewerNews): void {
+        if (news.type === 'ViewerSnapshot') waiting.length = 0
+        waiting.push(news)
+        bell.ring()
+        if (waiting.length > MOST_WAITING) onSlow()
       }
-    }
 
-    const iteration = live.from(events)
-    live.onEnd(pace.close)
-    await standing(iteration, async () => {
-      await guards.viewer(watcher.viewer, live)
-      await sources.listen(watcher.viewer, live, onNews, (error) =>
+      const pace = createSpacePace((spaceId) => push({ type: 'ViewerSpaceChanged', spaceId }))
+
+      function onNews(news: ViewerNews): void {
+        if (news.type === 'ViewerSpaceRemoved') pace.forget(news.spaceId)
+        if (news.type === 'ViewerSpaceChanged') pace.changed(news.spaceId)
+        else push(news)
+      }
+
+      lifeline.onEnd(pace.close)
+      await guards.viewer(viewer, lifeline)
+      await sources.listen(viewer, lifeline, onNews, (error) =>
         logger.warn({ error: messageOf(error) }, 'what a viewer watches is incomplete'),
       )
+      return async (to) => {
+        while (!signal.aborted) {
+          for (let news = waiting.shift(); news !== undefined && !signal.aborted; news = waiting.shift()) {
+            await to.tell([{ of: null, event: { ...news, at: new Date(clock.now()) } }])
+          }
+          await bell.wait(FOREVER_MS, signal)
+        }
+      }
     })
-    return iteration
-  }
 }

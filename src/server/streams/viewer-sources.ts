@@ -7,7 +7,7 @@ import type { ToolCall } from '../../schema/shapes.ts'
 import type { ViewerEvent } from '../../schema/streams.ts'
 import { createChannelSet } from './channel-set.ts'
 import type { EntityNews, Guards } from './guards.ts'
-import type { Lifeline } from './live-iteration.ts'
+import type { Lifeline } from './lifeline.ts'
 
 /** An event before it has its time. */
 export type ViewerNews = ViewerEvent extends infer Event

@@ -1,0 +1,210 @@
+import { type ExecutionArgs, type ExecutionResult, execute } from 'graphql'
+import type { Viewer } from '../../access/viewer.ts'
+import { sleep } from '../../lib/async.ts'
+import type { App } from '../../schema/app.ts'
+import { createContext } from '../../schema/context.ts'
+import { type CommonLoaders, createCommonLoaders } from '../../schema/loaders.ts'
+import type { Streams } from '../../schema/streams.ts'
+import { formatError, type MaskError } from '../http/masking.ts'
+import type { Told } from './feed.ts'
+import { probeOf } from './viewer-probe.ts'
+
+/** What an event comes to: as GraphQL answers, with errors that clients may read, and the same as it goes over the wire. */
+export interface Answer {
+  result: ExecutionResult
+  text: string
+  asOf: Span
+}
+
+/** The moments between which something was looked up, by a clock that counts. Where nothing was looked up, it holds at any time. */
+export interface Span {
+  from: number
+  to: number
+}
+
+/** What an event comes to for each viewer by itself, by identity; an error is what ends that viewer's subscription. */
+export type PersonalAnswers = ReadonlyMap<string, Answer | Error>
+
+/** Answers the events of one operation for all who ask it with the same scope and variables. */
+export interface Answers {
+  /**
+   * Executes an event once and remembers its answer for as long as its entry is held. Where that asks for anything of the viewer,
+   * the event is executed for each of `viewers` instead, with what is looked up for many in one statement. What was looked up
+   * before the moment `since` is looked up again: nobody is told what is older than what it knows.
+   * @throws what ends everybody's subscription, after some more tries: an event is never left out.
+   */
+  answer(told: Told<object>, viewers: () => Iterable<Viewer>, since: number): MaybePromise<Outcome>
+}
+
+type Outcome = Answer | PersonalAnswers
+type MaybePromise<T> = T | Promise<T>
+
+export interface AnswersParts {
+  /** Nothing in it is one subscriber's. */
+  operation: Pick<ExecutionArgs, 'schema' | 'document' | 'operationName' | 'variableValues'>
+  /** One of those who ask it. */
+  anyViewer: Viewer
+  app: App
+  streams: Streams
+  takesCursors: boolean
+  /** See Feed. */
+  shownIn: string | null
+  maskError: MaskError
+}
+
+/** Pauses before an event that could not be answered is tried again: what is looked up may be away for a moment. */
+const RETRIES_AFTER_MS = [100, 500]
+/** Executions in a row for one event. */
+const VIEWERS_AT_ONCE = 512
+const ANY_TIME: Span = { from: Number.POSITIVE_INFINITY, to: 0 }
+
+let moments = 0
+
+/** A moment after all that have been. */
+export function moment(): number {
+  moments += 1
+  return moments
+}
+
+/** Viewers of one scope with the same identity are the same. */
+export const identityOf = ({ id, tokenId }: Viewer): string => `${id} ${tokenId}`
+
+export function isPersonal(answer: Outcome): answer is PersonalAnswers {
+  return answer instanceof Map
+}
+
+export function createAnswers(parts: AnswersParts): Answers {
+  const { anyViewer, maskError } = parts
+  const remembered = createMemory()
+
+  async function answerEach(event: object, viewers: Iterable<Viewer>, common: CommonLoaders): Promise<PersonalAnswers> {
+    const answers = new Map<string, Answer | Error>()
+    const distinct = [...new Map(Array.from(viewers, (viewer) => [identityOf(viewer), viewer]))]
+    for (let from = 0; from < distinct.length; from += VIEWERS_AT_ONCE) {
+      const some = distinct.slice(from, from + VIEWERS_AT_ONCE)
+      const began = moment()
+      const results = await Promise.all(some.map(([, viewer]) => run(parts, event, viewer, common)))
+      for (const [index, [identity]] of some.entries()) {
+        const answer = answerOf(results[index]!, { from: began, to: moment() }, maskError)
+        answers.set(identity, isLost(answer) ? lossOf(answer) : answer)
+      }
+    }
+    return answers
+  }
+
+  function attempt(event: object, viewers: () => Iterable<Viewer>): MaybePromise<Outcome> {
+    const common = createCommonLoaders(parts)
+    let personal: Promise<PersonalAnswers> | null = null
+    // At the first question, so that everybody's look-ups go out together with those of the probe.
+    const probe = probeOf(anyViewer, () => {
+      personal = answerEach(event, viewers(), common)
+    })
+    const began = moment()
+    const result = run(parts, event, probe, common)
+    if (!(result instanceof Promise)) return personal ?? answerOf(result, ANY_TIME, maskError)
+    return result.then<Outcome>((settled) => personal ?? answerOf(settled, { from: began, to: moment() }, maskError))
+  }
+
+  async function retry(event: object, viewers: () => Iterable<Viewer>, first: Outcome): Promise<Outcome> {
+    let outcome = first
+    for (const afterMs of RETRIES_AFTER_MS) {
+      if (!mayPass(outcome)) break
+      await sleep(afterMs)
+      outcome = await attempt(event, viewers)
+    }
+    if (!isPersonal(outcome) && isLost(outcome)) throw lossOf(outcome)
+    return outcome
+  }
+
+  function begin({ event, of }: Told<object>, viewers: () => Iterable<Viewer>): MaybePromise<Outcome> {
+    const checked = (outcome: Outcome) => (isWhole(outcome) ? outcome : retry(event, viewers, outcome))
+    const first = attempt(event, viewers)
+    const outcome = first instanceof Promise ? first.then(checked) : checked(first)
+    if (of !== null) remembered.keep(of, outcome)
+    return outcome
+  }
+
+  /** Those who wait for the same wait for the first look-up that begins late enough for them. */
+  async function answerAfter(other: Promise<Outcome>, ...asked: Parameters<Answers['answer']>): Promise<Outcome> {
+    const [told, viewers, since] = asked
+    const outcome = await other
+    if (isPersonal(outcome)) return begin({ ...told, of: null }, viewers)
+    return outcome.asOf.from >= since ? outcome : answer(...asked)
+  }
+
+  const answer: Answers['answer'] = (told, viewers, since) => {
+    const known = told.of === null ? undefined : remembered.get(told.of)
+    if (known instanceof Promise) return answerAfter(known, told, viewers, since)
+    return known !== undefined && known.asOf.from >= since ? known : begin(told, viewers)
+  }
+
+  return { answer }
+}
+
+const onSlow = () => {}
+
+function run(
+  parts: AnswersParts,
+  rootValue: object,
+  viewer: Viewer,
+  common: CommonLoaders,
+): MaybePromise<ExecutionResult> {
+  const { operation, app, streams, takesCursors, shownIn } = parts
+  const contextValue = createContext({ app, streams, viewer, takesCursors, onSlow, common, shownIn })
+  return execute({ ...operation, rootValue, contextValue })
+}
+
+function answerOf(result: ExecutionResult, asOf: Span, maskError: MaskError): Answer {
+  if (result.errors === undefined) return { result, asOf, text: JSON.stringify(result) }
+  const errors = result.errors.map(maskError)
+  const text = JSON.stringify({ ...result, errors: errors.map(formatError) })
+  return { result: { ...result, errors }, asOf, text }
+}
+
+/**
+ * Outcomes by what they are of: an entry's for as long as that is held by anybody, a snapshot's while it is looked up. What is
+ * personal is not kept.
+ */
+function createMemory() {
+  const ofEntries = new WeakMap<object, Answer | Promise<Outcome>>()
+  const ofSnapshots = new Map<string, Promise<Outcome>>()
+
+  function keepWhileLookedUp(of: object | string, outcome: Promise<Outcome>): void {
+    const outcomes = (typeof of === 'string' ? ofSnapshots : ofEntries) as Map<unknown, unknown>
+    outcomes.set(of, outcome)
+    const forget = () => {
+      if (outcomes.get(of) === outcome) outcomes.delete(of)
+    }
+    outcome.then((settled) => {
+      forget()
+      keep(of, settled)
+    }, forget)
+  }
+
+  function keep(of: object | string, outcome: MaybePromise<Outcome>): void {
+    if (outcome instanceof Promise) keepWhileLookedUp(of, outcome)
+    else if (typeof of !== 'string' && !isPersonal(outcome)) ofEntries.set(of, outcome)
+  }
+
+  return { keep, get: (of: object | string) => (typeof of === 'string' ? ofSnapshots.get(of) : ofEntries.get(of)) }
+}
+
+/** Whether there is nothing in it to be told. */
+const isLost = ({ result: { data } }: Answer) => data == null
+
+/** What ends the subscription of who is told it. */
+function lossOf({ result: { errors = [] } }: Answer): Error {
+  return errors[0] ?? new Error('an event came to nothing')
+}
+
+const isWhole = (outcome: Outcome) => !mayPass(outcome) && (isPersonal(outcome) || !isLost(outcome))
+
+/** Whether something failed that is not the client's fault, and so may pass. */
+function mayPass(outcome: Outcome): boolean {
+  if (isPersonal(outcome))
+    return [...outcome.values()].some((one) => (one instanceof Error ? isInternal(one) : mayPass(one)))
+  return outcome.result.errors?.some(isInternal) ?? false
+}
+
+const isInternal = (error: Error) =>
+  (error as { extensions?: { code?: unknown } }).extensions?.code === 'INTERNAL_SERVER_ERROR'

@@ -1,0 +1,215 @@
+import { createSourceEventStream, type ExecutionArgs, type ExecutionResult } from 'graphql'
+import { Repeater } from 'graphql-yoga'
+import type { Viewer } from '../../access/viewer.ts'
+import type { App } from '../../schema/app.ts'
+import type { Context } from '../../schema/context.ts'
+import type { Streams } from '../../schema/streams.ts'
+import type { MaskError } from '../http/masking.ts'
+import { answerKey } from './answer-key.ts'
+import { type Answer, type Answers, createAnswers, identityOf, isPersonal, moment } from './answers.ts'
+import type { Feed, Receiver, Told } from './feed.ts'
+import type { OwnLifeline } from './lifeline.ts'
+import type { LiveGroups } from './live-groups.ts'
+import type { Turns } from './turns.ts'
+
+/** Where the answers of one subscription leave. */
+export interface Sink {
+  send(answers: readonly Answer[]): void
+  /** It takes no more until it calls who asked to be told. What it is given nevertheless waits. */
+  isBusy(): boolean
+  /** Calls whenever it takes more again; answers with the way to stop. */
+  whenReady(listener: () => void): () => void
+}
+
+/** What a transport adds to an operation's context, where it takes the answers as they go over the wire. */
+export interface SinkContext {
+  sink?: Sink
+}
+
+export interface SubscribeParts {
+  app: App
+  streams: Streams
+  maskError: MaskError
+  live: LiveGroups
+  turns: Turns
+}
+
+export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | AsyncIterable<ExecutionResult>>
+
+/**
+ * The one way in which subscriptions are delivered: guards stand, the events are followed, each is answered once for all who
+ * ask the same, and the answers go to a sink. The iteration that comes back gives them where the transport has no sink of its own;
+ * otherwise it gives nothing, and lasts as long as the subscription.
+ */
+export function createSubscribe(parts: SubscribeParts): Subscribe {
+  const join = createRegistry(parts)
+
+  return async (args) => {
+    const source = (await createSourceEventStream(args)) as Feed<object> | ExecutionResult
+    if (!('deliver' in source)) return source
+    const { viewer, sink } = args.contextValue as Context & SinkContext
+    const { answers, leave } = join(args, viewer, source.shownIn)
+    source.lifeline.onEnd(leave)
+    const begin = (to: Sink) => deliver(source, { answers, viewer, sink: to, ...parts })
+    return sink === undefined ? resultsOf(source, begin, parts.maskError) : silence(source, () => begin(sink))
+  }
+}
+
+/** The answers of operations that somebody subscribes by, by what they have in common. */
+function createRegistry({ app, streams, maskError }: SubscribeParts) {
+  const known = new Map<string, { answers: Answers; users: number }>()
+  return (
+    { schema, document, operationName, variableValues, contextValue }: ExecutionArgs,
+    viewer: Viewer,
+    shownIn: string | null,
+  ) => {
+    const key = answerKey(document, operationName, viewer, variableValues)
+    const { takesCursors } = contextValue as Context
+    const operation = { schema, document, operationName, variableValues }
+    const entry = known.get(key) ?? {
+      answers: createAnswers({ operation, anyViewer: viewer, app, streams, takesCursors, shownIn, maskError }),
+      users: 0,
+    }
+    known.set(key, entry)
+    entry.users += 1
+    const leave = () => {
+      entry.users -= 1
+      if (entry.users === 0) known.delete(key)
+    }
+    return { answers: entry.answers, leave }
+  }
+}
+
+interface Subscriber extends Pick<SubscribeParts, 'live' | 'turns'> {
+  answers: Answers
+  viewer: Viewer
+  sink: Sink
+}
+
+/** Delivers a feed until it is over. @throws what ended it. */
+async function deliver(feed: Feed<object>, subscriber: Subscriber): Promise<void> {
+  const { lifeline } = feed
+  try {
+    await feed.deliver(receiverOf(feed, subscriber))
+  } catch (error) {
+    lifeline.fail(error as Error)
+  }
+  lifeline.end()
+  const failure = lifeline.failure()
+  if (failure !== null) throw failure
+}
+
+function receiverOf(
+  { lifeline: { signal } }: Feed<object>,
+  { answers, viewer, sink, live, turns }: Subscriber,
+): Receiver<object> {
+  /** What it has been told is at most as new as this; what it knows from elsewhere is older than its beginning. */
+  let known = moment()
+
+  async function tell(told: readonly Told<object>[]): Promise<void> {
+    await turns.next()
+    const given: Answer[] = []
+    try {
+      for (const one of told) {
+        const found = answers.answer(one, () => [viewer], known)
+        const answer = found instanceof Promise ? await found : found
+        const own = isPersonal(answer) ? answer.get(identityOf(viewer)) : answer
+        if (own === undefined || own instanceof Error) throw own
+        given.push(own)
+        known = Math.max(known, own.asOf.to)
+      }
+    } finally {
+      if (!signal.aborted && given.length > 0) sink.send(given)
+    }
+    await ready(sink, signal)
+  }
+  return {
+    tell,
+    async sit(window, seat, until, rules) {
+      known = await live.sit({ answers, viewer, sink, window, seat, rules, known }, until)
+    },
+  }
+}
+
+/** Resolves once the sink takes more, or the signal aborts. */
+function ready(sink: Sink, signal: AbortSignal): Promise<void> | void {
+  if (!sink.isBusy() || signal.aborted) return
+  return new Promise((resolve) => {
+    const done = () => {
+      stop()
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    const stop = sink.whenReady(done)
+    signal.addEventListener('abort', done)
+  })
+}
+
+function silence({ lifeline }: Feed<object>, begin: () => Promise<void>): AsyncIterable<ExecutionResult> {
+  const iteration = new Repeater<never>(async (_, stop) => {
+    await begin()
+    stop()
+  })
+  return endedBy(iteration, lifeline)
+}
+
+/** Whoever returns an iteration, also before it has begun, ends what stands behind it. */
+function endedBy<T>(iteration: Repeater<T>, lifeline: OwnLifeline): AsyncIterableIterator<T> {
+  const outer: AsyncIterableIterator<T> = {
+    [Symbol.asyncIterator]: () => outer,
+    next: () => iteration.next(),
+    return(value) {
+      lifeline.end()
+      return iteration.return(value)
+    },
+  }
+  return outer
+}
+
+/** The answers one by one; what ends them is the last one. */
+function resultsOf(
+  { lifeline }: Feed<object>,
+  begin: (sink: Sink) => Promise<void>,
+  maskError: MaskError,
+): AsyncIterable<ExecutionResult> {
+  const iteration = new Repeater<ExecutionResult>(async (push, stop) => {
+    const { sink, emptied } = createQueue(push)
+    try {
+      await begin(sink)
+      await emptied()
+    } catch (error) {
+      await emptied()
+      await push({ errors: [maskError(error)] })
+    }
+    stop()
+  })
+  return endedBy(iteration, lifeline)
+}
+
+/** A sink that gives one answer after the other, each when it is asked for. */
+function createQueue(push: (result: ExecutionResult) => Promise<unknown>) {
+  const waiting: Answer[] = []
+  const listeners = new Set<() => void>()
+  let giving: Promise<void> | null = null
+
+  async function give(): Promise<void> {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      const { result, text } = next
+      await push(Object.assign({ ...result }, { stringify: () => text }))
+    }
+    giving = null
+    for (const listener of [...listeners]) listener()
+  }
+  const sink: Sink = {
+    send(answers) {
+      waiting.push(...answers)
+      giving ??= give()
+    },
+    isBusy: () => giving !== null,
+    whenReady(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+  }
+  return { sink, emptied: async () => giving }
+}
