@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import type { Answer } from '../streams/answers.ts'
-import type { Sink } from '../streams/subscribe.ts'
+import type { Sink } from '../streams/sink.ts'
 import { createPingProgress } from './ping-progress.ts'
 import type { WriteSchedule } from './write-schedule.ts'
 

@@ -10,16 +10,8 @@ import { type Answer, type Answers, createAnswers, identityOf, isPersonal, momen
 import type { Feed, Receiver, Told } from './feed.ts'
 import type { OwnLifeline } from './lifeline.ts'
 import type { LiveGroups } from './live-groups.ts'
+import type { Sink } from './sink.ts'
 import type { Turns } from './turns.ts'
-
-/** Where the answers of one subscription leave. */
-export interface Sink {
-  send(answers: readonly Answer[]): void
-  /** It takes no more until it calls who asked to be told. What it is given nevertheless waits. */
-  isBusy(): boolean
-  /** Calls whenever it takes more again; answers with the way to stop. */
-  whenReady(listener: () => void): () => void
-}
 
 /** What a transport adds to an operation's context, where it takes the answers as they go over the wire. */
 export interface SinkContext {
