@@ -34,6 +34,7 @@ export function startUpkeep({ logger }: Platform, parts: { due: Due; sweeps: (()
     async close() {
       ended.abort()
       await Promise.all(running)
+      await parts.due.idle()
     },
   }
 }

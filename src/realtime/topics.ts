@@ -45,7 +45,7 @@ export type LoggedUsage = { estimated: boolean; inputTokens: number; outputToken
 export const spaceTopic = (spaceId: string): string => `space:${spaceId}`
 export const runTopic = (runId: string): string => `run:${runId}`
 
-/** Channel `jobs`: work is waiting in the queue. */
+/** Channel `jobs`: there may be something to claim. */
 export type JobsSignal = { type?: undefined }
 /** Channel `agent:<id>`: the status of one of its runs changed, or an EXTERNAL call of it waits for a service or no longer does. */
 export type AgentSignal = { type: 'run-changed' } | { type: 'tool-waiting' | 'tool-settled'; toolCallId: string }

@@ -14,8 +14,10 @@ export interface Timed {
 
 /** What has a time, in one look by the database's clock: every process looks, and the rows decide whose hands are first. */
 export interface Due {
-  /** Handles what is due, and comes back with the milliseconds until something else will be: Infinity when nothing is known. */
+  /** Begins to handle what is due, and says in how many milliseconds something else will be: Infinity when nothing is known. */
   look(): Promise<number>
+  /** Resolves when nothing is being handled. */
+  idle(): Promise<void>
 }
 
 const MOST_AT_ONCE = 500
@@ -23,19 +25,30 @@ const AT_THE_SAME_TIME = 8
 
 export function createDue({ db, logger }: Platform, timed: Timed[]): Due {
   const statement = Prisma.join(timed.map(lookFor), ' UNION ALL ')
+  const underWay = new Map<number, Promise<void>>()
+
+  /** Rows of one kind keep those of another waiting no longer than rows of their own. */
+  function handle(source: number, ids: string[]): void {
+    const { what, handle } = timed[source] as Timed
+    if (ids.length === 0 || underWay.has(source)) return
+    const work = handle(ids)
+      .catch((error) => logger.error({ ids, error: messageOf(error) }, `${what} could not be handled`))
+      .finally(() => underWay.delete(source))
+    underWay.set(source, work)
+  }
+
   return {
     async look() {
       const rows = await db.prisma.$queryRaw<{ source: number; id: string | null; inMs: number }[]>(statement)
-      await Promise.all(
-        timed.map(async ({ what, handle }, source) => {
-          const ids = rows.flatMap((row) => (row.source === source && row.id !== null ? [row.id] : []))
-          if (ids.length === 0) return
-          await handle(ids).catch((error) =>
-            logger.error({ ids, error: messageOf(error) }, `${what} could not be handled`),
-          )
-        }),
-      )
+      for (const source of timed.keys())
+        handle(
+          source,
+          rows.flatMap((row) => (row.source === source && row.id !== null ? [row.id] : [])),
+        )
       return Math.min(...rows.map(({ id, inMs }) => (id === null ? inMs : Number.POSITIVE_INFINITY)))
+    },
+    async idle() {
+      await Promise.all(underWay.values())
     },
   }
 }

@@ -2,7 +2,7 @@ import { createDeferred, sleep } from '../lib/async.ts'
 import type { Signals } from '../realtime/signals.ts'
 import { RUNS_CHANNEL, type RunSignal } from '../realtime/topics.ts'
 
-/** How long a stop waits for the worker to say that it let go: what is written is refused from the first moment on anyway. */
+/** How long a stop waits for a worker that seems to live to say that it let go: what is written is refused from the first moment on anyway. */
 const LONGEST_GOODBYE_MS = 1000
 /** So many stops are remembered, for runs whose claim has yet to come back to this process. */
 const MOST_HEARD = 1000
@@ -62,7 +62,7 @@ export function createStopSignals(signals: Signals): StopSignals {
         const run = await write()
         if (run === null) return null
         await signals.publish(RUNS_CHANNEL, { type: 'stop', runId })
-        if (run.leaseUntil !== null) await Promise.race([stopped.promise, sleep(LONGEST_GOODBYE_MS)])
+        if (Number(run.leaseUntil) > Date.now()) await Promise.race([stopped.promise, sleep(LONGEST_GOODBYE_MS)])
         return run
       } finally {
         listeners.stopped.delete(runId)
