@@ -9,35 +9,61 @@ import type { RedisConnection } from './redis.ts'
 const CHANNELS_A_COMMAND = 1000
 const REFUSED_PAUSE_MS = 1000
 
+/** Over which connections channels go. */
+export interface ChannelRoutes {
+  /** Whether by the sharded commands of a cluster: there a channel belongs to the node of its slot. */
+  readonly isSharded: boolean
+  /** Where a channel is listened to; null while that is not known. */
+  connectionOf(channel: string): Redis | null
+  /** Called with each connection that is ready, again and again, and with all where channels have moved between them. */
+  onReady(listener: (redis: Redis) => void): void
+  publish(channel: string, text: string): Promise<unknown>
+  /** Whether what is published arrives here. */
+  answers(timeoutMs: number): Promise<boolean>
+  /** A connection did not take a channel. */
+  refused(): void
+  close(): void
+}
+
+/** One connection for all channels; another one publishes. */
+export function createRoutes(subscriber: RedisConnection & { redis: Redis }, publisher: Redis): ChannelRoutes {
+  return {
+    isSharded: false,
+    connectionOf: () => subscriber.redis,
+    onReady: (listener) => void subscriber.redis.on('ready', () => listener(subscriber.redis)),
+    publish: (channel, text) => publisher.publish(channel, text),
+    answers: (timeoutMs) => subscriber.answers(timeoutMs),
+    refused() {},
+    close: () => subscriber.close(),
+  }
+}
+
 /**
- * The channels that this process listens to, over one connection: what is published while the connection stands arrives,
- * at most once. Payloads are JSON.
+ * The channels that this process listens to: what is published while the connection stands arrives, at most once, or in a
+ * cluster whose slots move perhaps twice. Payloads are JSON.
  */
 export interface RedisChannels {
+  /** The command that publishes, for scripts. */
+  readonly command: 'PUBLISH' | 'SPUBLISH'
   publish(channel: string, payload: object): Promise<void>
   /** Resolves when the subscription stands, however long Redis is away. @throws LogUnavailableError when closed meanwhile. */
   subscribe(channel: string, listener: (payload: unknown) => void): Promise<() => void>
-  /** Called when all subscriptions stand again after the connection was lost. */
+  /** Called when the subscriptions of a connection that was lost stand again. */
   onReconnect(listener: () => void): () => void
   /** Whether what is published arrives here. */
   answers(timeoutMs: number): Promise<boolean>
   close(): void
 }
 
-export function createRedisChannels(
-  subscriber: RedisConnection,
-  publisher: Redis,
-  prefix: string,
-  logger: RealtimeLogger,
-): RedisChannels {
+export function createRedisChannels(routes: ChannelRoutes, prefix: string, logger: RealtimeLogger): RedisChannels {
   const reconnectListeners = new Set<() => void>()
   const pending = new Set<(error: Error) => void>()
-  const connection = new SubscriberConnection(subscriber.redis, logger, () => {
+  const subscriptions = new Subscriptions(routes, logger, () => {
     for (const listener of reconnectListeners) guarded(listener)
   })
   const pubsub = new RedisPubSub({
-    publisher,
-    subscriber: connection as unknown as Redis,
+    publisher: routes as unknown as Redis,
+    subscriber: subscriptions as unknown as Redis,
     triggerTransform: (channel) => prefix + String(channel),
   })
 
@@ -51,6 +77,7 @@ export function createRedisChannels(
   }
 
   return {
+    command: routes.isSharded ? 'SPUBLISH' : 'PUBLISH',
     publish: (channel, payload) => pubsub.publish(prefix + channel, payload),
     subscribe(channel, listener) {
       const { promise, resolve, reject } = createDeferred<() => void>()
@@ -71,37 +98,40 @@ export function createRedisChannels(
       reconnectListeners.add(listener)
       return () => reconnectListeners.delete(listener)
     },
-    answers: (timeoutMs) => subscriber.answers(timeoutMs),
+    answers: (timeoutMs) => routes.answers(timeoutMs),
     close() {
-      connection.close()
+      subscriptions.close()
+      routes.close()
       for (const reject of pending) reject(new LogUnavailableError('The connection to Redis is closed.'))
     },
   }
 }
 
 /**
- * What RedisPubSub takes for its ioredis subscriber. It keeps the wanted channels itself and subscribes to all of them
- * each time the connection is ready. ioredis' own way loses channels when the connection breaks again while it does so,
- * and RedisPubSub leaves a rejected SUBSCRIBE or UNSUBSCRIBE unhandled, which ends the process: here neither rejects.
+ * What RedisPubSub takes for its ioredis subscriber: all that it is here is a map of listeners. This keeps the wanted channels
+ * itself and subscribes to all of a connection's each time that is ready. ioredis' own way loses channels when the connection
+ * breaks again while it does so, and RedisPubSub leaves a rejected SUBSCRIBE or UNSUBSCRIBE unhandled, which ends the
+ * process: here neither rejects.
  */
-class SubscriberConnection {
-  readonly #redis: Redis
+class Subscriptions {
+  readonly #routes: ChannelRoutes
   readonly #logger: RealtimeLogger
   readonly #onRestored: () => void
-  /** Wanted channels, with who waits for each to stand. */
+  /** Wanted channels, with who waits for each to stand; null where it stood already. */
   readonly #wanted = new Map<string, Deferred<void> | null>()
-  #stoodBefore = false
+  readonly #heard = new WeakSet<Redis>()
+  readonly #listeners: ((channel: string, text: string) => void)[] = []
   #closed = false
 
-  constructor(redis: Redis, logger: RealtimeLogger, onRestored: () => void) {
-    this.#redis = redis
+  constructor(routes: ChannelRoutes, logger: RealtimeLogger, onRestored: () => void) {
+    this.#routes = routes
     this.#logger = logger
     this.#onRestored = onRestored
-    redis.on('ready', () => void this.#restore())
+    routes.onReady((redis) => void this.#restore(redis))
   }
 
-  on(event: 'message' | 'pmessage', listener: (...values: string[]) => void): this {
-    if (event === 'message') this.#redis.on('message', listener)
+  on(event: 'message' | 'pmessage', listener: (channel: string, text: string) => void): this {
+    if (event === 'message') this.#listeners.push(listener)
     return this
   }
 
@@ -110,12 +140,16 @@ class SubscriberConnection {
     const standing = createDeferred()
     void standing.promise.then(() => done(null))
     this.#wanted.set(channel, standing)
-    if (this.#redis.status === 'ready') void this.#send([[channel, standing]])
+    const redis = this.#routes.connectionOf(channel)
+    if (redis?.status === 'ready') void this.#send(redis, [[channel, standing]])
   }
 
   unsubscribe(channel: string): void {
     this.#wanted.delete(channel)
-    this.#redis.unsubscribe(channel).catch(() => {})
+    const redis = this.#routes.connectionOf(channel)
+    if (redis === null) return
+    const left = this.#routes.isSharded ? redis.sunsubscribe(channel) : redis.unsubscribe(channel)
+    left.catch(() => {})
   }
 
   /** RedisPubSub sends one for each UNSUBSCRIBE; we have no patterns. */
@@ -125,25 +159,27 @@ class SubscriberConnection {
     this.#closed = true
   }
 
-  async #restore(): Promise<void> {
-    const stood = this.#stoodBefore
-    if (!(await this.#send([...this.#wanted]))) return
-    this.#stoodBefore = true
-    if (stood) this.#onRestored()
+  async #restore(redis: Redis): Promise<void> {
+    const wanted = [...this.#wanted].filter(([channel]) => this.#routes.connectionOf(channel) === redis)
+    const stood = wanted.some(([, standing]) => standing === null)
+    if ((await this.#send(redis, wanted)) && stood) this.#onRestored()
   }
 
   /** False when the connection broke meanwhile: then the next one subscribes to everything. */
-  async #send(wanted: [channel: string, standing: Deferred<void> | null][]): Promise<boolean> {
-    const { stream } = this.#redis
+  async #send(redis: Redis, wanted: [channel: string, standing: Deferred<void> | null][]): Promise<boolean> {
+    const { stream } = redis
+    this.#hear(redis)
     try {
-      for (let at = 0; at < wanted.length; at += CHANNELS_A_COMMAND) {
-        await this.#redis.subscribe(...wanted.slice(at, at + CHANNELS_A_COMMAND).map(([channel]) => channel))
-      }
+      await this.#ask(
+        redis,
+        wanted.map(([channel]) => channel),
+      )
     } catch (error) {
-      if (this.#closed || this.#redis.status !== 'ready' || this.#redis.stream !== stream) return false
+      if (this.#closed || redis.status !== 'ready' || redis.stream !== stream) return false
       this.#logger.warn({ error: messageOf(error) }, 'Redis refuses a subscription')
+      this.#routes.refused()
       await sleep(REFUSED_PAUSE_MS)
-      if (this.#redis.stream === stream) stream.destroy()
+      if (redis.stream === stream) stream.destroy()
       return false
     }
     for (const [channel, standing] of wanted) {
@@ -152,5 +188,24 @@ class SubscriberConnection {
       standing.resolve()
     }
     return true
+  }
+
+  /** Channels of one sharded command must lie in one slot. */
+  async #ask(redis: Redis, channels: string[]): Promise<void> {
+    if (this.#routes.isSharded) {
+      await Promise.all(channels.map((channel) => redis.ssubscribe(channel)))
+      return
+    }
+    for (let at = 0; at < channels.length; at += CHANNELS_A_COMMAND) {
+      await redis.subscribe(...channels.slice(at, at + CHANNELS_A_COMMAND))
+    }
+  }
+
+  #hear(redis: Redis): void {
+    if (this.#heard.has(redis)) return
+    this.#heard.add(redis)
+    redis.on(this.#routes.isSharded ? 'smessage' : 'message', (channel: string, text: string) => {
+      for (const listener of this.#listeners) listener(channel, text)
+    })
   }
 }

@@ -23,7 +23,8 @@ export function createRedisEventLog(
 ): EventLog {
   const keys = createKeys(prefix)
   const redis = defineScripts(connection.redis)
-  const bell = (topic: string): [string, string] => ['PUBLISH', prefix + bellOf(topic)]
+  const bellOf = (topic: string) => `log:{${topic}}`
+  const bell = (topic: string): [string, string] => [channels.command, prefix + bellOf(topic)]
   const writer = new RedisWriter({ connection, redis, keys, bell, logger })
   const reading = createRedisReading(connection, redis, keys)
   const iterations = createIterations()
@@ -98,5 +99,4 @@ export function createRedisEventLog(
   }
 }
 
-const bellOf = (topic: string) => `log:${topic}`
 const ordinalOf = (field: string | null) => (field === null || field === '' ? null : Number(field))

@@ -1,4 +1,4 @@
-import type { Redis } from 'ioredis'
+import type { Cluster, Redis } from 'ioredis'
 import { KEPT_EMPTY_MS, KEPT_ENTRIES, KEPT_FINISHED_DRAFT_MS, KEPT_MS, KEPT_ONCE_KEYS } from './event-log.ts'
 
 /**
@@ -226,10 +226,10 @@ export type ScriptedRedis = Redis & {
   ): Promise<[epoch: string, last: string, batch: string, entries?: StreamEntry[]]>
 }
 
-export function defineScripts(redis: Redis): ScriptedRedis {
+export function defineScripts(redis: Redis | Cluster): ScriptedRedis {
   redis.defineCommand('logWrite', { lua: WRITE })
   redis.defineCommand('logRead', { lua: READ, numberOfKeys: 3 })
-  return redis as ScriptedRedis
+  return redis as unknown as ScriptedRedis
 }
 
 /** The keys of the log under a prefix, as the scripts expect them. Those of one topic lie on one node of a cluster. */

@@ -62,7 +62,7 @@ describe.skipIf(redis === null)('with Redis', () => {
     })
 
     test('followers of one topic share one subscription, and the last one ends it', async () => {
-      const channel = `${prefix}log:${TOPIC}`
+      const channel = `${prefix}log:{${TOPIC}}`
       const subscribers = async () => ((await redis!.client.pubsub('NUMSUB', channel)) as [string, number])[1]
       const followers = Array.from({ length: 10 }, () => startFollower(one.log, TOPIC))
       await until('all stand', () => followers.every((follower) => follower.gaps() === 1))
@@ -83,7 +83,7 @@ describe.skipIf(redis === null)('with Redis', () => {
         'nonsense',
         null,
       ]
-      for (const message of forged) await redis!.client.publish(`${prefix}log:${TOPIC}`, JSON.stringify(message))
+      for (const message of forged) await redis!.client.publish(`${prefix}log:{${TOPIC}}`, JSON.stringify(message))
       await one.log.append(TOPIC, { type: 'MemberJoined' })
       await one.log.append(TOPIC, { type: 'MemberLeft' })
       expect((await follower.hasEntries(2)).map(({ event }) => event.type)).toEqual(['MemberJoined', 'MemberLeft'])
@@ -190,11 +190,11 @@ describe.skipIf(redis === null)('with Redis', () => {
       await until('it stands', () => follower.gaps() === 1)
       const rings: string[] = []
       const listener = redis!.client.duplicate()
-      await listener.subscribe(`${prefix}log:${TOPIC}`)
+      await listener.subscribe(`${prefix}log:{${TOPIC}}`)
       listener.on('message', (_channel, ring) => rings.push(ring))
       for (let index = 1; index <= 3; index += 1) await one.log.append(TOPIC, posted(index))
       await until('all have rung', () => rings.length === 3)
-      for (const ring of [...rings]) await redis!.client.publish(`${prefix}log:${TOPIC}`, ring)
+      for (const ring of [...rings]) await redis!.client.publish(`${prefix}log:{${TOPIC}}`, ring)
       await one.log.append(TOPIC, posted(4))
       expect((await follower.hasEntries(4)).length).toBe(4)
       expect(follower.gaps()).toBe(1)

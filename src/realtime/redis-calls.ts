@@ -1,0 +1,112 @@
+import type { Cluster, Redis } from 'ioredis'
+import { sleep } from '../lib/async.ts'
+import { messageOf } from '../lib/errors.ts'
+import { LogUnavailableError } from './event-log.ts'
+import type { RealtimeLogger } from './logger.ts'
+
+/** How long a call waits for an answer, and for a lost Redis to come back. */
+export const CALL_TIMEOUT_MS = 5000
+const RETRY_INTERVAL_MS = 50
+const REFUSED_PAUSE_MS = 500
+
+/** What is asked of Redis, again and again until it answers. */
+export interface RedisCalls {
+  /**
+   * Tries until there is an answer, also over lost connections, for 5 s or until `deadline` (in ms of `Date.now`). What is
+   * tried must be safe to run twice.
+   * @throws LogUnavailableError
+   */
+  call<T>(attempt: () => Promise<T>, deadline?: number): Promise<T>
+  /**
+   * The same for as long as it takes, also where Redis refuses, while it `isWanted`.
+   * @throws LogUnavailableError when it is not wanted any more, or the connection is closed.
+   */
+  callUntilAnswered<T>(attempt: () => Promise<T>, isWanted: () => boolean): Promise<T>
+}
+
+export function createRedisCalls(redis: Redis | Cluster, logger: RealtimeLogger, closed: AbortSignal): RedisCalls {
+  async function call<T>(attempt: () => Promise<T>, deadline = Date.now() + CALL_TIMEOUT_MS): Promise<T> {
+    for (;;) {
+      if (closed.aborted) throw new LogUnavailableError('The connection to Redis is closed.')
+      try {
+        if (redis.status === 'ready') return await within(attempt(), Math.max(deadline - Date.now(), RETRY_INTERVAL_MS))
+      } catch (error) {
+        if (!isPassing(error)) throw new RedisRefusesError(error)
+      }
+      if (Date.now() + RETRY_INTERVAL_MS > deadline) throw new LogUnavailableError('Redis does not answer.')
+      await becomesReady(redis, deadline, closed)
+    }
+  }
+
+  async function callUntilAnswered<T>(attempt: () => Promise<T>, isWanted: () => boolean): Promise<T> {
+    let told = false
+    for (;;) {
+      try {
+        return await call(attempt)
+      } catch (error) {
+        if (closed.aborted || !isWanted()) throw error
+        if (!(error instanceof RedisRefusesError)) continue
+        if (!told) logger.warn({ error: error.message }, 'what is to be told waits in this process')
+        told = true
+        await sleep(REFUSED_PAUSE_MS, closed)
+      }
+    }
+  }
+
+  return { call, callUntilAnswered }
+}
+
+/** Resolves when the connection is ready, a moment later when it seems so already, at the deadline or when closed. */
+export function becomesReady(redis: Redis | Cluster, deadline: number, closed: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer)
+      redis.off('ready', done)
+      redis.off('error', done)
+      closed.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = setTimeout(done, redis.status === 'ready' ? RETRY_INTERVAL_MS : Math.max(deadline - Date.now(), 0))
+    redis.on('ready', done)
+    redis.on('error', done)
+    closed.addEventListener('abort', done)
+  })
+}
+
+/** The promise's outcome, or a rejection after `timeoutMs`; what comes later is dropped. */
+export function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new TimeoutError()), timeoutMs)
+    promise.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
+}
+
+/** Whether the connection stands and answers within `timeoutMs`. */
+export async function answersWithin(redis: Redis, timeoutMs: number): Promise<boolean> {
+  if (redis.status !== 'ready') return false
+  return within(redis.ping(), timeoutMs).then(
+    () => true,
+    () => false,
+  )
+}
+
+class TimeoutError extends Error {}
+
+/** Redis answered, and what it said does not pass by itself. */
+class RedisRefusesError extends LogUnavailableError {
+  constructor(cause: unknown) {
+    super(`Redis refuses: ${messageOf(cause)}`, { cause })
+  }
+}
+
+/** Faults that go away by themselves: all of the connection, and what a server says that starts, fails over or is busy. */
+function isPassing(error: unknown): boolean {
+  if (!(error instanceof Error) || error instanceof TypeError) return false
+  if (error.name !== 'ReplyError') return true
+  return /LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|BUSY|TRYAGAIN|NOREPLICAS/.test(error.message)
+}
+
+/** What no waiting mends. */
+export function isRefusal(fault: string | null): boolean {
+  return fault !== null && /WRONGPASS|NOAUTH|NOPERM|invalid password|cluster support disabled/.test(fault)
+}
