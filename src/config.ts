@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { parseModelName } from './lib/model-name.ts'
+import { redisNodesOf } from './lib/redis-url.ts'
 
 /** Everything that can be set from outside, checked. Made once at the start; nothing else reads the environment. */
 export interface Config {
@@ -76,6 +77,22 @@ const url = (...protocols: string[]) =>
       message: `must be a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`,
     })
     .optional()
+const REDIS_PROTOCOLS = ['redis:', 'rediss:', 'valkey:', 'valkeys:']
+/** One node, or several of a cluster, which share what stands before and behind them. */
+const redisUrl = z
+  .string()
+  .refine((value) => redisNodesOf(value).every(isRedis), {
+    message: 'must be a URL like redis://host:6379, or redis://a:7000,b:7001 for a cluster',
+  })
+  .refine((value) => redisNodesOf(value).length === 1 || redisNodesOf(value).every(hasNoDatabase), {
+    message: 'names a database, and a cluster has none but 0',
+  })
+  .optional()
+const isRedis = (node: string, _: number, all: string[]) =>
+  URL.canParse(node) &&
+  REDIS_PROTOCOLS.includes(new URL(node).protocol) &&
+  (all.length === 1 || new URL(node).hostname !== '')
+const hasNoDatabase = (node: string) => !URL.canParse(node) || ['', '/', '/0'].includes(new URL(node).pathname)
 const boolean = z
   .enum(['true', 'false'], 'must be true or false')
   .transform((value) => value === 'true')
@@ -116,7 +133,7 @@ const VARIABLES = z.object({
   PORT: integer(0, 65_535, 4000),
   HOST: z.string().min(1).default('127.0.0.1'),
   DATABASE_URL: url('postgres:', 'postgresql:'),
-  REDIS_URL: url('redis:', 'rediss:', 'valkey:', 'valkeys:'),
+  REDIS_URL: redisUrl,
   DATA_DIR: z.string().min(1).default('.parley'),
   PARLEY_ADMIN_TOKEN: z.string().min(32, 'must have 32 characters or more').optional(),
   PARLEY_ROLE: z.enum(['all', 'api', 'worker'], 'must be all, api or worker').default('all'),

@@ -27,6 +27,24 @@ describe('the settings', () => {
     expect(readConfig({ OPENAI_API_KEY: 'sk-test' }).defaultModel).toBe('openai:gpt-5-mini')
   })
 
+  test.each([
+    'redis://localhost',
+    'rediss://user:se%2Ccret@redis:6380/2',
+    'redis://a:7000,b:7001,c:7002',
+    'redis://:secret@[::1]:7000,10.0.0.1:7001/0',
+  ])('one Redis, or several nodes of a cluster, are taken: %s', (REDIS_URL) => {
+    expect(readConfig({ REDIS_URL }).redisUrl).toBe(REDIS_URL)
+  })
+
+  test.each([
+    ['redis://a:7000,b:x', /^REDIS_URL: must be a URL like redis:\/\/host:6379, or redis:\/\/a:7000,b:7001/],
+    ['redis://a:7000,', /^REDIS_URL: must be/],
+    ['http://a:7000,b:7001', /^REDIS_URL: must be/],
+    ['redis://a:7000,b:7001/1', /^REDIS_URL: names a database, and a cluster has none but 0/],
+  ])('what is no Redis is a fault: %s', (REDIS_URL, fault) => {
+    expect(faultsOf({ REDIS_URL })).toEqual([expect.stringMatching(fault)])
+  })
+
   test('what Kubernetes sets beside a service called parley stops no start, and is warned of as a typing error would be', () => {
     const { warnings } = readConfig({ PARLEY_PORT: 'tcp://10.0.0.7:4000', PARLEY_DELTAMS: '5', PARLEY_DELTA_MS: '5' })
     expect(warnings).toEqual(['PARLEY_DELTAMS: there is no such setting', 'PARLEY_PORT: there is no such setting'])

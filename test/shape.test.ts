@@ -82,7 +82,6 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
     reason: 'What a library is given, as the one literal that it asks for.',
     functions: [
       'src/platform/jobs.ts openJobs',
-      'src/realtime/redis.ts openRedis',
       'src/schema/agent-knowledge.ts a function',
       'src/schema/space-mutations.ts a function',
       'src/server/sockets/operations.ts socketOperations',

@@ -97,7 +97,7 @@ export interface FollowOptions {
  * after the last one. It is not the truth: all of it may be lost at any time, followers then get a gap.
  *
  * What one process writes to one topic keeps the order of the calls. None of it fails whoever tells what is committed
- * already: where the log does not answer within 100 ms (at once while it is known to be away), `append` answers `deferred`,
+ * already: where the log does not answer within 150 ms (at once while it is known to be away), `append` answers `deferred`,
  * `seal`, `finishDraft` and `expire` resolve, and what they were to do waits in this process. Of more than it can keep the
  * oldest is given up, and the topic's followers get a gap. Deltas and reads are their callers': they reject with
  * LogUnavailableError after about 5 s, and may or may not have taken place.

@@ -10,6 +10,8 @@ export interface RealtimeOptions {
   /** Begins every key and channel in Redis: deployments that share one need different ones. */
   prefix?: string
   logger?: RealtimeLogger
+  /** How long whoever tells something waits for Redis before it is deferred. */
+  patienceMs?: number
 }
 
 export interface Realtime {
@@ -20,6 +22,8 @@ export interface Realtime {
   close(): Promise<void>
 }
 
+/** A mutation is to answer within 250 ms, whether Redis does or not. */
+const PATIENCE_MS = 150
 const SILENT: RealtimeLogger = { info: () => {}, warn: () => {} }
 
 /**
@@ -27,7 +31,7 @@ const SILENT: RealtimeLogger = { info: () => {}, warn: () => {} }
  * process. @throws within 5 s, with one line that names REDIS_URL and holds no secret, where Redis cannot be used.
  */
 export async function createRealtime(options: RealtimeOptions = {}): Promise<Realtime> {
-  const { redisUrl, prefix = 'parley:', logger = SILENT } = options
+  const { redisUrl, prefix = 'parley:', logger = SILENT, patienceMs = PATIENCE_MS } = options
   if (!redisUrl) {
     const log = createInProcessEventLog()
     const signals = createInProcessSignals(logger)
@@ -35,7 +39,7 @@ export async function createRealtime(options: RealtimeOptions = {}): Promise<Rea
   }
   // Its libraries are loaded where they are used only: megabytes that an embedded server is without.
   const { openRedisRealtime } = await import('./redis-realtime.ts')
-  const { close, ...redis } = await openRedisRealtime(redisUrl, prefix, logger)
+  const { close, ...redis } = await openRedisRealtime({ url: redisUrl, prefix, logger, patienceMs })
   return realtimeOf(redis.log, redis.signals, close)
 }
 

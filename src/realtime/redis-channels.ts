@@ -20,6 +20,8 @@ export interface ChannelRoutes {
   publish(channel: string, text: string): Promise<unknown>
   /** Whether what is published arrives here. */
   answers(timeoutMs: number): Promise<boolean>
+  /** Resolves once the connections stand. @throws as RedisConnection's does. */
+  ready(): Promise<void>
   /** A connection did not take a channel. */
   refused(): void
   close(): void
@@ -33,6 +35,7 @@ export function createRoutes(subscriber: RedisConnection & { redis: Redis }, pub
     onReady: (listener) => void subscriber.redis.on('ready', () => listener(subscriber.redis)),
     publish: (channel, text) => publisher.publish(channel, text),
     answers: (timeoutMs) => subscriber.answers(timeoutMs),
+    ready: () => subscriber.ready(),
     refused() {},
     close: () => subscriber.close(),
   }

@@ -1,10 +1,13 @@
-import calculateSlot from 'cluster-key-slot'
+import { createRequire } from 'node:module'
 import { Cluster, type Redis, type RedisOptions } from 'ioredis'
 import { sleep } from '../lib/async.ts'
 import type { RealtimeLogger } from './logger.ts'
 import { breakWhatHangs, openRedis, optionsOf, type RedisConnection, reportOutages, START_TIMEOUT_MS } from './redis.ts'
-import { answersWithin, becomesReady, createRedisCalls, isRefusal } from './redis-calls.ts'
+import { becomesReady, createRedisCalls, isRefusal, within } from './redis-calls.ts'
 import type { ChannelRoutes } from './redis-channels.ts'
+
+/** The slot of a key or channel. The package brings no types. */
+const calculateSlot: (key: string) => number = createRequire(import.meta.url)('cluster-key-slot')
 
 /** How often the map of the cluster is read again: who moves slots does not tell. */
 const MAP_INTERVAL_MS = 5000
@@ -52,8 +55,9 @@ export function openCluster(urls: readonly string[], logger: RealtimeLogger): Re
       if (cluster.status !== 'ready') return false
       const wanted = masters()
       const found = cluster.nodes('all').filter((node) => wanted.has(keyOf(node)))
-      const answers = await Promise.all(found.map((node) => answersWithin(node, timeoutMs)))
-      return found.length === wanted.size && answers.every(Boolean)
+      // A node that was not asked yet connects now.
+      const pings = await Promise.allSettled(found.map((node) => within(node.ping(), timeoutMs)))
+      return found.length === wanted.size && pings.every(({ status }) => status === 'fulfilled')
     },
     close() {
       stop.abort()
@@ -78,71 +82,97 @@ const keyOf = ({ options }: Redis) => `${options.host}:${options.port}`
  * The channels of a cluster lie where their slot lies: one connection for each master that is listened to, by sharded pub/sub.
  * ioredis has its own, which does not tell whether a subscription stands.
  */
-export function createShardRoutes(cluster: Cluster, url: string, logger: RealtimeLogger): ChannelRoutes {
-  const credentials = credentialsOf(url)
-  const connections = new Map<string, RedisConnection & { readonly redis: Redis }>()
-  const listeners = new Set<(redis: Redis) => void>()
-  const stop = new AbortController()
-  let map = ''
+export class ShardRoutes implements ChannelRoutes {
+  readonly isSharded = true
+  readonly #cluster: Cluster
+  readonly #credentials: RedisOptions
+  readonly #logger: RealtimeLogger
+  readonly #connections = new Map<string, RedisConnection & { readonly redis: Redis }>()
+  readonly #listeners: ((redis: Redis) => void)[] = []
+  readonly #stop = new AbortController()
+  /** The owner of each slot, when that was last looked at. */
+  #map = ''
 
-  function connectionTo(key: string): Redis {
-    const known = connections.get(key)
+  /** `url` is that of one of the nodes. */
+  constructor(cluster: Cluster, url: string, logger: RealtimeLogger) {
+    this.#cluster = cluster
+    this.#credentials = credentialsOf(url)
+    this.#logger = logger
+    cluster.on('refresh', this.#follow)
+  }
+
+  connectionOf(channel: string): Redis | null {
+    const key = this.#cluster.slots[calculateSlot(channel)]?.[0]
+    return key === undefined ? null : this.#connectionTo(key)
+  }
+
+  onReady(listener: (redis: Redis) => void): void {
+    this.#listeners.push(listener)
+  }
+
+  publish(channel: string, text: string): Promise<unknown> {
+    return this.#cluster.spublish(channel, text)
+  }
+
+  async answers(timeoutMs: number): Promise<boolean> {
+    const all = await Promise.all([...this.#connections.values()].map((one) => one.answers(timeoutMs)))
+    return all.length > 0 && all.every(Boolean)
+  }
+
+  async ready(): Promise<void> {
+    await Promise.all([...this.#connections.values()].map((one) => one.ready()))
+  }
+
+  refused(): void {
+    this.#cluster.refreshSlotsCache()
+  }
+
+  close(): void {
+    this.#stop.abort()
+    this.#cluster.off('refresh', this.#follow)
+    for (const connection of this.#connections.values()) connection.close()
+  }
+
+  #connectionTo(key: string): Redis {
+    const known = this.#connections.get(key)
     if (known) return known.redis
     const at = key.lastIndexOf(':')
     const place = { host: key.slice(0, at), port: Number(key.slice(at + 1)) }
-    const opened = openRedis(null, 'subscriber', logger, { ...credentials, ...place })
-    connections.set(key, opened)
-    opened.redis.on('ready', () => {
-      for (const listener of listeners) listener(opened.redis)
-    })
-    opened.redis.on('close', () => void findWhileAway(key, opened.redis))
+    const opened = openRedis(null, 'subscriber', this.#logger, { ...this.#credentials, ...place })
+    this.#connections.set(key, opened)
+    opened.redis.on('ready', () => this.#tell(opened.redis))
+    opened.redis.on('close', () => void this.#findSuccessor(key, opened.redis))
     return opened.redis
   }
 
-  /** A master that is lost has perhaps a successor. */
-  async function findWhileAway(key: string, redis: Redis): Promise<void> {
-    while (!stop.signal.aborted && connections.get(key)?.redis === redis && redis.status !== 'ready') {
-      cluster.refreshSlotsCache()
-      await sleep(LOST_MAP_INTERVAL_MS, stop.signal)
+  /** Reads the map of the cluster for as long as a master is away that nobody has replaced. */
+  async #findSuccessor(key: string, redis: Redis): Promise<void> {
+    const isAway = () => this.#connections.get(key)?.redis === redis && redis.status !== 'ready'
+    while (!this.#stop.signal.aborted && isAway()) {
+      this.#cluster.refreshSlotsCache()
+      await sleep(LOST_MAP_INTERVAL_MS, this.#stop.signal)
     }
   }
 
-  /** Lets go of who is no master any more, and listens anew where slots have moved. */
-  function follow(): void {
-    const owners = cluster.slots.flatMap((nodes) => nodes[0] ?? [])
-    const next = owners.join()
-    if (next === map) return
-    map = next
+  /** Lets go of who is no master any more, and has everybody listen anew where slots have moved. */
+  readonly #follow = (): void => {
+    const owners = this.#cluster.slots.flatMap((nodes) => nodes[0] ?? [])
+    const map = owners.join()
+    if (map === this.#map) return
+    this.#map = map
     const masters = new Set(owners)
-    for (const [key, connection] of connections) {
+    for (const [key, connection] of this.#connections) {
       if (masters.has(key)) continue
-      connections.delete(key)
+      this.#connections.delete(key)
       connection.close()
     }
     for (const key of masters) {
-      const redis = connectionTo(key)
-      if (redis.status === 'ready') for (const listener of listeners) listener(redis)
+      const redis = this.#connectionTo(key)
+      if (redis.status === 'ready') this.#tell(redis)
     }
   }
 
-  cluster.on('refresh', follow)
-  return {
-    isSharded: true,
-    connectionOf(channel) {
-      const key = cluster.slots[calculateSlot(channel)]?.[0]
-      return key === undefined ? null : connectionTo(key)
-    },
-    onReady: (listener) => void listeners.add(listener),
-    publish: (channel, text) => cluster.spublish(channel, text),
-    async answers(timeoutMs) {
-      const all = await Promise.all([...connections.values()].map((connection) => connection.answers(timeoutMs)))
-      return all.length > 0 && all.every(Boolean)
-    },
-    refused: () => cluster.refreshSlotsCache(),
-    close() {
-      stop.abort()
-      cluster.off('refresh', follow)
-      for (const connection of connections.values()) connection.close()
-    },
+  #tell(redis: Redis): void {
+    for (const listener of this.#listeners) listener(redis)
   }
 }

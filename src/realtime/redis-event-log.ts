@@ -14,18 +14,24 @@ import { RedisWriter } from './redis-writer.ts'
 
 const HEALTH_TIMEOUT_MS = 900
 
+export interface RedisEventLogOptions {
+  prefix: string
+  logger: RealtimeLogger
+  /** How long whoever tells something waits for its outcome. */
+  patienceMs: number
+}
+
 /** A log in Redis, shared by every process that uses the same Redis and prefix. */
 export function createRedisEventLog(
   connection: RedisConnection,
   channels: RedisChannels,
-  prefix: string,
-  logger: RealtimeLogger,
+  { prefix, logger, patienceMs }: RedisEventLogOptions,
 ): EventLog {
   const keys = createKeys(prefix)
   const redis = defineScripts(connection.redis)
   const bellOf = (topic: string) => `log:{${topic}}`
   const bell = (topic: string): [string, string] => [channels.command, prefix + bellOf(topic)]
-  const writer = new RedisWriter({ connection, redis, keys, bell, logger })
+  const writer = new RedisWriter({ connection, redis, keys, bell, logger, patienceMs })
   const reading = createRedisReading(connection, redis, keys)
   const iterations = createIterations()
   const readers = new Map<string, { reader: RedisTopicReader; followers: number }>()

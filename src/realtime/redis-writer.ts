@@ -11,8 +11,6 @@ import type { Keys, ScriptedRedis } from './redis-scripts.ts'
 const MOST_OPERATIONS_A_BATCH = 100
 const MOST_CHARACTERS_A_BATCH = 512 * 1024
 const MOST_REMEMBERED_TOPICS = 10_000
-/** How long whoever tells something waits for a topic that Redis does not answer for. */
-const PATIENCE_MS = 100
 /** How often what cannot be told yet is looked at again. */
 const WAITING_INTERVAL_MS = 1000
 /** Past so many operations of a topic that wait while Redis is away, the oldest are given up. */
@@ -61,6 +59,8 @@ export interface RedisWriterOptions {
   /** The command and the channel that ring for a topic. */
   bell: (topic: string) => [command: string, channel: string]
   logger: RealtimeLogger
+  /** How long whoever tells something waits for a topic that Redis does not answer for. */
+  patienceMs: number
 }
 
 /**
@@ -86,7 +86,7 @@ export class RedisWriter {
   }
 
   /**
-   * Resolves with the outcome; with `deferred` where there is none within 100 ms, or at once while Redis is known to be away:
+   * Resolves with the outcome; with `deferred` where there is none within `patienceMs`, or at once while Redis is known to be away:
    * the operation then goes on waiting, in its order. A text is not deferred: it rejects after 5 s.
    */
   write(topic: string, operation: Operation): Promise<Outcome> {
@@ -116,7 +116,7 @@ export class RedisWriter {
     while (queue.waiting.length > 0 || queue.hasHoles) {
       const batch = this.#takeBatch(queue)
       queue.sent = batch
-      this.#awaitAnswer(queue, PATIENCE_MS)
+      this.#awaitAnswer(queue, this.#options.patienceMs)
       const answer = await this.#send(queue.topic, batch, () => this.#isWanted(queue)).catch(() => null)
       if (answer === null || !this.#isWanted(queue)) return
       queue.sent = null

@@ -14,7 +14,7 @@ const WATCH_INTERVAL_MS = 5000
  */
 export interface RedisConnection extends RedisCalls {
   readonly redis: Redis | Cluster
-  /** Resolves once Redis has answered. @throws with one line that names REDIS_URL and no secret, after 4 s. */
+  /** Resolves once Redis has answered. @throws with one line that names REDIS_URL and no secret, 4 s after it was opened. */
   ready(): Promise<void>
   /** Whether all of Redis answers within `timeoutMs`. */
   answers(timeoutMs: number): Promise<boolean>
@@ -50,15 +50,15 @@ export function openRedis(
   const redis = url === null ? new Redis(all) : new Redis(url, all)
   redis.setMaxListeners(0)
   const stop = new AbortController()
+  const startsUntil = Date.now() + START_TIMEOUT_MS
   const { lastFault } = reportOutages(redis, role, logger, stop.signal)
   void breakWhatHangs(() => [redis], stop.signal)
   return {
     redis,
     ...createRedisCalls(redis, logger, stop.signal),
     async ready() {
-      const deadline = Date.now() + START_TIMEOUT_MS
-      while (redis.status !== 'ready' && Date.now() < deadline && !isRefusal(lastFault())) {
-        await becomesReady(redis, deadline, stop.signal)
+      while (redis.status !== 'ready' && Date.now() < startsUntil && !isRefusal(lastFault())) {
+        await becomesReady(redis, startsUntil, stop.signal)
       }
       if (redis.status === 'ready') return
       const { host, port } = redis.options

@@ -7,7 +7,7 @@ import type { SignalPayload } from './topics.ts'
 export interface Signals {
   /**
    * Never throws, and waits for nothing: it resolves at once. What cannot be sent within about 5 s is lost, and said in
-   * the log. Signals of one process keep their order while the connection stands.
+   * the log. What one process publishes to one channel keeps its order while the connection stands.
    */
   publish(channel: string, payload: SignalPayload): Promise<void>
   /**

@@ -3,6 +3,9 @@ import type { Signals } from '../../src/realtime/signals.ts'
 import type { SignalPayload } from '../../src/realtime/topics.ts'
 import { until } from '../support/until.ts'
 
+const LAST = { type: 'changed', entityId: 'the last' } as const
+const isLast = (payload: SignalPayload) => 'entityId' in payload && payload.entityId === LAST.entityId
+
 /** What all signals do. `open` gives some that nobody else uses. */
 export function describeSignals(name: string, open: () => Promise<Signals>): void {
   describe(`${name}: signals`, () => {
@@ -16,23 +19,30 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
     /** Subscribes and keeps what comes. */
     async function listen(channel: string): Promise<{ heard: SignalPayload[]; stop: () => void }> {
       const heard: SignalPayload[] = []
-      const stop = await signals.subscribe(channel, (payload) => heard.push(payload))
+      const stop = await signals.subscribe(channel, (payload) => {
+        if (!isLast(payload)) heard.push(payload)
+      })
       return { heard, stop }
     }
 
-    /** Resolves once everything published before has arrived. */
-    async function settled(): Promise<void> {
-      const { heard, stop } = await listen('settled')
-      await signals.publish('settled', {})
-      await until('what was published has arrived', () => heard.length > 0)
-      stop()
+    /** Resolves once everything published before to these channels has arrived: what goes over one keeps its order. */
+    async function settled(...channels: string[]): Promise<void> {
+      for (const channel of channels) {
+        let arrived = false
+        const stop = await signals.subscribe(channel, (payload) => {
+          arrived ||= isLast(payload)
+        })
+        await signals.publish(channel, LAST)
+        await until('what was published has arrived', () => arrived)
+        stop()
+      }
     }
 
     test('reach every listener of the channel, in order, and nobody else', async () => {
       const [one, two, other] = [await listen('run:1'), await listen('run:1'), await listen('run:2')]
       await signals.publish('run:1', { type: 'stop', runId: 'run_1' })
       await signals.publish('run:1', { type: 'read', spaceId: 'spc_ü"1' })
-      await settled()
+      await settled('run:1', 'run:2')
       const expected = [
         { type: 'stop', runId: 'run_1' },
         { type: 'read', spaceId: 'spc_ü"1' },
@@ -45,7 +55,7 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
       one.stop()
       one.stop()
       await signals.publish('jobs', {})
-      await settled()
+      await settled('jobs')
       expect([one.heard, two.heard]).toEqual([[], [{}]])
     })
 
@@ -61,7 +71,7 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
     test('many joining one channel at once all hear', async () => {
       const all = await Promise.all(Array.from({ length: 20 }, () => listen('jobs')))
       await signals.publish('jobs', {})
-      await settled()
+      await settled('jobs')
       expect(all.map(({ heard }) => heard.length)).toEqual(Array(20).fill(1))
     })
 
@@ -71,7 +81,7 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
       })
       const { heard } = await listen('jobs')
       await signals.publish('jobs', {})
-      await settled()
+      await settled('jobs')
       expect(heard).toEqual([{}])
     })
 
@@ -82,9 +92,9 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
       })
       all.push(await listen('jobs'), await listen('jobs'))
       await signals.publish('jobs', {})
-      await settled()
+      await settled('jobs')
       await signals.publish('jobs', {})
-      await settled()
+      await settled('jobs')
       expect(all.every(({ heard }) => heard.length <= 1)).toBe(true)
     })
 

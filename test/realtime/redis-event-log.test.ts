@@ -17,11 +17,14 @@ function newPrefix(): string {
   return `${redis!.prefix}${opened}:`
 }
 
+/** What a busy machine does to the time of an answer is not what is tested. */
+const PATIENT = { patienceMs: 10_000 }
+
 describe.skipIf(redis === null)('with Redis', () => {
   afterAll(() => redis!.release())
 
   describeEventLog('Redis', async () => {
-    const { log, close } = await createRealtime({ redisUrl: redis!.url, prefix: newPrefix() })
+    const { log, close } = await createRealtime({ redisUrl: redis!.url, prefix: newPrefix(), ...PATIENT })
     return { ...log, close }
   })
 
@@ -34,9 +37,9 @@ describe.skipIf(redis === null)('with Redis', () => {
 
     beforeEach(async () => {
       prefix = newPrefix()
-      one = await createRealtime({ redisUrl: redis!.url, prefix })
-      two = await createRealtime({ redisUrl: redis!.url, prefix })
-      three = await createRealtime({ redisUrl: redis!.url, prefix })
+      one = await createRealtime({ redisUrl: redis!.url, prefix, ...PATIENT })
+      two = await createRealtime({ redisUrl: redis!.url, prefix, ...PATIENT })
+      three = await createRealtime({ redisUrl: redis!.url, prefix, ...PATIENT })
     })
     afterEach(() => Promise.all([one, two, three].map(({ close }) => close())))
 

@@ -93,7 +93,8 @@ describe.skipIf(findRedisBinary() === null)('Redis with faults', () => {
     for (const round of indexes(20)) {
       const appended = indexes(100, round * 100).map((index) => writer.log.append(TOPIC, posted(index)))
       await breaker.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-      expect((await Promise.all(appended)).map(({ type }) => type)).toEqual(Array(100).fill('appended'))
+      // On a busy machine a connection takes longer to come back than anybody waits.
+      for (const { type } of await Promise.all(appended)) expect(['appended', 'deferred']).toContain(type)
     }
     expect((await follower.hasEntries(2000)).map(({ event }) => event)).toEqual(indexes(2000).map(posted))
     expect(follower.gaps()).toBe(1)
