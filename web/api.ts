@@ -21,8 +21,8 @@ export interface Api {
   /** Runs a query or mutation. @throws Refusal for whatever the server does not do, or when it does not answer. */
   run<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables): Promise<Data>
   /**
-   * Subscribes, again after every loss of the connection, with `variables` as they are then: whoever moves the cursor in
-   * them on misses nothing. Gives the way to stop.
+   * Subscribes, again after every loss of the connection and every failure of the server that may pass, with `variables` as
+   * they are then: whoever moves the cursor in them on misses nothing. Gives the way to stop.
    */
   watch<Data, Variables extends Record<string, unknown>>(
     operation: Operation<Data, Variables>,
@@ -59,24 +59,34 @@ export function createApi(token: string, onConnection: (connection: Connection) 
     },
     watch(operation, variables, { onData, onEnd }) {
       socket ??= connect(authorization, tell)
+      const client = socket
       let isOver = false
+      let stop = () => {}
+      let failures = 0
       function end(error: unknown): void {
         if (isOver) return
         isOver = true
         stop()
         onEnd(error)
       }
-      const stop = socket.subscribe<ReturnType<NonNullable<typeof operation.__apiType>>>(
-        { query: textOf(operation), variables },
-        {
-          next({ data, errors }) {
-            if (errors !== undefined) end(errors)
-            else if (data && !isOver) onData(data)
+      function begin(): void {
+        if (isOver) return
+        stop = client.subscribe<ReturnType<NonNullable<typeof operation.__apiType>>>(
+          { query: textOf(operation), variables },
+          {
+            next({ data }) {
+              failures = 0
+              if (data && !isOver) onData(data)
+            },
+            error(error) {
+              if (mayPass(error)) setTimeout(begin, waitMsAfter(failures++))
+              else end(error)
+            },
+            complete: () => end(null),
           },
-          error: end,
-          complete: () => end(null),
-        },
-      )
+        )
+      }
+      begin()
       return () => {
         isOver = true
         stop()
@@ -89,6 +99,17 @@ export function createApi(token: string, onConnection: (connection: Connection) 
   }
 }
 
+/** Longer each time, and not the same for everybody. */
+function waitMsAfter(failures: number): number {
+  return Math.min(500 * 2 ** failures, LONGEST_RETRY_WAIT_MS) * (0.75 + Math.random() / 2)
+}
+
+/** Whether what ended a subscription is the server's fault for now: then it can be resumed. */
+function mayPass(error: unknown): boolean {
+  const [first] = Array.isArray(error) ? error : []
+  return ['INTERNAL_SERVER_ERROR', 'RATE_LIMITED'].includes(first?.extensions?.code)
+}
+
 /** One socket for all subscriptions, opened with the first. */
 function connect(authorization: string, onConnection: (connection: Connection) => unknown): Client {
   return createClient({
@@ -96,10 +117,7 @@ function connect(authorization: string, onConnection: (connection: Connection) =
     connectionParams: { authorization },
     keepAlive: KEEP_ALIVE_MS,
     retryAttempts: Number.POSITIVE_INFINITY,
-    retryWait: (retries) => {
-      const waitMs = Math.min(500 * 2 ** retries, LONGEST_RETRY_WAIT_MS) * (0.75 + Math.random() / 2)
-      return new Promise((resolve) => setTimeout(resolve, waitMs))
-    },
+    retryWait: (retries) => new Promise((resolve) => setTimeout(resolve, waitMsAfter(retries))),
     shouldRetry: (event) => !(event instanceof CloseEvent && event.code === UNAUTHENTICATED_CLOSE),
     on: {
       connecting: () => onConnection('connecting'),

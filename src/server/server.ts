@@ -9,6 +9,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { App } from '../schema/app.ts'
 import { schema } from '../schema/schema.ts'
 import { CONSOLE_PATH, createConsole } from './http/console.ts'
+import { createEventStreams } from './http/event-streams.ts'
 import { createGraphql, GRAPHQL_PATH } from './http/graphql.ts'
 import { createHealth, type Handler, sendJson } from './http/health.ts'
 import { listen } from './http/listening.ts'
@@ -85,6 +86,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     if (!endpoint.origins.allows(request)) return refuse(socket, 403)
     endpoint.sockets.upgrade(request, socket, head)
   })
+  async function endEventStreams(timeoutMs: number): Promise<void> {
+    await endpoint?.drainEventStreams(timeoutMs)
+    for (const response of streaming) response.destroy()
+  }
   await listen(server, config)
   const { port } = server.address() as AddressInfo
 
@@ -96,8 +101,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       if (drain) await health.drainIsKnown()
       closing = true
       const closed = new Promise((resolve) => server.close(resolve))
-      for (const response of streaming) response.destroy()
       await Promise.all([
+        endEventStreams(drain ? DRAIN_MS : 0),
         endpoint?.sockets.close(drain ? DRAIN_MS : 0),
         drain ? Promise.race([closed, sleep(DRAIN_MS)]) : null,
       ])
@@ -114,6 +119,8 @@ interface Endpoint {
   /** The live console: its page and what that loads. */
   console: Handler
   sockets: Sockets
+  /** Ends what runs over event streams: see EventStreams. */
+  drainEventStreams(timeoutMs: number): Promise<void>
   origins: Origins
   close(): Promise<void>
 }
@@ -140,12 +147,23 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions): En
   })
   const graphiql = createGraphiql()
   const origins = createOrigins(allowedOrigins, logger)
+  const eventStreams = createEventStreams({
+    graphql,
+    tokens: app.tokens,
+    maskError,
+    maxStreamsPerViewer: maxSocketsPerViewer,
+  })
   return {
     origins,
+    drainEventStreams: eventStreams.drain,
     handle(request, response) {
       if (wantsPage(request)) return graphiql(request, response)
       // A page of another origin is answered, and cannot read it: see corsOf. What it says in the console does not tell why.
       origins.allows(request)
+      if (eventStreams.concerns(request)) {
+        origins.welcome(request, response)
+        return eventStreams.handle(request, response)
+      }
       return graphql(request, response)
     },
     console: createConsole(),

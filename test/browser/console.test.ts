@@ -194,6 +194,27 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.close()
   }, 90_000)
 
+  test('what cannot be looked up for a while is shown as soon as it can, and nothing is said of it', async () => {
+    const { human, space, page } = await openSpace()
+    const { reading } = parley.app.api
+    const { getMany } = reading
+    // More often than the server tries: the subscription ends, and is resumed.
+    let failures = 4
+    reading.getMany = async (ids) => {
+      failures -= 1
+      if (failures >= 0) throw new Error('the database is away')
+      return getMany(ids)
+    }
+    await parley.send(human, space.id, 'in the dark')
+    await parley.send(human, space.id, 'in the light')
+    await page.getByText('in the light').waitFor(PATIENCE)
+    reading.getMany = getMany
+    expect(await page.locator('.message .text').allTextContents()).toEqual(['in the dark', 'in the light'])
+    expect(await page.getByText('no longer live').count()).toBe(0)
+    expect(faults).toEqual([])
+    await page.close()
+  })
+
   test("a service's token is told that there is nothing for it here", async () => {
     const service = {
       scope: 'SERVICE' as const,

@@ -12,6 +12,7 @@ import { useComplexity } from './complexity.ts'
 import { useDocuments } from './document-cache.ts'
 import { useGraphqlResponseJson, useJsonOnly } from './json-only.ts'
 import type { MaskError } from './masking.ts'
+import { useMultipartSubscriptions } from './multipart.ts'
 
 export const GRAPHQL_PATH = '/graphql'
 
@@ -62,6 +63,7 @@ export function createGraphql({ app, schema, streams, maskError, subscribe, allo
       useAuthentication(app.tokens) as never,
       useJsonOnly(),
       useGraphqlResponseJson(),
+      useMultipartSubscriptions(),
       useDocuments(),
       useComplexity(maskError),
       useExecutionCancellation(),
@@ -93,8 +95,8 @@ function corsOf(request: Request, allowedOrigins: readonly string[]) {
   if (origin === null || !allowedOrigins.includes(origin)) return false
   return {
     origin: [origin, 'null'],
-    methods: ['GET', 'POST'],
-    allowedHeaders: ['authorization', 'content-type', 'accept'],
+    methods: ['GET', 'POST', 'PUT', 'DELETE'],
+    allowedHeaders: ['authorization', 'content-type', 'accept', 'x-graphql-event-stream-token'],
     credentials: false,
     maxAge: 3600,
   }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { GraphQLError } from 'graphql'
+import { type ExecutionResult, GraphQLError } from 'graphql'
 import type { Logger } from 'pino'
 import {
   BadInputError,
@@ -142,6 +142,12 @@ function httpOf(code: TopLevelCode): HttpAnswer {
   if (code === 'UNAUTHENTICATED') return { status: 401, headers: CHALLENGE }
   if (code === 'RATE_LIMITED') return { status: 429 }
   return { status: 400, spec: true }
+}
+
+/** A result as it goes over the wire: one that has been written out for others already comes with that. */
+export function jsonOf(result: ExecutionResult & { stringify?: () => string }): string {
+  if (result.stringify !== undefined) return result.stringify()
+  return JSON.stringify({ ...result, ...(result.errors ? { errors: result.errors.map(formatError) } : {}) })
 }
 
 /** What goes over the wire: `extensions.http` is for the server alone. */

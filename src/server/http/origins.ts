@@ -1,12 +1,12 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 
 /** Which web pages may talk to the server: those from here, and from the origins that are allowed. */
 export interface Origins {
   /** Whether a request may be answered: others than browsers say nothing of an origin. One that is refused is logged once. */
   allows(request: Pick<IncomingMessage, 'headers'>): boolean
-  /** The origins besides its own. */
-  allowed: readonly string[]
+  /** Lets a page of an allowed origin read the answer. */
+  welcome(request: Pick<IncomingMessage, 'headers'>, response: Pick<ServerResponse, 'setHeader'>): void
 }
 
 /** Origins that are remembered as logged: anybody can make up more. */
@@ -22,7 +22,11 @@ export function createOrigins(allowed: readonly string[], logger: Pick<Logger, '
   }
 
   return {
-    allowed,
+    welcome({ headers: { origin } }, response) {
+      if (origin === undefined || !allowed.includes(origin)) return
+      response.setHeader('access-control-allow-origin', origin)
+      response.setHeader('vary', 'origin')
+    },
     allows({ headers: { origin, host } }) {
       if (origin === undefined || allowed.includes(origin)) return true
       if (URL.canParse(origin) && new URL(origin).host === host) return true

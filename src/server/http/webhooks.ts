@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { DomainError, type DomainErrorCode, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
 import type { App } from '../../schema/app.ts'
-import { LARGEST_REQUEST_BYTES } from './graphql.ts'
+import { BodyTooLargeError, readBody } from './body.ts'
 import { type Handler, sendJson } from './health.ts'
 
 export const WEBHOOK_PATH = /^\/hooks\/agents\/([^/]+)$/
@@ -14,8 +14,6 @@ const STATUS_OF: Record<DomainErrorCode, number> = {
   LIMIT_EXCEEDED: 422,
   RATE_LIMITED: 429,
 }
-
-class BodyTooLargeError extends Error {}
 
 /** `POST /hooks/agents/:webhookId`: 202 with the run's id, or why not. */
 export function createWebhookHandler(webhooks: Pick<App['webhooks'], 'receive'>): Handler {
@@ -42,17 +40,6 @@ function answerTo(error: unknown): [status: number, message: string] {
 
 function retryHeaderOf(error: unknown): Record<string, string> {
   return error instanceof RateLimitedError ? { 'retry-after': String(Math.ceil(error.retryAfterMs / 1000)) } : {}
-}
-
-async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > LARGEST_REQUEST_BYTES) throw new BodyTooLargeError()
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks)
 }
 
 function headersOf({ headers }: IncomingMessage): Record<string, string> {

@@ -1,11 +1,11 @@
-import { setImmediate } from 'node:timers/promises'
-import { type ExecutionArgs, type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
+import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql'
 import type { ServerOptions, SubscribePayload } from 'graphql-ws'
 import type { Viewer } from '../../access/viewer.ts'
-import { createDeferred, sleep } from '../../lib/async.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
 import type { Graphql } from '../http/graphql.ts'
 import { formatError, type MaskError, topLevelError } from '../http/masking.ts'
+import { errorsOf, type Operation, OperationFailed, prepareOperation, type Result } from '../http/operation.ts'
+import { createUnanswered } from '../http/unanswered.ts'
 import type { SocketWriter } from './socket-writer.ts'
 
 /** What a socket is from its acknowledgement on. */
@@ -20,15 +20,8 @@ export interface Session {
   writer: SocketWriter
 }
 
-type Result = ExecutionResult | AsyncIterable<ExecutionResult>
-
-/** An operation that has been found valid. */
-interface Operation extends ExecutionArgs {
-  isSubscription: boolean
-}
-
 /** What graphql-ws hands back to run it, and keeps for as long as the operation lasts. */
-interface OperationArgs extends Operation {
+interface OperationArgs extends Omit<Operation, 'run'> {
   /** The client has ended it, and has begun another one with its id. */
   isReplaced(): boolean
   /** Gone once it has been called, with all that was only needed to begin. */
@@ -36,15 +29,6 @@ interface OperationArgs extends Operation {
 }
 
 const MOST_SUBSCRIPTIONS = 100
-
-/** Errors that are an operation's whole answer. */
-class OperationFailed extends Error {
-  readonly errors: readonly GraphQLError[]
-  constructor(errors: readonly GraphQLError[]) {
-    super('the operation failed')
-    this.errors = errors
-  }
-}
 
 /** An answer that comes as an `error` message, which ends the operation. */
 async function* failing(errors: readonly GraphQLError[]): AsyncGenerator<ExecutionResult> {
@@ -78,7 +62,6 @@ function silenced(iteration: AsyncIterable<ExecutionResult>, isReplaced: () => b
 /** Each has its own: one for all would hold on to everybody who waits for it. */
 const never = () => new Promise<never>(() => {})
 
-type Enveloped = ReturnType<Graphql['getEnveloped']>
 type AllHooks = ServerOptions<Record<string, unknown>, { session: Session }>
 type Hooks = Pick<AllHooks, 'onSubscribe' | 'onNext' | 'onError' | 'onComplete' | 'execute' | 'subscribe'>
 type SessionHooks = { [Name in keyof Hooks]-?: NonNullable<Hooks[Name]> }
@@ -105,33 +88,16 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
   ): Promise<Omit<OperationArgs, 'isReplaced'>> {
     const { viewer, writer } = session
     if (viewer === null || session.ended) throw new UnauthenticatedError('Your token is no longer good.')
-    const { query, operationName, variables } = payload
-    const params = { query, operationName: operationName ?? undefined, variables: variables ?? undefined }
-    const sink = writer.sinkOf(id)
-    const enveloped = graphql.getEnveloped({ viewer, onSlow: writer.giveUp, sink, params } as never)
-    const document = enveloped.parse(query)
-    const errors = enveloped.validate(enveloped.schema, document)
-    if (errors.length > 0) throw new OperationFailed(errors)
-    const operation = getOperationAST(document, operationName)
-    if (operation == null) throw topLevelError('BAD_USER_INPUT', 'There is no such operation in the document.')
-    const isSubscription = operation.operation === 'subscription'
-    if (isSubscription) {
+    const context = { viewer, onSlow: writer.giveUp, sink: writer.sinkOf(id) }
+    const operation = prepareOperation(graphql, context, payload)
+    if (operation.isSubscription) {
       if ([...session.subscriptions.keys()].filter(isOpen).length >= MOST_SUBSCRIPTIONS) {
         throw topLevelError('RATE_LIMITED', `A socket carries at most ${MOST_SUBSCRIPTIONS} subscriptions.`)
       }
       session.subscriptions.set(id, payload)
     }
-    const { schema } = enveloped
-    const valid: Operation = { schema, document, operationName, variableValues: variables, isSubscription }
-    return { ...valid, run: () => execute(enveloped, valid) }
+    return operation
   }
-
-  async function execute(enveloped: Enveloped, { isSubscription, ...args }: Operation): Promise<Result> {
-    const contextValue = await enveloped.contextFactory()
-    return (isSubscription ? enveloped.subscribe : enveloped.execute)({ ...args, contextValue })
-  }
-
-  const errorsOf = (error: unknown) => (error instanceof OperationFailed ? error.errors : [error]).map(maskError)
 
   async function run(args: ExecutionArgs): Promise<Result> {
     const operation = args as OperationArgs
@@ -154,7 +120,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
       const isRequestError = !('data' in result) || operation.isSubscription
       return isRequestError ? failing(result.errors ?? []) : result
     } catch (error) {
-      return failing(errorsOf(error))
+      return failing(errorsOf(error, maskError))
     }
   }
 
@@ -178,7 +144,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
         unanswered.delete(payload)
         if (isReplaced()) return never()
         running.delete(id)
-        return errorsOf(error)
+        return errorsOf(error, maskError)
       }
     },
     execute: run as never,
@@ -195,27 +161,6 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     },
   }
   return { hooks, drain: unanswered.drain }
-}
-
-/** Queries and mutations that run, each by the message that began it. */
-function createUnanswered() {
-  const messages = new Set<SubscribePayload>()
-  const { promise: answered, resolve: tellAnswered } = createDeferred()
-  let draining = false
-  return {
-    isDraining: () => draining,
-    add: (message: SubscribePayload) => void messages.add(message),
-    delete(message: SubscribePayload): void {
-      messages.delete(message)
-      if (draining && messages.size === 0) tellAnswered()
-    },
-    async drain(timeoutMs: number): Promise<void> {
-      draining = true
-      if (messages.size > 0) await Promise.race([answered, sleep(timeoutMs)])
-      // The last answer is given to its socket within this turn.
-      await setImmediate()
-    },
-  }
 }
 
 /** graphql-ws wraps what an iteration throws; what is inside is final already, or has still to be masked. */

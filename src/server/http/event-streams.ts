@@ -1,0 +1,224 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ExecutionResult, GraphQLError } from 'graphql'
+import type { Tokens } from '../../access/tokens.ts'
+import type { Viewer } from '../../access/viewer.ts'
+import { BadInputError, UnauthenticatedError } from '../../lib/errors.ts'
+import type { Sink } from '../streams/sink.ts'
+import { authenticate } from './authentication.ts'
+import { readBody } from './body.ts'
+import type { Graphql } from './graphql.ts'
+import { type Handler, sendJson } from './health.ts'
+import { CHALLENGE, formatError, type MaskError } from './masking.ts'
+import { errorsOf, type OperationRequest, prepareOperation, type Result } from './operation.ts'
+import { createUnanswered } from './unanswered.ts'
+
+/**
+ * The single connection mode of "GraphQL over Server-Sent Events": PUT reserves a stream, GET opens it, POST runs an operation
+ * whose answers come over it, DELETE ends one. https://github.com/enisdenjo/graphql-sse/blob/master/PROTOCOL.md
+ */
+export interface EventStreams {
+  handle: Handler
+  /** Whether a request is of that mode, and no other. */
+  concerns(request: IncomingMessage): boolean
+  /** See Sockets.close. */
+  drain(timeoutMs: number): Promise<void>
+}
+
+export interface EventStreamsParts {
+  graphql: Graphql
+  tokens: Pick<Tokens, 'authenticate'>
+  maskError: MaskError
+  maxStreamsPerViewer: number
+}
+
+const TOKEN_HEADER = 'x-graphql-event-stream-token'
+const PING_MS = 12_000
+/** How long a stream may stay reserved. */
+const RESERVED_MS = 30_000
+const MOST_OPERATIONS = 100
+
+interface Stream {
+  token: string
+  viewer: Viewer
+  /** Null until it is opened. */
+  response: ServerResponse | null
+  /** How each of its operations is ended, by the client's id; null while it begins. */
+  operations: Map<string, (() => void) | null>
+  expiry: NodeJS.Timeout
+}
+
+interface Posted extends OperationRequest {
+  extensions?: { operationId?: unknown }
+}
+
+export function createEventStreams({
+  graphql,
+  tokens,
+  maskError,
+  maxStreamsPerViewer,
+}: EventStreamsParts): EventStreams {
+  const streams = new Map<string, Stream>()
+  const unanswered = createUnanswered()
+
+  function reserve(viewer: Viewer, response: ServerResponse): void {
+    const own = [...streams.values()].filter((stream) => isSame(stream.viewer, viewer)).length
+    if (own >= maxStreamsPerViewer || unanswered.isDraining()) {
+      sendText(response, 503, 'Too many event streams.')
+      return
+    }
+    const token = randomUUID()
+    const expiry = setTimeout(() => streams.delete(token), RESERVED_MS).unref()
+    streams.set(token, { token, viewer, response: null, operations: new Map(), expiry })
+    sendText(response, 201, token)
+  }
+
+  function open(stream: Stream, response: ServerResponse): void {
+    if (stream.response !== null) {
+      sendText(response, 409, 'The event stream is open already.')
+      return
+    }
+    clearTimeout(stream.expiry)
+    stream.response = response
+    const headers = {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache',
+      'content-encoding': 'none',
+    }
+    response.writeHead(200, headers)
+    response.write(':\n\n')
+    const ping = setInterval(() => response.writableNeedDrain || response.write(':\n\n'), PING_MS)
+    response.once('close', () => {
+      clearInterval(ping)
+      streams.delete(stream.token)
+      for (const end of stream.operations.values()) end?.()
+    })
+  }
+
+  async function post(stream: Stream, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const posted = parsed(await readBody(request))
+    const operationId = posted?.extensions?.operationId
+    if (posted === null || typeof operationId !== 'string') {
+      return sendErrors(response, [
+        maskError(new BadInputError('Send an operation as JSON, with `extensions.operationId`.')),
+      ])
+    }
+    const { operations, viewer } = stream
+    if (operations.has(operationId)) return sendText(response, 409, 'There is an operation with that id.')
+    if (operations.size >= MOST_OPERATIONS || unanswered.isDraining())
+      return sendText(response, 503, 'Try again later.')
+    operations.set(operationId, null)
+    try {
+      const context = { viewer, onSlow: () => void stream.response?.destroy(), sink: sinkOf(stream, operationId) }
+      const operation = prepareOperation(graphql, context, posted)
+      if (!operation.isSubscription) unanswered.add(posted)
+      sendText(response, 202, '')
+      void answer(stream, operationId, operation.run()).finally(() => unanswered.delete(posted))
+    } catch (error) {
+      operations.delete(operationId)
+      sendErrors(response, errorsOf(error, maskError))
+    }
+  }
+
+  /** Never rejects: what ends an operation is the last that is told of it. */
+  async function answer(stream: Stream, operationId: string, running: Promise<Result>): Promise<void> {
+    const { operations } = stream
+    const tell = ({ errors, ...rest }: ExecutionResult) => {
+      if (!operations.has(operationId)) return
+      const payload = errors === undefined ? rest : { ...rest, errors: errors.map(formatError) }
+      write(stream, 'next', { id: operationId, payload })
+    }
+    try {
+      const result = await running
+      if (Symbol.asyncIterator in result) {
+        const iterator = result[Symbol.asyncIterator]()
+        const isWanted = operations.has(operationId) && stream.response?.destroyed !== true
+        if (isWanted) operations.set(operationId, () => void iterator.return?.())
+        else await iterator.return?.()
+        for (let next = await iterator.next(); !next.done; next = await iterator.next()) tell(next.value)
+      } else tell(result)
+    } catch (error) {
+      tell({ errors: errorsOf(error, maskError) })
+    }
+    if (operations.delete(operationId)) write(stream, 'complete', { id: operationId })
+  }
+
+  function end(stream: Stream, request: IncomingMessage, response: ServerResponse): void {
+    const operationId = parametersOf(request).get('operationId') ?? ''
+    const endOperation = stream.operations.get(operationId)
+    stream.operations.delete(operationId)
+    endOperation?.()
+    sendText(response, 200, '')
+  }
+
+  return {
+    concerns: (request) => request.method === 'PUT' || request.method === 'DELETE' || tokenOf(request) !== null,
+    async handle(request, response) {
+      try {
+        const viewer = await authenticate(tokens, request.headers.authorization)
+        if (request.method === 'PUT') return reserve(viewer, response)
+        const stream = streams.get(tokenOf(request) ?? '')
+        if (stream === undefined || !isSame(stream.viewer, viewer))
+          return sendText(response, 404, 'There is no such event stream.')
+        if (request.method === 'GET') open(stream, response)
+        else if (request.method === 'DELETE') end(stream, request, response)
+        else await post(stream, request, response)
+      } catch (error) {
+        sendErrors(response, [maskError(error)], error instanceof UnauthenticatedError ? CHALLENGE : {})
+      }
+    },
+    drain: unanswered.drain,
+  }
+}
+
+function sinkOf(stream: Stream, operationId: string): Sink {
+  const head = `event: next\ndata: {"id":${JSON.stringify(operationId)},"payload":`
+  return {
+    send(answers) {
+      for (const { text } of answers) stream.response?.write(`${head}${text}}\n\n`)
+    },
+    isBusy: () => stream.response?.writableNeedDrain === true,
+    whenReady(listener) {
+      stream.response?.on('drain', listener)
+      return () => void stream.response?.off('drain', listener)
+    },
+  }
+}
+
+function write({ response }: Stream, event: 'next' | 'complete', data: object): void {
+  response?.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+}
+
+function sendErrors(
+  response: ServerResponse,
+  errors: readonly GraphQLError[],
+  headers: Record<string, string> = {},
+): void {
+  const { status = 400 } = (errors[0]?.extensions['http'] ?? {}) as { status?: number }
+  sendJson(response, status, { errors: errors.map(formatError) }, headers)
+}
+
+function sendText(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' }).end(text)
+}
+
+function parsed(body: Buffer): Posted | null {
+  try {
+    const posted = JSON.parse(String(body))
+    return typeof posted?.query === 'string' ? posted : null
+  } catch {
+    return null
+  }
+}
+
+/** Which stream is meant: by a header, or when one is opened also by a parameter. */
+function tokenOf(request: IncomingMessage): string | null {
+  const { headers, method } = request
+  const given = headers[TOKEN_HEADER]
+  if (given !== undefined) return String(given)
+  const parameters = parametersOf(request)
+  return method === 'GET' && !parameters.has('query') ? parameters.get('token') : null
+}
+
+const parametersOf = ({ url }: IncomingMessage) => new URL(url ?? '', 'http://localhost').searchParams
+const isSame = (one: Viewer, other: Viewer) => one.id === other.id && one.tokenId === other.tokenId

@@ -1,0 +1,61 @@
+import type { ExecutionResult } from 'graphql'
+import type { Plugin } from 'graphql-yoga'
+import { jsonOf } from './masking.ts'
+
+/** Nothing, in a part of its own, so that proxies keep the connection. */
+const HEARTBEAT_MS = 12_000
+const CONTENT_TYPE = 'multipart/mixed;boundary="graphql";subscriptionSpec=1.0'
+const partOf = (body: string) => `\r\ncontent-type: application/json\r\n\r\n${body}\r\n--graphql`
+
+/**
+ * Subscriptions as Apollo's clients ask for them by HTTP, with `Accept: multipart/mixed; subscriptionSpec=1.0`.
+ * https://www.apollographql.com/docs/graphos/routing/operations/subscriptions/multipart-protocol
+ */
+export function useMultipartSubscriptions(): Plugin {
+  return {
+    onResultProcess({ request, result, setResultProcessor }) {
+      const accept = request.headers.get('accept') ?? ''
+      if (!/multipart\/mixed/.test(accept) || !/subscriptionSpec/.test(accept) || !(Symbol.asyncIterator in result))
+        return
+      setResultProcessor(
+        (results, { Response, ReadableStream, TextEncoder }) =>
+          new Response(
+            streamOf(results as AsyncIterable<ExecutionResult>, ReadableStream, new TextEncoder()) as never,
+            { headers: { 'content-type': CONTENT_TYPE, 'cache-control': 'no-cache' } },
+          ),
+        'multipart/mixed' as never,
+      )
+    },
+  }
+}
+
+/** A result that has no data ends the subscription: it is told as the protocol's own error. */
+function bodyOf(result: ExecutionResult): string {
+  return result.data == null && result.errors !== undefined
+    ? `{"payload":null,"errors":${JSON.stringify(JSON.parse(jsonOf(result)).errors)}}`
+    : `{"payload":${jsonOf(result)}}`
+}
+
+function streamOf(results: AsyncIterable<ExecutionResult>, Stream: typeof ReadableStream, encoder: TextEncoder) {
+  const iterator = results[Symbol.asyncIterator]()
+  let heartbeat: NodeJS.Timeout
+  return new Stream({
+    start(controller) {
+      controller.enqueue(encoder.encode(`--graphql${partOf('{}')}`))
+      heartbeat = setInterval(() => {
+        if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(partOf('{}')))
+      }, HEARTBEAT_MS)
+    },
+    async pull(controller) {
+      const { done, value } = await iterator.next()
+      if (!done) return controller.enqueue(encoder.encode(partOf(bodyOf(value))))
+      clearInterval(heartbeat)
+      controller.enqueue(encoder.encode('--\r\n'))
+      controller.close()
+    },
+    async cancel() {
+      clearInterval(heartbeat)
+      await iterator.return?.()
+    },
+  })
+}

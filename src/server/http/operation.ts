@@ -1,0 +1,56 @@
+import { type ExecutionArgs, type ExecutionResult, type GraphQLError, getOperationAST } from 'graphql'
+import type { Graphql, OperationContext } from './graphql.ts'
+import { type MaskError, topLevelError } from './masking.ts'
+
+export type Result = ExecutionResult | AsyncIterable<ExecutionResult>
+
+/** What a client asks for. */
+export interface OperationRequest {
+  query: string
+  operationName?: string | null | undefined
+  variables?: Record<string, unknown> | null | undefined
+}
+
+/** An operation that has been found valid. */
+export interface Operation extends ExecutionArgs {
+  isSubscription: boolean
+  /** Sends it through the pipeline that HTTP uses. */
+  run(): Promise<Result>
+}
+
+/** Errors that are an operation's whole answer. */
+export class OperationFailed extends Error {
+  readonly errors: readonly GraphQLError[]
+  constructor(errors: readonly GraphQLError[]) {
+    super('the operation failed')
+    this.errors = errors
+  }
+}
+
+/** Parses and validates. @throws OperationFailed, or one error, for what cannot be run. */
+export function prepareOperation(graphql: Graphql, context: OperationContext, request: OperationRequest): Operation {
+  const { query, operationName, variables } = request
+  const params = { query, operationName: operationName ?? undefined, variables: variables ?? undefined }
+  const enveloped = graphql.getEnveloped({ ...context, params } as never)
+  const { schema } = enveloped
+  const document = enveloped.parse(query)
+  const errors = enveloped.validate(schema, document)
+  if (errors.length > 0) throw new OperationFailed(errors)
+  const operation = getOperationAST(document, operationName)
+  if (operation == null) throw topLevelError('BAD_USER_INPUT', 'There is no such operation in the document.')
+  const isSubscription = operation.operation === 'subscription'
+  const args: ExecutionArgs = { schema, document, operationName, variableValues: variables }
+  return {
+    ...args,
+    isSubscription,
+    async run() {
+      const contextValue = await enveloped.contextFactory()
+      return (isSubscription ? enveloped.subscribe : enveloped.execute)({ ...args, contextValue })
+    },
+  }
+}
+
+/** The errors of an operation that came to nothing else, as clients may read them. */
+export function errorsOf(error: unknown, maskError: MaskError): GraphQLError[] {
+  return (error instanceof OperationFailed ? error.errors : [error]).map(maskError)
+}

@@ -1,0 +1,31 @@
+import { setImmediate } from 'node:timers/promises'
+import { createDeferred, sleep } from '../../lib/async.ts'
+
+/** Queries and mutations that run over a connection that lasts longer than they, each by what stands for it. */
+export interface Unanswered {
+  isDraining(): boolean
+  add(operation: object): void
+  delete(operation: object): void
+  /** From now on `isDraining`; resolves once none runs, after `timeoutMs` at the latest. */
+  drain(timeoutMs: number): Promise<void>
+}
+
+export function createUnanswered(): Unanswered {
+  const operations = new Set<object>()
+  const { promise: answered, resolve: tellAnswered } = createDeferred()
+  let draining = false
+  return {
+    isDraining: () => draining,
+    add: (operation) => void operations.add(operation),
+    delete(operation) {
+      operations.delete(operation)
+      if (draining && operations.size === 0) tellAnswered()
+    },
+    async drain(timeoutMs) {
+      draining = true
+      if (operations.size > 0) await Promise.race([answered, sleep(timeoutMs)])
+      // The last answer is given to its connection within this turn.
+      await setImmediate()
+    },
+  }
+}

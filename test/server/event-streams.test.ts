@@ -1,0 +1,183 @@
+import { createClient } from 'graphql-sse'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { HumanViewer } from '../../src/access/viewer.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const WATCH = `subscription ($spaceId: ID!) {
+  spaceMessages(spaceId: $spaceId) { __typename ... on MessagePosted { message { text } } }
+}`
+const SEND = 'mutation ($input: SendMessageInput!) { sendMessage(input: $input) { __typename } }'
+
+describe('subscriptions by HTTP', () => {
+  let parley: TestServer
+  let human: HumanViewer
+  let authorization: string
+  beforeAll(async () => {
+    parley = await startTestServer({
+      stack: 'embedded',
+      worker: false,
+      settings: { PARLEY_ALLOWED_ORIGINS: 'https://app.example', PARLEY_MAX_SOCKETS_PER_VIEWER: '3' },
+    })
+    human = await parley.human('Ada')
+    authorization = `Bearer ${await parley.tokenOf(human)}`
+  })
+  afterAll(() => parley?.close())
+
+  const request = (method: string, headers: Record<string, string> = {}, body?: object, query = '') =>
+    fetch(`${parley.origin}/graphql${query}`, {
+      method,
+      headers: { authorization, ...headers },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    })
+  const followers = () => parley.app.platform.log.stats().followers
+
+  describe('over one connection, as graphql-sse has it', () => {
+    const connect = () =>
+      createClient({
+        url: `${parley.origin}/graphql`,
+        singleConnection: true,
+        lazy: true,
+        headers: { authorization },
+        retryAttempts: 0,
+      })
+
+    /** What an operation of a client is told. */
+    function follow(client: ReturnType<typeof connect>, query: string, variables: Record<string, unknown>) {
+      const seen: unknown[] = []
+      const { promise: ended, resolve } = Promise.withResolvers<unknown>()
+      const stop = client.subscribe(
+        { query, variables },
+        { next: (result) => void seen.push(result), error: resolve, complete: () => resolve(null) },
+      )
+      return { seen, ended, stop }
+    }
+
+    test('several operations run side by side, and end by themselves or when the client likes', async () => {
+      const space = await parley.space(human, [])
+      const client = connect()
+      const live = follow(client, WATCH, { spaceId: space.id })
+      await until('it has begun', () => live.seen.length === 1)
+      const sent = follow(client, SEND, { input: { spaceId: space.id, text: 'hello' } })
+      expect(await sent.ended).toBeNull()
+      expect(sent.seen).toEqual([{ data: { sendMessage: { __typename: 'SendMessagePayload' } } }])
+      await until('it is told', () => live.seen.length === 2)
+      expect(live.seen[1]).toEqual({
+        data: { spaceMessages: { __typename: 'MessagePosted', message: { text: 'hello' } } },
+      })
+      live.stop()
+      await until('nobody follows', () => followers() === 0)
+      client.dispose()
+    })
+
+    test('a refused operation is told why, and the others go on', async () => {
+      const space = await parley.space(human, [])
+      const client = connect()
+      const live = follow(client, WATCH, { spaceId: space.id })
+      await until('it has begun', () => live.seen.length === 1)
+      const refused = follow(client, WATCH, { spaceId: 'spc_nothing' })
+      expect(await refused.ended).toBeNull()
+      expect(refused.seen).toMatchObject([{ errors: [{ extensions: { code: 'NOT_FOUND' } }] }])
+      const faulty = follow(client, '{ nothing }', {})
+      expect(await faulty.ended).toBeTruthy()
+      await parley.app.api.members.remove(human, { spaceId: space.id, entityId: human.id })
+      expect(await live.ended).toBeNull()
+      expect(live.seen.at(-1)).toMatchObject({ errors: [{ extensions: { code: 'FORBIDDEN' } }] })
+      client.dispose()
+    })
+
+    test('a client that goes away leaves nothing behind', async () => {
+      const space = await parley.space(human, [])
+      const client = connect()
+      const live = follow(client, WATCH, { spaceId: space.id })
+      await until('it has begun', () => live.seen.length === 1)
+      client.dispose()
+      await until('nobody follows', () => followers() === 0)
+    })
+
+    test('a stream is its viewer’s own, opened once, and there are only so many', async () => {
+      const token = await (await request('PUT')).text()
+      const stream = { 'x-graphql-event-stream-token': token }
+      const stranger = { authorization: `Bearer ${await parley.tokenOf(await parley.human('Eve'))}` }
+      expect((await request('GET', { ...stream, ...stranger, accept: 'text/event-stream' })).status).toBe(404)
+      expect((await request('GET', { ...stream, authorization: 'Bearer nonsense' })).status).toBe(401)
+      const opened = await request(
+        'GET',
+        { accept: 'text/event-stream', origin: 'https://app.example' },
+        undefined,
+        `?token=${token}`,
+      )
+      expect([opened.status, opened.headers.get('access-control-allow-origin')]).toEqual([200, 'https://app.example'])
+      expect((await request('GET', stream)).status).toBe(409)
+      expect((await request('POST', stream, { query: '{ __typename }' })).status).toBe(400)
+      expect((await request('DELETE', stream, undefined, '?operationId=1')).status).toBe(200)
+      const reserved = [await request('PUT'), await request('PUT'), await request('PUT')].map(({ status }) => status)
+      expect(reserved).toEqual([201, 201, 503])
+      await opened.body?.cancel()
+    })
+  })
+
+  describe('by multipart/mixed, as Apollo has it', () => {
+    const APOLLO = {
+      'content-type': 'application/json',
+      accept: 'multipart/mixed;boundary=graphql;subscriptionSpec=1.0,application/json',
+    }
+    /** The parts that have come. */
+    async function* partsOf(response: Response): AsyncGenerator<unknown> {
+      let text = ''
+      for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+        text += chunk
+        const parts = text.split('\r\n--graphql')
+        text = parts.pop() ?? ''
+        for (const part of parts) {
+          const [, body = ''] = part.split('\r\n\r\n')
+          if (body !== '') yield JSON.parse(body)
+        }
+      }
+    }
+
+    test('each event is a payload, and what ends the subscription an error of the protocol', async () => {
+      const space = await parley.space(human, [])
+      const response = await request('POST', APOLLO, { query: WATCH, variables: { spaceId: space.id } })
+      expect(response.headers.get('content-type')).toBe('multipart/mixed;boundary="graphql";subscriptionSpec=1.0')
+      const parts = partsOf(response)
+      expect((await parts.next()).value).toEqual({})
+      expect((await parts.next()).value).toEqual({
+        payload: { data: { spaceMessages: { __typename: 'SpaceSnapshot' } } },
+      })
+      await parley.send(human, space.id, 'hello')
+      expect((await parts.next()).value).toEqual({
+        payload: { data: { spaceMessages: { __typename: 'MessagePosted', message: { text: 'hello' } } } },
+      })
+      await parley.app.api.members.remove(human, { spaceId: space.id, entityId: human.id })
+      expect((await parts.next()).value).toMatchObject({
+        payload: null,
+        errors: [{ extensions: { code: 'FORBIDDEN' } }],
+      })
+      expect((await parts.next()).done).toBe(true)
+      expect(followers()).toBe(0)
+    })
+
+    test('one that may not be is answered as any other request', async () => {
+      const response = await request('POST', APOLLO, { query: WATCH, variables: { spaceId: 'spc_nothing' } })
+      expect(await response.json()).toMatchObject({ errors: [{ extensions: { code: 'NOT_FOUND' } }] })
+    })
+
+    test('a client that goes away leaves nothing behind', async () => {
+      const space = await parley.space(human, [])
+      const leaving = new AbortController()
+      const response = await fetch(`${parley.origin}/graphql`, {
+        method: 'POST',
+        headers: { authorization, ...APOLLO },
+        body: JSON.stringify({ query: WATCH, variables: { spaceId: space.id } }),
+        signal: leaving.signal,
+      })
+      const parts = partsOf(response)
+      await parts.next()
+      await parts.next()
+      expect(followers()).toBe(1)
+      leaving.abort()
+      await until('nobody follows', () => followers() === 0)
+    })
+  })
+})
