@@ -3,6 +3,9 @@ import { createRealtime, type Realtime } from '../../src/realtime/realtime.ts'
 import { describeEventLog } from '../contracts/event-log-contract.ts'
 import { describeSignals } from '../contracts/signals-contract.ts'
 import { type LogFollower, startFollower } from '../support/log-follower.ts'
+import type { Operation } from '../support/parley-client.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { startTestServer } from '../support/served.ts'
 import { startThrowawayCluster, type ThrowawayCluster } from '../support/throwaway-cluster.ts'
 import { findRedisBinary } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
@@ -18,6 +21,13 @@ const posted = (index: number) => ({ type: 'MessagePosted', messageId: `msg_${in
 const indexes = (count: number, first = 0) => Array.from({ length: count }, (_, index) => first + index)
 /** Enough that each master has some. */
 const TOPICS = indexes(12).map((index) => `space:${index}`)
+
+interface Seen {
+  spaceMessages: { message?: { text: string } }
+}
+const WATCH: Operation<Seen, { spaceId: string }> = `subscription ($spaceId: ID!) {
+  spaceMessages(spaceId: $spaceId) { __typename ... on MessagePosted { message { text } } }
+}`
 
 /** What a busy machine does to the time of an answer is not what is tested. */
 const PATIENT = { patienceMs: 10_000 }
@@ -43,6 +53,20 @@ describe.skipIf(!hasRedis)('a Redis Cluster', () => {
   describeSignals('Redis Cluster', async () => {
     const { signals, close } = await open(newPrefix())
     return { ...signals, close }
+  })
+
+  test.skipIf(!hasPostgres)('Parley itself runs on it', async () => {
+    const parley = await startTestServer({ stack: 'postgres', worker: false, settings: { REDIS_URL: cluster.url } })
+    const ada = await parley.human('Ada')
+    const spaces = await Promise.all(indexes(6).map(() => parley.space(ada, [])))
+    const client = await parley.clientOf(ada)
+    const watches = spaces.map(({ id }) => client.subscribe(WATCH, { spaceId: id }))
+    await Promise.all(watches.map((watch) => watch.first(() => true)))
+    for (const { id } of spaces) await parley.send(ada, id, `in ${id}`)
+    for (const [index, watch] of watches.entries()) {
+      await watch.first(({ spaceMessages }) => spaceMessages.message?.text === `in ${spaces[index]?.id}`)
+    }
+    await parley.close()
   })
 
   describe('shared by processes', () => {
