@@ -37,7 +37,31 @@ function rateOf({ messagesASecond, isAtLeast }: Measured): string {
   return messagesASecond === 0 ? 'none' : isAtLeast ? `≥ ${thousands}` : thousands
 }
 
-/** The tables that the README quotes. */
+/** What the README says: who is fastest at which size, and what 1,000 viewers of one space cost. */
+export function readmeOf(all: readonly Measured[]): string {
+  const some = all.filter(({ viewers, spaces }) => viewers === 1000 && spaces === 1)
+  const rows = (Object.keys(SYSTEMS) as SystemName[]).flatMap((system) => {
+    const one = some.find((candidate) => candidate.system === system)
+    if (one === undefined) return []
+    const { microsecondsOfCpu, microsecondsOfCpuPaced, p50, p99, kibibytesOfSubscription } = one
+    const cells = [microsecondsOfCpu, microsecondsOfCpuPaced, p50, p99, kibibytesOfSubscription].map(rounded)
+    return [`| ${SYSTEMS[system]} | ${cells.join(' | ')} |`]
+  })
+  return [
+    'The highest rate at which 99 of 100 messages come within 100 ms, from one process to those who watch, each by an operation of its',
+    'own; publisher, server and viewers are a process each ([all of it](bench/results/fanout.md), [drawn](bench/results/fanout.svg)):',
+    '',
+    tableOf(all, 'messages a second, by viewers of a space', rateOf),
+    '',
+    'What a message to one of 1,000 viewers costs there, and how soon they have it at 20 events a second:',
+    '',
+    '| | CPU, µs | CPU at 20 events/s, µs | p50, ms | p99, ms | heap of a subscription, KiB |',
+    '|---|---:|---:|---:|---:|---:|',
+    ...rows,
+  ].join('\n')
+}
+
+/** All tables. */
 export function tablesOf(all: readonly Measured[]): string {
   return [
     tableOf(all, 'messages a second, p99 ≤ 100 ms', rateOf),

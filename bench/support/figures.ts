@@ -22,11 +22,15 @@ export interface BenchmarkOptions {
   quick: boolean
 }
 
-/** Figures that are better read in tables, which go before them; `data` goes into the JSON. */
+/** Figures, and what else is made of them. */
 export interface Result {
   figures: Figure[]
-  tables: string
-  data: unknown
+  /** Markdown that goes before them, where they are better read in tables. */
+  tables?: string
+  /** Goes into the JSON. */
+  data?: unknown
+  /** What the README says of them, as Markdown: see `writeIntoReadme`. */
+  readme?: string
 }
 
 /** The value below which `share` (0 to 1) of the values lie; NaN of none. */

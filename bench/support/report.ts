@@ -1,9 +1,10 @@
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { type BenchmarkOptions, type Figure, holds, type Result } from './figures.ts'
 
 const RESULTS = path.resolve(import.meta.dirname, '../results')
+const README = path.resolve(import.meta.dirname, '../../README.md')
 
 /** Prints a benchmark's figures and, unless it was a quick look, writes them as JSON and Markdown to bench/results. */
 export async function report(
@@ -12,7 +13,7 @@ export async function report(
   result: Figure[] | Result,
   { quick }: BenchmarkOptions,
 ): Promise<void> {
-  const { figures, tables, data } = Array.isArray(result) ? { figures: result, tables: null, data: undefined } : result
+  const { figures, tables, data, readme }: Result = Array.isArray(result) ? { figures: result } : result
   const machine = {
     cores: os.availableParallelism(),
     cpu: os.cpus()[0]?.model.trim() ?? 'unknown',
@@ -25,7 +26,7 @@ export async function report(
     '',
     question,
     '',
-    ...(tables === null ? [] : [tables, '']),
+    ...(tables === undefined ? [] : [tables, '']),
     '| what | figure | bound | |',
     '|---|---:|---:|---|',
     ...figures.map((figure) => `| ${figure.what} | ${textOf(figure)} | ${boundOf(figure)} | ${verdictOf(figure)} |`),
@@ -38,6 +39,16 @@ export async function report(
   await mkdir(RESULTS, { recursive: true })
   await writeFile(path.join(RESULTS, `${name}.md`), markdown)
   await writeFile(path.join(RESULTS, `${name}.json`), `${JSON.stringify({ name, machine, figures, data }, null, 2)}\n`)
+  if (readme !== undefined) await writeIntoReadme(name, readme)
+}
+
+/** Replaces what the README says between `<!-- bench <name> -->` and `<!-- end of <name> -->`: it quotes the last run, and no other. */
+async function writeIntoReadme(name: string, text: string): Promise<void> {
+  const [begin, end] = [`<!-- bench ${name} -->`, `<!-- end of ${name} -->`]
+  const readme = await readFile(README, 'utf8')
+  const [from, to] = [readme.indexOf(begin), readme.indexOf(end)]
+  if (from < 0 || to < from) throw new Error(`the README has no place for ${name}: ${begin} … ${end}`)
+  await writeFile(README, `${readme.slice(0, from + begin.length)}\n${text}\n${readme.slice(to)}`)
 }
 
 const textOf = ({ value, unit }: Figure) => `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${unit}`
