@@ -97,7 +97,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
 
   return {
     async plan(steps) {
-      if (recalled !== null) await scenes.refresh(claim, scene)
+      if (steps.length > 0) await scenes.refresh(claim, scene)
       recalled ??= state.recall === null ? await decideRecall() : await recallAgain(state.recall)
       const step = steps.length
       const preview = await lookAtInbox(step)

@@ -14,7 +14,8 @@ export function createStatelessMind(input: MindInput): Mind {
   let opening: ModelMessage | null = null
   return {
     async plan(steps) {
-      if (opening !== null) await scenes.refresh(claim, scene)
+      // Also at the first step of a run that was taken up: calls that were left to it have been carried out since it was loaded.
+      if (steps.length > 0) await scenes.refresh(claim, scene)
       opening ??= openingOf(steps) ?? { role: 'user', content: triggerMessageOf(claim, scene) }
       const activeSpaceId = run.activeSpace?.id ?? null
       return {
