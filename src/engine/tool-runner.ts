@@ -41,22 +41,22 @@ interface RunnerParts {
 }
 
 export function createToolRunner({ platform, run, journal, waits, writer, events }: RunnerParts): ToolRunner {
-  const { clock, logger } = platform
+  const { logger } = platform
 
-  async function waitUnseen(tool: Tool, callId: string, until: Date): Promise<void> {
+  async function waitUnseen(tool: Tool, callId: string, waitMs: number): Promise<void> {
     if (tool.execution === 'SPACE') throw new ToolFailure('NO_TARGET_SPACE', NO_TARGET_SPACE)
-    await waits.begin(run.claim, callId, until)
+    await waits.begin(run.claim, callId, waitMs)
   }
 
   /** @returns the tool's output, or null when somebody outside will answer. */
   async function attempt(tool: Tool, input: JsonObject, use: ToolUse): Promise<{ output: Json } | null> {
     if (run.ending !== null && tool.presence.type !== 'hidden') throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
     const fault = checkInput(tool.inputSchema, input)
-    const waitsUntil = tool.waitMs === undefined || fault !== null ? null : new Date(clock.now() + tool.waitMs)
-    const shows = tool.presence.type === 'part' && (await writer.show(use, waitsUntil))
+    const waitMs = tool.waitMs === undefined || fault !== null ? null : tool.waitMs
+    const shows = tool.presence.type === 'part' && (await writer.show(use, waitMs))
     if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
-    if (waitsUntil !== null) {
-      if (!shows) await waitUnseen(tool, use.callId, waitsUntil)
+    if (waitMs !== null) {
+      if (!shows) await waitUnseen(tool, use.callId, waitMs)
       return null
     }
     // A tool that ignores the signal goes on alone: its result is discarded.

@@ -75,7 +75,8 @@ export function isStepOver({ calls }: Pick<JournaledStep, 'calls'>): boolean {
 
 /**
  * What a run has done, written as it does it: a run that is taken up again goes on from here. Every write is refused with
- * RunLostError once the run is not this claim's any more, and marks the claim as fruitful.
+ * RunLostError once the run is not this claim's any more; a generation and a result mark the claim as fruitful, what would be written
+ * anew by each attempt does not.
  */
 export interface Journal {
   /**
@@ -126,10 +127,10 @@ export function createJournal({ db }: Platform): Journal {
     },
     async entered(claim, spaceId, seq) {
       const sets = Prisma.sql`"activeSpaceId" = ${spaceId}, "enteredSeq" = ${seq}`
-      await holdOf(db, claim).write({}, { sets, isProgress: true })
+      await holdOf(db, claim).write({}, { sets })
     },
     async remember(claim, toolCallId, state) {
-      await holdOf(db, claim).write({ call: remembered(toolCallId, state) }, { isProgress: true })
+      await holdOf(db, claim).write({ call: remembered(toolCallId, state) })
     },
     async read(runId) {
       const [steps, calls] = await Promise.all([

@@ -39,10 +39,10 @@ export interface Settlement {
   error: string | null
 }
 
-/** A tool call shown as a message's part: being written by the model, running, or waiting for an answer until a time. */
+/** A tool call shown as a message's part: being written by the model, running, or waiting for an answer, for a time. */
 export interface ShownCall {
   toolCallId: string
-  waitsUntil: Date | null
+  waitMs: number | null
   /** What is known of a call whose input the model is still writing: it is in no journaled step yet. */
   writing?: { toolName: string; execution: ToolExecution | null }
 }
@@ -97,7 +97,7 @@ export function remembered(toolCallId: string, state: Json, source: 'held' | 'me
  * A call shows in the `message`. While the model still writes its input it is begun by that; its step and the model's id of it
  * come with the journal, and where that was faster only the message is missing. One that waits gets its deadline.
  */
-export function shown({ toolCallId, waitsUntil, writing }: ShownCall): Prisma.Sql {
+export function shown({ toolCallId, waitMs, writing }: ShownCall): Prisma.Sql {
   if (writing !== undefined) {
     return Prisma.sql`
       INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, "messageId", "spaceId")
@@ -106,16 +106,20 @@ export function shown({ toolCallId, waitsUntil, writing }: ShownCall): Prisma.Sq
       FROM held, message
       ON CONFLICT (id) DO UPDATE SET "messageId" = EXCLUDED."messageId", "spaceId" = EXCLUDED."spaceId" RETURNING id`
   }
-  const waits = waitsUntil === null ? Prisma.empty : Prisma.sql`, status = 'WAITING', "expiresAt" = ${waitsUntil}`
+  const waits = waitMs === null ? Prisma.empty : Prisma.sql`, ${waitingFor(waitMs)}`
   return Prisma.sql`
     UPDATE "ToolCall" SET "messageId" = message.id, "spaceId" = message."spaceId" ${waits}
     FROM message WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
 }
 
+/** By the database's clock, which says when the time is up. */
+const waitingFor = (ms: number) =>
+  Prisma.sql`status = 'WAITING', "expiresAt" = clock_timestamp() + ${ms} * interval '1 millisecond'`
+
 /** A call that shows nowhere waits for an answer from outside. */
-export function waiting(toolCallId: string, until: Date): Prisma.Sql {
+export function waiting(toolCallId: string, waitMs: number): Prisma.Sql {
   return Prisma.sql`
-    UPDATE "ToolCall" SET status = 'WAITING', "expiresAt" = ${until}
+    UPDATE "ToolCall" SET ${waitingFor(waitMs)}
     FROM held WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
 }
 

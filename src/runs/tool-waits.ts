@@ -6,8 +6,8 @@ import { waiting } from './tool-calls.ts'
 
 /** Calls that show nowhere and wait for an answer from outside. */
 export interface ToolWaits {
-  /** The call waits until `until`. @throws RunLostError */
-  begin(claim: Claim, toolCallId: string, until: Date): Promise<void>
+  /** The call waits for `waitMs` at most. @throws RunLostError */
+  begin(claim: Claim, toolCallId: string, waitMs: number): Promise<void>
 }
 
 export function createToolWaits(platform: Platform): ToolWaits {
@@ -15,8 +15,8 @@ export function createToolWaits(platform: Platform): ToolWaits {
   const callNews = createCallNews(platform)
 
   return {
-    async begin(claim, toolCallId, until) {
-      await holdOf(db, claim).write({ call: waiting(toolCallId, until) })
+    async begin(claim, toolCallId, waitMs) {
+      await holdOf(db, claim).write({ call: waiting(toolCallId, waitMs) })
       await callNews.waits({ id: toolCallId, agentId: claim.run.agentId, spaceId: null })
     },
   }

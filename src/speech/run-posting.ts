@@ -97,7 +97,7 @@ export function createRunPosting(platform: Platform, { announcer, route }: RunPo
   const inNews = ({ id, spaceId }: Begun) => ({ id, spaceId, guard: runTopic(runId) })
 
   async function tellIfWaits(spaceId: string, shown: calls.ShownCall | undefined): Promise<void> {
-    if (shown?.waitsUntil) await callNews.waits({ id: shown.toolCallId, agentId: agent.id, spaceId })
+    if (shown?.waitMs) await callNews.waits({ id: shown.toolCallId, agentId: agent.id, spaceId })
   }
 
   /** In one statement: the space's counter for a member, the space as one that the run wrote in, the message, its call. */
@@ -115,7 +115,7 @@ export function createRunPosting(platform: Platform, { announcer, route }: RunPo
           composite,
           mentionedAgentId: null,
         },
-        status: shown?.waitsUntil ? 'REQUIRES_ACTION' : 'STREAMING',
+        status: shown?.waitMs ? 'REQUIRES_ACTION' : 'STREAMING',
         parts: shown === undefined ? [] : [{ type: 'tool', toolCallId: shown.toolCallId }],
         rootId,
         depth: depth + 1,
@@ -144,7 +144,7 @@ export function createRunPosting(platform: Platform, { announcer, route }: RunPo
     const { adds, result, remembers, ends } = step
     const shown = adds?.type === 'call' ? adds.shown : undefined
     const showsCalls = parts.some(({ type }) => type === 'tool')
-    const waits = shown?.waitsUntil ? Prisma.sql`true` : showsCalls ? calls.showsWaiting(id) : Prisma.sql`false`
+    const waits = shown?.waitMs ? Prisma.sql`true` : showsCalls ? calls.showsWaiting(id) : Prisma.sql`false`
     const end = ends && { status: 'COMPLETE' as const, mentionedAgentId: ends.mention, waits }
     const changes: Changes = {
       message: change(id, { parts, ...(end && { end }) }, HELD),
@@ -183,7 +183,7 @@ export function createRunPosting(platform: Platform, { announcer, route }: RunPo
       if (message === null) return null
       await announcer.announce(message)
       await signals.publish(spaceChannel(message.spaceId), { type: 'message' })
-      if (shown?.waitsUntil) await messageNews.waiting(inNews(message), 0)
+      if (shown?.waitMs) await messageNews.waiting(inNews(message), 0)
       await tellIfWaits(message.spaceId, shown)
       return message
     },

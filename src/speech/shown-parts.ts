@@ -9,7 +9,7 @@ export interface ShownParts {
   /** Shows a call whose input the model begins to write, where its place is known. */
   begin(callId: string, tool: Tool): void
   /** Shows a call whose input is whole. False: nowhere. @throws ToolFailure */
-  show(use: ToolUse, waitsUntil: Date | null): Promise<boolean>
+  show(use: ToolUse, waitMs: number | null): Promise<boolean>
   /** What a call came to, journaled with what that makes of its message. False: it shows nowhere. */
   settle(result: ToolResult): Promise<boolean>
   /** Resolves when what has begun exists, or does not. */
@@ -35,16 +35,16 @@ export function createShownParts({ posting, policy, growth }: ShownPartsInput): 
       const place = policy.placeOfBegunCall()
       if (place === null) return
       const open: OpenMessage = { ...policy.at(callId, place.spaceId), parts: [{ type: 'tool', toolCallId: callId }] }
-      growth.begin(open, { toolCallId: callId, waitsUntil: null, writing: { toolName, execution } }).catch(() => {})
+      growth.begin(open, { toolCallId: callId, waitMs: null, writing: { toolName, execution } }).catch(() => {})
       shown.set(callId, { open, mention: null })
     },
-    async show({ callId, state }, waitsUntil) {
+    async show({ callId, state }, waitMs) {
       const place = policy.placeOfCall(state)
       if (place === null) return false
       await policy.check(place)
       const { spaceId, mention } = place
       const open = shown.get(callId)?.open ?? policy.at(callId, spaceId)
-      const call = { toolCallId: callId, waitsUntil }
+      const call = { toolCallId: callId, waitMs }
       const isNew = indexOfCall(open.parts, callId) < 0
       const parts: MessagePart[] = isNew ? [...open.parts, { type: 'tool', toolCallId: callId }] : open.parts
       shown.set(callId, { open, mention })
@@ -57,7 +57,7 @@ export function createShownParts({ posting, policy, growth }: ShownPartsInput): 
       const message = await growth.begin(open)
       const adds = { type: 'call' as const, shown: call }
       const isLast = !policy.composite || mention !== null
-      if (waitsUntil !== null && isLast) await growth.grow(open, message, parts, { adds, ends: { mention } })
+      if (waitMs !== null && isLast) await growth.grow(open, message, parts, { adds, ends: { mention } })
       else if (isNew) await growth.grow(open, message, parts, { adds })
       else await posting.callChanged(message, indexOfCall(parts, callId), null)
       return true

@@ -17,10 +17,10 @@ export interface SpaceWriter extends Speech {
   /** More of a speaking call's input, as raw JSON. */
   write(callId: string, delta: string): void
   /**
-   * Shows a call as a part; with `waitsUntil` somebody has to answer it by then. False: it is to show nowhere.
+   * Shows a call as a part; with `waitMs` somebody has to answer it within so long. False: it is to show nowhere.
    * @throws ToolFailure
    */
-  show(use: ToolUse, waitsUntil: Date | null): Promise<boolean>
+  show(use: ToolUse, waitMs: number | null): Promise<boolean>
   /**
    * What was shown or written for a call is over: its message is whole, or INTERRUPTED where the model broke its input off, and
    * its result journaled. False: it posted nothing that could still become whole.
