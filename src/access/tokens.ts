@@ -59,28 +59,12 @@ export function createTokens(
   const { db, clock, signals } = platform
   const adminHash = sha256(adminToken)
 
-  async function viewerOfToken(secret: string): Promise<Viewer | null> {
-    const row = await db.prisma.accessToken.findUnique({ where: { hash: sha256(secret).toString('hex') } })
-    return row === null || !isGood(row, clock.now()) ? null : viewerOf(row)
-  }
-
-  async function viewerOfJwt(token: string, verify: VerifyJwt): Promise<Viewer | null> {
-    const signIn = await verify(token)
-    if (signIn === null) return null
-    const { subject, expiresAt } = signIn
-    const humans = await db.prisma.entity.findMany({
-      where: { kind: 'HUMAN', OR: [{ id: subject }, { externalId: subject }] },
-    })
-    const human = humans.find(({ id }) => id === subject) ?? humans[0]
-    return human === undefined ? null : { scope: 'HUMAN', id: human.id, tokenId: null, expiresAt }
-  }
-
   return {
     async authenticate(bearer) {
       if (bearer.length > LONGEST_BEARER) return null
       if (timingSafeEqual(sha256(bearer), adminHash)) return OPERATOR
-      if (bearer.startsWith(SECRET_PREFIX)) return viewerOfToken(bearer)
-      return verifyJwt !== null && bearer.split('.').length === 3 ? viewerOfJwt(bearer, verifyJwt) : null
+      if (bearer.startsWith(SECRET_PREFIX)) return viewerOfToken(platform, bearer)
+      return verifyJwt !== null && bearer.split('.').length === 3 ? viewerOfJwt(platform, bearer, verifyJwt) : null
     },
     async stands({ tokenId, expiresAt }) {
       if (expiresAt !== null && expiresAt.getTime() <= clock.now()) return false
@@ -131,6 +115,24 @@ export function createTokens(
 
 const NO_SUCH_TOKEN = 'There is no such access token.'
 const OPERATOR: Viewer = { scope: 'ADMIN', id: OPERATOR_ID, tokenId: null, expiresAt: null }
+
+type AuthenticationPlatform = Pick<Platform, 'db' | 'clock'>
+
+async function viewerOfToken({ db, clock }: AuthenticationPlatform, secret: string): Promise<Viewer | null> {
+  const row = await db.prisma.accessToken.findUnique({ where: { hash: sha256(secret).toString('hex') } })
+  return row === null || !isGood(row, clock.now()) ? null : viewerOf(row)
+}
+
+async function viewerOfJwt({ db }: AuthenticationPlatform, token: string, verify: VerifyJwt): Promise<Viewer | null> {
+  const signIn = await verify(token)
+  if (signIn === null) return null
+  const { subject, expiresAt } = signIn
+  const humans = await db.prisma.entity.findMany({
+    where: { kind: 'HUMAN', OR: [{ id: subject }, { externalId: subject }] },
+  })
+  const human = humans.find(({ id }) => id === subject) ?? humans[0]
+  return human === undefined ? null : { scope: 'HUMAN', id: human.id, tokenId: null, expiresAt }
+}
 
 function isGood({ expiresAt, revokedAt }: AccessToken, now: number): boolean {
   return revokedAt === null && (expiresAt === null || expiresAt.getTime() > now)

@@ -1,4 +1,4 @@
-import type { Run } from '../generated/prisma/client.ts'
+import type { PrismaClient, Run } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import { chainOfRow } from '../runs/chains.ts'
 import type { HandingOn, Refusal } from '../runs/handing-on.ts'
@@ -12,51 +12,14 @@ export function createHandingOn({ db, config }: Platform): HandingOn {
   const { prisma } = db
   const { limits } = config
 
-  async function stateOf({ chainId }: Run): Promise<ChainState> {
-    const row = chainId === null ? null : await prisma.chain.findUnique({ where: { id: chainId } })
-    return row === null ? NEW_CHAIN : chainOfRow(row)
-  }
-
-  async function hasMentioned(runId: string): Promise<boolean> {
-    const where = { runId, toolName: 'mentionAgent', execution: null, status: 'DONE' as const }
-    return (await prisma.toolCall.count({ where })) > 0
-  }
-
-  async function refuseTarget(spaceId: string, targetId: string): Promise<Refusal | null> {
-    const members = await prisma.entity.findMany({
-      where: { memberships: { some: { spaceId } } },
-      select: { id: true, name: true, kind: true },
-    })
-    const target = members.find(({ id }) => id === targetId)
-    if (target?.kind === 'AGENT') return null
-    const agents = members.filter(({ kind }) => kind === 'AGENT').map(({ id, name }) => `${name} (${id})`)
-    const whom = `Choose one of the agents of the space: ${agents.join(', ')}.`
-    return target === undefined
-      ? { code: 'NOT_A_MEMBER', message: `There is no member of this space with that id. ${whom}` }
-      : { code: 'NOT_AN_AGENT', message: `${target.name} is a human: only agents can be woken. ${whom}` }
-  }
-
-  async function refusePlace(spaceId: string | null): Promise<Refusal | null> {
-    if (spaceId === null) return NO_ACTIVE_SPACE
-    const space = await prisma.space.findUnique({ where: { id: spaceId }, select: { routing: true } })
-    return space?.routing === 'MENTION_CHAIN' ? null : NO_CHAIN
-  }
-
   async function refuseByLimits(rootId: string, depth: number): Promise<Refusal | null> {
     const allowed = await allowance(prisma, { rootId, depth }, limits)
     return allowed.count > 0 ? null : { code: 'LOOP_LIMIT', message: `${allowed.reason} Answer with what you have.` }
   }
 
-  /** A handoff is silent, of something, and to somebody to whom it is new. */
-  async function refuseHandoff(run: Run, place: string, targetId: string): Promise<Refusal | null> {
-    if ((await prisma.message.count({ where: { runId: run.id, spaceId: place } })) > 0) return ALREADY_SPOKEN
-    if (await hadTrigger(prisma, run, targetId)) return ALREADY_TRIGGERED
-    return (await triggerOf(prisma, run)) === null ? NO_TRIGGER : null
-  }
-
   return {
     async refuseSkip({ id }) {
-      return (await hasMentioned(id)) ? ALREADY_MENTIONED : null
+      return (await hasMentioned(prisma, id)) ? ALREADY_MENTIONED : null
     },
     async placeOf({ id }, activeSpaceId) {
       const last = await prisma.message.findFirst({
@@ -67,27 +30,64 @@ export function createHandingOn({ db, config }: Platform): HandingOn {
       return last?.spaceId ?? activeSpaceId
     },
     async refuseMention({ run, spaceId, ...asked }) {
-      if (await hasMentioned(run.id)) return ALREADY_MENTIONED
+      if (await hasMentioned(prisma, run.id)) return ALREADY_MENTIONED
       return (
-        (await refusePlace(spaceId)) ??
-        (asked.targetId === run.agentId ? null : await refuseTarget(spaceId ?? '', asked.targetId)) ??
-        refuseMention(await stateOf(run), run.agentId, asked, limits) ??
+        (await refusePlace(prisma, spaceId)) ??
+        (asked.targetId === run.agentId ? null : await refuseTarget(prisma, spaceId ?? '', asked.targetId)) ??
+        refuseMention(await stateOf(prisma, run), run.agentId, asked, limits) ??
         (await refuseByLimits(run.rootId, run.depth + 1))
       )
     },
     async refuseDelegation({ run, spaceId, targetId, inChain }) {
-      if (await hasMentioned(run.id)) return ALREADY_MENTIONED
+      if (await hasMentioned(prisma, run.id)) return ALREADY_MENTIONED
       const place = placeOfHandoff({ triggerSpaceId: run.triggerSpaceId, activeSpaceId: spaceId })
       if (place === null) return NO_ACTIVE_SPACE
       return (
-        (inChain ? await refusePlace(place) : null) ??
-        (targetId === run.agentId ? SELF_DELEGATION : await refuseTarget(place, targetId)) ??
-        (await refuseHandoff(run, place, targetId)) ??
-        (inChain ? refuseDelegation(await stateOf(run), limits) : null) ??
+        (inChain ? await refusePlace(prisma, place) : null) ??
+        (targetId === run.agentId ? SELF_DELEGATION : await refuseTarget(prisma, place, targetId)) ??
+        (await refuseHandoff(prisma, run, place, targetId)) ??
+        (inChain ? refuseDelegation(await stateOf(prisma, run), limits) : null) ??
         (await refuseByLimits(run.rootId, run.depth))
       )
     },
   }
+}
+
+async function stateOf(prisma: PrismaClient, { chainId }: Run): Promise<ChainState> {
+  const row = chainId === null ? null : await prisma.chain.findUnique({ where: { id: chainId } })
+  return row === null ? NEW_CHAIN : chainOfRow(row)
+}
+
+async function hasMentioned(prisma: PrismaClient, runId: string): Promise<boolean> {
+  const where = { runId, toolName: 'mentionAgent', execution: null, status: 'DONE' as const }
+  return (await prisma.toolCall.count({ where })) > 0
+}
+
+async function refuseTarget(prisma: PrismaClient, spaceId: string, targetId: string): Promise<Refusal | null> {
+  const members = await prisma.entity.findMany({
+    where: { memberships: { some: { spaceId } } },
+    select: { id: true, name: true, kind: true },
+  })
+  const target = members.find(({ id }) => id === targetId)
+  if (target?.kind === 'AGENT') return null
+  const agents = members.filter(({ kind }) => kind === 'AGENT').map(({ id, name }) => `${name} (${id})`)
+  const whom = `Choose one of the agents of the space: ${agents.join(', ')}.`
+  return target === undefined
+    ? { code: 'NOT_A_MEMBER', message: `There is no member of this space with that id. ${whom}` }
+    : { code: 'NOT_AN_AGENT', message: `${target.name} is a human: only agents can be woken. ${whom}` }
+}
+
+async function refusePlace(prisma: PrismaClient, spaceId: string | null): Promise<Refusal | null> {
+  if (spaceId === null) return NO_ACTIVE_SPACE
+  const space = await prisma.space.findUnique({ where: { id: spaceId }, select: { routing: true } })
+  return space?.routing === 'MENTION_CHAIN' ? null : NO_CHAIN
+}
+
+/** A handoff is silent, of something, and to somebody to whom it is new. */
+async function refuseHandoff(prisma: PrismaClient, run: Run, place: string, targetId: string): Promise<Refusal | null> {
+  if ((await prisma.message.count({ where: { runId: run.id, spaceId: place } })) > 0) return ALREADY_SPOKEN
+  if (await hadTrigger(prisma, run, targetId)) return ALREADY_TRIGGERED
+  return (await triggerOf(prisma, run)) === null ? NO_TRIGGER : null
 }
 
 const NO_ACTIVE_SPACE = {

@@ -53,28 +53,33 @@ export function createHandoff({ config }: Platform, parts: { runs: Runs; inbox: 
       const woke = await attempt(tx, run, to, trigger)
       const messageId = trigger.type === 'SPACE_MESSAGE' ? trigger.message.messageId : null
       if (messageId === null || woke.type === 'gone') return woke
-      const about = { messageId, agentId: to.targetId, runId: null }
       if (woke.type === 'limit') {
-        await outcomes.set({ ...about, kind: 'LOOP_LIMIT', reason: woke.reason })
-        return woke
-      }
-      const because = to.reason === null ? '' : ` ${to.reason}`
-      await outcomes.set({
-        ...about,
-        agentId: run.agentId,
-        kind: 'NOT_ROUTED',
-        reason: `It handed the message on.${because}`,
-      })
-      const runId = woke.run?.id ?? null
-      await outcomes.set({
-        ...about,
-        kind: runId === null ? 'INBOX' : 'RUN',
-        reason: 'It was handed on by another agent.',
-        runId,
-      })
+        await outcomes.set({ messageId, agentId: to.targetId, kind: 'LOOP_LIMIT', reason: woke.reason, runId: null })
+      } else await noteHandedOn(outcomes, messageId, run, to, woke.run?.id ?? null)
       return woke
     },
   }
+}
+
+/** What became of a message by the handoff: for the agent that had it, and for the one that has it now. */
+async function noteHandedOn(
+  outcomes: OutcomeChanges,
+  messageId: string,
+  { agentId }: Run,
+  { targetId, reason }: HandOn,
+  runId: string | null,
+): Promise<void> {
+  const because = reason === null ? '' : ` ${reason}`
+  await outcomes.set({
+    ...{ messageId, agentId, runId: null },
+    kind: 'NOT_ROUTED',
+    reason: `It handed the message on.${because}`,
+  })
+  await outcomes.set({
+    ...{ messageId, agentId: targetId, runId },
+    kind: runId === null ? 'INBOX' : 'RUN',
+    reason: 'It was handed on by another agent.',
+  })
 }
 
 async function delegationBy(tx: Tx, { agentId }: Run, reason: string | null): Promise<WokenBy> {

@@ -60,6 +60,9 @@ builder.mutationFields((t) => ({
       return input
     },
   }),
+}))
+
+builder.mutationFields((t) => ({
   setGoals: t.field({
     type: changedAgentPayload('SetGoalsPayload'),
     description: 'For admins: adds goals to an agent, and changes those that are named, field by field.',

@@ -76,6 +76,9 @@ builder.mutationFields((t) => ({
       return payloadOf(await app.spaces.update(viewer, input), context)
     },
   }),
+}))
+
+builder.mutationFields((t) => ({
   addMember: t.field({
     type: spacePayload('AddMemberPayload'),
     errors: {
