@@ -1,4 +1,5 @@
 import type { AdminViewer, HumanViewer } from '../../src/access/viewer.ts'
+import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import { type Application, createApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { type ModelServer, startModelServer } from '../support/model-server.ts'
@@ -18,10 +19,14 @@ export interface Deployment {
   redis: ThrowawayRedis
   human: HumanViewer
   workers: ParleyProcess[]
+  /** The key by which a worker's requests to the model are known. */
+  keyOf(index: number): string
   /** SIGKILL, and another one in its place. Answers with the key by which the dead one's requests to the model are known. */
   replaceWorker(index: number): Promise<string>
   /** A space with an agent of its own. */
-  room(name: string): Promise<{ spaceId: string; agentId: string }>
+  room(name: string, agent?: Partial<CreateAgentInput>): Promise<{ spaceId: string; agentId: string }>
+  /** Posts as the human; answers with the runs that it starts. */
+  say(spaceId: string, text: string): Promise<string[]>
   close(): Promise<void>
 }
 
@@ -30,7 +35,14 @@ export const runOf = (request: ModelRequest) => /- Run (run_\w+) \(this run\)/.e
 /** The worker that made a request: each has a key of its own. */
 export const workerOf = (request: ModelRequest) => String(request.headers.authorization)
 
-export async function deploy(workerCount: number): Promise<Deployment> {
+/** What its workers are started with, besides what they need. */
+export interface DeployOptions {
+  settings?: Record<string, string>
+  /** By how much the clock of each worker is ahead of the true one. */
+  clockSkewsMs?: number[]
+}
+
+export async function deploy(workerCount: number, options: DeployOptions = {}): Promise<Deployment> {
   const [postgres, redis, models] = await Promise.all([
     startThrowawayPostgres(),
     startThrowawayRedis(),
@@ -43,6 +55,7 @@ export async function deploy(workerCount: number): Promise<Deployment> {
     PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
     PARLEY_ADMIN_TOKEN: 'an-admin-token-for-tests-of-32-or-more',
     PARLEY_LOG_LEVEL: 'fatal',
+    ...options.settings,
   }
   const app = await createApp(readConfig({ ...settings, PARLEY_ROLE: 'api', OPENAI_API_KEY: 'sk-api' }))
   let made = 0
@@ -51,9 +64,9 @@ export async function deploy(workerCount: number): Promise<Deployment> {
   async function startWorker(index: number): Promise<ParleyProcess> {
     made += 1
     keys[index] = `sk-worker-${made}`
-    return startParley({
-      settings: { ...settings, PARLEY_ROLE: 'worker', PARLEY_WORKER_CONCURRENCY: '5', OPENAI_API_KEY: keys[index] },
-    })
+    const own = { PARLEY_ROLE: 'worker', PARLEY_WORKER_CONCURRENCY: '5', OPENAI_API_KEY: keys[index] }
+    const clockSkewMs = options.clockSkewsMs?.[index] ?? 0
+    return startParley({ settings: { ...settings, ...own }, clockSkewMs })
   }
   const workers = await Promise.all(Array.from({ length: workerCount }, (_, index) => startWorker(index)))
   const admin: AdminViewer = { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null }
@@ -75,7 +88,12 @@ export async function deploy(workerCount: number): Promise<Deployment> {
       starting.add(replacement.finally(() => starting.delete(replacement)))
       return dead
     },
-    async room(name) {
+    keyOf: (index) => `Bearer ${keys[index]}`,
+    async say(spaceId, text) {
+      const { runs } = await app.api.sending.send(human, { spaceId, text })
+      return runs.map(({ id }) => id)
+    },
+    async room(name, input = {}) {
       const agent = await app.api.agents.create(admin, {
         name,
         instructions: 'Work in steps.',
@@ -83,6 +101,7 @@ export async function deploy(workerCount: number): Promise<Deployment> {
         mind: 'STATELESS',
         toolset: 'ACTIVE_SPACE',
         maxConcurrentRuns: 20,
+        ...input,
       })
       const space = await app.api.spaces.create(human, { name, routing: 'BROADCAST', memberIds: [agent.id] })
       return { spaceId: space.id, agentId: agent.id }

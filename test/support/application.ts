@@ -5,6 +5,7 @@ import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import { type Application, type AppOptions, createApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import type { Message, Run, RunStatus, Space } from '../../src/generated/prisma/client.ts'
+import { runTopic } from '../../src/realtime/topics.ts'
 import { type ModelServer, startModelServer } from './model-server.ts'
 import { createTestDataDirectory } from './pglite.ts'
 import { createTestDatabase, hasPostgres } from './postgres.ts'
@@ -132,13 +133,6 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
       app.api.spaces.create(creator, { name: 'Project Alpha', routing: 'BROADCAST', memberIds, ...input }),
   }
 
-  async function eventsOf(runId: string): Promise<string[]> {
-    const topic = `run:${runId}`
-    const [head] = await app.platform.log.heads([topic])
-    const beginning = await app.platform.log.read(topic, startOf(head ?? ''), 10_000)
-    return beginning.type === 'entries' ? beginning.entries.map(({ event }) => event.type) : []
-  }
-
   return {
     admin,
     ...cast,
@@ -154,16 +148,27 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
         const current = await run(id)
         return (statuses.length === 0 ? ENDED : statuses).includes(current.status) ? current : null
       })
-      if (ENDED.includes(found.status))
-        await until(`the end of ${id} is told`, async () => isEnd((await eventsOf(id)).at(-1)))
+      if (ENDED.includes(found.status)) await until(`the end of ${id} is told`, () => isEndTold(app, id))
       return found
     },
-    eventsOf,
+    eventsOf: (runId) => eventsOf(app, runId),
     messages: (spaceId) => prisma.message.findMany({ where: { spaceId }, orderBy: { seq: 'asc' } }),
   }
 }
 
-const isEnd = (type: string | undefined) => type !== undefined && /^Run(Completed|Failed|Canceled)$/.test(type)
+/** The types of what a run's event log holds. */
+export async function eventsOf({ platform }: Application, runId: string): Promise<string[]> {
+  const topic = runTopic(runId)
+  const [head] = await platform.log.heads([topic])
+  const beginning = await platform.log.read(topic, startOf(head ?? ''), 10_000)
+  return beginning.type === 'entries' ? beginning.entries.map(({ event }) => event.type) : []
+}
+
+/** Whether the run's event log has its last entry: some time after its row has ended. */
+export async function isEndTold(app: Application, runId: string): Promise<boolean> {
+  const last = (await eventsOf(app, runId)).at(-1)
+  return last !== undefined && /^Run(Completed|Failed|Canceled)$/.test(last)
+}
 
 /** The cursor before a topic's first entry, from any other of its cursors. */
 function startOf(cursor: string): string {

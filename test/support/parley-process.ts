@@ -8,6 +8,7 @@ import { freePort } from './throwaway-postgres.ts'
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const NODE = process.execPath
 const END_WITH_PARENT = path.join(import.meta.dirname, 'end-with-parent.ts')
+const SKEWED_CLOCK = path.join(import.meta.dirname, 'skewed-clock.ts')
 const READY_WITHIN_MS = 60_000
 const ADMIN_TOKEN = 'admin-token-of-tests-and-benchmarks'
 
@@ -34,14 +35,17 @@ export interface ParleyProcessOptions {
   untilReady?: boolean
   /** By `npm start`: `pid` is npm's, which leads a process group; SIGTERM goes to npm alone, SIGKILL to the group. */
   byNpm?: boolean
+  /** By how much its clock is ahead of the true one. */
+  clockSkewMs?: number
 }
 
 /** Starts `node src/main.ts` on a free port. @throws with what it printed when it ends before it is ready. */
 export async function startParley(options: ParleyProcessOptions = {}): Promise<ParleyProcess> {
-  const { settings = {}, untilReady = true, byNpm = false } = options
+  const { settings = {}, untilReady = true, byNpm = false, clockSkewMs = 0 } = options
   const folder = settings.DATA_DIR ? null : await mkdtemp(path.join(tmpdir(), 'parley-data-'))
   const port = settings.PORT ?? String(await freePort())
-  const [program, ...given] = byNpm ? ['npm', 'start'] : [NODE, '--import', END_WITH_PARENT, 'src/main.ts']
+  const loaded = ['--import', END_WITH_PARENT, '--import', SKEWED_CLOCK]
+  const [program, ...given] = byNpm ? ['npm', 'start'] : [NODE, ...loaded, 'src/main.ts']
   const child = spawn(program, given, {
     cwd: ROOT,
     detached: byNpm,
@@ -52,6 +56,7 @@ export async function startParley(options: ParleyProcessOptions = {}): Promise<P
       PARLEY_ADMIN_TOKEN: ADMIN_TOKEN,
       DATA_DIR: folder ?? '',
       ...settings,
+      TEST_CLOCK_SKEW_MS: String(clockSkewMs),
     },
     stdio: ['ignore', 'pipe', 'pipe', ...(byNpm ? [] : ['ipc' as const])],
   })
