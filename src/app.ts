@@ -14,10 +14,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   const { platform, realtime, close } = await openOutside(config, options)
   const adminToken: Secret = keptSecret(config.dataDirectory, 'admin-token', config.adminToken)
   const core = createCore(platform)
-  const models = createModelRegistry({
-    openai: { apiKey: config.openai.apiKey ?? undefined, baseURL: config.openai.baseUrl ?? undefined },
-    ...options.models,
-  })
+  const models = createModelRegistry({ providers: config.modelProviders, ...options.models })
   let origin = `http://${config.host}:${config.port}`
   const api = createApi(platform, { core, adminToken: adminToken.value, models, baseUrl: () => origin })
   const metrics = new Registry()

@@ -1,4 +1,13 @@
 import { z } from 'zod'
+
+export type { ModelProviderSettings } from './config/model-providers.ts'
+
+import {
+  baseUrl,
+  type ModelProviderSettings,
+  type ReadProviders,
+  readModelProviders,
+} from './config/model-providers.ts'
 import { parseModelName } from './lib/model-name.ts'
 import { redisNodesOf } from './lib/redis-url.ts'
 
@@ -12,7 +21,8 @@ export interface Config {
   adminToken: string | null
   role: 'all' | 'api' | 'worker'
   workerConcurrency: number
-  openai: { apiKey: string | null; baseUrl: string | null }
+  /** Those of PARLEY_PROVIDERS, then OpenAI's; the built-in `demo` is none of them. */
+  modelProviders: ModelProviderSettings[]
   defaultModel: string
   jwt: { secret: string | null; jwksUrl: string | null; issuer: string | null; audience: string | null }
   secretKey: string | null
@@ -139,10 +149,12 @@ const VARIABLES = z.object({
   PARLEY_ROLE: z.enum(['all', 'api', 'worker'], 'must be all, api or worker').default('all'),
   PARLEY_WORKER_CONCURRENCY: integer(1, 10_000, 50),
   OPENAI_API_KEY: text,
-  OPENAI_BASE_URL: url('http:', 'https:'),
+  OPENAI_BASE_URL: baseUrl.optional(),
+  /** Read by readModelProviders. */
+  PARLEY_PROVIDERS: text,
   PARLEY_DEFAULT_MODEL: z
     .string()
-    .refine((name) => parseModelName(name) !== null, 'must be openai:<model>, openai.chat:<model> or demo')
+    .refine((name) => parseModelName(name) !== null, 'must be <provider>:<model> or demo')
     .optional(),
   AUTH_JWT_SECRET: text,
   AUTH_JWKS_URL: url('http:', 'https:'),
@@ -174,7 +186,10 @@ const VARIABLES = z.object({
 type Variables = z.infer<typeof VARIABLES>
 
 /** Settings of which one alone is not enough, or two exclude each other. */
-function combinedFaults(set: Record<string, string | undefined>): string[] {
+function combinedFaults(
+  set: Record<string, string | undefined>,
+  { providers, faults: badProviders }: ReadProviders,
+): string[] {
   const faults: string[] = []
   if (set.AUTH_JWT_SECRET && set.AUTH_JWKS_URL) faults.push('AUTH_JWT_SECRET: set it or AUTH_JWKS_URL, not both')
   for (const name of ['AUTH_ISSUER', 'AUTH_AUDIENCE']) {
@@ -182,10 +197,12 @@ function combinedFaults(set: Record<string, string | undefined>): string[] {
       faults.push(`${name}: needs AUTH_JWT_SECRET or AUTH_JWKS_URL`)
     }
   }
-  const model = parseModelName(set.PARLEY_DEFAULT_MODEL ?? 'demo')
-  if (model !== null && model.provider !== 'demo' && !set.OPENAI_API_KEY && !set.OPENAI_BASE_URL) {
-    faults.push('PARLEY_DEFAULT_MODEL: needs OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server')
+  const provider = parseModelName(set.PARLEY_DEFAULT_MODEL ?? 'demo')?.provider ?? 'demo'
+  const known = providers.find(({ name }) => name === provider)
+  if (known === undefined && provider !== 'demo' && badProviders.length === 0) {
+    faults.push(`PARLEY_DEFAULT_MODEL: there is no provider ${JSON.stringify(provider)} in PARLEY_PROVIDERS`)
   }
+  if (known?.lacks) faults.push(`PARLEY_DEFAULT_MODEL: ${known.lacks}`)
   const split = set.PARLEY_ROLE === 'api' || set.PARLEY_ROLE === 'worker'
   for (const name of ['DATABASE_URL', 'REDIS_URL']) {
     if (split && !set[name]) faults.push(`${name}: required when PARLEY_ROLE is api or worker`)
@@ -219,15 +236,18 @@ function warningsOf(set: Record<string, string | undefined>): string[] {
 export function readConfig(environment: Record<string, string | undefined> = process.env): Config {
   const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
   const parsed = VARIABLES.safeParse(set)
+  const models = readModelProviders(set)
   const faults = [
     ...(parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.')}: ${issue.message}`),
-    ...combinedFaults(set),
+    ...models.faults,
+    ...combinedFaults(set, models),
   ]
   if (!parsed.success || faults.length > 0) throw new ConfigError([...new Set(faults)].sort())
-  return { ...configOf(parsed.data), warnings: warningsOf(set) }
+  const { providers: modelProviders } = models
+  return { ...configOf(parsed.data), modelProviders, warnings: [...warningsOf(set), ...models.warnings] }
 }
 
-function configOf(set: Variables): Omit<Config, 'warnings'> {
+function configOf(set: Variables): Omit<Config, 'modelProviders' | 'warnings'> {
   return {
     port: set.PORT,
     host: set.HOST,
@@ -237,7 +257,6 @@ function configOf(set: Variables): Omit<Config, 'warnings'> {
     adminToken: set.PARLEY_ADMIN_TOKEN ?? null,
     role: set.PARLEY_ROLE,
     workerConcurrency: set.PARLEY_WORKER_CONCURRENCY,
-    openai: { apiKey: set.OPENAI_API_KEY ?? null, baseUrl: set.OPENAI_BASE_URL ?? null },
     defaultModel: set.PARLEY_DEFAULT_MODEL ?? (set.OPENAI_API_KEY ? 'openai:gpt-5-mini' : 'demo'),
     jwt: {
       secret: set.AUTH_JWT_SECRET ?? null,

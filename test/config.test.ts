@@ -12,8 +12,9 @@ function faultsOf(environment: Record<string, string>): string[] {
 
 describe('the settings', () => {
   test.each([
-    ['nonsense', /PARLEY_DEFAULT_MODEL: must be openai:<model>/],
-    ['openai:', /PARLEY_DEFAULT_MODEL: must be openai:<model>/],
+    ['nonsense', /PARLEY_DEFAULT_MODEL: must be <provider>:<model> or demo/],
+    ['openai:', /PARLEY_DEFAULT_MODEL: must be <provider>:<model> or demo/],
+    ['claude:opus', /PARLEY_DEFAULT_MODEL: there is no provider "claude" in PARLEY_PROVIDERS/],
     ['openai:gpt-5-mini', /PARLEY_DEFAULT_MODEL: needs OPENAI_API_KEY/],
     ['openai.chat:llama3.1:8b', /PARLEY_DEFAULT_MODEL: needs OPENAI_API_KEY/],
   ])('a default model that no agent could have is a fault: %s', (PARLEY_DEFAULT_MODEL, fault) => {

@@ -9,6 +9,7 @@ import {
   type ToolSet,
 } from 'ai'
 import { sleep } from '../lib/async.ts'
+import { wishing } from '../models/call-wishes.ts'
 import { messagesOfStep } from '../runs/conversation.ts'
 import type { Generation, Journal, JournaledStep } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
@@ -28,14 +29,24 @@ export interface StepPlan {
   messages: ModelMessage[]
   /** How many of them, the last, are new with this step. */
   added: number
-  model: { name: string; model: LanguageModel }
+  /** By name. */
+  model: string
   activeTools: string[]
   toolChoice: 'auto' | 'required' | 'none'
+}
+
+/** The models behind their names. */
+export interface Models {
+  /** @throws where the name cannot be used any more */
+  resolve(name: string): Promise<LanguageModel>
+  /** A provider's text without keys. */
+  redact(text: string): string
 }
 
 export interface GenerationParts {
   claim: Claim
   tools: Map<string, Tool>
+  models: Models
   signal: AbortSignal
   /** How long a model may send nothing before it has failed. */
   silenceMs: number
@@ -91,26 +102,24 @@ interface Attempt {
   startedAt: Date
 }
 
-/** The one `streamText` call. */
+/** The one `streamText` call, of a model that is there. */
 async function attempt(parts: GenerationParts, step: number, plan: StepPlan): Promise<Attempt> {
-  const { tools, signal, silenceMs, writer, events } = parts
+  const { tools, models, signal, silenceMs, writer, events } = parts
   const offered = new Map([...tools].filter(([name]) => plan.activeTools.includes(name)))
-  const silence = createSilenceLimit(silenceMs)
-  const live = createLiveGeneration({
-    step,
-    model: plan.model.model,
-    tools: offered,
-    writer,
-    events,
-    onPart: silence.broken,
-  })
-  const startedAt = new Date()
   const came: Pick<Attempt, 'end' | 'failure'> = { end: null, failure: null }
   const fail = (error: unknown) => {
-    came.failure ??= new ModelFailure(error)
+    came.failure ??= new ModelFailure(error, { redact: models.redact })
   }
+  const startedAt = new Date()
+  let silence: ReturnType<typeof createSilenceLimit> | null = null
+  const live = createLiveGeneration({ step, tools: offered, writer, events, onPart: () => silence?.broken() })
+  const model = await models.resolve(plan.model).catch((error) => {
+    came.failure = new ModelFailure(error, { blame: 'provider' })
+  })
+  if (model === undefined) return { live, startedAt, isSilent: false, ...came }
+  silence = createSilenceLimit(silenceMs)
   const result = streamText({
-    model: live.model,
+    model: live.watch(model),
     instructions: plan.instructions,
     messages: plan.messages,
     tools: described(tools),
@@ -119,6 +128,7 @@ async function attempt(parts: GenerationParts, step: number, plan: StepPlan): Pr
     stopWhen: isStepCount(1),
     abortSignal: AbortSignal.any([signal, silence.signal]),
     maxRetries: 2,
+    providerOptions: wishing({ cacheKey: parts.claim.run.agentId }),
     onLanguageModelCallEnd: (event) => {
       came.end = event
     },
@@ -127,7 +137,7 @@ async function attempt(parts: GenerationParts, step: number, plan: StepPlan): Pr
   await result.consumeStream({ onError: fail })
   silence.end()
   const isSilent = silence.signal.aborted
-  if (isSilent) came.failure = new ModelFailure(silence.signal.reason, 'provider')
+  if (isSilent) came.failure = new ModelFailure(silence.signal.reason, { blame: 'provider' })
   return { live, startedAt, isSilent, ...came }
 }
 
@@ -159,7 +169,7 @@ function isRecoverable({ end, failure, live, isSilent }: Attempt): boolean {
 }
 
 function nothingSent(): ModelFailure {
-  return new ModelFailure(new Error('The model sent nothing.'), 'unclear')
+  return new ModelFailure(new Error('The model sent nothing.'), { blame: 'unclear' })
 }
 
 /** A generation for the journal: of what was sent only what the steps before do not say. */
@@ -175,7 +185,7 @@ function generationOf(
   const { timeToFirstOutputMs } = end.performance
   return {
     index: steps.length,
-    model: model.name,
+    model,
     instructions: before === instructions ? null : instructions,
     messagesKept: messages.length - added - (last === undefined ? 0 : messagesOfStep(last).length),
     messagesAdded: messages.slice(messages.length - added),

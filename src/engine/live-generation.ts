@@ -9,7 +9,7 @@ import type { Tool } from '../tools/tool.ts'
 /** One attempt at a generation while it streams: what of it is shown live, and the ids of its calls. */
 export interface LiveGeneration {
   /** The model, whose stream is seen here part by part before anybody acts on it. */
-  model: LanguageModel
+  watch(model: LanguageModel): LanguageModel
   /** Our id of a call of the model's. */
   callIdOf(modelCallId: string): string
   /** Our id of the call whose message has begun with its input, if there is one. */
@@ -22,7 +22,6 @@ export interface LiveGeneration {
 
 interface LiveParts {
   step: number
-  model: LanguageModel
   /** Those that the model may call at this step: what it writes for another one shows nowhere. */
   tools: Map<string, Tool>
   writer: SpaceWriter
@@ -32,7 +31,7 @@ interface LiveParts {
 }
 
 /** A message's deltas appear when its turn comes: live for the first call of a step, when it executes for later ones. */
-export function createLiveGeneration({ step, model, tools, writer, events, onPart }: LiveParts): LiveGeneration {
+export function createLiveGeneration({ step, tools, writer, events, onPart }: LiveParts): LiveGeneration {
   const calls = new Map<string, { id: string; toolName: string; live: boolean }>()
   let begun: string | null = null
   let received = ''
@@ -67,7 +66,7 @@ export function createLiveGeneration({ step, model, tools, writer, events, onPar
   }
 
   return {
-    model: tapModel(model, see),
+    watch: (model) => tapModel(model, see),
     callIdOf: (modelCallId) => (calls.get(modelCallId) ?? open(modelCallId, '')).id,
     begunCall: () => begun,
     hasBegun: () => hasBegun,

@@ -1,4 +1,3 @@
-import type { LanguageModel } from 'ai'
 import type { Recalling } from '../agents/recall.ts'
 import type { Platform } from '../platform/platform.ts'
 import { closingWords } from '../runs/conversation.ts'
@@ -10,20 +9,15 @@ import type { RunPostingParts } from '../speech/run-posting.ts'
 import { finishing, openWriter } from '../speech/writer.ts'
 import { failureResult, type RequestedEnding, type RunInHand } from '../tools/tool.ts'
 import type { Toolbox } from '../tools/toolbox.ts'
-import { type GenerationParts, generate } from './generation.ts'
+import { type GenerationParts, generate, type Models } from './generation.ts'
 import type { Mind, MindInput } from './minds/mind.ts'
 import { createPersistentMind } from './minds/persistent.ts'
 import { createStatelessMind } from './minds/stateless.ts'
-import { type Blame, ModelFailure } from './model-error.ts'
+import type { Blame, ModelFailure } from './model-error.ts'
 import type { Observer } from './observation.ts'
 import type { Scene, SceneAgent, SceneLoader } from './scene.ts'
 import { spentTokens } from './token-usage.ts'
 import { type CallEnd, createToolRunner, type ToolRunner } from './tool-runner.ts'
-
-/** The model behind a name. */
-export interface Models {
-  resolve(name: string): LanguageModel
-}
 
 export interface PerformParts {
   journal: Journal
@@ -69,9 +63,9 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const writer = await openWriter(platform, { ...parts, run, scene, fresh })
   const tools = await toolbox.toolsFor({ run, scene, speech: writer })
   const runner = observed.watch(createToolRunner({ platform, run, journal, waits, writer, events }))
-  const mind = mindOf(platform, parts, { claim, scene, run, models, tools, scenes, clock: platform.clock })
+  const mind = mindOf(platform, parts, { claim, scene, run, tools, scenes, clock: platform.clock })
   const silenceMs = platform.config.limits.modelSilenceSeconds * 1000
-  const generation: GenerationParts = { claim, tools, signal, silenceMs, journal, writer, events }
+  const generation: GenerationParts = { claim, tools, models, signal, silenceMs, journal, writer, events }
   const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent }, steps)
   try {
     const end = await finishing(writer, loop)
@@ -131,9 +125,7 @@ async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformE
     const end = (await carryOut(loop, steps.at(-1))) ?? endOf(loop, steps)
     if (steps.length > journaled.length && end?.type !== 'aborted') tellStepFinished(generation, steps)
     if (end !== null) return end
-    const plan = await mind.plan(steps).catch(asFailure)
-    if (plan instanceof ModelFailure) return failed(plan)
-    const generated = await generate(generation, steps, plan)
+    const generated = await generate(generation, steps, await mind.plan(steps))
     if (generated.type === 'failed') return failed(generated.failure)
     if (generated.type === 'aborted' || run.signal.aborted) return { type: 'aborted' }
     steps.push(generated.step)
@@ -195,12 +187,6 @@ function brokenOff({ step, calls }: JournaledStep): PerformEnd | null {
 
 function failed({ message, blame }: ModelFailure): PerformEnd {
   return { type: 'failed', error: message, blame }
-}
-
-/** A model that cannot be had is the run's failure; anything else is thrown on. */
-function asFailure(error: unknown): ModelFailure {
-  if (error instanceof ModelFailure) return error
-  throw error
 }
 
 /** Once the calls of a step that was generated here are carried out, or wait. */

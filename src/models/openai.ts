@@ -1,31 +1,24 @@
-import { createOpenAI } from '@ai-sdk/openai'
-import { defaultSettingsMiddleware, type LanguageModel, wrapLanguageModel } from 'ai'
+import { type CallWishes, granting, withOptions } from './call-wishes.ts'
+import type { CallOptions } from './language-model.ts'
+import { modelFetch } from './model-fetch.ts'
+import { type CreateModel, NO_KEY, type ProviderSettings } from './provider.ts'
 
-export interface OpenAISettings {
-  /** May be missing where `baseURL` names a server of one's own that asks for none. */
-  apiKey?: string
-  /** With its version path, e.g. `http://localhost:11434/v1`; OpenAI's own where not given. */
-  baseURL?: string
+const TIERS = ['auto', 'default', 'flex', 'priority']
+
+/** OpenAI's models, or those of a server that speaks its API: Responses, or Chat Completions. */
+export async function openOpenAI({ api, baseUrl, apiKey, headers }: ProviderSettings): Promise<CreateModel> {
+  const { createOpenAI } = await import('@ai-sdk/openai')
+  const baseURL = baseUrl ?? 'https://api.openai.com/v1'
+  const provider = createOpenAI({ baseURL, apiKey: apiKey ?? NO_KEY, headers, fetch: modelFetch })
+  const grant = (call: CallOptions, wishes: CallWishes) =>
+    // Servers of one's own may refuse what they do not know.
+    tiered(baseUrl === null ? withOptions(call, 'openai', { promptCacheKey: wishes.cacheKey }) : call, wishes)
+  if (api === 'openai-chat') return (modelId) => granting(provider.chat(modelId), grant)
+  return (modelId) => granting(provider.responses(modelId), (call, wishes) => selfContained(grant(call, wishes)))
 }
 
-export interface OpenAIModels {
-  /** Speaks the Responses API. */
-  responses(modelId: string): LanguageModel
-  /** Speaks Chat Completions. */
-  chat(modelId: string): LanguageModel
-}
-
-/** The SDK insists on a key; servers of one's own ignore what they are sent. */
-const NO_KEY = 'none'
-
-/** OpenAI's models, or those of a compatible server. */
-export function createOpenAIModels({ apiKey, baseURL = 'https://api.openai.com/v1' }: OpenAISettings): OpenAIModels {
-  const provider = createOpenAI({ apiKey: apiKey ?? NO_KEY, baseURL })
-  return {
-    responses: (modelId) =>
-      wrapLanguageModel({ model: provider.responses(modelId), middleware: selfContainedHistory, modelId }),
-    chat: (modelId) => provider.chat(modelId),
-  }
+function tiered(call: CallOptions, { serviceTier = '' }: CallWishes): CallOptions {
+  return TIERS.includes(serviceTier) ? withOptions(call, 'openai', { serviceTier }) : call
 }
 
 /**
@@ -34,4 +27,6 @@ export function createOpenAIModels({ apiKey, baseURL = 'https://api.openai.com/v
  * shortened or repaired breaks. With `store: false` it sends full items, and asks a reasoning model for its reasoning in
  * encrypted form, which stands in the history as the part's `providerOptions` and is sent back with it.
  */
-const selfContainedHistory = defaultSettingsMiddleware({ settings: { providerOptions: { openai: { store: false } } } })
+function selfContained(call: CallOptions): CallOptions {
+  return withOptions(call, 'openai', { store: false })
+}

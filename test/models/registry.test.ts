@@ -1,5 +1,6 @@
-import { isStepCount, jsonSchema, type LanguageModel, type ModelMessage, streamText, tool } from 'ai'
+import { isStepCount, jsonSchema, type ModelMessage, streamText, tool } from 'ai'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { readModelProviders } from '../../src/config/model-providers.ts'
 import { createModelRegistry } from '../../src/models/registry.ts'
 import { startModelServer } from '../support/model-server.ts'
 import { steps } from '../support/model-server-script.ts'
@@ -8,43 +9,48 @@ const server = await startModelServer()
 afterEach(() => server.reset())
 afterAll(() => server.close())
 
+const registryOf = (environment: Record<string, string>) =>
+  createModelRegistry({ providers: readModelProviders(environment).providers })
+
 describe('the registry of models', () => {
-  const bare = createModelRegistry()
-  const keyed = createModelRegistry({ openai: { apiKey: 'sk-test' } })
+  const bare = registryOf({})
+  const keyed = registryOf({ OPENAI_API_KEY: 'sk-test' })
 
-  test('has the demo model without any setting', () => {
+  test('has the demo model without any setting', async () => {
     expect(bare.check('demo')).toBeNull()
-    expect(bare.resolve('demo')).toMatchObject({ modelId: 'demo' })
+    expect(await bare.resolve('demo')).toMatchObject({ modelId: 'demo' })
   })
 
-  test.each(['openai:gpt-5-mini', 'openai.chat:llama3.1:8b', 'openai.chat:org/model'])('has %s with a key', (name) => {
-    expect(keyed.check(name)).toBeNull()
-    expect(keyed.resolve(name)).toBe(keyed.resolve(name))
-  })
+  test.each(['openai:gpt-5-mini', 'openai.chat:llama3.1:8b', 'openai.chat:org/model'])(
+    'has %s with a key',
+    async (name) => {
+      expect(keyed.check(name)).toBeNull()
+      expect(await keyed.resolve(name)).toBe(await keyed.resolve(name))
+    },
+  )
 
-  test('says what openai needs where it has neither a key nor a base URL', () => {
+  test('says what openai needs where it has neither a key nor a base URL', async () => {
     expect(bare.check('openai:gpt-5-mini')).toBe(
       'The model "openai:gpt-5-mini" needs OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server; "demo" needs neither.',
     )
-    expect(() => bare.resolve('openai.chat:x')).toThrow('needs OPENAI_API_KEY')
-    expect(createModelRegistry({ openai: { apiKey: '', baseURL: '' } }).check('openai:x')).toContain('OPENAI_API_KEY')
+    await expect(bare.resolve('openai.chat:x')).rejects.toThrow('needs OPENAI_API_KEY')
   })
 
   test.each(['anthropic:claude', 'gpt-5-mini', 'openai:', 'openai: x', 'demo:x', '', 'openai.responses:x'])(
     'says that %j is unknown, and what there is',
-    (name) => {
+    async (name) => {
       expect(keyed.check(name)).toBe(
         `The model ${JSON.stringify(name)} is unknown. Use "openai:<model>", "openai.chat:<model>" or "demo".`,
       )
-      expect(() => keyed.resolve(name)).toThrow('is unknown')
+      await expect(keyed.resolve(name)).rejects.toThrow('is unknown')
     },
   )
 
-  test('takes further models for tests', () => {
-    const extra = bare.resolve('demo')
+  test('takes further models for tests', async () => {
+    const extra = await bare.resolve('demo')
     const registry = createModelRegistry({ extra: { 'test:one': extra } })
     expect(registry.check('test:one')).toBeNull()
-    expect(registry.resolve('test:one')).toBe(extra)
+    expect(await registry.resolve('test:one')).toBe(extra)
   })
 })
 
@@ -52,14 +58,13 @@ describe.each([
   ['openai:gpt-5-mini', 'responses'],
   ['openai.chat:gpt-5-mini', 'chat'],
 ])('the model %s', (name, endpoint) => {
-  const registry = createModelRegistry({ openai: { baseURL: server.baseUrl } })
-  const model: LanguageModel = registry.resolve(name)
+  const registry = registryOf({ OPENAI_BASE_URL: server.baseUrl })
 
   const look = tool({ inputSchema: jsonSchema({ type: 'object', properties: {} }), execute: () => ({ seen: true }) })
 
   async function run(messages: ModelMessage[]) {
     const result = streamText({
-      model,
+      model: await registry.resolve(name),
       instructions: 'You are Ada, an agent.',
       messages,
       tools: { look },

@@ -113,12 +113,12 @@ export function createChatWriter(
   }
 }
 
-function chatUsage({ inputTokens, outputTokens, reasoningTokens = 0 }: TokenFigures): object {
+function chatUsage({ inputTokens, outputTokens, reasoningTokens = 0, cachedInputTokens = 0 }: TokenFigures): object {
   return {
     prompt_tokens: inputTokens,
     completion_tokens: outputTokens,
     total_tokens: inputTokens + outputTokens,
-    prompt_tokens_details: { cached_tokens: 0 },
+    prompt_tokens_details: { cached_tokens: cachedInputTokens },
     completion_tokens_details: { reasoning_tokens: reasoningTokens },
   }
 }

@@ -1,9 +1,11 @@
 import type { ServerResponse } from 'node:http'
 import { sleep } from '../../src/lib/async.ts'
 import { untilAborted } from '../../src/realtime/until-aborted.ts'
+import { anthropicError, createAnthropicWriter } from './model-server-anthropic.ts'
 import { createChatWriter } from './model-server-chat.ts'
+import { createGoogleWriter, googleError } from './model-server-google.ts'
 import { createResponsesWriter } from './model-server-responses.ts'
-import type { Chunking, ModelAction, ModelRequest, TokenFigures, WireWriter } from './model-server-script.ts'
+import type { Chunking, Endpoint, ModelAction, ModelRequest, TokenFigures, WireWriter } from './model-server-script.ts'
 import { piecesOf } from './model-server-script.ts'
 
 /** Does what a script said, one action after another, until the generation is whole or the client is gone. */
@@ -11,7 +13,8 @@ export async function play(request: ModelRequest, actions: ModelAction[], respon
   const [first] = actions
   if (first !== undefined && 'error' in first) {
     for (const [name, value] of Object.entries(first.headers ?? {})) response.setHeader(name, value)
-    return sendError(response, first.status ?? 500, first.error, first.code, first.body)
+    const { status = 500, error, code, body = errorBody(request.endpoint, status, error, code) } = first
+    return sendError(response, status, error, code, body)
   }
   const generation: Generation = { request, response, writer: createWriter(request, response), output: '', calls: 0 }
   for (const action of actions) {
@@ -89,6 +92,8 @@ function createWriter(request: ModelRequest, response: ServerResponse): WireWrit
     response.write(data)
   }
   const { model, body } = request
+  if (request.endpoint === 'anthropic') return createAnthropicWriter(send, { model, id })
+  if (request.endpoint === 'google') return createGoogleWriter(send, { model, id })
   if (request.endpoint === 'chat') {
     return createChatWriter(send, { model, id, includeUsage: body.stream_options?.include_usage === true })
   }
@@ -121,7 +126,14 @@ function disconnect(response: ServerResponse): void {
   else socket.end(() => socket.destroy())
 }
 
-/** Answers with an error as the provider words it; cuts the connection where an answer has begun. */
+/** An error as the endpoint's provider words it. */
+export function errorBody(endpoint: Endpoint, status: number, message: string, code = 'server_error'): object {
+  if (endpoint === 'anthropic') return anthropicError(message, code)
+  if (endpoint === 'google') return googleError(message, status)
+  return { error: { message, type: code, param: null, code } }
+}
+
+/** Answers with an error, as OpenAI words it where no other body is given; cuts the connection where an answer has begun. */
 export function sendError(
   response: ServerResponse,
   status: number,
@@ -134,5 +146,5 @@ export function sendError(
     return
   }
   response.writeHead(status, { 'content-type': 'application/json' })
-  response.end(JSON.stringify(body ?? { error: { message, type: code, param: null, code } }))
+  response.end(JSON.stringify(body ?? errorBody('chat', status, message, code)))
 }

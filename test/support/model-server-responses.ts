@@ -223,10 +223,15 @@ function openToolCall(emit: Emit, place: Place, { id, name }: { id: string; name
   }
 }
 
-function responsesUsage({ inputTokens, outputTokens, reasoningTokens = 0 }: TokenFigures): object {
+function responsesUsage({
+  inputTokens,
+  outputTokens,
+  reasoningTokens = 0,
+  cachedInputTokens = 0,
+}: TokenFigures): object {
   return {
     input_tokens: inputTokens,
-    input_tokens_details: { cached_tokens: 0 },
+    input_tokens_details: { cached_tokens: cachedInputTokens },
     output_tokens: outputTokens,
     output_tokens_details: { reasoning_tokens: reasoningTokens },
     total_tokens: inputTokens + outputTokens,

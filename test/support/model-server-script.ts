@@ -10,11 +10,14 @@ export interface ModelMessage {
   toolCallId: string | null
 }
 
+/** What a model server speaks: Chat Completions, OpenAI's Responses, Anthropic's Messages, or Google's Gemini API. */
+export type Endpoint = 'chat' | 'responses' | 'anthropic' | 'google'
+
 /** One generation that was asked for, as scripts and assertions see it. */
 export interface ModelRequest {
   /** 1 for the first request that the server accepted. */
   n: number
-  endpoint: 'chat' | 'responses'
+  endpoint: Endpoint
   model: string
   /** The system messages, joined by a blank line. */
   instructions: string
@@ -48,6 +51,8 @@ export interface TokenFigures {
   inputTokens: number
   outputTokens: number
   reasoningTokens?: number
+  /** Of the input. */
+  cachedInputTokens?: number
 }
 
 /** One thing that the model does in a generation. Without a `finish`, the fitting finish is sent at the end. */

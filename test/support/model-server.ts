@@ -1,19 +1,23 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { readAnthropicMessages, readAnthropicTools } from './model-server-anthropic.ts'
 import { readChatMessages, readChatTools } from './model-server-chat.ts'
-import { play, sendError, wasDisconnected } from './model-server-play.ts'
+import { readGoogleContents, readGoogleTools } from './model-server-google.ts'
+import { errorBody, play, sendError, wasDisconnected } from './model-server-play.ts'
 import { readResponsesInput, readResponsesTools } from './model-server-responses.ts'
-import type { ModelAction, ModelMessage, ModelRequest, ModelScript } from './model-server-script.ts'
+import type { Endpoint, ModelAction, ModelMessage, ModelRequest, ModelScript } from './model-server-script.ts'
 import { RefusedRequest } from './model-server-script.ts'
 
 /**
- * A model on a local port, for tests: it speaks OpenAI's streaming wire format, so that @ai-sdk/openai itself is
- * exercised, and does what scripts say. It refuses what the provider refuses: calls without results, results without
- * calls, references to stored items, tools of a bad shape.
+ * A model on a local port, for tests: it speaks the streaming wire formats of OpenAI, Anthropic and Google, so that the AI
+ * SDK's packages themselves are exercised, and does what scripts say. It refuses what the providers refuse: calls without
+ * results, results without calls, references to stored items, tools of a bad shape, reasoning that it did not sign.
  */
 export interface ModelServer {
   /** For `createOpenAI({ baseURL })` and OPENAI_BASE_URL. */
   baseUrl: string
+  /** The same for what speaks as Google does. */
+  googleUrl: string
   /** Every accepted request, oldest first. */
   requests: ModelRequest[]
   /** What was refused with status 400, and why: in most tests it must stay empty. */
@@ -41,25 +45,23 @@ export async function startModelServer({ apiKey = null, port = 0 }: ModelServerO
   let watchers: (() => void)[] = []
 
   async function answer(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-    const endpoint = ENDPOINTS[incoming.url ?? '']
+    const { endpoint, model } = endpointOf(incoming.url ?? '')
     if (endpoint === undefined || incoming.method !== 'POST')
       return sendError(response, 404, `No route ${incoming.url}.`)
-    if (apiKey !== null && incoming.headers.authorization !== `Bearer ${apiKey}`) {
-      return sendError(
-        response,
-        401,
-        `Incorrect API key provided: ${incoming.headers.authorization}.`,
-        'invalid_api_key',
-      )
+    const key = keyIn(incoming.headers)
+    if (apiKey !== null && key !== apiKey) {
+      const message = `Incorrect API key provided: ${key}.`
+      return sendError(response, 401, message, 'invalid_api_key', errorBody(endpoint, 401, message, 'invalid_api_key'))
     }
-    const body = JSON.parse(await readText(incoming))
+    const body = { ...JSON.parse(await readText(incoming)), ...(model === undefined ? {} : { model, stream: true }) }
     let request: ModelRequest
     try {
       request = acceptRequest(endpoint, body, incoming, response, requests.length + 1)
     } catch (error) {
       if (!(error instanceof RefusedRequest)) throw error
       refusals.push(error.message)
-      return sendError(response, 400, error.message, 'invalid_request_error')
+      const body = errorBody(endpoint, 400, error.message, 'invalid_request_error')
+      return sendError(response, 400, error.message, 'invalid_request_error', body)
     }
     requests.push(request)
     for (const watcher of watchers) watcher()
@@ -92,8 +94,10 @@ export async function startModelServer({ apiKey = null, port = 0 }: ModelServerO
   })
   await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
 
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return {
-    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    baseUrl: `${origin}/v1`,
+    googleUrl: `${origin}/v1beta`,
     requests,
     refusals,
     script(script) {
@@ -115,10 +119,32 @@ export async function startModelServer({ apiKey = null, port = 0 }: ModelServerO
   }
 }
 
-const ENDPOINTS: Record<string, 'chat' | 'responses'> = { '/v1/chat/completions': 'chat', '/v1/responses': 'responses' }
+const ENDPOINTS: Record<string, Endpoint> = {
+  '/v1/chat/completions': 'chat',
+  '/v1/responses': 'responses',
+  '/v1/messages': 'anthropic',
+}
+
+/** Google names the model, and that it is to be streamed, in the path. */
+function endpointOf(url: string): { endpoint?: Endpoint; model?: string } {
+  const [, model] = /^\/v1beta\/models\/([^:]+):streamGenerateContent\?alt=sse$/.exec(url) ?? []
+  return model === undefined ? { endpoint: ENDPOINTS[url] } : { endpoint: 'google', model }
+}
+
+function keyIn(headers: IncomingHttpHeaders): string | undefined {
+  const key = headers['x-api-key'] ?? headers['x-goog-api-key'] ?? headers.authorization?.replace('Bearer ', '')
+  return Array.isArray(key) ? key[0] : key
+}
+
+const READERS = {
+  chat: { messages: readChatMessages, tools: readChatTools },
+  responses: { messages: readResponsesInput, tools: readResponsesTools },
+  anthropic: { messages: readAnthropicMessages, tools: readAnthropicTools },
+  google: { messages: readGoogleContents, tools: readGoogleTools },
+}
 
 function acceptRequest(
-  endpoint: 'chat' | 'responses',
+  endpoint: Endpoint,
   // biome-ignore lint/suspicious/noExplicitAny: the wire body
   body: any,
   incoming: IncomingMessage,
@@ -126,8 +152,8 @@ function acceptRequest(
   n: number,
 ): ModelRequest {
   if (body.stream !== true) throw new RefusedRequest('This server only streams.')
-  const messages = endpoint === 'chat' ? readChatMessages(body) : readResponsesInput(body)
-  const tools = endpoint === 'chat' ? readChatTools(body) : readResponsesTools(body)
+  const messages = READERS[endpoint].messages(body)
+  const tools = READERS[endpoint].tools(body)
   refuseBadTools(tools, body.tool_choice)
   const gone = new AbortController()
   const ended = new Promise<'finished' | 'aborted' | 'disconnected'>((resolve) => {

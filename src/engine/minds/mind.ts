@@ -1,16 +1,15 @@
-import type { LanguageModel } from 'ai'
 import type { ToolPhase } from '../../agents/tool-phases.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { JournaledStep } from '../../runs/journal.ts'
 import type { Claim } from '../../runs/lifecycle.ts'
 import type { RunInHand, Tool } from '../../tools/tool.ts'
 import type { StepPlan } from '../generation.ts'
-import { type Blame, ModelFailure } from '../model-error.ts'
+import type { Blame } from '../model-error.ts'
 import type { Scene, SceneAgent, SceneLoader } from '../scene.ts'
 
 /** Prepares what the model is shown. */
 export interface Mind {
-  /** What the step after these is sent. @throws ModelFailure where its model cannot be had */
+  /** What the step after these is sent. */
   plan(steps: JournaledStep[]): Promise<StepPlan>
   /** Whether the mind has done what it woke for. */
   isDone(steps: JournaledStep[]): boolean
@@ -22,7 +21,6 @@ export interface MindInput {
   claim: Claim
   scene: Scene
   run: RunInHand
-  models: { resolve(name: string): LanguageModel }
   tools: Map<string, Tool>
   scenes: Pick<SceneLoader, 'refresh'>
   clock: Clock
@@ -32,22 +30,12 @@ export interface MindInput {
 export function phaseOf(
   { phases, model }: SceneAgent,
   step: number,
-  { models, tools }: Pick<MindInput, 'models' | 'tools'>,
+  { tools }: Pick<MindInput, 'tools'>,
 ): Pick<StepPlan, 'model' | 'activeTools' | 'toolChoice'> {
   const phase = (phases as unknown as ToolPhase[]).findLast(({ fromStep }) => fromStep <= step)
-  const name = phase?.model ?? model
   return {
-    model: { name, model: resolved(models, name) },
+    model: phase?.model ?? model,
     activeTools: [...tools.keys()].filter((tool) => phase?.activeTools?.includes(tool) ?? true),
     toolChoice: (phase?.toolChoice ?? 'AUTO').toLowerCase() as StepPlan['toolChoice'],
-  }
-}
-
-/** A name that was good when it was set need not be any more: a key may be gone. */
-function resolved(models: MindInput['models'], name: string): LanguageModel {
-  try {
-    return models.resolve(name)
-  } catch (error) {
-    throw new ModelFailure(error, 'provider')
   }
 }

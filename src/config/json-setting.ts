@@ -1,0 +1,24 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+/**
+ * The value of a setting that is JSON, or `file:` and the path of a file that holds it. A fault says what is wrong without a
+ * word of what the setting holds, which may be secret.
+ */
+export function readJsonSetting(text: string): { type: 'value'; value: unknown } | { type: 'fault'; fault: string } {
+  const isFile = text.startsWith('file:')
+  try {
+    const json = isFile ? readFileSync(pathOf(text), 'utf8') : text
+    return { type: 'value', value: JSON.parse(json.replace(/^\uFEFF/, '')) }
+  } catch (error) {
+    if (error instanceof SyntaxError)
+      return { type: 'fault', fault: isFile ? 'the file holds no JSON' : 'must be JSON' }
+    const code = (error as { code?: unknown }).code
+    return { type: 'fault', fault: `the file cannot be read${typeof code === 'string' ? ` (${code})` : ''}` }
+  }
+}
+
+/** `file:///etc/x.json` is a URL, `file:x.json` and `file:/etc/x.json` are paths. */
+function pathOf(text: string): string {
+  return text.startsWith('file://') ? fileURLToPath(text) : text.slice('file:'.length)
+}

@@ -1,0 +1,189 @@
+import { z } from 'zod'
+import { PROVIDER_NAME } from '../lib/model-name.ts'
+import { readJsonSetting } from './json-setting.ts'
+
+const APIS = ['openai', 'openai-chat', 'anthropic', 'google'] as const
+
+/** What a provider speaks: OpenAI's Responses, Chat Completions, Anthropic's Messages, or Google's Gemini API. */
+export type ModelApi = (typeof APIS)[number]
+
+/** The AI SDK's package that speaks it. */
+export type ProviderPackage = '@ai-sdk/openai' | '@ai-sdk/openai-compatible' | '@ai-sdk/anthropic' | '@ai-sdk/google'
+
+/** A provider of models, as it is set. */
+export interface ModelProviderSettings {
+  /** What stands before the colon in the names of its models. */
+  name: string
+  api: ModelApi
+  package: ProviderPackage
+  /** With its version path; null for the API's own. Holds nothing secret. */
+  baseUrl: string | null
+  apiKey: string | null
+  headers: Record<string, string>
+  /** Why none of its models can be used, as the end of a sentence; null where they can. */
+  lacks: string | null
+}
+
+type Environment = Record<string, string | undefined>
+
+/** A provider's base URL. It is shown to admins and in errors: what is secret belongs into a header. */
+export const baseUrl = z
+  .string()
+  .refine(isBaseUrl, 'must be a URL that begins with http:// or https://, without user, password, query or fragment')
+
+const PROVIDER = z.strictObject({
+  api: z.enum(APIS, `must be one of ${APIS.join(', ')}`),
+  baseUrl: baseUrl.optional(),
+  apiKey: z.string().optional(),
+  headers: z.record(z.string(), z.string()).optional(),
+})
+
+type Preset = z.infer<typeof PROVIDER> & { keyVariable?: string }
+
+/** What one word stands for, and the variable in which its key is looked for where none is given. */
+const PRESETS = new Map<string, Preset>(
+  Object.entries({
+    ollama: { api: 'openai-chat', baseUrl: 'http://localhost:11434/v1' },
+    lmstudio: { api: 'openai-chat', baseUrl: 'http://localhost:1234/v1' },
+    vllm: { api: 'openai-chat', baseUrl: 'http://localhost:8000/v1' },
+    openrouter: { api: 'openai-chat', baseUrl: 'https://openrouter.ai/api/v1', keyVariable: 'OPENROUTER_API_KEY' },
+  }),
+)
+
+/** The providers, and what is wrong with them: a line each, without any secret. */
+export interface ReadProviders {
+  providers: ModelProviderSettings[]
+  faults: string[]
+  warnings: string[]
+}
+
+/**
+ * The providers of PARLEY_PROVIDERS, then `openai` and `openai.chat` of OPENAI_API_KEY and OPENAI_BASE_URL, where those names
+ * are not taken. A key or a header `env:NAME` is that variable's value.
+ */
+export function readModelProviders(environment: Environment, isInstalled = isPackageInstalled): ReadProviders {
+  const faults: string[] = []
+  const named = entriesOf(environment.PARLEY_PROVIDERS, faults).flatMap(([name, given]) => {
+    const read = readProvider(name, given, environment)
+    faults.push(...read.faults.map((fault) => `PARLEY_PROVIDERS: ${fault}`))
+    return read.provider ?? []
+  })
+  for (const { name, package: needed } of named) {
+    if (!isInstalled(needed))
+      faults.push(`PARLEY_PROVIDERS: ${name} needs the package ${needed}, which is not installed`)
+  }
+  const warnings = named.flatMap(({ name, lacks }) => (lacks === null ? [] : [`PARLEY_PROVIDERS: ${name} ${lacks}`]))
+  const usual = usualProviders(environment).filter(({ name }) => named.every((other) => other.name !== name))
+  return { providers: [...named, ...usual], faults, warnings }
+}
+
+function entriesOf(text: string | undefined, faults: string[]): [string, unknown][] {
+  if (text === undefined) return []
+  const read = readJsonSetting(text)
+  if (read.type === 'value' && isObject(read.value)) return Object.entries(read.value)
+  const fault = read.type === 'fault' ? read.fault : 'must be an object of providers by name'
+  faults.push(`PARLEY_PROVIDERS: ${fault}`)
+  return []
+}
+
+function readProvider(
+  name: string,
+  given: unknown,
+  environment: Environment,
+): { provider: ModelProviderSettings | null; faults: string[] } {
+  const isNameable = PROVIDER_NAME.test(name) && name !== 'demo'
+  if (!isNameable) return { provider: null, faults: [`${JSON.stringify(name.slice(0, 64))} is no name for a provider`] }
+  const { keyVariable, ...preset }: Partial<Preset> = PRESETS.get(name) ?? {}
+  const parsed = PROVIDER.safeParse(isObject(given) ? { ...preset, ...given } : given)
+  if (!parsed.success) {
+    return {
+      provider: null,
+      faults: parsed.error.issues.map((issue) => `${[name, ...issue.path].join('.')}: ${issue.message}`),
+    }
+  }
+  const { api, baseUrl = null } = parsed.data
+  const faults: string[] = []
+  const secretOf = (field: string, value: string) => {
+    const read = readSecret(value, environment)
+    if ('fault' in read) faults.push(`${name}.${field}: ${read.fault}`)
+    return 'value' in read ? read.value : ''
+  }
+  const key = parsed.data.apiKey
+  const apiKey = key === undefined ? (environment[keyVariable ?? ''] ?? null) : secretOf('apiKey', key)
+  const headers = Object.fromEntries(
+    Object.entries(parsed.data.headers ?? {}).map(([header, value]) => [header, secretOf(`headers.${header}`, value)]),
+  )
+  faults.push(...faultsOfHeaders(name, headers))
+  const isKeyless = baseUrl !== null && (keyVariable === undefined || baseUrl !== preset.baseUrl)
+  const isBare = apiKey === null && Object.keys(headers).length === 0 && !isKeyless
+  const lacks = isBare ? `needs an apiKey${keyVariable === undefined ? '' : `, or ${keyVariable}`}` : null
+  const provider = { name, api, package: packageOf(api, baseUrl), baseUrl, apiKey, headers, lacks }
+  return { provider: faults.length > 0 ? null : provider, faults }
+}
+
+type Secret = { value: string } | { fault: string }
+
+function readSecret(text: string, environment: Environment): Secret {
+  if (!text.startsWith('env:')) return sendable(text)
+  const variable = text.slice('env:'.length)
+  // Whatever is no variable's name may be the secret itself, misplaced.
+  if (!/^[A-Z_][A-Z0-9_]*$/.test(variable)) return { fault: 'env: needs the name of a variable, in capitals' }
+  const value = environment[variable]
+  return value === undefined ? { fault: `the variable ${variable} is not set` } : sendable(value)
+}
+
+/** What no header can hold would fail with each request, and stand in its error. */
+function sendable(text: string): Secret {
+  const value = text.trim()
+  return /^[\x20-\x7e]+$/.test(value) ? { value } : { fault: 'must be printable ASCII' }
+}
+
+function faultsOfHeaders(name: string, headers: Record<string, string>): string[] {
+  return Object.entries(headers).flatMap(([header, value]) => {
+    try {
+      new Headers([[header, value]])
+      return []
+    } catch {
+      return [`${name}.headers: ${JSON.stringify(header.slice(0, 64))} is no header, or its value cannot be sent`]
+    }
+  })
+}
+
+/** OpenAI's own reasoning models want more of Chat Completions than what other servers understand. */
+function packageOf(api: ModelApi, baseUrl: string | null): ProviderPackage {
+  if (api === 'anthropic' || api === 'google') return `@ai-sdk/${api}`
+  return api === 'openai-chat' && baseUrl !== null ? '@ai-sdk/openai-compatible' : '@ai-sdk/openai'
+}
+
+function usualProviders({ OPENAI_API_KEY, OPENAI_BASE_URL }: Environment): ModelProviderSettings[] {
+  const apiKey = OPENAI_API_KEY ?? null
+  const baseUrl = OPENAI_BASE_URL ?? null
+  const isUsable = apiKey !== null || baseUrl !== null
+  const lacks = isUsable
+    ? null
+    : 'needs OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server; "demo" needs neither'
+  const common = { package: '@ai-sdk/openai' as const, baseUrl, apiKey, headers: {}, lacks }
+  return [
+    { name: 'openai', api: 'openai', ...common },
+    { name: 'openai.chat', api: 'openai-chat', ...common },
+  ]
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isBaseUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, username, password, search, hash } = new URL(text)
+  return ['http:', 'https:'].includes(protocol) && [username, password, search, hash].every((part) => part === '')
+}
+
+function isPackageInstalled(name: ProviderPackage): boolean {
+  try {
+    import.meta.resolve(name)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,21 @@
+import { granting, withOptions } from './call-wishes.ts'
+import { modelFetch } from './model-fetch.ts'
+import { type CreateModel, NO_KEY, type ProviderSettings } from './provider.ts'
+
+const TIERS = ['standard', 'flex', 'priority']
+
+/** Google's models by the Gemini API. It caches by itself what requests have in common at their beginning. */
+export async function openGoogle({ baseUrl, apiKey, headers }: ProviderSettings): Promise<CreateModel> {
+  const { createGoogle } = await import('@ai-sdk/google')
+  const baseURL = baseUrl ?? 'https://generativelanguage.googleapis.com/v1beta'
+  const provider = createGoogle({ baseURL, apiKey: apiKey ?? NO_KEY, headers, fetch: modelFetch })
+  return (modelId) =>
+    granting(provider.chat(modelId), (call, { serviceTier = '' }) => {
+      const isAskedToReason = call.reasoning !== undefined && !['none', 'provider-default'].includes(call.reasoning)
+      return withOptions(call, 'google', {
+        // Without it the thoughts are paid for and not shown. Models that cannot think refuse the option.
+        ...(isAskedToReason ? { thinkingConfig: { includeThoughts: true } } : {}),
+        ...(TIERS.includes(serviceTier) ? { serviceTier } : {}),
+      })
+    })
+}
