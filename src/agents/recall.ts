@@ -93,6 +93,22 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
     return from
   }
 
+  const againMany: Recalling['againMany'] = async (asked) => {
+    const column = (value: (recall: Recall) => number) => asked.map(({ recall }) => value(recall))
+    const rows = await prisma.$queryRaw<RecalledRow[]>`
+      SELECT asked.key, c.index, c.summary, c."createdAt", CASE WHEN c.index >= asked.whole THEN c.messages END AS messages
+      FROM unnest(${asked.map(({ key }) => key)}::text[], ${asked.map(({ agentId }) => agentId)}::text[],
+        ${column(({ summed }) => summed)}::int[], ${column(({ whole }) => whole)}::int[], ${column(({ end }) => end)}::int[]
+      ) AS asked(key, "agentId", summed, whole, "end")
+      JOIN "Cycle" c ON c."agentId" = asked."agentId" AND c.index >= asked.summed AND c.index < asked."end"
+      ORDER BY c.index`
+    const byKey = Map.groupBy(rows, ({ key }) => key)
+    return new Map(asked.map(({ key }) => [key, messagesOfRows(byKey.get(key) ?? [])]))
+  }
+
+  const again: Recalling['again'] = async (agentId, recall) =>
+    (await againMany([{ key: '', agentId, recall }])).get('') ?? []
+
   return {
     async choose(agentId, { budget, allowed }) {
       const last = await readLast(prisma, agentId)
@@ -107,7 +123,7 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
           ...{ summed: before.summed, whole, end: before.end },
           allowed: isOutgrown ? allowed : (before.allowed ?? allowed),
         }
-        return { recall, messages: await this.again(agentId, recall), tokens: sum + summaries }
+        return { recall, messages: await again(agentId, recall), tokens: sum + summaries }
       }
       const kept = newest(sizes, Math.floor(budget * WHOLE_SHARE), budget, allowed.leastWhole)
       const from = kept.at(-1)?.index ?? before.end
@@ -116,23 +132,10 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
       const summed = await summedFrom(agentId, before.first, from, room)
       const recall = { summed, whole: from, end: before.end, allowed }
       const summedTokens = await summariesTokens(agentId, summed, from)
-      return { recall, messages: await this.again(agentId, recall), tokens: tokens + summedTokens }
+      return { recall, messages: await again(agentId, recall), tokens: tokens + summedTokens }
     },
-    async again(agentId, recall) {
-      return (await this.againMany([{ key: '', agentId, recall }])).get('') ?? []
-    },
-    async againMany(asked) {
-      const column = (value: (recall: Recall) => number) => asked.map(({ recall }) => value(recall))
-      const rows = await prisma.$queryRaw<RecalledRow[]>`
-        SELECT asked.key, c.index, c.summary, c."createdAt", CASE WHEN c.index >= asked.whole THEN c.messages END AS messages
-        FROM unnest(${asked.map(({ key }) => key)}::text[], ${asked.map(({ agentId }) => agentId)}::text[],
-          ${column(({ summed }) => summed)}::int[], ${column(({ whole }) => whole)}::int[], ${column(({ end }) => end)}::int[]
-        ) AS asked(key, "agentId", summed, whole, "end")
-        JOIN "Cycle" c ON c."agentId" = asked."agentId" AND c.index >= asked.summed AND c.index < asked."end"
-        ORDER BY c.index`
-      const byKey = Map.groupBy(rows, ({ key }) => key)
-      return new Map(asked.map(({ key }) => [key, messagesOfRows(byKey.get(key) ?? [])]))
-    },
+    again,
+    againMany,
   }
 }
 

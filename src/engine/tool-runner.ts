@@ -64,7 +64,7 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
   }
 
   async function settle(callId: string, settlement: Settlement): Promise<void> {
-    if (!writer.hasJournaled(callId) && !(await writer.close({ toolCallId: callId, ...settlement })))
+    if (!(await writer.close({ toolCallId: callId, ...settlement })))
       await journal.settled(run.claim, callId, settlement)
   }
 

@@ -22,12 +22,10 @@ export interface SpaceWriter extends Speech {
    */
   show(use: ToolUse, waitMs: number | null): Promise<boolean>
   /**
-   * What was shown or written for a call is over: its message is whole, or INTERRUPTED where the model broke its input off, and
-   * its result journaled. False: it posted nothing that could still become whole.
+   * What was shown or written for a call is over: its message is whole, or INTERRUPTED where the model broke its input off.
+   * True: its result is journaled with that. False: it posted nothing.
    */
   close(result: ToolResult): Promise<boolean>
-  /** Whether a call's result was journaled together with what it posted. */
-  hasJournaled(callId: string): boolean
   /** The run pauses or ends by itself: messages that were left open for more are whole now. */
   finish(): Promise<void>
 }
@@ -65,8 +63,7 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy }: 
     },
     composite: policy.composite ? { say: spoken.say } : null,
     show: shown.show,
-    hasJournaled: spoken.hasJournaled,
-    close: async (result) => (await spoken.interrupt(result.toolCallId, result)) || shown.settle(result),
+    close: async (result) => (await spoken.close(result)) || shown.settle(result),
     async finish() {
       await spoken.interruptAll()
       await finishOpen()

@@ -16,11 +16,12 @@ export interface SpokenParts {
   write(callId: string, delta: string): void
   /** The whole text of a call: what is missing of it streams, and it becomes a part. @throws ToolFailure */
   say(use: ToolUse, utterance: Utterance): Promise<Message>
-  /** Whether its call's result was journaled with it. */
-  hasJournaled(callId: string): boolean
-  /** What was written of a call's text stays, and nothing follows it in its message. False: nothing was. */
-  interrupt(callId: string, result: ToolResult | null): Promise<boolean>
-  /** The same of all that is being written. */
+  /**
+   * A call is over. Of a text that did not become a part, what was written stays, and nothing follows it in its message.
+   * True: the result is journaled, by this or with the text that it said. False: it said nothing.
+   */
+  close(result: ToolResult): Promise<boolean>
+  /** Nothing more comes of what is being written. */
   interruptAll(): Promise<void>
 }
 
@@ -132,10 +133,11 @@ export function createSpokenParts(
       writings.delete(callId)
       return message
     },
-    hasJournaled: (callId) => journaled.has(callId),
-    async interrupt(callId, result) {
-      const writing = writings.get(callId)
-      return writing !== undefined && interrupt(callId, writing, result)
+    async close(result) {
+      const { toolCallId } = result
+      const writing = writings.get(toolCallId)
+      if (writing === undefined) return journaled.has(toolCallId)
+      return interrupt(toolCallId, writing, result)
     },
     async interruptAll() {
       for (const [callId, writing] of writings) await interrupt(callId, writing, null)
