@@ -14,6 +14,8 @@ const LATEST_PUBLISHER_MS = 50
 const FIRST_MESSAGES_A_SECOND = 20_000
 const STEP = 1.6
 const MOST_TRIES = 2
+const MOST_COLLECTIONS = 10
+const SAME_HEAP = 0.001
 const PACED_EVENTS_A_SECOND = 20
 
 export interface Pace {
@@ -104,7 +106,7 @@ async function findHighestRate(stage: Stage, load: Load, { windowMs, refinements
       best = window
       low = rate
     } else {
-      if (window.latestMs > LATEST_PUBLISHER_MS) return { best, isAtLeast: true }
+      if (best !== null && window.latestMs > LATEST_PUBLISHER_MS) return { best, isAtLeast: true }
       if (!window.isDrained) return { best, isAtLeast: false }
       high = rate
     }
@@ -130,13 +132,25 @@ async function tryRate(stage: Stage, load: Load, rate: number, ms: number): Prom
   }
 }
 
+/** In KiB, once it does not change any more: who left, or has just come, is let go of bit by bit. */
+async function heapOf(server: FanoutServer): Promise<number> {
+  let last = Number.NaN
+  for (let tries = 0; tries < MOST_COLLECTIONS; tries++) {
+    const { heapKibibytes } = await server.ask({ type: 'usage', collect: true })
+    if (Math.abs(heapKibibytes - last) < last * SAME_HEAP) return heapKibibytes
+    last = heapKibibytes
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  return last
+}
+
 /** Measures one system with some viewers, who leave again. */
 export async function measure(stage: Stage, system: SystemName, load: Load, pace: Pace): Promise<Measured> {
   const { server, clients } = stage
   const subscribings = await server.viewers(load)
-  const empty = await server.ask({ type: 'usage', collect: true })
+  const empty = await heapOf(server)
   await clients.open(subscribings, Math.min(MARKED, load.viewers))
-  const full = await server.ask({ type: 'usage', collect: true })
+  const full = await heapOf(server)
   const perEvent = load.viewers / load.spaces
   await runWindow(stage, load, PACED_EVENTS_A_SECOND, pace.pacedMs / 2)
   const paced = await runWindow(stage, load, PACED_EVENTS_A_SECOND, pace.pacedMs)
@@ -152,7 +166,7 @@ export async function measure(stage: Stage, system: SystemName, load: Load, pace
     microsecondsOfCpuPaced: (paced.cpuSeconds * 1e6) / (PACED_EVENTS_A_SECOND * paced.seconds * perEvent),
     p50: percentile(paced.delays, 0.5),
     p99: percentile(paced.delays, 0.99),
-    kibibytesOfSubscription: (full.heapKibibytes - empty.heapKibibytes) / load.viewers,
+    kibibytesOfSubscription: (full - empty) / load.viewers,
     bytesOfMessage: paced.bytes / paced.received,
   }
 }
