@@ -43,10 +43,11 @@ function thinkerOf({ app }: TestApplication) {
     await platform.db.transaction((tx) => core.inbox.deliver(tx, [{ ...event, dedupKey: rootId, rootId }]))
     const claim = await cycles.claim(agentId)
     if (claim === null) throw new Error('the cycle could not be claimed')
-    const usage = { inputTokens: 1, outputTokens: 1, estimated: false }
+    const usage = { inputTokens: 1, cachedInputTokens: 0, outputTokens: 1, estimated: false }
     const sent = {
       index: 0,
       model: 'none',
+      failedModels: [],
       instructions: '',
       messagesKept: 0,
       messagesAdded: [],

@@ -4,7 +4,7 @@ import { createCore } from './app/core.ts'
 import { type Engine, startEngine } from './app/engine.ts'
 import { type AppOptions, openOutside } from './app/outside.ts'
 import type { Config } from './config.ts'
-import { createModelRegistry } from './models/registry.ts'
+import { createModels } from './models/models.ts'
 import { keptSecret, type Secret } from './platform/secrets.ts'
 
 export type { AppOptions } from './app/outside.ts'
@@ -14,7 +14,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   const { platform, realtime, close } = await openOutside(config, options)
   const adminToken: Secret = keptSecret(config.dataDirectory, 'admin-token', config.adminToken)
   const core = createCore(platform)
-  const models = createModelRegistry({ providers: config.modelProviders, ...options.models })
+  const models = createModels(platform, { providers: config.modelProviders, ...options.models })
   let origin = `http://${config.host}:${config.port}`
   const api = createApi(platform, { core, adminToken: adminToken.value, models, baseUrl: () => origin })
   const metrics = new Registry()
@@ -31,6 +31,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     realtime,
     announcer: core.announcer,
     adminToken,
+    models,
     api,
     metrics,
     /** What runs have done: it tells of them again where their events are gone. */

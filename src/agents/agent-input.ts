@@ -10,6 +10,9 @@ export interface CreateAgentInput {
   description?: string | null
   instructions: string
   model?: string | null
+  fallbackModels?: readonly string[] | null
+  /** ModelSettings, unchecked. */
+  modelSettings?: unknown
   mind: Mind
   toolset: Toolset
   maxSteps?: number | null

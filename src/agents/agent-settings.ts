@@ -5,6 +5,7 @@ import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
 import { type CheckedTool, checkTools } from './custom-tools.ts'
 import { type CycleSettings, changedCycle, newCycle } from './cycle-settings.ts'
 import { type CheckedMcpServer, checkMcpServers } from './mcp-servers.ts'
+import { checkModelSettings, type ModelSettings } from './model-settings.ts'
 import { checkPhases, type ToolPhase } from './tool-phases.ts'
 
 /** What an agent's settings are checked with, besides their own rules. */
@@ -21,6 +22,9 @@ export interface AgentSettings {
   description: string | null
   instructions: string
   model: string
+  /** In order; none of them the model itself. */
+  fallbackModels: string[]
+  modelSettings: ModelSettings | null
   maxSteps: number
   tokenBudget: number | null
   maxConcurrentRuns: number
@@ -38,11 +42,13 @@ const MOST_STEPS = 1000
 const LARGEST_TOKEN_BUDGET = 2_000_000_000
 const LONGEST_DESCRIPTION = 4000
 const LONGEST_MODEL = 200
+const MOST_FALLBACKS = 10
 
 /** The settings of a new agent, defaults filled in. @throws BadInputError with the field at fault. */
 export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: SettingHooks): AgentSettings {
   const isPersistent = input.mind === 'PERSISTENT'
   if (!isPersistent && input.cycle != null) throw noCycle()
+  const model = checkModel(input.model ?? config.defaultModel, 'input.model', hooks)
   const tools = checkTools(input.tools ?? [], config.limits, hooks)
   const mcpServers = checkMcpServers(input.mcpServers ?? [])
   const names = { toolNames: tools.map(({ name }) => name), mcpServerNames: mcpServers.map(({ name }) => name) }
@@ -51,7 +57,9 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: Se
     name: checkName(input.name, 'input.name'),
     description: checkDescription(input.description ?? null),
     instructions: checkText(input.instructions, LONGEST_INSTRUCTIONS, 'input.instructions'),
-    model: checkModel(input.model ?? config.defaultModel, hooks),
+    model,
+    fallbackModels: checkFallbacks(input.fallbackModels ?? [], model, hooks),
+    modelSettings: checkModelSettings(input.modelSettings, 'input.modelSettings'),
     maxSteps: checkMaxSteps(input.maxSteps ?? DEFAULT_MAX_STEPS),
     tokenBudget: checkTokenBudget(input.tokenBudget === undefined ? absentBudget : input.tokenBudget),
     maxConcurrentRuns: checkMaxConcurrentRuns(input.maxConcurrentRuns ?? DEFAULT_MAX_CONCURRENT_RUNS),
@@ -64,6 +72,8 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: Se
 
 /** What an update is checked against. */
 export interface AgentBefore {
+  model: string
+  fallbackModels: string[]
   cycle: CycleSettings | null
   toolNames: string[]
   mcpServerNames: string[]
@@ -83,13 +93,17 @@ export function checkChangedAgent(
     toolNames: tools?.map(({ name }) => name) ?? before.toolNames,
     mcpServerNames: mcpServers?.map(({ name }) => name) ?? before.mcpServerNames,
   }
+  const model = given(input.model, 'model', (value) => checkModel(value, 'input.model', hooks))
   const changes = {
     name: given(input.name, 'name', (value) => checkName(value, 'input.name')),
     description: input.description === undefined ? undefined : checkDescription(input.description),
     instructions: given(input.instructions, 'instructions', (value) =>
       checkText(value, LONGEST_INSTRUCTIONS, 'input.instructions'),
     ),
-    model: given(input.model, 'model', (value) => checkModel(value, hooks)),
+    model,
+    fallbackModels: fallbacksAfter(input.fallbackModels, model, before, hooks),
+    modelSettings:
+      input.modelSettings === undefined ? undefined : checkModelSettings(input.modelSettings, 'input.modelSettings'),
     maxSteps: given(input.maxSteps, 'maxSteps', checkMaxSteps),
     tokenBudget: input.tokenBudget === undefined ? undefined : checkTokenBudget(input.tokenBudget),
     maxConcurrentRuns: given(input.maxConcurrentRuns, 'maxConcurrentRuns', checkMaxConcurrentRuns),
@@ -123,11 +137,34 @@ function checkDescription(description: string | null): string | null {
   return description === null ? null : checkText(description, LONGEST_DESCRIPTION, 'input.description')
 }
 
-function checkModel(name: string, hooks: SettingHooks): string {
-  checkText(name, LONGEST_MODEL, 'input.model')
+function checkModel(name: string, field: string, hooks: SettingHooks): string {
+  checkText(name, LONGEST_MODEL, field)
   const fault = hooks.checkModel(name)
-  if (fault !== null) throw new BadInputError(fault, 'input.model')
+  if (fault !== null) throw new BadInputError(fault, field)
   return name
+}
+
+function checkFallbacks(names: readonly string[], model: string, hooks: SettingHooks): string[] {
+  const field = 'input.fallbackModels'
+  if (names.length > MOST_FALLBACKS) throw new BadInputError(`At most ${MOST_FALLBACKS} models.`, field)
+  return names.map((name, index) => {
+    if (name === model) throw new BadInputError('It is the model itself.', `${field}.${index}`)
+    if (names.indexOf(name) !== index) throw new BadInputError('It stands here twice.', `${field}.${index}`)
+    return checkModel(name, `${field}.${index}`, hooks)
+  })
+}
+
+/** A model cannot silently be its own fallback: to make one of the fallbacks the model, both are given. */
+function fallbacksAfter(
+  names: UpdateAgentInput['fallbackModels'],
+  model: string | undefined,
+  before: AgentBefore,
+  hooks: SettingHooks,
+): string[] | undefined {
+  if (names === undefined && model !== undefined && before.fallbackModels.includes(model)) {
+    throw new BadInputError('It is one of the fallbackModels.', 'input.model')
+  }
+  return given(names, 'fallbackModels', (value) => checkFallbacks(value, model ?? before.model, hooks))
 }
 
 function checkMaxSteps(value: number): number {

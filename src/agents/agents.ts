@@ -13,14 +13,17 @@ import { replaceTools } from './custom-tools.ts'
 import type { CycleSettings } from './cycle-settings.ts'
 import { NO_SUCH_AGENT } from './existing-agent.ts'
 import { replaceMcpServers } from './mcp-servers.ts'
+import type { ModelSettings } from './model-settings.ts'
 import type { ToolPhase } from './tool-phases.ts'
 
 /** An agent: what it is called and what it is made of. Only its public fields are for everybody. */
-export interface Agent extends Omit<AgentRow, 'phases' | 'cycle'> {
+export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSettings'> {
   kind: 'AGENT'
   name: string
   createdAt: Date
   phases: ToolPhase[]
+  /** Null for none. */
+  modelSettings: ModelSettings | null
   /** Null for a stateless agent. */
   cycle: CycleSettings | null
 }
@@ -108,7 +111,8 @@ type AgentAndEntity = AgentRow & Pick<Entity, 'name' | 'createdAt'>
 
 function agentOf(row: AgentAndEntity): Agent {
   const phases = row.phases as unknown as ToolPhase[]
-  return { ...row, kind: 'AGENT', phases, cycle: row.cycle as unknown as CycleSettings | null }
+  const cycle = row.cycle as unknown as CycleSettings | null
+  return { ...row, kind: 'AGENT', phases, cycle, modelSettings: row.modelSettings as ModelSettings | null }
 }
 
 function directoryOf(viewer: Viewer, search: string): Prisma.Sql {
@@ -127,12 +131,14 @@ function columnsOf({
   mcpServers: _servers,
   phases,
   cycle,
+  modelSettings,
   ...plain
 }: Partial<AgentSettings>) {
   return {
     ...plain,
     ...(phases === undefined ? {} : { phases: phases as unknown as Prisma.InputJsonValue }),
     ...(cycle === undefined ? {} : { cycle: cycle === null ? Prisma.DbNull : { ...cycle } }),
+    ...(modelSettings === undefined ? {} : { modelSettings: modelSettings ?? Prisma.DbNull }),
   } as Omit<Prisma.AgentUncheckedCreateInput, 'id' | 'mind' | 'toolset'>
 }
 

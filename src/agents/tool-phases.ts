@@ -1,5 +1,6 @@
 import { BadInputError } from '../lib/errors.ts'
 import { checkInteger } from '../lib/validate.ts'
+import { checkModelSettings, type ModelSettings } from './model-settings.ts'
 import { BUILT_IN_TOOL_NAMES, MCP_NAME_SEPARATOR } from './tool-names.ts'
 
 export type ToolChoice = 'AUTO' | 'REQUIRED' | 'NONE'
@@ -9,6 +10,8 @@ export interface ToolPhase {
   fromStep: number
   /** Null for the agent's own. */
   model: string | null
+  /** Each takes the place of the agent's own; null and absent: none does. */
+  modelSettings?: ModelSettings | null
   /** Null for all tools. */
   activeTools: string[] | null
   toolChoice: ToolChoice
@@ -17,6 +20,7 @@ export interface ToolPhase {
 export interface ToolPhaseInput {
   fromStep: number
   model?: string | null
+  modelSettings?: unknown
   activeTools?: readonly string[] | null
   toolChoice: ToolChoice
 }
@@ -43,7 +47,8 @@ export function checkPhases(
     if (activeTools?.length === 0 && phase.toolChoice === 'REQUIRED') {
       throw new BadInputError('A model that must use a tool needs one.', `${field}.activeTools`)
     }
-    return { fromStep, model, activeTools, toolChoice: phase.toolChoice }
+    const modelSettings = checkModelSettings(phase.modelSettings, `${field}.modelSettings`)
+    return { fromStep, model, modelSettings, activeTools, toolChoice: phase.toolChoice }
   })
   const starts = checked.map(({ fromStep }) => fromStep)
   const twice = starts.findIndex((start, index) => starts.indexOf(start) !== index)

@@ -13,7 +13,7 @@ import { createMindControl } from '../agents/mind-control.ts'
 import { createTriggers } from '../agents/triggers.ts'
 import { createWebhooks } from '../agents/webhooks.ts'
 import { recalledOf } from '../engine/cycle-state.ts'
-import type { ModelRegistry } from '../models/registry.ts'
+import type { Models } from '../models/models.ts'
 import { createPlans } from '../plans/plans.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createChains } from '../runs/chains.ts'
@@ -31,7 +31,7 @@ import type { Core } from './core.ts'
 export interface ApiParts {
   core: Core
   adminToken: string
-  models: ModelRegistry
+  models: Models
   /** Where this server is reached, without a path. */
   baseUrl(): string
 }
@@ -47,6 +47,7 @@ export function createApi(platform: Platform, { core, adminToken, models, baseUr
     entities: createEntities(platform),
     humans: createHumans(platform),
     agents: createAgents(platform, { checkModel: models.check, checkInputSchema }),
+    modelProviders: { list: models.listProviders },
     customTools: createCustomTools(platform),
     mcpServers: createMcpServers(platform),
     memories: createMemories(platform),

@@ -7,7 +7,7 @@ import { createObserver } from '../engine/observation.ts'
 import { createSceneLoader } from '../engine/scene.ts'
 import { startUpkeep } from '../engine/upkeep.ts'
 import { createWorker } from '../engine/worker.ts'
-import type { ModelRegistry } from '../models/registry.ts'
+import type { Models } from '../models/models.ts'
 import type { Platform } from '../platform/platform.ts'
 import { openTelemetry } from '../platform/telemetry.ts'
 import { CLAIMABLE } from '../runs/claiming.ts'
@@ -25,7 +25,7 @@ export interface EngineParts {
   config: Config
   core: Core
   api: Api
-  models: ModelRegistry
+  models: Models
   metrics: Registry
 }
 

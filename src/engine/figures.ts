@@ -11,7 +11,7 @@ export interface Figures {
 export function createFigures(registry: Registry): Figures {
   const tokens = new Counter({
     name: 'parley_tokens_total',
-    help: 'Tokens of generations of this process, by model and direction (input, output); estimated where the provider gave none.',
+    help: 'Tokens of generations of this process, by model and direction (input, output, and cached_input, which is part of input); estimated where the provider gave none.',
     labelNames: ['model', 'direction'],
     registers: [registry],
   })
@@ -27,8 +27,9 @@ export function createFigures(registry: Registry): Figures {
     registers: [registry],
   })
   return {
-    generated(model, { inputTokens, outputTokens }) {
+    generated(model, { inputTokens, cachedInputTokens, outputTokens }) {
       tokens.inc({ model, direction: 'input' }, inputTokens)
+      tokens.inc({ model, direction: 'cached_input' }, cachedInputTokens)
       tokens.inc({ model, direction: 'output' }, outputTokens)
     },
     skipped({ inputTokens, outputTokens }) {

@@ -7,6 +7,7 @@ import {
   type TypedToolCall,
 } from 'ai'
 import { DEEPEST_JSON, type Json, storableText, toJson } from '../lib/json.ts'
+import { madeBy } from '../runs/model-messages.ts'
 import type { NewToolCall } from '../runs/tool-calls.ts'
 import { takePlacement } from '../tools/placement.ts'
 import { failureResult, type Tool } from '../tools/tool.ts'
@@ -14,9 +15,10 @@ import { type LiveGeneration, NESTED_TOO_DEEP } from './live-generation.ts'
 
 type Content = readonly ContentPart<ToolSet>[]
 
-/** A generation's content as the assistant's message. Sources are for readers, not for providers. */
-export function assistantMessage(content: Content): ModelMessage {
-  return { role: 'assistant', content: content.flatMap((part) => assistantPart(part) ?? []) }
+/** What a model wrote as the assistant's message. Sources are for readers, not for providers. */
+export function assistantMessage(model: string, content: Content): ModelMessage {
+  const parts = content.flatMap((part) => assistantPart(part) ?? [])
+  return madeBy(model, parts)
 }
 
 type AssistantPart = Exclude<AssistantModelMessage['content'], string>[number]
@@ -25,7 +27,9 @@ function assistantPart(part: ContentPart<ToolSet>): AssistantPart | null {
   if (part.type !== 'text' && part.type !== 'reasoning' && part.type !== 'tool-call') return null
   const providerOptions = part.providerMetadata ? { providerOptions: part.providerMetadata } : {}
   if (part.type === 'reasoning') return { type: 'reasoning', text: part.text, ...providerOptions }
-  if (part.type === 'text') return part.text === '' ? null : { type: 'text', text: part.text, ...providerOptions }
+  // Google signs what it thought by an empty text.
+  const isNothing = part.type === 'text' && part.text === '' && part.providerMetadata === undefined
+  if (part.type === 'text') return isNothing ? null : { type: 'text', text: part.text, ...providerOptions }
   const { toolCallId, toolName } = part
   return { type: 'tool-call', toolCallId, toolName, input: inputOf(part.input), ...providerOptions }
 }

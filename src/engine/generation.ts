@@ -1,196 +1,161 @@
-import {
-  isStepCount,
-  jsonSchema,
-  type LanguageModel,
-  type LanguageModelCallEndEvent,
-  type ModelMessage,
-  tool as sdkTool,
-  streamText,
-  type ToolSet,
-} from 'ai'
+import type { LanguageModelCallEndEvent } from 'ai'
 import { sleep } from '../lib/async.ts'
-import { wishing } from '../models/call-wishes.ts'
 import { messagesOfStep } from '../runs/conversation.ts'
-import type { Generation, Journal, JournaledStep } from '../runs/journal.ts'
-import type { Claim } from '../runs/lifecycle.ts'
-import type { RunEvents } from '../runs/run-events.ts'
+import type { FailedModel, Generation, JournaledStep } from '../runs/journal.ts'
 import type { NewToolCall } from '../runs/tool-calls.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
-import type { Tool } from '../tools/tool.ts'
+import { type Attempt, attempt, type GenerationParts, type StepPlan } from './attempt.ts'
 import { assistantMessage, callsOf } from './generated-content.ts'
-import { createLiveGeneration, type LiveGeneration } from './live-generation.ts'
 import { ModelFailure } from './model-error.ts'
 import { estimatedUsage, usageOf } from './token-usage.ts'
-
-/** What a step is sent, decided right before it. */
-export interface StepPlan {
-  instructions: string
-  /** The whole list that the model gets: what the step before was sent and what it added, then what is new. */
-  messages: ModelMessage[]
-  /** How many of them, the last, are new with this step. */
-  added: number
-  /** By name. */
-  model: string
-  activeTools: string[]
-  toolChoice: 'auto' | 'required' | 'none'
-}
-
-/** The models behind their names. */
-export interface Models {
-  /** @throws where the name cannot be used any more */
-  resolve(name: string): Promise<LanguageModel>
-  /** A provider's text without keys. */
-  redact(text: string): string
-}
-
-export interface GenerationParts {
-  claim: Claim
-  tools: Map<string, Tool>
-  models: Models
-  signal: AbortSignal
-  /** How long a model may send nothing before it has failed. */
-  silenceMs: number
-  journal: Journal
-  writer: SpaceWriter
-  events: RunEvents
-}
 
 /** What came of a generation. */
 export type Generated =
   /** It is in the journal; its calls are left to whoever carries the journal on. */
   { type: 'journaled'; step: JournaledStep } | { type: 'failed'; failure: ModelFailure } | { type: 'aborted' }
 
-/** Attempts beyond the first, where a stream has broken off: before one begins, the SDK tries again by itself. */
+/** Attempts of one model beyond the first, where a stream has broken off: before one begins, the SDK tries again by itself. */
 const MOST_RETRIES = 2
 const FIRST_PAUSE_MS = 500
 
 /**
- * One generation, and its place in the journal. In order: the model is asked, and what it writes is shown live; a stream
- * that breaks off is asked for again, and what it had begun in a space stays INTERRUPTED; what came is journaled; the calls
- * that failed as they were made are told of.
+ * One generation, and its place in the journal. In order: the first of the models is asked whose provider does not rest, and
+ * what it writes is shown live; where it fails before anything was shown, the next one is asked at once. Of the last one, and of
+ * one that has shown something, a stream that breaks off is asked for again, and what it had begun in a space stays INTERRUPTED.
+ * What came is journaled; the calls that failed as they were made are told of.
  */
 export async function generate(parts: GenerationParts, steps: JournaledStep[], plan: StepPlan): Promise<Generated> {
+  const { order, failed } = await orderOf(parts, plan)
+  for (const [index, name] of order.entries()) {
+    const isLast = index === order.length - 1
+    const asked = await ask(parts, { steps, plan, name, failed, isLast })
+    if (asked.type !== 'failed' || asked.hasShown || isLast) return asked
+    failed.push({ model: name, error: asked.failure.message })
+  }
+  throw new Error('a step has a model at least')
+}
+
+/** The models in the order in which they are asked: those whose providers rest come last, and the first of them is passed over. */
+async function orderOf(
+  { models }: GenerationParts,
+  plan: StepPlan,
+): Promise<{ order: string[]; failed: FailedModel[] }> {
+  if (plan.models.length === 1) return { order: [...plan.models], failed: [] }
+  const resting = await models.resting(plan.models)
+  const isAwake = (name: string) => !resting.has(name)
+  const firstAwake = plan.models.findIndex(isAwake)
+  const passedOver = plan.models.slice(0, Math.max(0, firstAwake))
+  return {
+    order: [...plan.models.filter(isAwake), ...plan.models.filter((name) => !isAwake(name))],
+    failed: passedOver.map((model) => ({
+      model,
+      error: `Its provider failed too often, and rests until ${resting.get(model)?.toISOString()}.`,
+    })),
+  }
+}
+
+interface Question {
+  steps: JournaledStep[]
+  plan: StepPlan
+  name: string
+  /** Those that were asked or passed over before. */
+  failed: FailedModel[]
+  /** There is none left to ask instead. */
+  isLast: boolean
+}
+
+/** Asks one model, again where that may help. */
+async function ask(parts: GenerationParts, question: Question): Promise<Generated & { hasShown?: boolean }> {
+  const { steps, plan, name, isLast } = question
+  let hasShown = false
   for (let retries = 0; ; retries++) {
-    const made = await attempt(parts, steps.length, plan)
-    const { live, end, failure, startedAt } = made
-    const mayRecover = retries < MOST_RETRIES && isRecoverable(made)
-    if (end !== null && !mayRecover) {
-      const calls = callsOf(end.content, parts.tools, live)
-      const step = await parts.journal.generated(parts.claim, generationOf(steps, plan, end, startedAt), calls)
-      await tellOf(parts, calls, live.begunCall(), end.finishReason)
-      return failure === null || parts.signal.aborted ? { type: 'journaled', step } : { type: 'failed', failure }
+    const made = await attempt(parts, steps.length, plan, { name, maxRetries: isLast || hasShown ? MOST_RETRIES : 0 })
+    const isStopped = parts.signal.aborted
+    hasShown ||= made.live.hasShown()
+    if (!isStopped && isItsProvidersFault(made)) await parts.models.failed(name)
+    const next = nextOf(made, retries, isLast || hasShown)
+    if (next === 'keep') {
+      const step = await keep(parts, question, made)
+      const { failure } = made
+      return failure === null || parts.signal.aborted
+        ? { type: 'journaled', step }
+        : { type: 'failed', failure, hasShown }
     }
-    if (end !== null || live.received() !== '') {
-      const sent = [plan.instructions, plan.messages]
-      const cost = end === null ? estimatedUsage(sent, live.received()) : usageOf(end.usage, () => sent, live.received)
-      await parts.journal.abandoned(parts.claim, cost)
-    }
-    if (parts.signal.aborted) return { type: 'aborted' }
-    if (!mayRecover) return { type: 'failed', failure: failure ?? nothingSent() }
-    await interrupt(parts.writer, live.begunCall())
+    await account(parts, plan, made, name)
+    if (isStopped || parts.signal.aborted) return { type: 'aborted' }
+    if (next === 'give up') return { type: 'failed', failure: failureOf(made), hasShown }
+    await interrupt(parts.writer, made.live.begunCall())
     await sleep(FIRST_PAUSE_MS * 2 ** retries, parts.signal)
   }
 }
 
-interface Attempt {
-  live: LiveGeneration
-  /** Null: it did not come to an end. */
-  end: LanguageModelCallEndEvent | null
-  failure: ModelFailure | null
-  /** It was given up because nothing came any more. */
-  isSilent: boolean
-  startedAt: Date
+/** What broke off is kept where no other model is asked: it says what the run fails of. */
+function nextOf(made: Attempt, retries: number, insists: boolean): 'keep' | 'again' | 'give up' {
+  if (insists && retries < MOST_RETRIES && isRecoverable(made)) return 'again'
+  return made.end !== null && (insists || !isBrokenOff(made)) ? 'keep' : 'give up'
 }
 
-/** The one `streamText` call, of a model that is there. */
-async function attempt(parts: GenerationParts, step: number, plan: StepPlan): Promise<Attempt> {
-  const { tools, models, signal, silenceMs, writer, events } = parts
-  const offered = new Map([...tools].filter(([name]) => plan.activeTools.includes(name)))
-  const came: Pick<Attempt, 'end' | 'failure'> = { end: null, failure: null }
-  const fail = (error: unknown) => {
-    came.failure ??= new ModelFailure(error, { redact: models.redact })
-  }
-  const startedAt = new Date()
-  let silence: ReturnType<typeof createSilenceLimit> | null = null
-  const live = createLiveGeneration({ step, tools: offered, writer, events, onPart: () => silence?.broken() })
-  const model = await models.resolve(plan.model).catch((error) => {
-    came.failure = new ModelFailure(error, { blame: 'provider' })
-  })
-  if (model === undefined) return { live, startedAt, isSilent: false, ...came }
-  silence = createSilenceLimit(silenceMs)
-  const result = streamText({
-    model: live.watch(model),
-    instructions: plan.instructions,
-    messages: plan.messages,
-    tools: described(tools),
-    activeTools: plan.activeTools,
-    toolChoice: plan.toolChoice,
-    stopWhen: isStepCount(1),
-    abortSignal: AbortSignal.any([signal, silence.signal]),
-    maxRetries: 2,
-    providerOptions: wishing({ cacheKey: parts.claim.run.agentId }),
-    onLanguageModelCallEnd: (event) => {
-      came.end = event
-    },
-    onError: ({ error }) => fail(error),
-  })
-  await result.consumeStream({ onError: fail })
-  silence.end()
-  const isSilent = silence.signal.aborted
-  if (isSilent) came.failure = new ModelFailure(silence.signal.reason, { blame: 'provider' })
-  return { live, startedAt, isSilent, ...came }
+async function keep(
+  parts: GenerationParts,
+  question: Question,
+  { live, end, startedAt }: Attempt,
+): Promise<JournaledStep> {
+  if (end === null) throw new Error('only what came to an end is kept')
+  const calls = callsOf(end.content, parts.tools, live)
+  const step = await parts.journal.generated(parts.claim, generationOf(question, end, startedAt), calls)
+  await tellOf(parts, calls, live.begunCall(), end.finishReason)
+  return step
 }
 
-/** To the SDK the tools are only described: their calls are carried out from the journal. */
-function described(tools: Map<string, Tool>): ToolSet {
-  return Object.fromEntries(
-    [...tools.values()].map(({ name, description, inputSchema }) => [
-      name,
-      sdkTool({ description, inputSchema: jsonSchema(inputSchema as Parameters<typeof jsonSchema>[0]) }),
-    ]),
-  )
+/** The tokens of an attempt that leads to nothing count. */
+async function account(parts: GenerationParts, plan: StepPlan, { end, live }: Attempt, name: string): Promise<void> {
+  if (end === null && live.received() === '') return
+  const sent = [plan.instructions, plan.messages]
+  const cost = end === null ? estimatedUsage(sent, live.received()) : usageOf(end.usage, () => sent, live.received)
+  await parts.journal.abandoned(parts.claim, cost, name)
 }
 
-/** Aborts when nothing has come for so long, from the request on: the SDK's own limits begin with the response. */
-function createSilenceLimit(limitMs: number) {
-  const controller = new AbortController()
-  const timer = setTimeout(
-    () => controller.abort(new Error(`The model sent nothing for ${Math.round(limitMs / 1000)} s.`)),
-    limitMs,
-  )
-  return { signal: controller.signal, broken: () => void timer.refresh(), end: () => clearTimeout(timer) }
+/** Whether the answer is none, by the provider's fault. */
+function isBrokenOff({ end }: Attempt): boolean {
+  return end === null || ['error', 'interrupted'].includes(end.finishReason)
 }
 
 /** Whether asking once more may help: the stream broke off after it had begun, or fell silent, and that was not said to be for good. */
-function isRecoverable({ end, failure, live, isSilent }: Attempt): boolean {
-  const cause = failure?.cause as { isRetryable?: boolean } | undefined
-  if (cause?.isRetryable === false) return false
-  return end === null ? live.hasBegun() || isSilent : ['error', 'interrupted'].includes(end.finishReason)
+function isRecoverable(made: Attempt): boolean {
+  const cause = made.failure?.cause as { isRetryable?: boolean } | undefined
+  if (cause?.isRetryable === false || !isBrokenOff(made)) return false
+  return made.end !== null || made.live.hasBegun() || made.isSilent
 }
 
-function nothingSent(): ModelFailure {
-  return new ModelFailure(new Error('The model sent nothing.'), { blame: 'unclear' })
+/** A prompt that is refused says nothing about its provider. */
+function isItsProvidersFault(made: Attempt): boolean {
+  return isBrokenOff(made) && made.failure?.blame !== 'prompt'
+}
+
+function failureOf({ failure, end }: Attempt): ModelFailure {
+  const what = end === null ? 'The model sent nothing.' : 'The model broke off in the middle of its answer.'
+  return failure ?? new ModelFailure(new Error(what), { blame: 'unclear' })
 }
 
 /** A generation for the journal: of what was sent only what the steps before do not say. */
 function generationOf(
-  steps: JournaledStep[],
-  plan: StepPlan,
+  { steps, plan, name, failed }: Question,
   end: LanguageModelCallEndEvent,
   startedAt: Date,
 ): Generation {
-  const { instructions, messages, added, activeTools, model } = plan
+  const { instructions, messages, added, activeTools } = plan
   const last = steps.at(-1)
   const before = steps.findLast(({ step }) => step.instructions !== null)?.step.instructions
   const { timeToFirstOutputMs } = end.performance
   return {
     index: steps.length,
-    model,
+    model: name,
+    failedModels: [...failed],
     instructions: before === instructions ? null : instructions,
     messagesKept: messages.length - added - (last === undefined ? 0 : messagesOfStep(last).length),
     messagesAdded: messages.slice(messages.length - added),
     activeTools,
-    assistant: assistantMessage(end.content),
+    assistant: assistantMessage(name, end.content),
     finishReason: end.finishReason,
     usage: usageOf(
       end.usage,

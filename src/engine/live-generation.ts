@@ -4,6 +4,7 @@ import { DEEPEST_JSON, isTooDeep } from '../lib/json.ts'
 import type { StreamPart } from '../models/language-model.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
+import { createTextFieldScanner, type TextFieldScanner } from '../speech/text-field.ts'
 import type { Tool } from '../tools/tool.ts'
 
 /** One attempt at a generation while it streams: what of it is shown live, and the ids of its calls. */
@@ -14,6 +15,8 @@ export interface LiveGeneration {
   callIdOf(modelCallId: string): string
   /** Our id of the call whose message has begun with its input, if there is one. */
   begunCall(): string | null
+  /** Whether anything was shown in a space: a part, or a first letter of a message. */
+  hasShown(): boolean
   /** Whether the provider has sent anything, be it only that it begins. */
   hasBegun(): boolean
   /** All text, reasoning and tool input so far. */
@@ -36,6 +39,8 @@ export function createLiveGeneration({ step, tools, writer, events, onPart }: Li
   let begun: string | null = null
   let received = ''
   let hasBegun = false
+  let hasShown = false
+  let text: TextFieldScanner | null = null
 
   function open(modelCallId: string, toolName: string) {
     const tool = tools.get(toolName)
@@ -44,8 +49,13 @@ export function createLiveGeneration({ step, tools, writer, events, onPart }: Li
     calls.set(modelCallId, call)
     if (isFirst && tool !== undefined && tool.presence.type !== 'hidden') {
       begun = call.id
-      if (tool.presence.type === 'part') writer.openPart(call.id, tool)
-      else writer.open(call.id, tool.presence.field)
+      if (tool.presence.type === 'part') {
+        hasShown = true
+        writer.openPart(call.id, tool)
+      } else {
+        text = createTextFieldScanner(tool.presence.field)
+        writer.open(call.id, tool.presence.field)
+      }
     }
     return call
   }
@@ -60,7 +70,9 @@ export function createLiveGeneration({ step, tools, writer, events, onPart }: Li
       const call = calls.get(part.id)
       if (call === undefined) return
       events.toolInput(step, call.id, call.toolName, part.delta)
-      if (call.live) writer.write(call.id, part.delta)
+      if (!call.live) return
+      hasShown ||= text !== null && text.push(part.delta) !== ''
+      writer.write(call.id, part.delta)
     } else return
     if ('delta' in part) received += part.delta
   }
@@ -69,6 +81,7 @@ export function createLiveGeneration({ step, tools, writer, events, onPart }: Li
     watch: (model) => tapModel(model, see),
     callIdOf: (modelCallId) => (calls.get(modelCallId) ?? open(modelCallId, '')).id,
     begunCall: () => begun,
+    hasShown: () => hasShown,
     hasBegun: () => hasBegun,
     received: () => received,
   }

@@ -45,7 +45,7 @@ export function createObserver({ telemetry, figures, journal }: ObserverParts): 
   return {
     begin(claim, agent) {
       const span = telemetry.trace(`invoke_agent ${agent.name}`, runAttributes(claim, agent))
-      const spent = { inputTokens: 0, outputTokens: 0 }
+      const spent = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0 }
       let step: TelemetrySpan = span
 
       function closeStep(): void {
@@ -55,6 +55,7 @@ export function createObserver({ telemetry, figures, journal }: ObserverParts): 
       function count(model: string, usage: Generation['usage']): void {
         figures.generated(model, usage)
         spent.inputTokens += usage.inputTokens
+        spent.cachedInputTokens += usage.cachedInputTokens
         spent.outputTokens += usage.outputTokens
       }
 
@@ -73,9 +74,9 @@ export function createObserver({ telemetry, figures, journal }: ObserverParts): 
             count(generation.model, generation.usage)
             return journal.generated(held, generation, calls)
           },
-          async abandoned(held, usage) {
-            count(agent.model, usage)
-            await journal.abandoned(held, usage)
+          async abandoned(held, usage, model) {
+            count(model, usage)
+            await journal.abandoned(held, usage, model)
           },
         },
         watch: (runner) => watchTools(runner, telemetry, () => step),
@@ -172,6 +173,10 @@ function stepAttributes({ index, model, usage, finishReason, msToFirstChunk, dur
   }
 }
 
-function usageAttributes({ inputTokens, outputTokens }: { inputTokens: number; outputTokens: number }): Attributes {
-  return { 'gen_ai.usage.input_tokens': inputTokens, 'gen_ai.usage.output_tokens': outputTokens }
+function usageAttributes(usage: Omit<Generation['usage'], 'estimated'>): Attributes {
+  return {
+    'gen_ai.usage.input_tokens': usage.inputTokens,
+    'gen_ai.usage.cache_read.input_tokens': usage.cachedInputTokens,
+    'gen_ai.usage.output_tokens': usage.outputTokens,
+  }
 }

@@ -9,7 +9,8 @@ import type { RunPostingParts } from '../speech/run-posting.ts'
 import { finishing, openWriter } from '../speech/writer.ts'
 import { failureResult, type RequestedEnding, type RunInHand } from '../tools/tool.ts'
 import type { Toolbox } from '../tools/toolbox.ts'
-import { type GenerationParts, generate, type Models } from './generation.ts'
+import type { GenerationParts, Models } from './attempt.ts'
+import { generate } from './generation.ts'
 import type { Mind, MindInput } from './minds/mind.ts'
 import { createPersistentMind } from './minds/persistent.ts'
 import { createStatelessMind } from './minds/stateless.ts'
@@ -193,8 +194,8 @@ function failed({ message, blame }: ModelFailure): PerformEnd {
 function tellStepFinished({ events }: GenerationParts, steps: JournaledStep[]): void {
   const last = steps.at(-1)
   if (last === undefined) return
-  const { index, inputTokens, outputTokens, usageEstimated } = last.step
-  const usage = { inputTokens, outputTokens, totalTokens: inputTokens + outputTokens, estimated: usageEstimated }
+  const { index, inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated } = last.step
+  const usage = { estimated, inputTokens, cachedInputTokens, outputTokens, totalTokens: inputTokens + outputTokens }
   events.emit({ type: 'RunStepFinished', step: index, usage })
 }
 

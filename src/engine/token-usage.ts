@@ -9,14 +9,23 @@ export function estimateTokens(value: unknown): number {
 
 /** The provider's figures where there are any; else an estimate from what was sent and what came back, marked as one. */
 export function usageOf(reported: LanguageModelUsage, sent: () => unknown[], received: () => unknown): Usage {
-  const { inputTokens, outputTokens } = reported
-  if (inputTokens !== undefined && outputTokens !== undefined) return { inputTokens, outputTokens, estimated: false }
-  return estimatedUsage(sent(), received())
+  const { inputTokens, outputTokens, inputTokenDetails } = reported
+  if (!isFigure(inputTokens) || !isFigure(outputTokens)) return estimatedUsage(sent(), received())
+  const cached = inputTokenDetails.cacheReadTokens
+  const cachedInputTokens = isFigure(cached) ? Math.min(cached, inputTokens) : 0
+  return { inputTokens, cachedInputTokens, outputTokens, estimated: false }
+}
+
+/** More than any model reads or writes at once is no figure. */
+const MOST_TOKENS = 100_000_000
+
+function isFigure(tokens: number | undefined): tokens is number {
+  return Number.isInteger(tokens) && (tokens as number) >= 0 && (tokens as number) <= MOST_TOKENS
 }
 
 export function estimatedUsage(sent: unknown[], received: unknown): Usage {
   const inputTokens = sent.reduce((sum: number, part) => sum + estimateTokens(part), 0)
-  return { inputTokens, outputTokens: estimateTokens(received), estimated: true }
+  return { inputTokens, cachedInputTokens: 0, outputTokens: estimateTokens(received), estimated: true }
 }
 
 /** What a run spends: every step's output, and of its input what exceeds the first step's. */

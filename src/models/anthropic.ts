@@ -12,9 +12,18 @@ export async function openAnthropic({ baseUrl, apiKey, headers }: ProviderSettin
   const provider = createAnthropic({ baseURL, apiKey: apiKey ?? NO_KEY, headers, fetch: modelFetch })
   return (modelId) =>
     granting(provider.messages(modelId), (call, { serviceTier = '' }) => {
-      const marked = { ...call, prompt: withCacheMarks(call.prompt) }
+      const marked = { ...thinkable(call), prompt: withCacheMarks(call.prompt) }
       return TIERS.includes(serviceTier) ? withOptions(marked, 'anthropic', { serviceTier }) : marked
     })
+}
+
+/** Who has begun to use tools without thinking, as another model may have, has to go on so: else the request is refused. */
+function thinkable(call: CallOptions): CallOptions {
+  const at = call.prompt.findLastIndex(({ role }) => role === 'assistant')
+  const last = call.prompt[at]
+  const isUsingTools = last?.role === 'assistant' && call.prompt[at + 1]?.role === 'tool'
+  if (call.reasoning === undefined || !isUsingTools) return call
+  return last.content.some(({ type }) => type === 'reasoning') ? call : { ...call, reasoning: 'none' }
 }
 
 /**

@@ -40,7 +40,14 @@ export type RunLogEvent =
   | { type: 'RunSpaceEntered'; spaceId: string }
 
 /** Tokens of one step; `estimated` where the provider gave no figures. */
-export type LoggedUsage = { estimated: boolean; inputTokens: number; outputTokens: number; totalTokens: number }
+export type LoggedUsage = {
+  estimated: boolean
+  inputTokens: number
+  /** Not in events of before they were counted. */
+  cachedInputTokens?: number
+  outputTokens: number
+  totalTokens: number
+}
 
 export const spaceTopic = (spaceId: string): string => `space:${spaceId}`
 export const runTopic = (runId: string): string => `run:${runId}`

@@ -12,14 +12,24 @@ import { type NewToolCall, recorded, remembered, type Settlement, settled } from
 /** Tokens of one step or one run; `estimated` where the provider gave no figures. */
 export interface Usage {
   inputTokens: number
+  /** Of `inputTokens`: what the provider had in its cache. */
+  cachedInputTokens: number
   outputTokens: number
   estimated: boolean
+}
+
+/** A model that was asked before the one that spoke, or passed over, and why it did not speak. */
+export interface FailedModel {
+  model: string
+  error: string
 }
 
 /** A generation, from what it was sent to what came back. */
 export interface Generation {
   index: number
+  /** The one that spoke. */
   model: string
+  failedModels: FailedModel[]
   /** Null: as in the step before. */
   instructions: string | null
   /** How many of the messages that the step before was sent stand first; what that step added and `messagesAdded` follow them. */
@@ -43,6 +53,7 @@ export type JournaledGeneration = Pick<
   | 'assistant'
   | 'finishReason'
   | 'inputTokens'
+  | 'cachedInputTokens'
   | 'outputTokens'
   | 'usageEstimated'
 >
@@ -91,8 +102,8 @@ export interface Journal {
    * up after a crash finds both or neither.
    */
   carriedOut(claim: Claim, toolCallId: string, work: (tx: Tx) => Promise<Json>): Promise<Json>
-  /** What an unfinished generation cost, of a run that was stopped, failed or is handed back: allowed after its end. */
-  abandoned(claim: Claim, usage: Usage): Promise<void>
+  /** What an unfinished generation of a model cost, of a run that was stopped, failed or is handed back: allowed after its end. */
+  abandoned(claim: Claim, usage: Usage, model: string): Promise<void>
   /** The run's active space, and the last message there. */
   entered(claim: Claim, spaceId: string, seq: number): Promise<void>
   /** What a tool call must remember over a crash. */
@@ -155,6 +166,7 @@ function journaledStep(generation: Generation, calls: NewToolCall[]): JournaledS
       assistant,
       finishReason,
       inputTokens: usage.inputTokens,
+      cachedInputTokens: usage.cachedInputTokens,
       outputTokens: usage.outputTokens,
       usageEstimated: usage.estimated,
     },
@@ -162,8 +174,11 @@ function journaledStep(generation: Generation, calls: NewToolCall[]): JournaledS
   }
 }
 
-function counted({ inputTokens, outputTokens, estimated }: Usage): Prisma.Sql {
-  return Prisma.sql`"inputTokens" = "inputTokens" + ${inputTokens}, "outputTokens" = "outputTokens" + ${outputTokens},
+/** Sums stop at what the columns hold: a provider's figures fail no run. */
+function counted({ inputTokens, cachedInputTokens, outputTokens, estimated }: Usage): Prisma.Sql {
+  const sum = (column: string, tokens: number) =>
+    Prisma.sql`${Prisma.raw(`"${column}"`)} = least(${Prisma.raw(`"${column}"`)}::bigint + ${tokens}, 2147483647)::int`
+  return Prisma.sql`${sum('inputTokens', inputTokens)}, ${sum('cachedInputTokens', cachedInputTokens)}, ${sum('outputTokens', outputTokens)},
     "usageEstimated" = "usageEstimated" OR ${estimated}`
 }
 
@@ -172,9 +187,9 @@ function recordedStep(generation: Generation): Prisma.Sql {
     generation
   return Prisma.sql`
     INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "followsResponse", "messagesAdded", "activeTools", assistant,
-      "finishReason", "inputTokens", "outputTokens", "usageEstimated", "msToFirstChunk", "durationMs", "startedAt")
+      "finishReason", "failedModels", "inputTokens", "cachedInputTokens", "outputTokens", "usageEstimated", "msToFirstChunk", "durationMs", "startedAt")
     SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept}, true,
       ${jsonbText(generation.messagesAdded)}::jsonb, ${generation.activeTools}, ${jsonbText(generation.assistant)}::jsonb,
-      ${finishReason}, ${usage.inputTokens}, ${usage.outputTokens}, ${usage.estimated}, ${msToFirstChunk}, ${durationMs}, ${startedAt}
+      ${finishReason}, ${jsonbText(generation.failedModels)}::jsonb, ${usage.inputTokens}, ${usage.cachedInputTokens}, ${usage.outputTokens}, ${usage.estimated}, ${msToFirstChunk}, ${durationMs}, ${startedAt}
     FROM held`
 }

@@ -1,15 +1,19 @@
+import type { ModelMessage } from 'ai'
 import { Prisma, type Run, type Step } from '../generated/prisma/client.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { messagesOfStep } from './conversation.ts'
-import { type JournaledStep, journaledSteps } from './journal.ts'
+import { type FailedModel, type JournaledStep, journaledSteps } from './journal.ts'
+import { messagesFor } from './model-messages.ts'
 
 /** What a step was sent, and what came back: for admins. */
 export interface StepRecord {
   id: string
   index: number
+  /** The one that spoke. */
   model: string
+  failedModels: FailedModel[]
   instructions: string
   /** ModelMessage[] as sent. */
   messages: unknown[]
@@ -18,6 +22,7 @@ export interface StepRecord {
   response: unknown[]
   finishReason: string
   inputTokens: number
+  cachedInputTokens: number
   outputTokens: number
   usageEstimated: boolean
   msToFirstChunk: number | null
@@ -79,8 +84,9 @@ function recordsOf(steps: JournaledStep<Step>[], recorded: unknown[], mode: { as
     response = messagesOfStep({ step, calls }, mode)
     return {
       ...step,
+      failedModels: step.failedModels as unknown as FailedModel[],
       instructions,
-      messages,
+      messages: messagesFor(step.model, messages as ModelMessage[]),
       response,
       finishReason: step.finishReason ?? 'unknown',
       durationMs: step.durationMs ?? 0,

@@ -15,6 +15,11 @@ const ToolPhase = builder.objectRef<shapes.Agent['phases'][number]>('ToolPhase')
   fields: (t) => ({
     fromStep: t.exposeInt('fromStep'),
     model: t.exposeString('model', { nullable: true, description: "Null for the agent's own." }),
+    modelSettings: t.expose('modelSettings', {
+      type: 'JSON',
+      nullable: true,
+      description: "Each takes the place of the agent's own.",
+    }),
     activeTools: t.exposeStringList('activeTools', { nullable: true, description: 'Null for all tools.' }),
     toolChoice: t.expose('toolChoice', { type: ToolChoiceType }),
   }),
@@ -41,6 +46,16 @@ AgentInternals.implement({
   description: 'What an agent is made of and carries in itself.',
   fields: (t) => ({
     instructions: t.string({ resolve: async (parent, _, context) => (await agentOf(parent, context)).instructions }),
+    fallbackModels: t.stringList({
+      description: "Tried in order where the model's provider fails before anything of its answer was shown.",
+      resolve: async (parent, _, context) => (await agentOf(parent, context)).fallbackModels,
+    }),
+    modelSettings: t.field({
+      type: 'JSON',
+      nullable: true,
+      description: 'temperature, topP, reasoningEffort, maxOutputTokens, serviceTier: those that are set.',
+      resolve: async (parent, _, context) => (await agentOf(parent, context)).modelSettings,
+    }),
     maxSteps: t.int({ resolve: async (parent, _, context) => (await agentOf(parent, context)).maxSteps }),
     tokenBudget: t.int({
       nullable: true,

@@ -30,6 +30,7 @@ const ToolPhaseInput = builder.inputType('ToolPhaseInput', {
   fields: (t) => ({
     fromStep: t.int({ required: true }),
     model: t.string(),
+    modelSettings: t.field({ type: 'JSON', description: "Each takes the place of the agent's own." }),
     activeTools: t.stringList(),
     toolChoice: t.field({ type: ToolChoiceType, required: true, defaultValue: 'AUTO' }),
   }),
@@ -56,6 +57,20 @@ const McpServerInput = builder.inputType('McpServerInput', {
   }),
 })
 
+type InputFields = Parameters<Parameters<typeof builder.inputType>[1]['fields']>[0]
+
+const fallbackModels = (t: InputFields) =>
+  t.stringList({
+    description: "Tried in order where the model's provider fails before anything of its answer was shown.",
+  })
+
+const modelSettings = (t: InputFields) =>
+  t.field({
+    type: 'JSON',
+    description:
+      'temperature (0–2), topP (0–1), reasoningEffort (none, minimal, low, medium, high, xhigh, max), maxOutputTokens, serviceTier (auto, default, flex, priority, standard, standard_only); checked.',
+  })
+
 const CreateAgentInput = builder.inputType('CreateAgentInput', {
   description:
     'Absent: model `PARLEY_DEFAULT_MODEL`, maxSteps 20, tokenBudget none (50000 for a PERSISTENT mind), maxConcurrentRuns 5.',
@@ -64,6 +79,8 @@ const CreateAgentInput = builder.inputType('CreateAgentInput', {
     description: t.string(),
     instructions: t.string({ required: true }),
     model: t.string(),
+    fallbackModels: fallbackModels(t),
+    modelSettings: modelSettings(t),
     mind: t.field({ type: MindType, required: true, defaultValue: 'STATELESS' }),
     toolset: t.field({ type: ToolsetType, required: true, defaultValue: 'ACTIVE_SPACE' }),
     maxSteps: t.int(),
@@ -85,6 +102,8 @@ const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
     description: t.string(),
     instructions: t.string(),
     model: t.string(),
+    fallbackModels: fallbackModels(t),
+    modelSettings: modelSettings(t),
     maxSteps: t.int(),
     tokenBudget: t.int(),
     maxConcurrentRuns: t.int(),

@@ -12,6 +12,7 @@ import type { Memories } from '../agents/memories.ts'
 import type { MindControl } from '../agents/mind-control.ts'
 import type { Triggers } from '../agents/triggers.ts'
 import type { Webhooks } from '../agents/webhooks.ts'
+import type { ModelProvider } from '../models/models.ts'
 import type { Plans } from '../plans/plans.ts'
 import type { Chains } from '../runs/chains.ts'
 import type { Control } from '../runs/control.ts'
@@ -31,6 +32,7 @@ export interface App {
   entities: Entities
   humans: Humans
   agents: Agents
+  modelProviders: { list(): Promise<ModelProvider[]> }
   customTools: CustomTools
   mcpServers: McpServers
   memories: Memories

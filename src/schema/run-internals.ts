@@ -1,5 +1,7 @@
+import { builder } from './builder.ts'
 import { connectionOf, idCursorWithin, idPageRequest, sizeOfPage } from './connections.ts'
 import { RunInternals, StepRecord, TokenUsage } from './refs.ts'
+import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
 
 RunInternals.implement({
@@ -20,11 +22,22 @@ RunInternals.implement({
   }),
 })
 
+const FailedModel = builder.objectRef<shapes.StepRecord['failedModels'][number]>('FailedModel').implement({
+  fields: (t) => ({
+    model: t.exposeString('model'),
+    error: t.exposeString('error', { description: 'Why it did not speak.' }),
+  }),
+})
+
 StepRecord.implement({
   fields: (t) => ({
     id: t.exposeID('id'),
     index: t.exposeInt('index', { description: '0-based.' }),
-    model: t.exposeString('model'),
+    model: t.exposeString('model', { description: 'The one that spoke.' }),
+    failedModels: t.expose('failedModels', {
+      type: [FailedModel],
+      description: 'The models that were asked or passed over before it, in order.',
+    }),
     instructions: t.exposeString('instructions'),
     messages: t.expose('messages', { type: 'JSON', description: 'AI SDK ModelMessage[] as sent.' }),
     activeTools: t.exposeStringList('activeTools'),

@@ -16,6 +16,7 @@ export type McpServer = Item<App['mcpServers']['listMany']>
 export type Memory = Item<App['memories']['listMany']>
 export type Message = Row<App['reading']['getMany']>
 export type MessagePart = Message['parts'][number]
+export type ModelProvider = Awaited<ReturnType<App['modelProviders']['list']>>[number]
 export type Outcome = Item<App['reading']['outcomesMany']>
 export type Plan = Row<App['plans']['getMany']>
 export type Run = Row<App['runs']['getMany']>
@@ -32,6 +33,8 @@ export type Participant = Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>
 export interface Usage {
   estimated: boolean
   inputTokens: number
+  /** Not in events of before they were counted. */
+  cachedInputTokens?: number
   outputTokens: number
 }
 

@@ -7,13 +7,17 @@ TokenUsage.implement({
       description: 'True where the provider gave no figures and they were estimated.',
     }),
     inputTokens: t.exposeInt('inputTokens'),
+    cachedInputTokens: t.int({
+      description: 'Of `inputTokens`: what the provider read from its cache.',
+      resolve: ({ cachedInputTokens = 0 }) => cachedInputTokens,
+    }),
     outputTokens: t.exposeInt('outputTokens'),
     totalTokens: t.int({ resolve: ({ inputTokens, outputTokens }) => inputTokens + outputTokens }),
   }),
 })
 
 /** The usage of a run or a step, as its row holds it. */
-export function usageOf(row: { inputTokens: number; outputTokens: number; usageEstimated: boolean }): shapes.Usage {
-  const { inputTokens, outputTokens, usageEstimated: estimated } = row
-  return { inputTokens, outputTokens, estimated }
+export function usageOf(row: Omit<shapes.Usage, 'estimated'> & { usageEstimated: boolean }): shapes.Usage {
+  const { inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated } = row
+  return { inputTokens, cachedInputTokens, outputTokens, estimated }
 }

@@ -1,9 +1,10 @@
+import type { ModelSettings } from '../../agents/model-settings.ts'
 import type { ToolPhase } from '../../agents/tool-phases.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { JournaledStep } from '../../runs/journal.ts'
 import type { Claim } from '../../runs/lifecycle.ts'
 import type { RunInHand, Tool } from '../../tools/tool.ts'
-import type { StepPlan } from '../generation.ts'
+import type { StepPlan } from '../attempt.ts'
 import type { Blame } from '../model-error.ts'
 import type { Scene, SceneAgent, SceneLoader } from '../scene.ts'
 
@@ -26,15 +27,17 @@ export interface MindInput {
   clock: Clock
 }
 
-/** The model and the tools of a step, by the agent's phases. */
+/** The models and the tools of a step, by the agent's phases. */
 export function phaseOf(
-  { phases, model }: SceneAgent,
+  { phases, model, fallbackModels, modelSettings }: SceneAgent,
   step: number,
   { tools }: Pick<MindInput, 'tools'>,
-): Pick<StepPlan, 'model' | 'activeTools' | 'toolChoice'> {
+): Pick<StepPlan, 'models' | 'modelSettings' | 'activeTools' | 'toolChoice'> {
   const phase = (phases as unknown as ToolPhase[]).findLast(({ fromStep }) => fromStep <= step)
+  const first = phase?.model ?? model
   return {
-    model: phase?.model ?? model,
+    models: [first, ...fallbackModels.filter((name) => name !== first)],
+    modelSettings: { ...(modelSettings as ModelSettings | null), ...phase?.modelSettings },
     activeTools: [...tools.keys()].filter((tool) => phase?.activeTools?.includes(tool) ?? true),
     toolChoice: (phase?.toolChoice ?? 'AUTO').toLowerCase() as StepPlan['toolChoice'],
   }

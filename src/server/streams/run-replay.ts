@@ -14,6 +14,7 @@ interface JournaledStep {
     /** The AI SDK's assistant message: what the model said, thought and called. */
     assistant: unknown
     inputTokens: number
+    cachedInputTokens: number
     outputTokens: number
     usageEstimated: boolean
   }
@@ -52,8 +53,8 @@ export function endOf(run: Run): ReplayedEvent | null {
 }
 
 function replayStep({ step, calls }: JournaledStep): ReplayedEvent[] {
-  const { index, inputTokens, outputTokens, usageEstimated: estimated, startedAt, durationMs } = step
-  const usage = { estimated, inputTokens, outputTokens, totalTokens: inputTokens + outputTokens }
+  const { index, inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated, startedAt, durationMs } = step
+  const usage = { estimated, inputTokens, cachedInputTokens, outputTokens, totalTokens: inputTokens + outputTokens }
   const finishedAt = new Date(startedAt.getTime() + (durationMs ?? 0))
   const finished = { at: finishedAt, event: { type: 'RunStepFinished' as const, step: index, usage } }
   const deltas = deltasOf(step).map((event) => ({ at: startedAt, event }))

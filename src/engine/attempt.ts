@@ -1,0 +1,142 @@
+import {
+  isStepCount,
+  jsonSchema,
+  type LanguageModel,
+  type LanguageModelCallEndEvent,
+  type ModelMessage,
+  tool as sdkTool,
+  streamText,
+  type ToolSet,
+} from 'ai'
+import type { ModelSettings } from '../agents/model-settings.ts'
+import { wishing } from '../models/call-wishes.ts'
+import type { Journal } from '../runs/journal.ts'
+import type { Claim } from '../runs/lifecycle.ts'
+import { messagesFor } from '../runs/model-messages.ts'
+import type { RunEvents } from '../runs/run-events.ts'
+import type { SpaceWriter } from '../speech/space-writer.ts'
+import type { Tool } from '../tools/tool.ts'
+import { createLiveGeneration, type LiveGeneration } from './live-generation.ts'
+import { ModelFailure } from './model-error.ts'
+
+/** What a step is sent, decided right before it. */
+export interface StepPlan {
+  instructions: string
+  /** The whole list that the model gets: what the step before was sent and what it added, then what is new. */
+  messages: ModelMessage[]
+  /** How many of them, the last, are new with this step. */
+  added: number
+  /** By name: the one to ask, then those to ask where its provider fails, in order. */
+  models: readonly [string, ...string[]]
+  modelSettings: ModelSettings
+  activeTools: string[]
+  toolChoice: 'auto' | 'required' | 'none'
+}
+
+/** The models behind their names. */
+export interface Models {
+  /** @throws where the name cannot be used any more */
+  resolve(name: string): Promise<LanguageModel>
+  /** A provider's text without keys. */
+  redact(text: string): string
+  /** A model's provider has failed. */
+  failed(name: string): Promise<void>
+  /** Those of the models whose providers rest now, with until when. */
+  resting(names: readonly string[]): Promise<Map<string, Date>>
+}
+
+export interface GenerationParts {
+  claim: Claim
+  tools: Map<string, Tool>
+  models: Models
+  signal: AbortSignal
+  /** How long a model may send nothing before it has failed. */
+  silenceMs: number
+  journal: Journal
+  writer: SpaceWriter
+  events: RunEvents
+}
+
+/** What came of asking a model once. */
+export interface Attempt {
+  live: LiveGeneration
+  /** Null: it did not come to an end. */
+  end: LanguageModelCallEndEvent | null
+  failure: ModelFailure | null
+  /** It was given up because nothing came any more. */
+  isSilent: boolean
+  startedAt: Date
+}
+
+/** Asks a model, once: the one `streamText` call. Before an answer begins, the SDK tries again `maxRetries` times by itself. */
+export async function attempt(
+  parts: GenerationParts,
+  step: number,
+  plan: StepPlan,
+  { name, maxRetries }: { name: string; maxRetries: number },
+): Promise<Attempt> {
+  const { tools, models, signal, silenceMs, writer, events } = parts
+  const offered = new Map([...tools].filter(([tool]) => plan.activeTools.includes(tool)))
+  const came: Pick<Attempt, 'end' | 'failure'> = { end: null, failure: null }
+  const fail = (error: unknown) => {
+    came.failure ??= new ModelFailure(error, { redact: models.redact })
+  }
+  const startedAt = new Date()
+  let silence: ReturnType<typeof createSilenceLimit> | null = null
+  const live = createLiveGeneration({ step, tools: offered, writer, events, onPart: () => silence?.broken() })
+  const model = await models.resolve(name).catch((error) => {
+    came.failure = new ModelFailure(error, { blame: 'provider' })
+  })
+  if (model === undefined) return { live, startedAt, isSilent: false, ...came }
+  silence = createSilenceLimit(silenceMs)
+  const result = streamText({
+    model: live.watch(model),
+    instructions: plan.instructions,
+    messages: messagesFor(name, plan.messages),
+    tools: described(tools),
+    activeTools: plan.activeTools,
+    toolChoice: plan.toolChoice,
+    stopWhen: isStepCount(1),
+    abortSignal: AbortSignal.any([signal, silence.signal]),
+    maxRetries,
+    ...settingsOf(plan.modelSettings, parts.claim.run.agentId),
+    onLanguageModelCallEnd: (event) => {
+      came.end = event
+    },
+    onError: ({ error }) => fail(error),
+  })
+  await result.consumeStream({ onError: fail })
+  silence.end()
+  const isSilent = silence.signal.aborted
+  if (isSilent) came.failure = new ModelFailure(silence.signal.reason, { blame: 'provider' })
+  return { live, startedAt, isSilent, ...came }
+}
+
+/** An agent's settings in the SDK's terms. What an agent is sent begins alike each time: it is cached by its id. */
+function settingsOf({ reasoningEffort, serviceTier, ...sampling }: ModelSettings, agentId: string) {
+  return {
+    ...sampling,
+    ...(reasoningEffort === undefined ? {} : { reasoning: reasoningEffort }),
+    providerOptions: wishing({ cacheKey: agentId, ...(serviceTier === undefined ? {} : { serviceTier }) }),
+  }
+}
+
+/** To the SDK the tools are only described: their calls are carried out from the journal. */
+function described(tools: Map<string, Tool>): ToolSet {
+  return Object.fromEntries(
+    [...tools.values()].map(({ name, description, inputSchema }) => [
+      name,
+      sdkTool({ description, inputSchema: jsonSchema(inputSchema as Parameters<typeof jsonSchema>[0]) }),
+    ]),
+  )
+}
+
+/** Aborts when nothing has come for so long, from the request on: the SDK's own limits begin with the response. */
+function createSilenceLimit(limitMs: number) {
+  const controller = new AbortController()
+  const timer = setTimeout(
+    () => controller.abort(new Error(`The model sent nothing for ${Math.round(limitMs / 1000)} s.`)),
+    limitMs,
+  )
+  return { signal: controller.signal, broken: () => void timer.refresh(), end: () => clearTimeout(timer) }
+}

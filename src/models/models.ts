@@ -1,0 +1,49 @@
+import { parseModelName } from '../lib/model-name.ts'
+import type { Platform } from '../platform/platform.ts'
+import { createProviderHealth } from './provider-health.ts'
+import {
+  createModelRegistry,
+  type ModelRegistry,
+  type ModelRegistryOptions,
+  type RegisteredProvider,
+} from './registry.ts'
+
+/** A provider as admins see it. */
+export interface ModelProvider extends RegisteredProvider {
+  /** It failed too often: until then it is passed over where there is a fallback. */
+  restsUntil: Date | null
+}
+
+/** The models of this server, and how their providers do, in whichever process. */
+export interface Models extends ModelRegistry {
+  /** A model's provider has failed: the fifth time within a minute it rests for 30 s. */
+  failed(name: string): Promise<void>
+  /** Those of the models whose providers rest now, with until when. */
+  resting(names: readonly string[]): Promise<Map<string, Date>>
+  listProviders(): Promise<ModelProvider[]>
+}
+
+export function createModels(platform: Pick<Platform, 'db'>, options: ModelRegistryOptions): Models {
+  const registry = createModelRegistry(options)
+  const health = createProviderHealth(platform)
+  return {
+    ...registry,
+    failed: (name) => health.failed(providerOf(name)),
+    async resting(names) {
+      const resting = await health.resting()
+      return new Map(names.flatMap((name) => pairOf(name, resting.get(providerOf(name)))))
+    },
+    async listProviders() {
+      const resting = await health.resting()
+      return registry.providers.map((provider) => ({ ...provider, restsUntil: resting.get(provider.name) ?? null }))
+    },
+  }
+}
+
+function providerOf(name: string): string {
+  return parseModelName(name)?.provider ?? name
+}
+
+function pairOf(name: string, until: Date | undefined): [string, Date][] {
+  return until === undefined ? [] : [[name, until]]
+}

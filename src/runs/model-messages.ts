@@ -1,0 +1,59 @@
+import { createHash } from 'node:crypto'
+import type { AssistantModelMessage, ModelMessage } from 'ai'
+
+type AssistantPart = Exclude<AssistantModelMessage['content'], string>[number]
+
+/** Where an assistant's message says which model made it, if that matters to another one. */
+const MADE_BY = 'parley'
+
+/** What a model wrote, for the journal: with its name where there is something in it that is for that model alone. */
+export function madeBy(model: string, content: AssistantPart[]): AssistantModelMessage {
+  const isItsOwn = content.some(
+    (part) =>
+      part.type === 'reasoning' ||
+      'providerOptions' in part ||
+      (part.type === 'tool-call' && !isPlain(part.toolCallId)),
+  )
+  return { role: 'assistant', content, ...(isItsOwn ? { providerOptions: { [MADE_BY]: { model } } } : {}) }
+}
+
+/**
+ * A history as a model is sent it: of what another model wrote, reasoning and the provider's ids and signatures stay behind,
+ * which only that model could read; calls keep ids that every provider takes.
+ */
+export function messagesFor(model: string, messages: ModelMessage[]): ModelMessage[] {
+  const renamed = new Map<string, string>()
+  return messages.flatMap((message): ModelMessage[] => {
+    if (message.role === 'tool')
+      return [{ ...message, content: message.content.map((part) => answering(part, renamed)) }]
+    const maker = message.role === 'assistant' ? message.providerOptions?.[MADE_BY]?.model : undefined
+    if (maker === undefined || message.role !== 'assistant') return [message]
+    const { content } = message
+    if (maker === model || typeof content === 'string') return [{ role: 'assistant', content }]
+    const left = content.flatMap((part) => foreign(part, renamed))
+    return left.length === 0 ? [] : [{ role: 'assistant', content: left }]
+  })
+}
+
+function foreign(part: AssistantPart, renamed: Map<string, string>): AssistantPart[] {
+  if (part.type === 'reasoning') return []
+  const { providerOptions: _, ...rest } = part as Exclude<AssistantPart, { type: 'tool-approval-request' }>
+  if (rest.type !== 'tool-call') return [rest]
+  const toolCallId = plainId(rest.toolCallId)
+  renamed.set(rest.toolCallId, toolCallId)
+  return [{ ...rest, toolCallId }]
+}
+
+function answering<P extends object>(part: P, renamed: Map<string, string>): P {
+  const id = 'toolCallId' in part ? renamed.get(String(part.toolCallId)) : undefined
+  return id === undefined ? part : { ...part, toolCallId: id }
+}
+
+/** Anthropic takes letters, digits, `_` and `-`; OpenAI 40 characters. */
+function isPlain(id: string): boolean {
+  return /^[\w-]{1,40}$/.test(id)
+}
+
+function plainId(id: string): string {
+  return isPlain(id) ? id : `call_${createHash('sha256').update(id).digest('base64url').slice(0, 24)}`
+}
