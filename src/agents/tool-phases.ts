@@ -10,8 +10,8 @@ export interface ToolPhase {
   fromStep: number
   /** Null for the agent's own. */
   model: string | null
-  /** Each takes the place of the agent's own; null and absent: none does. */
-  modelSettings?: ModelSettings | null
+  /** Each takes the place of the agent's own; absent: none does. */
+  modelSettings?: ModelSettings
   /** Null for all tools. */
   activeTools: string[] | null
   toolChoice: ToolChoice
@@ -48,7 +48,8 @@ export function checkPhases(
       throw new BadInputError('A model that must use a tool needs one.', `${field}.activeTools`)
     }
     const modelSettings = checkModelSettings(phase.modelSettings, `${field}.modelSettings`)
-    return { fromStep, model, modelSettings, activeTools, toolChoice: phase.toolChoice }
+    const settings = modelSettings === null ? {} : { modelSettings }
+    return { fromStep, model, ...settings, activeTools, toolChoice: phase.toolChoice }
   })
   const starts = checked.map(({ fromStep }) => fromStep)
   const twice = starts.findIndex((start, index) => starts.indexOf(start) !== index)

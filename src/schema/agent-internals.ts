@@ -53,7 +53,8 @@ AgentInternals.implement({
     modelSettings: t.field({
       type: 'JSON',
       nullable: true,
-      description: 'temperature, topP, reasoningEffort, maxOutputTokens, serviceTier: those that are set.',
+      description:
+        'Those that are set of temperature (0–2), topP (0–1), reasoningEffort (none, minimal, low, medium, high, xhigh, max), maxOutputTokens, serviceTier (auto, default, flex, priority, standard, standard_only: a provider is not told of one that it does not have).',
       resolve: async (parent, _, context) => (await agentOf(parent, context)).modelSettings,
     }),
     maxSteps: t.int({ resolve: async (parent, _, context) => (await agentOf(parent, context)).maxSteps }),

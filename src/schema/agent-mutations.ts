@@ -67,8 +67,7 @@ const fallbackModels = (t: InputFields) =>
 const modelSettings = (t: InputFields) =>
   t.field({
     type: 'JSON',
-    description:
-      'temperature (0–2), topP (0–1), reasoningEffort (none, minimal, low, medium, high, xhigh, max), maxOutputTokens, serviceTier (auto, default, flex, priority, standard, standard_only); checked.',
+    description: 'temperature, topP, reasoningEffort, maxOutputTokens, serviceTier; checked.',
   })
 
 const CreateAgentInput = builder.inputType('CreateAgentInput', {

@@ -23,8 +23,7 @@ builder.queryField('modelProviders', (t) =>
   t.field({
     type: [ModelProvider],
     nullable: true,
-    description:
-      'Null for everybody but admins: those of `PARLEY_PROVIDERS`, `openai`, `openai.chat` and `demo`. The models of each are `<name>:<model>`.',
+    description: 'Null for everybody but admins: those of `PARLEY_PROVIDERS`, `openai`, `openai.chat` and `demo`.',
     resolve: (_, __, { app, viewer }) => (viewer.scope === 'ADMIN' ? app.modelProviders.list() : null),
   }),
 )

@@ -8,7 +8,7 @@ TokenUsage.implement({
     }),
     inputTokens: t.exposeInt('inputTokens'),
     cachedInputTokens: t.int({
-      description: 'Of `inputTokens`: what the provider read from its cache.',
+      description: 'Of `inputTokens`.',
       resolve: ({ cachedInputTokens = 0 }) => cachedInputTokens,
     }),
     outputTokens: t.exposeInt('outputTokens'),
