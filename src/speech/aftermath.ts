@@ -128,7 +128,9 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
 
   async function settle(run: Run, end: RunLogEvent): Promise<void> {
     const topic = runTopic(run.id)
-    if (run.status !== 'COMPLETED') await tidyUp(run)
+    // A worker that only slept may have events of it to tell: nothing comes after the end.
+    if (run.status === 'COMPLETED') await log.seal(topic, [topic])
+    else await tidyUp(run)
     await log.append(topic, end, { once: 'end' })
     await log.expire(topic, KEPT_AFTER_END_SECONDS)
   }
