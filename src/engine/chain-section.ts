@@ -1,5 +1,5 @@
 import type { Prisma, Toolset } from '../generated/prisma/client.ts'
-import { oneLine } from '../lib/json.ts'
+import { cutSaying, firstWithin, oneLine } from '../lib/json.ts'
 import { chainOfRow, type TurnOutcome, type WokenBy } from '../runs/chains.ts'
 
 /** What a run's prompt says of the chain in which it has its turn. */
@@ -43,11 +43,16 @@ export function chainSection(
 ): string {
   if (space === undefined) return ''
   const others = space.members.filter(({ id, kind }) => kind === 'AGENT' && id !== agent.id)
+  const lines = others.map(
+    ({ id, name, description }) =>
+      `- ${JSON.stringify(oneLine(name))} (id: ${id})${description ? `: ${JSON.stringify(description)}` : ''}`,
+  )
   const waiting = (chain?.waiters ?? []).map(
-    (waiter) => `${oneLine(waiter.name)} (id: ${waiter.id}${waiter.spaceId === spaceId ? '' : ', in another space'})`,
+    (waiter) =>
+      `${JSON.stringify(oneLine(waiter.name))} (id: ${waiter.id}${waiter.spaceId === spaceId ? '' : ', in another space'})`,
   )
   return [
-    `YOUR TURN IN "${oneLine(space.name)}":`,
+    `YOUR TURN IN ${JSON.stringify(oneLine(space.name))}:`,
     '- Here one agent acts at a time, and it is your turn. You can respond, delegate or skip:',
     '- respond: say something. Call mentionAgent as well if another agent is to go on after you; with expectReply you are called back when it is done. Without a mention, whoever waits is called back, else the conversation rests.',
     '- delegate: hand this over to the agent that should deal with it, before you have said anything. Nothing of you shows.',
@@ -57,11 +62,13 @@ export function chainSection(
       ? []
       : [`- Waiting for a reply, who is called back next first: ${waiting.join(', then ')}`]),
     ...(others.length === 0 ? ['- There is no other agent here.'] : ['- The other agents here:']),
-    ...others.map(
-      ({ id, name, description }) => `- ${oneLine(name)} (id: ${id})${description ? `: ${oneLine(description)}` : ''}`,
-    ),
+    ...firstWithin(lines, OTHERS_CHARACTERS, (line) => line),
   ].join('\n')
 }
+
+const OTHERS_CHARACTERS = 20_000
+/** Of a reason that another agent gave, or of what it asked for. */
+const LONGEST_REASON = 2000
 
 const NO_WAIT =
   '- Whom you mention here, by mentionAgent or in a message, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply.'
@@ -75,11 +82,12 @@ export function wokenByLine(wokenBy: unknown): string | null {
     return `You were mentioned by ${name}${quoted(by.reason)}${by.expectReply ? ' (It waits for your reply.)' : ''}`
   }
   if (by.type === 'delegation') return `Delegated to you by ${name}${quoted(by.reason)}`
-  const asked = by.askedFor === null ? '' : ` You had asked: ${JSON.stringify(by.askedFor)}.`
+  const asked = by.askedFor === null ? '' : ` You had asked: ${JSON.stringify(cutSaying(by.askedFor, LONGEST_REASON))}.`
   return `You are called back.${asked} ${name} ${ENDED[by.ended]}${quoted(by.reason)}`
 }
 
-const quoted = (reason: string | null) => (reason === null ? '' : `: ${JSON.stringify(reason)}`)
+const quoted = (reason: string | null) =>
+  reason === null ? '' : `: ${JSON.stringify(cutSaying(reason, LONGEST_REASON))}`
 
 const ENDED: Record<TurnOutcome, string> = {
   responded: 'has responded',

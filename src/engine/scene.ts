@@ -2,10 +2,7 @@ import {
   type Agent,
   type AgentTool,
   type EntityKind,
-  type Goal,
   type McpServer,
-  type Memory,
-  type Plan,
   Prisma,
   type Routing,
   type Run,
@@ -13,10 +10,10 @@ import {
 import type { Platform } from '../platform/platform.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import { loadReadableText } from '../runs/readable-calls.ts'
-import type { RunProgress, RunReport } from '../runs/run-progress.ts'
-import { ACTIVE_STATUSES } from '../runs/runs.ts'
+import type { CallInBrief } from '../runs/run-progress.ts'
 import type { History, HistoryLine } from '../spaces/history.ts'
 import { type MessageOrigin, messageOfRow } from '../spaces/message.ts'
+import { readOnFrom } from '../tools/space/read-messages.ts'
 import { type ChainScene, loadChain } from './chain-section.ts'
 
 /** A space that the agent belongs to. */
@@ -25,21 +22,44 @@ export interface SceneSpace {
   name: string
   routing: Routing
   adminAgentId: string | null
+  /** How near it is to what the run does: the active one and the trigger's first, then those joined last. */
+  rank: number
+  /** How many members it has. */
+  size: number
+  /** At most 100 of them, agents before humans; none of a space that is too far for them to be shown. In join order. */
   members: { id: string; name: string; kind: EntityKind; description: string | null }[]
 }
 
-export interface SceneRun extends Run {
-  /** How far it has come; null where the agent is not told. */
-  report: RunReport | null
+/** Another run of the agent that is queued, running or waiting. */
+export interface SceneRun
+  extends Pick<
+    Run,
+    'id' | 'status' | 'triggerType' | 'triggerName' | 'triggerSpaceId' | 'triggerSummary' | 'startedAt'
+  > {
+  senderName: string | null
+  spaceName: string | null
+  /** Those that have no result, and the last one; null where the agent is not told of them. */
+  calls: CallInBrief[] | null
 }
 
-export interface SceneAgent extends Agent {
+/** What an agent has noted for itself. `newest`: 1 for what was written last. From JSON: a time is text. */
+interface Knowledge {
+  memories: { key: string; value: string; newest: number }[]
+  goals: { id: string; description: string; newest: number }[]
+  plans: {
+    id: string
+    name: string
+    instruction: string
+    cron: string | null
+    nextRunAt: string | null
+    newest: number
+  }[]
+}
+
+export interface SceneAgent extends Agent, Knowledge {
   name: string
   tools: AgentTool[]
   mcpServers: McpServer[]
-  memories: Memory[]
-  goals: Goal[]
-  plans: Plan[]
 }
 
 /** Everything that a run's prompt and tools are built from, as it is when the run is taken up. */
@@ -64,27 +84,19 @@ export interface SceneLoader {
   refresh(claim: Claim, scene: Scene): Promise<void>
 }
 
+/** Of the history that a prompt begins with, as JSON. */
+const HISTORY_CHARACTERS = 60_000
 /** Far more than execute at once: a prompt has room for no more of those that wait. */
 const MOST_OTHER_RUNS = 100
 
-export function createSceneLoader(
-  { db, config }: Platform,
-  { history, runProgress }: { history: History; runProgress: RunProgress },
-): SceneLoader {
+export function createSceneLoader({ db, config }: Platform, { history }: { history: History }): SceneLoader {
   const { historyLimit } = config.limits
-
-  /** With how far they have come, where the agent is told. */
-  async function reported(otherRuns: Run[], { toolset, mind }: Agent): Promise<SceneRun[]> {
-    const isTold = toolset === 'SPACE_TOOLS' && mind === 'STATELESS'
-    const reports = isTold ? await runProgress.ofRuns(otherRuns) : new Map<string, RunReport>()
-    return otherRuns.map((other) => ({ ...other, report: reports.get(other.id) ?? null }))
-  }
 
   return {
     async load({ run }) {
       const [agent, spaces, otherRuns, lines, chain] = await Promise.all([
         loadAgent(db.prisma, run.agentId),
-        loadSpaces(db.prisma, run.agentId),
+        loadSpaces(db.prisma, run),
         loadOtherRuns(db.prisma, run),
         run.triggerSpaceId === null || run.triggerType === 'INBOX'
           ? []
@@ -93,6 +105,9 @@ export function createSceneLoader(
               readerId: run.agentId,
               upToSeq: run.enteredSeq,
               limit: historyLimit,
+              characters: HISTORY_CHARACTERS,
+              whole: run.triggerMessageId,
+              readOn: readOnFrom,
             }),
         loadChain(db.prisma, run),
       ])
@@ -101,7 +116,7 @@ export function createSceneLoader(
       return {
         agent,
         spaces,
-        otherRuns: await reported(otherRuns, agent),
+        otherRuns,
         history: lines,
         triggerMessage,
         origin,
@@ -111,12 +126,12 @@ export function createSceneLoader(
     async refresh({ run }, scene) {
       const [knowledge, spaces, otherRuns] = await Promise.all([
         loadKnowledge(db.prisma, run.agentId),
-        loadSpaces(db.prisma, run.agentId),
+        loadSpaces(db.prisma, run),
         loadOtherRuns(db.prisma, run),
       ])
       Object.assign(scene.agent, knowledge)
       scene.spaces = spaces
-      scene.otherRuns = await reported(otherRuns, scene.agent)
+      scene.otherRuns = otherRuns
     },
   }
 }
@@ -134,34 +149,72 @@ async function loadAgent(db: Prisma.TransactionClient, agentId: string): Promise
   return agent
 }
 
-type Knowledge = Pick<SceneAgent, 'memories' | 'goals' | 'plans'>
+/** Far more of each than a prompt has room for: the newest. What they are shown by is chosen in the prompt. */
+const KNOWLEDGE_CHARACTERS = 40_000
 
-/** What an agent has noted for itself, as columns beside `a`. */
+/** What an agent has noted for itself, as columns beside `a`: as much as can be shown, the newest first. */
 const KNOWLEDGE = Prisma.sql`
-      (SELECT coalesce(jsonb_agg(m ORDER BY m.key), '[]') FROM "Memory" m WHERE m."agentId" = a.id) AS memories,
-      (SELECT coalesce(jsonb_agg(g ORDER BY g.id), '[]') FROM "Goal" g WHERE g."agentId" = a.id AND g.status = 'ACTIVE') AS goals,
-      (SELECT coalesce(jsonb_agg(p ORDER BY p.id), '[]') FROM "Plan" p WHERE p."agentId" = a.id AND p.enabled) AS plans`
+      (SELECT coalesce(jsonb_agg(m ORDER BY m.key), '[]') FROM (
+        SELECT key, value, row_number() OVER newest AS newest, sum(length(key) + length(value)) OVER newest AS reach
+        FROM "Memory" WHERE "agentId" = a.id WINDOW newest AS (ORDER BY "updatedAt" DESC, key)
+      ) m WHERE m.reach <= ${KNOWLEDGE_CHARACTERS}) AS memories,
+      (SELECT coalesce(jsonb_agg(g ORDER BY g.id), '[]') FROM (
+        SELECT id, description, row_number() OVER newest AS newest, sum(length(description)) OVER newest AS reach
+        FROM "Goal" WHERE "agentId" = a.id AND status = 'ACTIVE' WINDOW newest AS (ORDER BY id DESC)
+      ) g WHERE g.reach <= ${KNOWLEDGE_CHARACTERS}) AS goals,
+      (SELECT coalesce(jsonb_agg(p ORDER BY p.id), '[]') FROM (
+        SELECT id, name, instruction, cron, "nextRunAt", row_number() OVER newest AS newest, sum(length(instruction)) OVER newest AS reach
+        FROM "Plan" WHERE "agentId" = a.id AND enabled WINDOW newest AS (ORDER BY id DESC)
+      ) p WHERE p.reach <= ${KNOWLEDGE_CHARACTERS}) AS plans`
 
 async function loadKnowledge(db: Prisma.TransactionClient, agentId: string): Promise<Knowledge | undefined> {
   const [knowledge] = await db.$queryRaw<Knowledge[]>`SELECT ${KNOWLEDGE} FROM "Agent" a WHERE a.id = ${agentId}`
   return knowledge
 }
 
-function loadOtherRuns(db: Prisma.TransactionClient, { id, agentId }: Run): Promise<Run[]> {
-  return db.run.findMany({
-    where: { agentId, status: { in: ACTIVE_STATUSES }, id: { not: id } },
-    orderBy: { id: 'asc' },
-    take: MOST_OTHER_RUNS,
-  })
+/** What they are at is read where the agent is told of it: stateless ones with SPACE_TOOLS. */
+function loadOtherRuns(db: Prisma.TransactionClient, { id, agentId }: Run): Promise<SceneRun[]> {
+  return db.$queryRaw<SceneRun[]>`
+    SELECT r.id, r.status::text, r."triggerType"::text, r."triggerName", r."triggerSpaceId", r."triggerSummary", r."startedAt",
+      e.name AS "senderName", s.name AS "spaceName",
+      CASE WHEN a.toolset = 'SPACE_TOOLS' AND a.mind = 'STATELESS' THEN (
+        SELECT coalesce(jsonb_agg(jsonb_build_object('toolName', c."toolName", 'status', c.status, 'execution', c.execution,
+          'isSettled', c."settledAt" IS NOT NULL, 'waits', coalesce(c.state ? 'wait', false)) ORDER BY c.id), '[]')
+        FROM "ToolCall" c WHERE c."runId" = r.id
+          AND (c."settledAt" IS NULL OR c.id = (SELECT max(l.id) FROM "ToolCall" l WHERE l."runId" = r.id))
+      ) END AS calls
+    FROM "Run" r JOIN "Agent" a ON a.id = r."agentId" LEFT JOIN "Entity" e ON e.id = r."triggerSenderId"
+    LEFT JOIN "Space" s ON s.id = r."triggerSpaceId"
+    WHERE r."agentId" = ${agentId} AND r.status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL') AND r.id <> ${id}
+    ORDER BY r.id LIMIT ${MOST_OTHER_RUNS}`
 }
 
-async function loadSpaces(db: Prisma.TransactionClient, agentId: string): Promise<SceneSpace[]> {
+/** Spaces of an agent that are looked at for one prompt, members of one of them, and members in all. */
+const MOST_SPACES = 300
+const MOST_MEMBERS = 100
+const MOST_MEMBERS_IN_ALL = 1000
+
+/** The nearest spaces; members only of those that are near enough for them to be shown. */
+async function loadSpaces(db: Prisma.TransactionClient, { id, agentId }: Run): Promise<SceneSpace[]> {
   return db.$queryRaw<SceneSpace[]>`
-    SELECT s.id, s.name, s.routing::text, s."adminAgentId", (
-      SELECT jsonb_agg(jsonb_build_object('id', e.id, 'name', e.name, 'kind', e.kind, 'description', a.description) ORDER BY o."joinedAt", e.id)
-      FROM "Membership" o JOIN "Entity" e ON e.id = o."entityId" LEFT JOIN "Agent" a ON a.id = e.id WHERE o."spaceId" = s.id
-    ) AS members
-    FROM "Membership" m JOIN "Space" s ON s.id = m."spaceId" WHERE m."entityId" = ${agentId} ORDER BY m."joinedAt", s.id`
+    WITH own AS (
+      SELECT s.id, s.name, s.routing::text, s."adminAgentId", m."joinedAt",
+        (SELECT count(*) FROM "Membership" o WHERE o."spaceId" = s.id)::int AS size,
+        CASE s.id WHEN r."activeSpaceId" THEN 0 WHEN r."triggerSpaceId" THEN 1 ELSE 2 END AS distance
+      FROM "Membership" m JOIN "Space" s ON s.id = m."spaceId" LEFT JOIN "Run" r ON r.id = ${id}
+      WHERE m."entityId" = ${agentId} ORDER BY distance, m."joinedAt" DESC, s.id DESC LIMIT ${MOST_SPACES}
+    ), ranked AS (
+      SELECT *, (row_number() OVER near)::int AS rank, sum(least(size, ${MOST_MEMBERS})) OVER near - least(size, ${MOST_MEMBERS}) AS before
+      FROM own WINDOW near AS (ORDER BY distance, "joinedAt" DESC, id DESC)
+    )
+    SELECT id, name, routing, "adminAgentId", size, rank, CASE WHEN before < ${MOST_MEMBERS_IN_ALL} THEN (
+      SELECT jsonb_agg(jsonb_build_object('id', n.id, 'name', n.name, 'kind', n.kind, 'description', n.description) ORDER BY n."joinedAt", n.id)
+      FROM (
+        SELECT e.id, e.name, e.kind, left(a.description, 300) AS description, o."joinedAt"
+        FROM "Membership" o JOIN "Entity" e ON e.id = o."entityId" LEFT JOIN "Agent" a ON a.id = e.id
+        WHERE o."spaceId" = ranked.id ORDER BY e.kind = 'HUMAN', o."joinedAt", e.id LIMIT ${MOST_MEMBERS}
+      ) n) ELSE '[]' END AS members
+    FROM ranked ORDER BY "joinedAt", id`
 }
 
 function originOf({ triggerType, triggerName, triggerSpaceId }: Run): MessageOrigin {

@@ -55,6 +55,22 @@ export function cut(text: string, length: number): string {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length)
 }
 
+/** As `cut`, and where something was cut off, how much. */
+export function cutSaying(text: string, length: number): string {
+  const kept = cut(text, length)
+  return kept.length === text.length ? text : `${kept}… (${text.length - kept.length} more characters)`
+}
+
+/** The first of them, in order, whose texts together have at most so many characters. */
+export function firstWithin<T>(items: readonly T[], characters: number, textOf: (item: T) => string): T[] {
+  let left = characters
+  const end = items.findIndex((item) => {
+    left -= textOf(item).length + 1
+    return left < 0
+  })
+  return end === -1 ? [...items] : items.slice(0, end)
+}
+
 /** One line: control characters and line breaks become spaces. For names shown to a model or in a log. */
 export function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()

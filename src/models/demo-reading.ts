@@ -106,10 +106,17 @@ function readSpaces(instructions: string): DemoSpace[] {
     if (id === '') return []
     const list = rest.replace(/^.*?Members:\s*/, '')
     const members = [...list.matchAll(/(?:^|,\s*)(.+?) \((human|agent)[^)]*\)/g)].map((match) => ({
-      name: match[1] as string,
+      name: unquoted(match[1] as string),
       kind: match[2] as 'human' | 'agent',
     }))
-    return [{ id, name, active: /\[ACTIVE\]/i.test(rest), members: members.filter((member) => member.name !== 'You') }]
+    return [
+      {
+        id,
+        name: unescaped(name),
+        active: /\[ACTIVE\]/i.test(rest),
+        members: members.filter((member) => member.name !== 'You'),
+      },
+    ]
   })
 }
 
@@ -164,6 +171,12 @@ function readInboxLine(line: string): DemoEvent | null {
   if (spaceId === '') return null
   const message: DemoMessage = { id: null, from, kind: kind as 'human' | 'agent', at: null, text: unescaped(text) }
   return { type: 'message', spaceId, message, mentioned: false }
+}
+
+/** A name that stands in JSON quotes, or as it is. */
+function unquoted(name: string): string {
+  const [, inside] = /^"(.*)"$/.exec(name) ?? []
+  return inside === undefined ? name : unescaped(inside)
 }
 
 /** The text of a JSON string's inside, or as it stands where it is none. */

@@ -1,12 +1,18 @@
 import type { AssistantModelMessage, ModelMessage, ToolModelMessage } from 'ai'
-import type { Json } from '../lib/json.ts'
+import { cutSaying, type Json } from '../lib/json.ts'
 import type { JournaledCall, JournaledGeneration, JournaledStep } from './journal.ts'
 import { isAnsweredOutside } from './tool-calls.ts'
 
+/** Of a result, what a model is shown; the record keeps all of it. */
+const LONGEST_RESULT = 50_000
+
 /** A tool's result, as the provider gets it. */
 function toolResult(modelCallId: string, toolName: string, output: Json): ToolModelMessage['content'][number] {
-  const value =
-    typeof output === 'string' ? { type: 'text' as const, value: output } : { type: 'json' as const, value: output }
+  const text = typeof output === 'string' ? output : JSON.stringify(output)
+  const isText = typeof output === 'string' || text.length > LONGEST_RESULT
+  const value = isText
+    ? { type: 'text' as const, value: cutSaying(text, LONGEST_RESULT) }
+    : { type: 'json' as const, value: output }
   return { type: 'tool-result', toolCallId: modelCallId, toolName, output: value }
 }
 

@@ -1,12 +1,14 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { MessagePart } from '../spaces/message.ts'
-import { readableText } from '../spaces/readable-text.ts'
+import { LONGEST_OUTPUT, readableText } from '../spaces/readable-text.ts'
 
-/** A subquery: the calls that a message shows, as a JSON array of ReadableCall. */
+/** A subquery: the calls that a message shows, as a JSON array of ReadableCall; of a long output the beginning. */
 export function shownCalls(messageId: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
-    SELECT jsonb_agg(jsonb_build_object('id', c.id, 'name', c."toolName", 'status', c.status, 'output', c.output))
+    SELECT jsonb_agg(jsonb_build_object('id', c.id, 'name', c."toolName", 'status', c.status,
+      'output', CASE WHEN length(c.output::text) <= ${2 * LONGEST_OUTPUT} THEN c.output END,
+      'outputStart', CASE WHEN length(c.output::text) > ${2 * LONGEST_OUTPUT} THEN left(c.output::text, ${LONGEST_OUTPUT}) END))
     FROM "ToolCall" c WHERE c."messageId" = ${messageId}`
 }
 

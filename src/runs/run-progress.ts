@@ -1,4 +1,4 @@
-import type { Run, ToolCall } from '../generated/prisma/client.ts'
+import type { Run, RunStatus, ToolCall, ToolCallStatus, ToolExecution } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
 import { cut, oneLine } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -14,8 +14,6 @@ export interface RunReport {
   /** What the model wrote and thought so far, shortened; null for nothing. */
   textGenerated: string | null
   reasoning: string | null
-  /** What it is at now, in a few words. */
-  doing: string
 }
 
 /** Reports on runs that are under way, from their journals and, for what is being generated, their event logs. */
@@ -98,10 +96,10 @@ export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'lo
           run,
           steps.filter((step) => step.runId === run.id),
         )
-        const toolsCalled = own.map((call) => `${call.toolName}${waitOf(call)?.mark ?? ''}`)
+        const toolsCalled = own.map((call) => `${call.toolName}${waitOf(callInBrief(call))?.mark ?? ''}`)
         const textGenerated = excerpt(thoughts.text)
         const reasoning = excerpt(thoughts.reasoning)
-        return [run.id, { triggerSource: sourceOf(run), toolsCalled, textGenerated, reasoning, doing: doing(run, own) }]
+        return [run.id, { triggerSource: sourceOf(run), toolsCalled, textGenerated, reasoning }]
       }
       return new Map(await Promise.all(runs.map(report)))
     },
@@ -122,22 +120,43 @@ function excerpt(text: string): string | null {
   return trimmed.length <= LONGEST_EXCERPT ? trimmed : `${cut(trimmed, LONGEST_EXCERPT)}...`
 }
 
+/** What of a call tells how far its run is. */
+export interface CallInBrief {
+  toolName: string
+  status: ToolCallStatus
+  execution: ToolExecution | null
+  isSettled: boolean
+  /** It has begun to wait for a reply. */
+  waits: boolean
+}
+
+function callInBrief({ toolName, status, execution, settledAt, state }: ToolCall): CallInBrief {
+  const waits = (state as { wait?: unknown } | null)?.wait !== undefined
+  return { toolName, status, execution, isSettled: settledAt !== null, waits }
+}
+
 /** For whom a call waits. */
-function waitOf({ toolName, status, execution, settledAt, state }: ToolCall): { mark: string; doing: string } | null {
-  if (settledAt !== null) return null
+function waitOf({
+  toolName,
+  status,
+  execution,
+  isSettled,
+  waits,
+}: CallInBrief): { mark: string; doing: string } | null {
+  if (isSettled) return null
   if (status === 'WAITING' && execution === 'SPACE') {
     return { mark: ' (waiting for user input)', doing: `waiting on ${toolName} input` }
   }
   if (status === 'WAITING') return { mark: ' (waiting for a result)', doing: `waiting on ${toolName} result` }
-  const waits = (state as { wait?: unknown } | null)?.wait !== undefined
   return waits ? { mark: ' (waiting for reply)', doing: `waiting on ${toolName} reply` } : null
 }
 
-function doing({ status }: Run, calls: ToolCall[]): string {
+/** What a run is at now, in a few words, by those of its calls that have no result, and its last one. */
+export function doingNow(status: RunStatus, calls: readonly CallInBrief[]): string {
   if (status === 'QUEUED') return 'not begun yet'
   const waits = calls.flatMap((call) => waitOf(call)?.doing ?? [])
   if (waits.length > 0) return waits.join(', ')
   const last = calls.at(-1)
   if (last === undefined) return 'thinking'
-  return last.settledAt === null ? `calling ${last.toolName}` : `thinking after ${last.toolName}`
+  return last.isSettled ? `thinking after ${last.toolName}` : `calling ${last.toolName}`
 }

@@ -44,11 +44,11 @@ describe.each(['STATELESS', 'PERSISTENT'] as const)('the instructions of a later
     await parley.send(human, space.id, 'Take note')
     await thinking.rest(agent)
     const [first, second, third] = [await instructionsAt(0), await instructionsAt(1), await instructionsAt(2)]
-    expect(first).toContain('YOUR MEMORIES:\n- colour: green')
-    expect(first).toContain(`YOUR PLANS:\n- Rest (id: ${plan?.id}, 0 6 * * *): Rest.`)
-    expect(second).toContain('YOUR MEMORIES:\n- city: Lyon\n\n')
-    expect(second).toMatch(/YOUR GOALS:\n- Ship it\. \(id: gol_\w+\)/)
-    expect(third).toMatch(/- Look \(id: pln_\w+, once, at 2040-01-31T06:00:00\.000Z\): Look again\./)
+    expect(first).toContain('YOUR MEMORIES:\n- "colour": "green"')
+    expect(first).toContain(`YOUR PLANS:\n- "Rest" (id: ${plan?.id}, 0 6 * * *): "Rest."`)
+    expect(second).toContain('YOUR MEMORIES:\n- "city": "Lyon"\n\n')
+    expect(second).toMatch(/YOUR GOALS:\n- "Ship it\." \(id: gol_\w+\)/)
+    expect(third).toMatch(/- "Look" \(id: pln_\w+, once, at 2040-01-31T06:00:00\.000Z\): "Look again\."/)
   })
 
   test('name the spaces that it belongs to by then', async () => {
@@ -70,7 +70,7 @@ describe.each(['STATELESS', 'PERSISTENT'] as const)('the instructions of a later
     expect(await instructionsAt(0)).toContain(`- "Family" (id: ${space.id})`)
     expect(await instructionsAt(1)).not.toContain(space.id)
     expect(await instructionsAt(1)).toContain(
-      `YOUR SPACES:\n- "Support" (id: ${joined.id}) — Members: Husam (human), You (agent)`,
+      `YOUR SPACES:\n- "Support" (id: ${joined.id}) — Members: "Husam" (human), You (agent)`,
     )
     expect(await instructionsAt(2)).toContain(`- "Support" (id: ${joined.id}) [ACTIVE] — Members`)
     expect(await parley.messages(joined.id)).toMatchObject([{ senderId: agent.id, status: 'COMPLETE' }])

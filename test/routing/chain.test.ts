@@ -227,7 +227,7 @@ describe.each(STACKS)('a chain on the %s stack', (stack) => {
       await room.hears()
       const { instructions, toolNames } = parley.models.requests[0] ?? { instructions: '', toolNames: [] }
       expect(instructions).toContain('You can respond, delegate or skip')
-      expect(instructions).toContain(`- ${room.agents.Bob.name} (id: ${room.agents.Bob.id}): Knows money.`)
+      expect(instructions).toContain(`- "${room.agents.Bob.name}" (id: ${room.agents.Bob.id}): "Knows\\nmoney."`)
       expect(instructions).not.toContain('Waiting for a reply')
       expect(toolNames).toEqual(expect.arrayContaining(['mentionAgent', 'delegate', 'skip']))
     })
@@ -244,7 +244,7 @@ describe.each(STACKS)('a chain on the %s stack', (stack) => {
         `You were mentioned by ${room.agents.Ada.name}: "line one\\nline \\"two\\""`,
       )
       expect(asked?.instructions).toContain(
-        `who is called back next first: ${room.agents.Ada.name} (id: ${room.agents.Ada.id})`,
+        `who is called back next first: "${room.agents.Ada.name}" (id: ${room.agents.Ada.id})`,
       )
       expect(asked?.instructions).not.toContain('line one')
     })

@@ -95,9 +95,9 @@ describe.each(STACKS)("003's examples through GraphQL, on the %s stack", (stack)
     expect(instructions).toContain(
       [
         'YOUR SPACES:',
-        `- "Design Team" (id: ${design.id}) — Members: Husam (human), Ahmad (human), You (agent)`,
-        `- "Dev Updates" (id: ${updates.id}) — Members: You (agent), Sarah (human)`,
-        `- "1:1 with Husam" (id: ${alone.id}) [ACTIVE] — Members: Husam (human), You (agent)`,
+        `- "Design Team" (id: ${design.id}) — Members: "Husam" (human), "Ahmad" (human), You (agent)`,
+        `- "Dev Updates" (id: ${updates.id}) — Members: You (agent), "Sarah" (human)`,
+        `- "1:1 with Husam" (id: ${alone.id}) [ACTIVE] — Members: "Husam" (human), You (agent)`,
         '',
       ].join('\n'),
     )
@@ -134,7 +134,7 @@ describe.each(STACKS)("003's examples through GraphQL, on the %s stack", (stack)
     expect((await stage.ask(stage.admin, KNOWLEDGE, { id: bot.id })).internals.memories).toEqual(memories)
     await stage.say(husam, room, 'Thanks')
     const next = await parley.models.request(wokenBy('Thanks'))
-    expect(next.instructions).toContain('YOUR MEMORIES:\n- first_decision: Line 12 says how it began.')
+    expect(next.instructions).toContain('YOUR MEMORIES:\n- "first_decision": "Line 12 says how it began."')
   })
 
   describe('cross-space origin context', () => {

@@ -8,9 +8,9 @@ import { type Mind, type MindInput, phaseOf } from './mind.ts'
 
 /** A stateless mind: its context is rebuilt from the room at every wake-up. */
 export function createStatelessMind(input: MindInput): Mind {
-  const { claim, scene, run, tools, scenes, clock } = input
+  const { claim, scene, run, tools, scenes } = input
   const guidance = guidanceFor(tools)
-  const notice = () => (tools.has('getMyRuns') ? runNotice(claim, scene, clock.now()) : '')
+  const notice = () => (tools.has('getMyRuns') ? runNotice(claim, scene) : '')
   let opening: ModelMessage | null = null
   return {
     async plan(steps) {

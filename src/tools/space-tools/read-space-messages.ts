@@ -1,4 +1,4 @@
-import type { History } from '../../spaces/history.ts'
+import { type History, RESULT_CHARACTERS } from '../../spaces/history.ts'
 import { notAMember } from '../space/failures.ts'
 import type { Tool } from '../tool.ts'
 
@@ -30,7 +30,7 @@ export function readSpaceMessagesTool(history: History): Tool {
       const readerId = run.agent.id
       if ((await history.enter(id, readerId)) === null) throw notAMember()
       const wanted = Math.max(1, Math.min(Math.trunc(Number(limit)), MOST))
-      const lines = await history.read({ spaceId: id, readerId, limit: wanted })
+      const lines = await history.read({ spaceId: id, readerId, limit: wanted, characters: RESULT_CHARACTERS })
       return lines.map(({ sender, type, text, timestamp }) => ({ sender, type, text, timestamp }))
     },
   }

@@ -1,6 +1,7 @@
-import type { History } from '../../spaces/history.ts'
+import { type History, RESULT_CHARACTERS } from '../../spaces/history.ts'
 import type { Tool } from '../tool.ts'
 import { notAMember } from './failures.ts'
+import { readOnFrom } from './read-messages.ts'
 
 /** Makes a space the active one, and shows what was said there last. Members do not notice. */
 export function enterSpaceTool(history: History, historyLimit: number): Tool {
@@ -25,6 +26,8 @@ export function enterSpaceTool(history: History, historyLimit: number): Tool {
         readerId: run.agent.id,
         upToSeq: space.lastSeq,
         limit: historyLimit,
+        characters: RESULT_CHARACTERS,
+        readOn: readOnFrom,
       })
       return {
         success: true,

@@ -1,6 +1,10 @@
-import type { History } from '../../spaces/history.ts'
+import { type History, RESULT_CHARACTERS } from '../../spaces/history.ts'
 import { type Tool, ToolFailure } from '../tool.ts'
 import { noActiveSpace, notAMember } from './failures.ts'
+
+/** How the whole of a message that was cut is read, from its place among those up to where the run entered. */
+export const readOnFrom = (back: number): string =>
+  ` (all of it: read_messages with offset ${back} and limit 1, in that space)`
 
 const MOST_AT_ONCE = 100
 /** No space has more messages: the greatest `seq`. */
@@ -25,7 +29,7 @@ export function readMessagesTool(history: History): Tool {
           type: 'integer',
           minimum: 1,
           default: 50,
-          description: `How many to read. Default 50, at most ${MOST_AT_ONCE}.`,
+          description: `How many to read. Default 50, at most ${MOST_AT_ONCE}; fewer of long ones, the newest of them.`,
         },
       },
     },
@@ -42,6 +46,8 @@ export function readMessagesTool(history: History): Tool {
         upToSeq: seq,
         offset: Number(offset),
         limit: Math.min(Number(limit), MOST_AT_ONCE),
+        characters: RESULT_CHARACTERS,
+        readOn: readOnFrom,
       })
       return lines.map(({ senderId, ...line }) => ({ ...line }))
     },

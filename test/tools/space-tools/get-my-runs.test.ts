@@ -171,12 +171,12 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
       '⚠ You currently have 2 other active runs:',
       expect.stringMatching(
         new RegExp(
-          `^- ${planRun.id} \\(plan: Morning Report, running, started \\d+s ago\\) — waiting on sendSpaceMessage reply$`,
+          `^- ${planRun.id} \\(plan: Morning Report, running, started \\d{4}-\\S+Z\\) — waiting on sendSpaceMessage reply$`,
         ),
       ),
       expect.stringMatching(
         new RegExp(
-          `^- ${askingRun.id} \\(message: Husam in Husam's Chat, in this space, waiting_tool, started \\d+s ago\\) — waiting on showConfirmation input$`,
+          `^- ${askingRun.id} \\(message: Husam in Husam's Chat, in this space, waiting_tool, started \\d{4}-\\S+Z\\) — waiting on showConfirmation input$`,
         ),
       ),
       'Use getMyRuns for full details if needed. Avoid duplicating work already in progress.',

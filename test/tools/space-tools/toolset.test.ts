@@ -34,7 +34,7 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
     const { runs } = await parley.send(human, space.id, 'Hello')
     await parley.runWhen(runs[0]?.id ?? '')
     const { instructions } = await parley.models.request(() => true)
-    const members = `Husam (human, id: ${human.id}), You (agent), Bea (agent, id: ${agents[1]?.id})`
+    const members = `"Husam" (human, id: ${human.id}), You (agent), "Bea" (agent, id: ${agents[1]?.id})`
     expect(instructions).toContain(`- "Project Alpha" (id: ${space.id}) [ACTIVE] — Members: ${members}`)
     expect(instructions).toContain('HOW YOU ACT:\n- You are heard only through sendSpaceMessage')
   })
