@@ -16,14 +16,17 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
     reason:
       'One thing with a state of its own that only its functions touch: apart from one another they would have to hand it round.',
     functions: [
+      'src/engine/live-generation.ts createLiveGeneration',
       'src/engine/minds/persistent.ts createPersistentMind',
       'src/engine/tool-runner.ts createToolRunner',
       'src/engine/worker.ts createWorker',
       'src/realtime/in-process-event-log.ts createInProcessEventLog',
       'src/realtime/iterations.ts createIterations',
       'src/runs/leases.ts createLeases',
+      'src/schema/agent-internals.ts fields',
       'src/server/http/event-streams.ts createEventStreams',
       'src/server/server.ts startServer',
+      'src/server/sockets/operations.ts socketOperations',
       'src/server/sockets/socket-writer.ts createSocketWriter',
       'src/server/sockets/sockets.ts createSockets',
       'src/server/sockets/write-schedule.ts createWriteSchedule',
