@@ -1,0 +1,138 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { type ModelServer, startModelServer } from '../support/model-server.ts'
+import { type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
+import { answer, thinkingOn } from '../support/thinking.ts'
+
+const KEY = 'a-key-that-nobody-may-see'
+
+/** All that a model was sent, in the order in which a provider caches it, without the marks for the cache. */
+function sentTo({ body, endpoint }: ModelRequest): string {
+  const { tools, system, systemInstruction, messages, input, contents } = body
+  const text = JSON.stringify([tools, system ?? systemInstruction, messages ?? input ?? contents])
+  return endpoint === 'anthropic' ? text.replaceAll(',"cache_control":{"type":"ephemeral"}', '') : text
+}
+
+/** How much a model may write. Anthropic counts what it may think besides. */
+function mostTokensOf(body: ModelRequest['body']): number {
+  const { max_tokens, max_output_tokens, generationConfig, thinking } = body
+  return (max_tokens ?? max_output_tokens ?? generationConfig.maxOutputTokens) - (thinking?.budget_tokens ?? 0)
+}
+
+/** How much of the shorter one both begin with, as a part of it. */
+function sharedPart(one: string, other: string): number {
+  const shorter = Math.min(one.length, other.length)
+  let shared = 0
+  while (shared < shorter && one[shared] === other[shared]) shared++
+  return shared / shorter
+}
+
+describe.each(STACKS.slice(-1))('models of every provider, on the %s stack', (stack) => {
+  let parley: TestApplication
+  let server: ModelServer
+
+  beforeAll(async () => {
+    server = await startModelServer({ apiKey: KEY })
+    const { baseUrl, googleUrl } = server
+    const providers = {
+      gpt: { api: 'openai', baseUrl, apiKey: KEY },
+      local: { api: 'openai-chat', baseUrl, apiKey: KEY },
+      claude: { api: 'anthropic', baseUrl, apiKey: KEY },
+      gemini: { api: 'google', baseUrl: googleUrl, apiKey: KEY },
+    }
+    parley = await startApplication({ stack, settings: { PARLEY_PROVIDERS: JSON.stringify(providers) } })
+  })
+  afterAll(async () => {
+    await parley?.close()
+    await server?.close()
+  })
+  beforeEach(() => server.reset())
+  afterEach(() => expect(server.refusals).toEqual([]))
+
+  async function asked(input: Partial<CreateAgentInput>) {
+    const { human, space } = await parley.room('Ada', input)
+    const { runs } = await parley.send(human, space.id, 'Say something')
+    return { human, space, run: await parley.runWhen(runs[0]?.id ?? '') }
+  }
+
+  const saying = (...texts: string[]): ModelAction[] =>
+    texts.map((text) => ({ toolCall: 'send_message', input: { text } }))
+
+  describe.each(['gpt:gpt-5-mini', 'local:qwen3', 'claude:claude-opus-4-1', 'gemini:gemini-3-pro'])('%s', (model) => {
+    test('thinks, speaks twice in a step, reads its results and ends; its tokens are counted, those of the cache too', async () => {
+      server.script(
+        steps(
+          [
+            { reasoning: 'I greet.' },
+            ...saying('Hello', 'World'),
+            { usage: { inputTokens: 100, outputTokens: 20, cachedInputTokens: 60 } },
+          ],
+          [{ text: 'Done.' }, { usage: { inputTokens: 150, outputTokens: 5, cachedInputTokens: 90 } }],
+        ),
+      )
+      const { run, space } = await asked({ model, modelSettings: { reasoningEffort: 'low' } })
+      expect(run).toMatchObject({ status: 'COMPLETED', summary: 'Done.', stepCount: 2, error: null })
+      expect(run).toMatchObject({ inputTokens: 250, cachedInputTokens: 150, outputTokens: 25, usageEstimated: false })
+      const texts = (await parley.messages(space.id)).map(({ parts }) => (parts as { text: string }[])[0]?.text)
+      expect(texts).toEqual(['Say something', 'Hello', 'World'])
+      expect(await parley.eventsOf(run.id)).toContain('RunReasoningDelta')
+    })
+
+    test('is asked as the agent says, and as its phase says instead', async () => {
+      server.script(steps(saying('One'), [{ text: 'Done.' }]))
+      const modelSettings = { maxOutputTokens: 2000, reasoningEffort: 'low', serviceTier: 'priority' }
+      const phases = [{ fromStep: 1, toolChoice: 'AUTO' as const, modelSettings: { maxOutputTokens: 3000 } }]
+      await asked({ model, modelSettings, phases })
+      const [first, second] = server.requests.map(({ body }) => body)
+      expect([first, second].map(mostTokensOf)).toEqual([2000, 3000])
+      expect(JSON.stringify(first)).toMatch(
+        /"(effort|reasoning_effort)":"low"|"thinkingLevel":"low"|"thinking":\{"type":"enabled"/i,
+      )
+      const known = { claude: false, gpt: true, local: true, gemini: true }[model.split(':')[0] as 'gpt']
+      expect(JSON.stringify(first).includes('"priority"')).toBe(known)
+    })
+
+    test('is sent what it was sent before, and more: steps begin alike', async () => {
+      server.script(steps(saying('One'), saying('Two'), saying('Three'), [{ text: 'Done.' }]))
+      await asked({ model, instructions: `You are the host. ${'Be kind. '.repeat(200)}` })
+      const sent = server.requests.map(sentTo)
+      expect(sent).toHaveLength(4)
+      // What closes a list and an object ends the shorter one.
+      for (const [index, next] of sent.slice(1).entries())
+        expect(sharedPart(sent[index] ?? '', next)).toBeGreaterThan(0.99)
+    })
+  })
+
+  test('cycles begin alike: with what the one before began with', async () => {
+    const { bot, rest } = thinkingOn(parley)
+    const ada = await bot('Ada', {}, { model: 'claude:claude-opus-4-1', instructions: 'Be kind. '.repeat(200) })
+    const human = await parley.human('Husam')
+    const space = await parley.space(human, [ada.id])
+    server.script(answer('Hello', [{ text: 'Done.' }]))
+    for (const text of ['One', 'Two', 'Three']) {
+      await parley.send(human, space.id, `${text}. ${'And so on. '.repeat(50)}`)
+      await rest(ada)
+    }
+    const first = server.requests.filter(({ step }) => step === 0)
+    expect(first).toHaveLength(3)
+    const [, second = '', third = ''] = first.map(sentTo)
+    expect(sharedPart(second, third)).toBeGreaterThan(0.99)
+  })
+
+  test("Anthropic's prompts are marked where the next step and the next cycle can read them from the cache", async () => {
+    server.script(steps(saying('One'), saying('Two'), [{ text: 'Done.' }]))
+    await asked({ model: 'claude:claude-opus-4-1' })
+    const marksIn = ({ body }: ModelRequest) => {
+      const blocks = body.messages.map(({ content }: { content: object[] }) =>
+        content.some((block) => 'cache_control' in block),
+      )
+      return [body.system.some((block: object) => 'cache_control' in block), ...blocks]
+    }
+    expect(server.requests.map(marksIn)).toEqual([
+      [true, true],
+      [true, true, false, true],
+      [true, true, false, false, false, true],
+    ])
+  })
+})
