@@ -20,7 +20,7 @@ const ARROWS = {
   engine: { ...DOMAIN, values: [...DOMAIN.values, 'models', 'spaces', 'agents', 'runs', 'tools', 'speech'] },
   schema: {
     values: ['lib'],
-    types: ['access', 'models', 'spaces', 'agents', 'runs', 'plans', 'realtime', 'platform', 'config'],
+    types: ['access', 'models', 'spaces', 'agents', 'runs', 'plans', 'routing', 'realtime', 'platform', 'config'],
   },
   server: { values: ['lib', 'platform', 'realtime', 'access', 'schema'], types: ['config', 'app'] },
   app: {

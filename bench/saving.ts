@@ -57,7 +57,7 @@ function thinkerOf({ app }: TestApplication) {
     const timing = { msToFirstChunk: 1, startedAt: new Date(), durationMs: 1, finishReason: 'stop', assistant: THOUGHT }
     await journal.generated(claim, { ...sent, ...timing }, [])
     const startedAt = performance.now()
-    await core.lifecycle.end(claim, { status: 'COMPLETED', summary: 'Nothing to do.' })
+    await core.lifecycle.end(claim, { status: 'COMPLETED', stopReason: 'FINISHED', summary: 'Nothing to do.' })
     return performance.now() - startedAt
   }
 }

@@ -16,6 +16,7 @@ export interface CreateAgentInput {
   mind: Mind
   toolset: Toolset
   maxSteps?: number | null
+  maxToolCalls?: number | null
   tokenBudget?: number | null
   maxConcurrentRuns?: number | null
   tools?: readonly ToolInput[] | null

@@ -26,6 +26,8 @@ export interface AgentSettings {
   fallbackModels: string[]
   modelSettings: ModelSettings | null
   maxSteps: number
+  /** Null: five for each of `maxSteps`. */
+  maxToolCalls: number | null
   tokenBudget: number | null
   maxConcurrentRuns: number
   phases: ToolPhase[]
@@ -39,6 +41,7 @@ const DEFAULT_CYCLE_TOKEN_BUDGET = 50_000
 const DEFAULT_MAX_CONCURRENT_RUNS = 5
 const MOST_CONCURRENT_RUNS = 100
 const MOST_STEPS = 1000
+const MOST_TOOL_CALLS = 5000
 const LARGEST_TOKEN_BUDGET = 2_000_000_000
 const LONGEST_DESCRIPTION = 4000
 const LONGEST_MODEL = 200
@@ -61,6 +64,7 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: Se
     fallbackModels: checkFallbacks(input.fallbackModels ?? [], model, hooks),
     modelSettings: checkModelSettings(input.modelSettings, 'input.modelSettings'),
     maxSteps: checkMaxSteps(input.maxSteps ?? DEFAULT_MAX_STEPS),
+    maxToolCalls: checkMaxToolCalls(input.maxToolCalls ?? null),
     tokenBudget: checkTokenBudget(input.tokenBudget === undefined ? absentBudget : input.tokenBudget),
     maxConcurrentRuns: checkMaxConcurrentRuns(input.maxConcurrentRuns ?? DEFAULT_MAX_CONCURRENT_RUNS),
     phases: checkPhases(input.phases ?? [], names, hooks),
@@ -105,6 +109,7 @@ export function checkChangedAgent(
     modelSettings:
       input.modelSettings === undefined ? undefined : checkModelSettings(input.modelSettings, 'input.modelSettings'),
     maxSteps: given(input.maxSteps, 'maxSteps', checkMaxSteps),
+    maxToolCalls: input.maxToolCalls === undefined ? undefined : checkMaxToolCalls(input.maxToolCalls),
     tokenBudget: input.tokenBudget === undefined ? undefined : checkTokenBudget(input.tokenBudget),
     maxConcurrentRuns: given(input.maxConcurrentRuns, 'maxConcurrentRuns', checkMaxConcurrentRuns),
     phases: given(input.phases, 'phases', (value) => checkPhases(value, names, hooks)),
@@ -171,10 +176,21 @@ function checkMaxSteps(value: number): number {
   return checkInteger(value, 1, MOST_STEPS, 'input.maxSteps')
 }
 
+function checkMaxToolCalls(value: number | null): number | null {
+  return value === null ? null : checkInteger(value, 1, MOST_TOOL_CALLS, 'input.maxToolCalls')
+}
+
 function checkTokenBudget(value: number | null): number | null {
   return value === null ? null : checkInteger(value, 1, LARGEST_TOKEN_BUDGET, 'input.tokenBudget')
 }
 
 function checkMaxConcurrentRuns(value: number): number {
   return checkInteger(value, 1, MOST_CONCURRENT_RUNS, 'input.maxConcurrentRuns')
+}
+
+const CALLS_A_STEP = 5
+
+/** The tool calls that one run may make: what goes beyond is not carried out. */
+export function maxToolCallsOf({ maxToolCalls, maxSteps }: Pick<AgentSettings, 'maxToolCalls' | 'maxSteps'>): number {
+  return maxToolCalls ?? CALLS_A_STEP * maxSteps
 }

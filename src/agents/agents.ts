@@ -8,7 +8,13 @@ import type { Tx } from '../platform/db.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
-import { type AgentSettings, checkChangedAgent, checkNewAgent, type SettingHooks } from './agent-settings.ts'
+import {
+  type AgentSettings,
+  checkChangedAgent,
+  checkNewAgent,
+  maxToolCallsOf,
+  type SettingHooks,
+} from './agent-settings.ts'
 import { replaceTools } from './custom-tools.ts'
 import type { CycleSettings } from './cycle-settings.ts'
 import { NO_SUCH_AGENT } from './existing-agent.ts'
@@ -17,13 +23,15 @@ import type { ModelSettings } from './model-settings.ts'
 import type { ToolPhase } from './tool-phases.ts'
 
 /** An agent: what it is called and what it is made of. Only its public fields are for everybody. */
-export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSettings'> {
+export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSettings' | 'maxToolCalls'> {
   kind: 'AGENT'
   name: string
   createdAt: Date
   phases: ToolPhase[]
   /** Null for none. */
   modelSettings: ModelSettings | null
+  /** Whether it was set or comes from `maxSteps`. */
+  maxToolCalls: number
   /** Null for a stateless agent. */
   cycle: CycleSettings | null
 }
@@ -112,7 +120,8 @@ type AgentAndEntity = AgentRow & Pick<Entity, 'name' | 'createdAt'>
 function agentOf(row: AgentAndEntity): Agent {
   const phases = row.phases as unknown as ToolPhase[]
   const cycle = row.cycle as unknown as CycleSettings | null
-  return { ...row, kind: 'AGENT', phases, cycle, modelSettings: row.modelSettings as ModelSettings | null }
+  const modelSettings = row.modelSettings as ModelSettings | null
+  return { ...row, kind: 'AGENT', phases, cycle, modelSettings, maxToolCalls: maxToolCallsOf(row) }
 }
 
 function directoryOf(viewer: Viewer, search: string): Prisma.Sql {

@@ -16,6 +16,7 @@ import { recalledOf } from '../engine/cycle-state.ts'
 import type { Models } from '../models/models.ts'
 import { createPlans } from '../plans/plans.ts'
 import type { Platform } from '../platform/platform.ts'
+import { createRetrying } from '../routing/retrying.ts'
 import { createChains } from '../runs/chains.ts'
 import { createControl } from '../runs/control.ts'
 import { createRunReading } from '../runs/reading.ts'
@@ -63,7 +64,11 @@ export function createApi(platform: Platform, { core, adminToken, models, baseUr
     runReading: createRunReading(platform),
     stepRecords: createStepRecords(platform, { recalled: (cycles) => recalledOf(core.recalling, cycles) }),
     chains: createChains(platform),
-    control: { ...createControl(platform, { visibility, ...core }), triggerAgent: triggers.trigger },
+    control: {
+      ...createControl(platform, { visibility, ...core }),
+      ...createRetrying(platform, { visibility, ...core }),
+      triggerAgent: triggers.trigger,
+    },
     toolCalls: core.toolCalls,
     plans: createPlans(platform),
     webhooks: createWebhooks(platform, { call: triggers.call, baseUrl }),

@@ -21,9 +21,10 @@ interface OutcomeChanges {
   set(outcome: {
     messageId: string
     agentId: string
-    kind: 'SKIPPED'
+    kind: 'SKIPPED' | 'FAILED'
     reason: string | null
-    runId: null
+    error?: string | null
+    runId: string | null
   }): Promise<void>
   announce(): Promise<void>
 }
@@ -46,6 +47,7 @@ export function createCycleEnd({ signals, logger }: Platform, { onRunEnded, outc
       const changes = outcomes(tx)
       if (isErased) await erase(tx, run, messageIds, { reason: reasonOf(ending), changes })
       else await remember(tx, run, effective)
+      if (effective.status === 'FAILED') await noteFailure(run, effective.error, messageIds, changes)
       if (effective !== ending) await tx.run.update({ where: { id: run.id }, data: summaryIn(effective) })
       const goesOn = await hasWaiting(tx, run.agentId)
       return {
@@ -74,7 +76,8 @@ function reasonOf(ending: RunEnding): string | null {
 
 /** A skip that comes too late to leave no trace. */
 function ordinary(ending: RunEnding): RunEnding {
-  return isSkip(ending) ? { status: 'COMPLETED', summary: ending.skipped?.reason ?? ending.summary } : ending
+  if (!isSkip(ending)) return ending
+  return { status: 'COMPLETED', stopReason: 'SKIPPED', summary: ending.skipped?.reason ?? ending.summary }
 }
 
 function summaryIn(ending: RunEnding): { summary?: string | null } {
@@ -100,6 +103,20 @@ async function finishEvents(tx: Tx, run: Run): Promise<string[]> {
     select: { messageId: true },
   })
   return events.flatMap(({ messageId }) => (messageId === null ? [] : [messageId]))
+}
+
+/** Whoever sees a message that a failed cycle read sees that it failed. That of the whole cycle is written with the run's end. */
+async function noteFailure(
+  { id: runId, agentId, triggerMessageId }: Run,
+  failure: string,
+  messageIds: string[],
+  changes: OutcomeChanges,
+): Promise<void> {
+  const [error = ''] = failure.split('\n', 1)
+  for (const messageId of messageIds) {
+    if (messageId === triggerMessageId) continue
+    await changes.set({ messageId, agentId, kind: 'FAILED', reason: null, error, runId })
+  }
 }
 
 /** All that stays of a skipped cycle: the outcome of its messages. */
@@ -142,8 +159,7 @@ async function remember(tx: Tx, run: Run, ending: RunEnding): Promise<void> {
 /** What the mind is told of a cycle that it did not end itself. */
 function noteOf(ending: RunEnding): ModelMessage | null {
   if (ending.status === 'FAILED') return { role: 'user', content: `[This cycle failed: ${ending.error}]` }
-  if (ending.status === 'CANCELED' && ending.delegated === undefined)
-    return { role: 'user', content: '[This cycle was stopped.]' }
+  if (ending.stopReason === 'STOPPED') return { role: 'user', content: '[This cycle was stopped.]' }
   return null
 }
 
@@ -151,7 +167,7 @@ function summaryOf(ending: RunEnding, state: CycleState, steps: JournaledStep[])
   const outline = outlineOf(state, steps)
   if (ending.status === 'COMPLETED') return ending.summary ?? outline
   if (ending.status === 'FAILED') return `${outline} Then the cycle failed: ${ending.error}`
-  return ending.delegated === undefined ? `${outline} Then the cycle was stopped.` : outline
+  return ending.stopReason === 'STOPPED' ? `${outline} Then the cycle was stopped.` : outline
 }
 
 /** The journal, within the transaction: what is not in it has not happened. */

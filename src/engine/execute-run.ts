@@ -83,9 +83,11 @@ function ifLost(error: unknown): PerformEnd {
 }
 
 function endingOf(end: Exclude<PerformEnd, { type: 'waiting' | 'aborted' }>): RunEnding {
-  if (end.type === 'finished') return { status: 'COMPLETED', summary: end.text }
-  if (end.type === 'failed') return { status: 'FAILED', error: end.error }
+  if (end.type === 'finished') return { status: 'COMPLETED', stopReason: end.stopReason, summary: end.text }
+  if (end.type === 'failed') return { status: 'FAILED', stopReason: 'MODEL_FAILED', error: end.error }
   const { ending } = end
-  if (ending.type === 'skip') return { status: 'COMPLETED', summary: null, skipped: { reason: ending.reason } }
-  return { status: 'CANCELED', delegated: { targetAgentId: ending.targetAgentId, reason: ending.reason } }
+  const { reason } = ending
+  if (ending.type === 'skip') return { status: 'COMPLETED', stopReason: 'SKIPPED', summary: null, skipped: { reason } }
+  const { targetAgentId } = ending
+  return { status: 'CANCELED', stopReason: 'HANDED_ON', delegated: { targetAgentId, reason } }
 }

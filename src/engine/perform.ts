@@ -1,8 +1,9 @@
+import { maxToolCallsOf } from '../agents/agent-settings.ts'
 import type { Recalling } from '../agents/recall.ts'
 import type { Platform } from '../platform/platform.ts'
 import { closingWords } from '../runs/conversation.ts'
 import type { Journal, JournaledCall, JournaledStep } from '../runs/journal.ts'
-import type { Claim } from '../runs/lifecycle.ts'
+import type { Claim, RunEnding } from '../runs/lifecycle.ts'
 import { createRunEvents, type RunEvents } from '../runs/run-events.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
 import type { RunPostingParts } from '../speech/run-posting.ts'
@@ -40,10 +41,12 @@ export interface Performance {
   standAside: RunInHand['standAside']
 }
 
+type FinishReason = Exclude<Extract<RunEnding, { status: 'COMPLETED' }>['stopReason'], 'SKIPPED'>
+
 /** How a stretch of a run ended. */
 export type PerformEnd =
-  /** The model had nothing more to do, or may not do more; its closing words. */
-  | { type: 'finished'; text: string | null }
+  /** The model had nothing more to do, or may not do more: why, and its closing words. */
+  | { type: 'finished'; stopReason: FinishReason; text: string | null }
   /** A tool has asked for this end. */
   | { type: 'ending'; ending: RequestedEnding }
   /** Calls wait for an answer from outside. */
@@ -123,7 +126,7 @@ async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformE
   const { run, generation, mind } = loop
   const steps = [...journaled]
   for (;;) {
-    const end = (await carryOut(loop, steps.at(-1))) ?? endOf(loop, steps)
+    const end = (await carryOut(loop, steps)) ?? endOf(loop, steps)
     if (steps.length > journaled.length && end?.type !== 'aborted') tellStepFinished(generation, steps)
     if (end !== null) return end
     const generated = await generate(generation, steps, await mind.plan(steps))
@@ -134,13 +137,15 @@ async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformE
 }
 
 /** Carries out, in order, the calls of a step that have no result yet. @returns an end, where it comes to one by that */
-async function carryOut(loop: Loop, last: JournaledStep | undefined): Promise<PerformEnd | null> {
+async function carryOut(loop: Loop, steps: JournaledStep[]): Promise<PerformEnd | null> {
   const { claim } = loop.run
+  const last = steps.at(-1)
   if (last === undefined || brokenOff(last) !== null) return null
+  const left = maxToolCallsOf(loop.agent) - callsIn(steps.slice(0, -1))
   const waiting: string[] = []
-  for (const call of last.calls) {
+  for (const [index, call] of last.calls.entries()) {
     if (call.settledAt !== null) continue
-    const end: CallEnd = call.status === 'WAITING' ? { type: 'waiting' } : await carryOutCall(loop, call)
+    const end: CallEnd = call.status === 'WAITING' ? { type: 'waiting' } : await carryOutCall(loop, call, index < left)
     if (end.type === 'aborted' || loop.run.signal.aborted) return { type: 'aborted' }
     if (end.type === 'settled') Object.assign(call, end.settlement, { settledAt: new Date() })
     else call.status = 'WAITING'
@@ -150,11 +155,11 @@ async function carryOut(loop: Loop, last: JournaledStep | undefined): Promise<Pe
   return waiting.length > 0 ? { type: 'waiting', callIds: waiting } : null
 }
 
-async function carryOutCall({ generation, runner }: Loop, call: JournaledCall): Promise<CallEnd> {
+async function carryOutCall({ generation, runner }: Loop, call: JournaledCall, isAllowed: boolean): Promise<CallEnd> {
   const { claim, tools, journal, writer } = generation
   const tool = tools.get(call.toolName)
-  if (tool !== undefined) return runner.carryOut(tool, call)
-  const settlement = goneTool(call.toolName)
+  if (tool !== undefined && isAllowed) return runner.carryOut(tool, call)
+  const settlement = isAllowed ? goneTool(call.toolName) : refused('TOO_MANY_CALLS', TOO_MANY_CALLS)
   if (!(await writer.close({ toolCallId: call.id, ...settlement }))) await journal.settled(claim, call.id, settlement)
   return { type: 'settled', settlement }
 }
@@ -168,11 +173,21 @@ function endOf({ run, agent, mind }: Loop, steps: JournaledStep[]): PerformEnd |
   if (run.ending !== null) return { type: 'ending', ending: run.ending }
   const broken = brokenOff(last)
   if (broken !== null) return broken
-  const { maxSteps, tokenBudget } = agent
-  const isSpent = tokenBudget !== null && spentTokens(steps.map(({ step }) => step)) > tokenBudget
-  if (last.calls.length > 0 && steps.length < maxSteps && !isSpent && !mind.isDone(steps)) return null
-  return { type: 'finished', text: closingWords(last) }
+  const stopReason = stopReasonOf(steps, agent, mind)
+  return stopReason === null ? null : { type: 'finished', stopReason, text: closingWords(last) }
 }
+
+/** Why a run whose last step went well has no further one; null where it goes on. */
+function stopReasonOf(steps: JournaledStep[], agent: SceneAgent, mind: Mind): FinishReason | null {
+  if (steps.at(-1)?.calls.length === 0) return 'FINISHED'
+  if (mind.isDone(steps)) return 'ALL_ANSWERED'
+  if (callsIn(steps) >= maxToolCallsOf(agent)) return 'MAX_TOOL_CALLS'
+  if (steps.length >= agent.maxSteps) return 'MAX_STEPS'
+  const isSpent = agent.tokenBudget !== null && spentTokens(steps.map(({ step }) => step)) > agent.tokenBudget
+  return isSpent ? 'TOKEN_BUDGET' : null
+}
+
+const callsIn = (steps: JournaledStep[]): number => steps.reduce((sum, { calls }) => sum + calls.length, 0)
 
 /** What the last generation says of the end, where it was broken off. */
 function brokenOff({ step, calls }: JournaledStep): PerformEnd | null {
@@ -212,6 +227,11 @@ function mindOf(platform: Platform, { recalling }: PerformParts, input: MindInpu
 
 /** The agent lost the tool between the call and now. */
 function goneTool(name: string) {
-  const message = `You no longer have the tool ${name}.`
-  return { status: 'FAILED' as const, output: failureResult('NO_SUCH_TOOL', message), error: message }
+  return refused('NO_SUCH_TOOL', `You no longer have the tool ${name}.`)
+}
+
+const TOO_MANY_CALLS = 'This run has made all the tool calls that it may make.'
+
+function refused(code: string, message: string) {
+  return { status: 'FAILED' as const, output: failureResult(code, message), error: message }
 }

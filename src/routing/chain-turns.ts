@@ -24,7 +24,7 @@ export async function turnEndOf(tx: Tx, run: Run, ending: RunEnding): Promise<Tu
   if (ending.status === 'COMPLETED') {
     return { ...end, handingOn: await mentionOf(tx, run.id), silent: 'skipped', reason: ending.skipped?.reason ?? null }
   }
-  if (ending.delegated === undefined) return { ...end, silent: 'stopped' }
+  if (ending.stopReason === 'STOPPED') return { ...end, silent: 'stopped' }
   const { targetAgentId: targetId, reason } = ending.delegated
   return { ...end, handingOn: { type: 'delegation', targetId, reason }, silent: 'skipped' }
 }

@@ -9,6 +9,8 @@ export interface OutcomeChange {
   agentId: string
   kind: OutcomeKind
   reason: string | null
+  /** The first line of why it FAILED. */
+  error?: string | null
   runId: string | null
 }
 
@@ -23,11 +25,12 @@ export interface OutcomeChanges {
 export function collectOutcomeChanges(tx: Tx, log: Platform['log']): OutcomeChanges {
   const changed = new Map<string, string>()
   return {
-    async set({ messageId, agentId, kind, reason, runId }) {
+    async set({ messageId, agentId, kind, reason, error = null, runId }) {
       const [row] = await tx.$queryRaw<{ spaceId: string }[]>`
-        INSERT INTO "Outcome" ("messageId", "agentId", kind, reason, "runId")
-        VALUES (${messageId}, ${agentId}, ${kind}::"OutcomeKind", ${reason}, ${runId})
-        ON CONFLICT ("messageId", "agentId") DO UPDATE SET kind = excluded.kind, reason = excluded.reason, "runId" = excluded."runId"
+        INSERT INTO "Outcome" ("messageId", "agentId", kind, reason, error, "runId")
+        VALUES (${messageId}, ${agentId}, ${kind}::"OutcomeKind", ${reason}, ${error}, ${runId})
+        ON CONFLICT ("messageId", "agentId") DO UPDATE
+          SET kind = excluded.kind, reason = excluded.reason, error = excluded.error, "runId" = excluded."runId"
         RETURNING (SELECT "spaceId" FROM "Message" WHERE id = "messageId") AS "spaceId"`
       if (row?.spaceId != null) changed.set(messageId, row.spaceId)
     },

@@ -20,7 +20,7 @@ export function createRunEnd(platform: Platform, parts: { runs: Runs; inbox: Inb
 
   /** A delegation outside of any chain: nothing of the delegator shows. */
   async function handSilently(tx: Tx, run: Run, ending: RunEnding, outcomes: OutcomeChanges) {
-    if (ending.status !== 'CANCELED' || ending.delegated === undefined) return null
+    if (ending.stopReason !== 'HANDED_ON') return null
     const { targetAgentId: targetId, reason } = ending.delegated
     const woke = await handoff.handOn(tx, run, { targetId, reason, chainId: null }, outcomes)
     return woke.type === 'woken' ? woke : null
@@ -30,6 +30,7 @@ export function createRunEnd(platform: Platform, parts: { runs: Runs; inbox: Inb
     async onRunEnded(tx, run, ending) {
       const outcomes = collectOutcomeChanges(tx, platform.log)
       await noteSkip(tx, run, ending, outcomes)
+      await noteFailure(run, ending, outcomes)
       const followed = await chaining.turnEnded(tx, run, ending, outcomes)
       const woken = followed ?? (await handSilently(tx, run, ending, outcomes))
       return {
@@ -50,3 +51,12 @@ async function noteSkip(tx: Tx, run: Run, ending: RunEnding, outcomes: OutcomeCh
   const runId = run.triggerType === 'INBOX' ? null : run.id // a cycle that skips leaves no run
   await outcomes.set({ messageId, agentId, kind: 'SKIPPED', reason: ending.skipped.reason, runId })
 }
+
+/** Whoever sees the message that woke a run which FAILED sees that it did, and the first line of why. */
+async function noteFailure(run: Run, ending: RunEnding, outcomes: OutcomeChanges): Promise<void> {
+  if (ending.status !== 'FAILED' || run.triggerMessageId === null) return
+  const { id: runId, triggerMessageId: messageId, agentId } = run
+  await outcomes.set({ messageId, agentId, kind: 'FAILED', reason: null, error: firstLine(ending.error), runId })
+}
+
+const firstLine = (text: string): string => text.split('\n', 1)[0] ?? ''

@@ -11,8 +11,11 @@ import type { ToolCalls } from './tool-calls.ts'
 
 /** What viewers may do with runs and with what waits for an answer. */
 export interface Control {
-  /** @throws NotFoundError, ForbiddenError (services), ConflictError when it has ended already */
-  stopRun(viewer: Viewer, input: { runId: string; cascade: boolean }): Promise<Run>
+  /**
+   * @returns the run, and what was stopped of it and under it as far as the viewer may see it
+   * @throws NotFoundError, ForbiddenError (services), ConflictError when nothing of it was alive
+   */
+  stopRun(viewer: Viewer, input: { runId: string; cascade: boolean }): Promise<{ run: Run; stoppedRuns: Run[] }>
   /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError */
   submitToolResult(viewer: Viewer, input: { toolCallId: string; result: unknown }): Promise<ToolCall>
   /** Those that wait for an answer which the viewer may give, oldest first; at most 100. */
@@ -40,9 +43,15 @@ export function createControl(
         throw new NotFoundError('There is no such run.')
       if (viewer.scope === 'SERVICE')
         throw new ForbiddenError('A service cannot stop runs: ask an admin or a member of the space.')
-      const stopped = await lifecycle.stop(runId, { cascade })
-      if (stopped === null) throw new ConflictError('The run had already finished.')
-      return stopped
+      const byId = viewer.scope === 'HUMAN' ? viewer.id : null
+      const stopped = await lifecycle.stop(runId, { cascade, byId })
+      if (stopped.length === 0) throw new ConflictError('The run had already finished.')
+      const visible = await visibility.runs(viewer, stopped)
+      const [first] = stopped
+      return {
+        run: first?.id === runId ? first : run,
+        stoppedRuns: stopped.filter(({ id }) => visible.has(id)),
+      }
     },
     async submitToolResult(viewer, { toolCallId, result }) {
       const [call] = await toolCalls.getMany([toolCallId])

@@ -16,11 +16,18 @@ export type { Claim } from './claiming.ts'
 /** Why a worker gives a run back: it stops, as workers do; the database was away; or something broke that should not have. */
 export type HandBackReason = 'handed-over' | 'outage' | 'fault'
 
-/** How a run ends. */
+/** How a run ends, and why. */
 export type RunEnding =
-  | { status: 'COMPLETED'; summary: string | null; skipped?: { reason: string | null } }
-  | { status: 'FAILED'; error: string }
-  | { status: 'CANCELED'; delegated?: { targetAgentId: string; reason: string | null } }
+  | {
+      status: 'COMPLETED'
+      stopReason: 'FINISHED' | 'SKIPPED' | 'ALL_ANSWERED' | 'MAX_STEPS' | 'MAX_TOOL_CALLS' | 'TOKEN_BUDGET'
+      summary: string | null
+      /** It called skip. */
+      skipped?: { reason: string | null }
+    }
+  | { status: 'FAILED'; stopReason: 'MODEL_FAILED' | 'TIME_LIMIT' | 'WORKER_LOST' | 'INTERNAL'; error: string }
+  | { status: 'CANCELED'; stopReason: 'STOPPED'; stoppedById: string | null }
+  | { status: 'CANCELED'; stopReason: 'HANDED_ON'; delegated: { targetAgentId: string; reason: string | null } }
 
 export interface LifecycleHooks {
   /** In the transaction that ends a run: what its chain, its outcome and whoever waits for it need. */
@@ -47,8 +54,11 @@ export interface Lifecycle {
   expire(runId: string): Promise<void>
   /** RUNNING, and its lease was not renewed: whoever has room may claim it after a pause; the third time in a row → FAILED. */
   lapse(runId: string): Promise<void>
-  /** Any living status → CANCELED, for good when this returns. Null: it had ended already. */
-  stop(runId: string, options: { cascade: boolean }): Promise<Run | null>
+  /**
+   * Any living status → CANCELED, for good when this returns; with `cascade` also whatever it set off, which may live on where
+   * it is over itself. @returns those that this ended, the run itself first where it was among them
+   */
+  stop(runId: string, options: StopOptions): Promise<Run[]>
   /** Finishes what a process that died between ending a run and tidying up after it left behind. */
   sweep(): Promise<void>
   /**
@@ -59,6 +69,12 @@ export interface Lifecycle {
   /** What has a time here: runs past theirs, and leases that were not renewed. */
   timed: Timed[]
   stopSignals: StopSignals
+}
+
+export interface StopOptions {
+  cascade: boolean
+  /** The human or agent that stops it; null for the operator. */
+  byId: string | null
 }
 
 /** Claims without anything journaled in between that a run survives. */
@@ -83,18 +99,24 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
     return ended.run
   }
 
-  function stopOne(runId: string): Promise<Run | null> {
-    return stopSignals.stop(runId, () => finish({ id: runId, statuses: ACTIVE_STATUSES }, { status: 'CANCELED' }))
+  function stopOne(runId: string, stoppedById: string | null): Promise<Run | null> {
+    const ending: RunEnding = { status: 'CANCELED', stopReason: 'STOPPED', stoppedById }
+    return stopSignals.stop(runId, () => finish({ id: runId, statuses: ACTIVE_STATUSES }, ending))
   }
 
   async function expire(runId: string): Promise<void> {
-    const ending: RunEnding = { status: 'FAILED', error: outOfTime(config.limits.maxRunSeconds) }
+    const ending: RunEnding = {
+      status: 'FAILED',
+      stopReason: 'TIME_LIMIT',
+      error: outOfTime(config.limits.maxRunSeconds),
+    }
     await stopSignals.stop(runId, () => finish({ id: runId, statuses: ACTIVE_STATUSES, isOverdue: true }, ending))
   }
 
   /** After one attempt too many: nobody takes it up again. */
   async function giveUp(runId: string, attempt: number): Promise<void> {
-    await finish({ id: runId, statuses: ['RUNNING'], attempt }, { status: 'FAILED', error: DIED_TOO_OFTEN })
+    const ending: RunEnding = { status: 'FAILED', stopReason: 'WORKER_LOST', error: DIED_TOO_OFTEN }
+    await finish({ id: runId, statuses: ['RUNNING'], attempt }, ending)
   }
 
   async function lapse(runId: string): Promise<void> {
@@ -136,11 +158,11 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
     },
     expire,
     lapse,
-    async stop(runId, { cascade }) {
-      const stopped = await stopOne(runId)
-      if (cascade) await cascadeOf(db, runId, stopOne)
+    async stop(runId, { cascade, byId }) {
+      const stopped = await stopOne(runId, byId)
+      const descendants = cascade ? await cascadeOf(db, runId, (id) => stopOne(id, byId)) : []
       await signals.publish(JOBS_CHANNEL, {})
-      return stopped
+      return stopped === null ? descendants : [stopped, ...descendants]
     },
     sweep: () => aftermath.sweep(),
     timed: [
@@ -198,9 +220,11 @@ async function writeEnd(tx: Tx, from: EndFrom, ending: RunEnding, hooks: Lifecyc
   const { id, statuses, attempt = null, isOverdue = false } = from
   const summary = ending.status === 'COMPLETED' ? ending.summary : null
   const error = ending.status === 'FAILED' ? ending.error : null
+  const stoppedById = ending.stopReason === 'STOPPED' ? ending.stoppedById : null
   const [run] = await tx.$queryRaw<Run[]>`
     UPDATE "Run" SET status = ${ending.status}::"RunStatus", "finishedAt" = now(), summary = coalesce(${summary}, summary),
-      error = coalesce(${error}, error), "claimableAt" = NULL, "deadlineAt" = NULL
+      error = coalesce(${error}, error), "stopReason" = ${ending.stopReason}::"RunStopReason", "stoppedById" = ${stoppedById},
+      "claimableAt" = NULL, "deadlineAt" = NULL
     WHERE id = ${id} AND status = ANY(${statuses}::"RunStatus"[]) AND (${attempt}::int IS NULL OR attempt = ${attempt}::int)
       AND (NOT ${isOverdue} OR "deadlineAt" <= now())
     RETURNING *`

@@ -11,8 +11,23 @@ export interface RunsRequest extends PageRequest {
   cursorAgents: { after: string | null; before: string | null }
 }
 
+/** Which runs are asked for; absent and null: all. */
+export interface RunFilter {
+  agentId?: string | null
+  /** Triggered from it or written in it. */
+  spaceId?: string | null
+  rootId?: string | null
+  status?: readonly RunStatus[] | null
+  /** Queued then or later. */
+  since?: Date | null
+}
+
 /** Runs, page by page. */
 export interface RunReading {
+  /** Those that the viewer may see, newest first. */
+  page(viewer: Viewer, filter: RunFilter, request: PageRequest): Promise<Page<Run>>
+  /** Of each run, those that it set off and that the viewer may see, oldest first, in the order of the ids. */
+  childrenMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<Run>[]>
   /**
    * A page of each agent's runs that the viewer may see, newest first, in the order of the ids; `statuses` null for all.
    * A BadInputError in place of a page where a cursor is of another agent's runs. Two statements, however many agents.
@@ -26,19 +41,36 @@ export interface RunReading {
 }
 
 export function createRunReading({ db }: Pick<Platform, 'db'>): RunReading {
+  async function rowsOf(pages: Map<string, Page<string>>): Promise<Map<string, Page<Run>>> {
+    const ids = [...pages.values()].flatMap(({ items }) => items)
+    const rows = await db.prisma.run.findMany({ where: { id: { in: ids } } })
+    const byId = new Map(rows.map((row) => [row.id, row]))
+    return new Map(
+      [...pages].map(([parent, page]) => [parent, { ...page, items: page.items.flatMap((id) => byId.get(id) ?? []) }]),
+    )
+  }
+
   return {
+    async page(viewer, filter, request) {
+      const source = Prisma.sql`SELECT r.id FROM "Run" r WHERE ${visibleTo(viewer)} ${conditionsOf(filter)}`
+      const pages = await fetchIdPages(db.prisma, { parents: [''], source, order: 'newest', request })
+      return (await rowsOf(pages)).get('')!
+    },
+    async childrenMany(viewer, runIds, request) {
+      const source = Prisma.sql`SELECT r.id FROM "Run" r WHERE r."parentRunId" = parent.id AND ${visibleTo(viewer)}`
+      const parents = [...new Set(runIds)]
+      const pages = await rowsOf(await fetchIdPages(db.prisma, { parents, source, order: 'oldest', request }))
+      return runIds.map((id) => pages.get(id)!)
+    },
     async pageMany(viewer, agentIds, request, statuses) {
       const source = sourceOf(viewer, statuses)
-      const pages = await fetchIdPages(db.prisma, { parents: [...new Set(agentIds)], source, order: 'newest', request })
-      const ids = [...pages.values()].flatMap(({ items }) => items)
-      const rows = await db.prisma.run.findMany({ where: { id: { in: ids } } })
-      const byId = new Map(rows.map((row) => [row.id, row]))
+      const parents = [...new Set(agentIds)]
+      const pages = await rowsOf(await fetchIdPages(db.prisma, { parents, source, order: 'newest', request }))
       return agentIds.map((agentId) => {
         const { after, before } = request.cursorAgents
         if ((after ?? agentId) !== agentId) return foreignCursor('after')
         if ((before ?? agentId) !== agentId) return foreignCursor('before')
-        const page = pages.get(agentId)!
-        return { ...page, items: page.items.flatMap((id) => byId.get(id) ?? []) }
+        return pages.get(agentId)!
       })
     },
   }
@@ -49,6 +81,20 @@ function sourceOf(viewer: Viewer, statuses: readonly RunStatus[] | null): Prisma
   const status =
     statuses === null ? Prisma.empty : Prisma.sql`AND r.status = ANY(${[...statuses]}::text[]::"RunStatus"[])`
   return Prisma.sql`SELECT r.id FROM "Run" r WHERE r."agentId" = parent.id ${status} AND ${visibleTo(viewer)}`
+}
+
+function conditionsOf({ agentId, spaceId, rootId, status, since }: RunFilter): Prisma.Sql {
+  const conditions = [
+    agentId == null ? null : Prisma.sql`r."agentId" = ${agentId}`,
+    rootId == null ? null : Prisma.sql`r."rootId" = ${rootId}`,
+    status == null ? null : Prisma.sql`r.status = ANY(${[...status]}::text[]::"RunStatus"[])`,
+    since == null ? null : Prisma.sql`r."queuedAt" >= ${since}`,
+    spaceId == null
+      ? null
+      : Prisma.sql`(r."triggerSpaceId" = ${spaceId} OR EXISTS (
+          SELECT 1 FROM "RunSpace" written WHERE written."runId" = r.id AND written."spaceId" = ${spaceId}))`,
+  ].filter((condition) => condition !== null)
+  return Prisma.join([Prisma.empty, ...conditions], ' AND ')
 }
 
 function visibleTo(viewer: Viewer): Prisma.Sql {

@@ -29,6 +29,8 @@ export interface NewRun {
   chainId?: string | null
   /** WokenBy: what of a chain, or which delegation, woke it. */
   wokenBy?: Json
+  /** The failed run that this one repeats. */
+  retryOfId?: string | null
 }
 
 export interface StartedRuns {
@@ -44,6 +46,8 @@ export interface Runs {
   start(tx: Tx, runs: NewRun[]): Promise<StartedRuns>
   /** By id, in the order of the ids; null where there is none. */
   getMany(ids: string[]): Promise<(Run | null)[]>
+  /** By the run that it repeats. */
+  retriesOf(ids: string[]): Promise<Map<string, Run>>
   /** An agent's QUEUED, RUNNING and WAITING_TOOL runs, newest first. */
   activeOf(agentIds: string[]): Promise<Map<string, Run[]>>
   /** An agent's runs of these statuses (null: the active ones), newest first. */
@@ -71,6 +75,10 @@ export function createRuns({ db, signals }: Platform): Runs {
     async getMany(ids) {
       const rows = await db.prisma.run.findMany({ where: { id: { in: wellFormedIds(ids) } } })
       return inOrderOf(ids, rows)
+    },
+    async retriesOf(ids) {
+      const rows = await db.prisma.run.findMany({ where: { retryOfId: { in: ids } } })
+      return new Map(rows.map((row) => [row.retryOfId ?? '', row]))
     },
     async activeOf(agentIds) {
       const rows = await db.prisma.run.findMany({

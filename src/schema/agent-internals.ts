@@ -57,6 +57,9 @@ AgentInternals.implement({
         'Those that are set of temperature (0–2), topP (0–1), reasoningEffort (none, minimal, low, medium, high, xhigh, max), maxOutputTokens, serviceTier (auto, default, flex, priority, standard, standard_only: a provider is not told of one that it does not have).',
       resolve: async (parent, _, context) => (await agentOf(parent, context)).modelSettings,
     }),
+    maxToolCalls: t.int({
+      resolve: async (parent, _, context) => (await agentOf(parent, context)).maxToolCalls,
+    }),
     maxSteps: t.int({ resolve: async (parent, _, context) => (await agentOf(parent, context)).maxSteps }),
     tokenBudget: t.int({
       nullable: true,

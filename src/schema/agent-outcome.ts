@@ -10,6 +10,14 @@ const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
     NOT_ROUTED: { description: "The space's routing did not choose this agent." },
     LOOP_LIMIT: { description: 'The chain of triggers had reached its greatest depth or number of runs.' },
     DUPLICATE: { description: 'This agent had been triggered by this message before.' },
+    ANSWERED: { description: 'It answered what a run of this agent was waiting for, and started no second one.' },
+    PAUSED: { description: 'The agent is paused, and keeps no inbox.' },
+    OVER_BUDGET: { description: 'A budget is spent: of the agent, the space or the root.' },
+    FAILED: {
+      description:
+        'Its run or cycle failed and is not tried again by itself; `error` says how. A retry turns it back to RUN.',
+    },
+    DROPPED: { description: 'The agent left the space, or was deleted, before it had read it.' },
   } as const,
 })
 
@@ -24,6 +32,10 @@ AgentOutcome.implement({
       nullable: true,
       description: 'Admins only.',
       resolve: ({ reason }, _, { viewer }) => (viewer.scope === 'ADMIN' ? reason : null),
+    }),
+    error: t.exposeString('error', {
+      nullable: true,
+      description: 'The first line of why it FAILED, for whoever sees the outcome.',
     }),
     run: t.field({
       type: Run,

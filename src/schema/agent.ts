@@ -4,6 +4,7 @@ import { connectionOf, idCursor, idPageRequest, runCursor, runsRequest, sizeOfPa
 import type { Context } from './context.ts'
 import { MindType, RunStatusType, ToolsetType } from './enums.ts'
 import { Agent, AgentInternals, Entity, Node, Run } from './refs.ts'
+import { RunConnection, RunEdge } from './run-connection.ts'
 import type * as shapes from './shapes.ts'
 
 /** The agent itself, of which its name in a list of entities is all that is known. */
@@ -64,8 +65,8 @@ Agent.implement({
           return connectionOf({ ...ends, items: await loaders.seenRuns(items) }, runCursor)
         },
       },
-      { name: 'RunConnection' },
-      { name: 'RunEdge' },
+      RunConnection,
+      RunEdge,
     ),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
   }),

@@ -14,6 +14,7 @@ import type { Triggers } from '../agents/triggers.ts'
 import type { Webhooks } from '../agents/webhooks.ts'
 import type { ModelProvider } from '../models/models.ts'
 import type { Plans } from '../plans/plans.ts'
+import type { Retrying } from '../routing/retrying.ts'
 import type { Chains } from '../runs/chains.ts'
 import type { Control } from '../runs/control.ts'
 import type { RunReading } from '../runs/reading.ts'
@@ -48,7 +49,7 @@ export interface App {
   runReading: RunReading
   stepRecords: StepRecords
   chains: Chains
-  control: Control & { triggerAgent: Triggers['trigger'] }
+  control: Control & Retrying & { triggerAgent: Triggers['trigger'] }
   toolCalls: Pick<ToolCalls, 'getMany' | 'ofRuns'>
   plans: Pick<Plans, 'create' | 'delete' | 'getMany' | 'listMany'>
   webhooks: Pick<Webhooks, 'create' | 'getMany' | 'receive'>

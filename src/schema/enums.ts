@@ -56,6 +56,27 @@ export const RunStatusType = builder.enumType('RunStatus', {
   values: ['QUEUED', 'RUNNING', 'WAITING_TOOL', 'COMPLETED', 'FAILED', 'CANCELED'] as const,
 })
 
+export const RunStopReasonType = builder.enumType('RunStopReason', {
+  description:
+    'COMPLETED: FINISHED, SKIPPED, ALL_ANSWERED, MAX_STEPS, MAX_TOOL_CALLS, TOKEN_BUDGET. FAILED: OVER_BUDGET, TIME_LIMIT, MODEL_FAILED, WORKER_LOST, INTERNAL. CANCELED: STOPPED, HANDED_ON, GONE.',
+  values: {
+    FINISHED: { description: 'The model had nothing more to do.' },
+    SKIPPED: { description: 'It called skip.' },
+    ALL_ANSWERED: { description: 'Every message of the cycle was answered, where that ends it.' },
+    HANDED_ON: { description: 'It gave its trigger to another agent.' },
+    MAX_STEPS: {},
+    MAX_TOOL_CALLS: {},
+    TOKEN_BUDGET: {},
+    OVER_BUDGET: { description: 'A budget of the agent, the space or the root was spent.' },
+    STOPPED: { description: 'Somebody stopped it.' },
+    TIME_LIMIT: { description: 'Its time was up.' },
+    MODEL_FAILED: { description: "The model's providers failed, refused, or broke off at their length." },
+    WORKER_LOST: { description: 'The worker died under it three times without getting any further.' },
+    GONE: { description: "Its agent left the trigger's space, or agent or space was deleted." },
+    INTERNAL: { description: "A fault of the server's own." },
+  } as const,
+})
+
 export const TriggerTypeType = builder.enumType('TriggerType', {
   values: {
     SPACE_MESSAGE: {},

@@ -38,6 +38,9 @@ export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
     runPages: batchedByRequest((agentIds, { request, statuses }: RunsAsked) =>
       app.runReading.pageMany(viewer, agentIds, request, statuses),
     ),
+    childPages: batchedByRequest((runIds, request: PageRequest) =>
+      app.runReading.childrenMany(viewer, runIds, request),
+    ),
     visible: createVisible(options, common),
   }
 }
@@ -283,6 +286,7 @@ function createOfSpaces({ app }: CommonOptions, { messages }: Rows) {
 
 function createOfRuns({ app }: CommonOptions, { seenToolCalls }: Rows) {
   return {
+    retries: batchedByKey<Run | null>((runIds) => app.runs.retriesOf(runIds) as Promise<Map<string, Run | null>>, null),
     toolCallsOfRuns: batchedByKey(async (runIds) => {
       const byRun = await app.toolCalls.ofRuns(runIds)
       const calls = await seenToolCalls([...byRun.values()].flat())

@@ -1,10 +1,7 @@
-import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
-import { renewed } from './context.ts'
-import { RunStatusType } from './enums.ts'
+import { RunStatusType, RunStopReasonType } from './enums.ts'
 import { Agent, Node, Run, RunInternals, Space, TokenUsage, ToolCall } from './refs.ts'
-import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
 
 Run.implement({
@@ -15,6 +12,11 @@ Run.implement({
       resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
     }),
     status: t.expose('status', { type: RunStatusType }),
+    stopReason: t.expose('stopReason', {
+      type: RunStopReasonType,
+      nullable: true,
+      description: 'Why it is over; null while it is not.',
+    }),
     activeSpace: t.field({
       type: Space,
       nullable: true,
@@ -64,36 +66,5 @@ builder.queryField('run', (t) =>
     nullable: true,
     args: { id: t.arg.id({ required: true }) },
     resolve: (_, { id }, { loaders }) => loaders.visible.runs.load(id),
-  }),
-)
-
-const StopRunInput = builder.inputType('StopRunInput', {
-  fields: (t) => ({
-    runId: t.id({ required: true }),
-    cascade: t.boolean({
-      required: true,
-      defaultValue: false,
-      description: 'Also stop every run, in any space, that this one set off.',
-    }),
-  }),
-})
-
-const StopRunPayload = builder.objectRef<{ run: shapes.Run }>('StopRunPayload').implement({
-  fields: (t) => ({ run: t.expose('run', { type: Run }) }),
-})
-
-builder.mutationField('stopRun', (t) =>
-  t.field({
-    type: StopRunPayload,
-    errors: {
-      types: [ForbiddenError, NotFoundError, ConflictError],
-      union: { description: 'ConflictError: the run had already finished.' },
-    },
-    args: { input: t.arg({ type: StopRunInput, required: true }) },
-    async resolve(_, { input }, context) {
-      const { app, viewer, loaders } = renewed(context)
-      const [run] = await loaders.seenRuns([await app.control.stopRun(viewer, input)])
-      return { run: run! }
-    },
   }),
 )

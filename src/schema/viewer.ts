@@ -8,7 +8,7 @@ Viewer.implement({
   fields: (t) => ({
     id: t.id({
       description:
-        "One of its own (`viw_…`), the same for the same human or token; the human's stands in `human`: no two types share an id.",
+        "One of its own (`viw_…`), the same for the same human or token; the human's stands in `human`. (Changed: two types must not share an id.)",
       resolve: ({ id }) => id.replace(/^[a-z]+_/, 'viw_'),
     }),
     scope: t.expose('scope', { type: TokenScopeType }),

@@ -49,7 +49,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
 
   const set = (id: string, data: { claimableAt?: Date; leaseUntil?: Date }) => db().run.update({ where: { id }, data })
   const LONG_AGO = new Date(0)
-  const finish = (claim: Claim) => worker(0).end(claim, { status: 'COMPLETED', summary: null })
+  const finish = (claim: Claim) => worker(0).end(claim, { status: 'COMPLETED', stopReason: 'FINISHED', summary: null })
 
   test('of two workers that claim at once all the time never exceed what each agent may execute, and leave nothing', {
     timeout: 120_000,
@@ -168,7 +168,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     const taken = await claimOne(1)
     expect(taken).toMatchObject({ run: { id }, attempt: 2, kind: 'taken-over' })
 
-    expect(await worker(0).end(sleeper, { status: 'COMPLETED', summary: 'Late.' })).toBe(false)
+    expect(await worker(0).end(sleeper, { status: 'COMPLETED', stopReason: 'FINISHED', summary: 'Late.' })).toBe(false)
     await worker(0).handBack(sleeper, 'handed-over')
     await expect(worker(0).pause(sleeper, [])).rejects.toThrow()
     expect(await one.run(id)).toMatchObject({ status: 'RUNNING', attempt: 2, summary: null })

@@ -101,7 +101,7 @@ describe.each(STACKS)('a run on the %s stack', (stack) => {
       return message && (await parley.app.platform.log.drafts(`space:${space.id}`, [message.id])).size > 0
     })
     const stopped = await parley.app.api.control.stopRun(human, { runId, cascade: false })
-    expect(stopped.status).toBe('CANCELED')
+    expect(stopped.run.status).toBe('CANCELED')
     const events = await parley.eventsOf(runId)
     expect(events.at(-1)).toBe('RunCanceled')
     const [, message] = await parley.messages(space.id)

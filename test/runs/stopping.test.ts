@@ -15,8 +15,8 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  const stop = (viewer: Awaited<ReturnType<typeof parley.human>>, runId: string, cascade = false) =>
-    parley.app.api.control.stopRun(viewer, { runId, cascade })
+  const stop = async (viewer: Awaited<ReturnType<typeof parley.human>>, runId: string, cascade = false) =>
+    (await parley.app.api.control.stopRun(viewer, { runId, cascade })).run
 
   test('in QUEUED: the run never starts', async () => {
     const { human, space } = await parley.room('Queue', { maxConcurrentRuns: 1 })

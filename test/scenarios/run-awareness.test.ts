@@ -76,7 +76,7 @@ describe('seed 001: run awareness', () => {
       const id = await send('go')
       await parley.runWhen(id, 'RUNNING')
       expect(await parley.app.api.control.stopRun(human, { runId: id, cascade: false })).toMatchObject({
-        status: 'CANCELED',
+        run: { status: 'CANCELED' },
       })
     })
   })

@@ -108,7 +108,8 @@ async function stopAt({ parley, begin }: Theatre, play: Play, n: number): Promis
     const run = await performance.run()
     if (run === null || run.finishedAt !== null) return null
     const { control } = parley.app.api
-    return control.stopRun(parley.admin, { runId: run.id, cascade: false }).catch(unlessOver)
+    const stopped = await control.stopRun(parley.admin, { runId: run.id, cascade: false }).catch(unlessOver)
+    return stopped?.run ?? null
   })
   const performance = await begin(play, (statement) => {
     if (statement.n !== n) return PASSES

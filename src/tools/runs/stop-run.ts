@@ -26,8 +26,9 @@ export function stopRunTool(runs: Pick<Runs, 'getMany'>, lifecycle: Pick<Lifecyc
         throw new ToolFailure('NOT_FOUND', 'You have no run with that id: get_my_runs lists yours.')
       }
       // A call that is taken up again after a crash finds the run stopped by itself.
-      const stopped = (await lifecycle.stop(id, { cascade: false })) ?? (await runs.getMany([id]))[0]
-      if (stopped?.status !== 'CANCELED') throw new ToolFailure('CONFLICT', 'That run had already finished.')
+      const [stopped] = await lifecycle.stop(id, { cascade: false, byId: run.agent.id })
+      const ended = stopped ?? (await runs.getMany([id]))[0]
+      if (ended?.status !== 'CANCELED') throw new ToolFailure('CONFLICT', 'That run had already finished.')
       return { success: true, runId: id, status: 'canceled' }
     },
   }

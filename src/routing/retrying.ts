@@ -1,0 +1,136 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import type { Run } from '../generated/prisma/client.ts'
+import { ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import type { Json } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { JOBS_CHANNEL } from '../realtime/topics.ts'
+import type { NewRun, Runs, StartedRuns } from '../runs/runs.ts'
+import { allowance } from './loop-limits.ts'
+import { collectOutcomeChanges, type OutcomeChanges } from './outcome-changes.ts'
+
+/** Trying again what failed. */
+export interface Retrying {
+  /**
+   * Starts what triggered a FAILED run anew, as a run of its own with the same root and depth; the events of a failed cycle wait
+   * in their inbox again, for which `run` is null. For human members of the trigger's space, the service that triggered it, and
+   * admins. @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
+   */
+  retryRun(viewer: Viewer, input: { runId: string }): Promise<{ run: Run | null }>
+}
+
+interface RetryingParts {
+  visibility: Visibility
+  runs: Runs
+}
+
+export function createRetrying(platform: Platform, { visibility, runs }: RetryingParts): Retrying {
+  const { db, log, signals, config } = platform
+
+  async function mayRetry(viewer: Viewer, { triggerSpaceId }: Run): Promise<boolean> {
+    if (viewer.scope !== 'HUMAN') return true
+    return triggerSpaceId !== null && visibility.isMember(triggerSpaceId, viewer.id)
+  }
+
+  async function startAgain(tx: Tx, run: Run, outcomes: OutcomeChanges): Promise<StartedRuns> {
+    const { agentId, triggerMessageId: messageId } = run
+    if (await isRetried(tx, run.id)) throw new ConflictError('This run was tried again already.')
+    const allowed = await allowance(tx, run, config.limits)
+    if (allowed.count === 0) throw new LimitExceededError(allowed.reason)
+    const enteredSeq = await lastSeqFor(tx, run)
+    const started = await runs.start(tx, [againOf(run, enteredSeq)])
+    const [again] = started.runs
+    if (again === undefined) throw new ConflictError('This run was tried again already.')
+    if (run.chainId !== null) await takeChainUp(tx, run, run.chainId, again.id)
+    const reason = 'What had failed was tried again.'
+    if (messageId !== null) await outcomes.set({ messageId, agentId, kind: 'RUN', reason, runId: again.id })
+    return started
+  }
+
+  return {
+    async retryRun(viewer, { runId }) {
+      const [seen] = await runs.getMany([runId])
+      if (seen == null || !(await visibility.runs(viewer, [seen])).has(seen.id))
+        throw new NotFoundError('There is no such run.')
+      if (!(await mayRetry(viewer, seen)))
+        throw new ForbiddenError(
+          "Only a member of the trigger's space, the service that triggered it, or an admin can.",
+        )
+      const { started, outcomes } = await db.transaction(async (tx) => {
+        const [run] = await tx.$queryRaw<Run[]>`SELECT * FROM "Run" WHERE id = ${runId} FOR UPDATE`
+        if (run?.status !== 'FAILED') throw new ConflictError('Only a run that has FAILED can be tried again.')
+        const outcomes = collectOutcomeChanges(tx, log)
+        if (run.triggerType !== 'INBOX') return { started: await startAgain(tx, run, outcomes), outcomes }
+        await putBack(tx, run, outcomes)
+        return { started: null, outcomes }
+      })
+      await outcomes.announce()
+      await (started?.afterCommit() ?? signals.publish(JOBS_CHANNEL, {}))
+      return { run: started?.runs[0] ?? null }
+    },
+  }
+}
+
+async function isRetried(tx: Tx, retryOfId: string): Promise<boolean> {
+  return (await tx.run.findFirst({ where: { retryOfId }, select: { id: true } })) !== null
+}
+
+/** It sees the space as it is now. @throws ConflictError where its agent belongs there no more */
+async function lastSeqFor(tx: Tx, { agentId, triggerSpaceId }: Run): Promise<number | null> {
+  if (triggerSpaceId === null) return null
+  const [space] = await tx.$queryRaw<{ lastSeq: number }[]>`
+    SELECT s."lastSeq" FROM "Space" s JOIN "Membership" m ON m."spaceId" = s.id
+    WHERE s.id = ${triggerSpaceId} AND m."entityId" = ${agentId}`
+  if (space === undefined) throw new ConflictError("The agent is no member of the trigger's space any more.")
+  return space.lastSeq
+}
+
+function againOf(run: Run, enteredSeq: number | null): NewRun {
+  const { agentId, triggerType, triggerName, triggerSpaceId, triggerMessageId, triggerSenderId, triggerServiceId } = run
+  const { triggerSummary, triggerPayload, depth, rootId, parentRunId, chainId, wokenBy } = run
+  return {
+    agent: { id: agentId },
+    dedupKey: `retry:${run.id}`,
+    retryOfId: run.id,
+    triggerType,
+    triggerName,
+    triggerSpaceId,
+    triggerMessageId,
+    triggerSenderId,
+    triggerServiceId,
+    triggerSummary,
+    triggerPayload: triggerPayload as Json,
+    wokenBy: wokenBy as Json,
+    activeSpaceId: triggerSpaceId,
+    enteredSeq,
+    depth,
+    rootId,
+    parentRunId,
+    chainId,
+  }
+}
+
+/** A chain that ended with the run goes on from there. @throws ConflictError where it has gone on without it */
+async function takeChainUp(tx: Tx, run: Run, chainId: string, holderRunId: string): Promise<void> {
+  const [chain] = await tx.$queryRaw<{ isFree: boolean }[]>`
+    SELECT "holderId" IS NULL AND NOT EXISTS (
+      SELECT 1 FROM "Run" later WHERE later."chainId" = ${chainId} AND later.id > ${run.id} AND later.id <> ${holderRunId}
+    ) AS "isFree" FROM "Chain" WHERE id = ${chainId} FOR UPDATE`
+  if (chain?.isFree !== true) throw new ConflictError('Its chain has gone on: mention the agent anew.')
+  await tx.chain.update({ where: { id: chainId }, data: { holderId: run.agentId, holderRunId } })
+}
+
+/** What a failed cycle had taken waits for the next one. */
+async function putBack(tx: Tx, { id: runId, agentId }: Run, outcomes: OutcomeChanges): Promise<void> {
+  const events = await tx.inboxEvent.updateManyAndReturn({
+    where: { runId },
+    data: { runId: null, doneAt: null },
+    select: { messageId: true },
+  })
+  if (events.length === 0) throw new ConflictError('What this cycle had read waits in the inbox again already.')
+  const reason = 'What had failed was tried again.'
+  for (const { messageId } of events) {
+    if (messageId !== null) await outcomes.set({ messageId, agentId, kind: 'INBOX', reason, runId: null })
+  }
+}
