@@ -80,35 +80,39 @@ AgentInternals.implement({
       description: 'Null for a stateless agent.',
       resolve: async (parent, _, context) => (await agentOf(parent, context)).cycle,
     }),
-    tools: t.field({ type: [Tool], resolve: ({ agentId }, _, { loaders }) => loaders.tools.load(agentId) }),
-    mcpServers: t.field({
-      type: [McpServer],
-      resolve: ({ agentId }, _, { loaders }) => loaders.mcpServers.load(agentId),
-    }),
-    memories: t.field({ type: [Memory], resolve: ({ agentId }, _, { loaders }) => loaders.memories.load(agentId) }),
-    goals: t.field({ type: [Goal], resolve: ({ agentId }, _, { loaders }) => loaders.goals.load(agentId) }),
-    plans: t.field({ type: [Plan], resolve: ({ agentId }, _, { loaders }) => loaders.plans.load(agentId) }),
-    inbox: t.connection(
-      {
-        type: InboxEvent,
-        description: 'Events that wait for the next think cycle, oldest first.',
-        complexity: sizeOfPage(),
-        async resolve({ agentId }, page, { loaders }) {
-          const request = idPageRequest('inb', page, agentId)
-          return connectionOf(await loaders.inboxPages.load({ parentId: agentId, request }), idCursorWithin(agentId))
-        },
-      },
-      { name: 'InboxEventConnection' },
-      { name: 'InboxEventEdge' },
-    ),
-    consciousness: t.field({
-      type: Consciousness,
-      nullable: true,
-      description: 'Null for a stateless agent.',
-      resolve: ({ agentId }, _, { loaders }) => loaders.consciousness.load(agentId),
-    }),
   }),
 })
+
+/** What it carries in itself. */
+builder.objectFields(AgentInternals, (t) => ({
+  tools: t.field({ type: [Tool], resolve: ({ agentId }, _, { loaders }) => loaders.tools.load(agentId) }),
+  mcpServers: t.field({
+    type: [McpServer],
+    resolve: ({ agentId }, _, { loaders }) => loaders.mcpServers.load(agentId),
+  }),
+  memories: t.field({ type: [Memory], resolve: ({ agentId }, _, { loaders }) => loaders.memories.load(agentId) }),
+  goals: t.field({ type: [Goal], resolve: ({ agentId }, _, { loaders }) => loaders.goals.load(agentId) }),
+  plans: t.field({ type: [Plan], resolve: ({ agentId }, _, { loaders }) => loaders.plans.load(agentId) }),
+  inbox: t.connection(
+    {
+      type: InboxEvent,
+      description: 'Events that wait for the next think cycle, oldest first.',
+      complexity: sizeOfPage(),
+      async resolve({ agentId }, page, { loaders }) {
+        const request = idPageRequest('inb', page, agentId)
+        return connectionOf(await loaders.inboxPages.load({ parentId: agentId, request }), idCursorWithin(agentId))
+      },
+    },
+    { name: 'InboxEventConnection' },
+    { name: 'InboxEventEdge' },
+  ),
+  consciousness: t.field({
+    type: Consciousness,
+    nullable: true,
+    description: 'Null for a stateless agent.',
+    resolve: ({ agentId }, _, { loaders }) => loaders.consciousness.load(agentId),
+  }),
+}))
 
 Tool.implement({
   fields: (t) => ({
