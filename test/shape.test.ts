@@ -24,7 +24,7 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
       'src/realtime/iterations.ts createIterations',
       'src/runs/leases.ts createLeases',
       'src/server/http/event-streams.ts createEventStreams',
-      'src/server/server.ts startServer',
+      'src/server/sockets/operations.ts socketOperations',
       'src/server/sockets/socket-writer.ts createSocketWriter',
       'src/server/sockets/sockets.ts createSockets',
       'src/server/sockets/write-schedule.ts createWriteSchedule',

@@ -16,6 +16,18 @@ export function batched<K, V>(
   return new DataLoader<K, V, string>(load, { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS })
 }
 
+/**
+ * The same, but for what many viewers ask who are answered at once: it waits until all of them have got that far, which takes
+ * them some ticks where they find loaded what they need before.
+ */
+export function batchedOverViewers<K, V>(
+  load: (keys: readonly K[]) => Promise<readonly (V | Error)[]>,
+  nameOf: (key: K) => string,
+): Loader<K, V> {
+  const batchScheduleFn = (dispatch: () => void) => void setImmediate(dispatch)
+  return new DataLoader<K, V, string>(load, { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS, batchScheduleFn })
+}
+
 /** The same where answers come by key; who has none has `absent`. */
 export function batchedByKey<V>(load: (keys: string[]) => Promise<Map<string, V>>, absent: V): Loader<string, V> {
   return batched(async (keys) => {

@@ -1,7 +1,7 @@
 import { decodeIdCursor, encodeIdCursor } from '../lib/id-cursor.ts'
 import { type IdPrefix, prefixOf } from '../lib/ids.ts'
 import { foreignCursor, type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
-import type { RunsRequest } from './loaders.ts'
+import type { RunsRequest } from './viewer-loaders.ts'
 
 /** A page as connections show it: its items' cursors by `cursorOf`. */
 export function connectionOf<T>({ items, hasNextPage, hasPreviousPage }: Page<T>, cursorOf: (item: T) => string) {

@@ -1,7 +1,8 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { App } from './app.ts'
-import { type CommonLoaders, createCommonLoaders, createLoaders, type Loaders } from './loaders.ts'
+import { type CommonLoaders, createCommonLoaders } from './loaders.ts'
 import type { Streams } from './streams.ts'
+import { createLoaders, type Loaders } from './viewer-loaders.ts'
 
 /** What every resolver gets: who asks, whom to ask, and what was loaded already. */
 export interface Context {

@@ -1,34 +1,23 @@
-import type { Viewer } from '../access/viewer.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import type { App } from './app.ts'
-import { batched, batchedByKey, batchedByRequest, type Loadable, type Loader, loadAll, prime } from './batch.ts'
-import type { Entity, Message, Run, Space, ToolCall } from './shapes.ts'
+import { batched, batchedByKey, batchedByRequest, batchedOverViewers, type Loader, loadAll, prime } from './batch.ts'
+import type { Message, Run, Space, ToolCall } from './shapes.ts'
 import type { Streams } from './streams.ts'
 
-export interface LoadersOptions {
+export interface CommonOptions {
   app: App
   streams: Streams
-  viewer: Viewer
   takesCursors: boolean
 }
 
-type CommonOptions = Omit<LoadersOptions, 'viewer'>
-
 /** What is the same whoever asks, and what is asked for each viewer but looked up for many at once. */
 export type CommonLoaders = ReturnType<typeof createCommonLoaders>
-export type Loaders = ReturnType<typeof createLoaders>
-
-/** How a page of an agent's runs is asked for. */
-export type RunsRequest = Parameters<App['runReading']['pageMany']>[2]
-export interface RunsAsked {
-  request: RunsRequest
-  statuses: Run['status'][] | null
-}
 
 /**
  * Everything that can repeat in an operation, loaded once and all of one kind together, so that the number of statements
  * depends on the fields asked for and never on how many rows come back, nor on for how many viewers one event is answered.
  */
+<<<<<<< HEAD
 export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
   const { app, viewer } = options
   return {
@@ -45,6 +34,8 @@ export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
   }
 }
 
+=======
+>>>>>>> 76da362 (test(server): nothing of who has left is held; 450 viewers take three statements)
 export function createCommonLoaders(options: CommonOptions) {
   const rows = createRows(options)
   return {
@@ -134,7 +125,7 @@ function createRows({ app, streams, takesCursors }: CommonOptions) {
 
 type Rows = ReturnType<typeof createRows>
 
-const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
+export const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
 const present = <T>(rows: readonly (T | null)[]) => rows.filter((row) => row !== null)
 
 /** STREAMING messages have their text so far in the event log. */
@@ -142,55 +133,6 @@ async function withDrafts(app: App, found: (Message | null)[]): Promise<(Message
   const whole = await app.reading.withDraftText(present(found))
   const byId = new Map(whole.map((message) => [message.id, message]))
   return found.map((message) => message && (byId.get(message.id) ?? null))
-}
-
-/** Rows by id, as far as the viewer may see them. What it may not see does not exist for it: null for both. */
-function createVisible({ app: { visibility }, viewer }: LoadersOptions, common: CommonLoaders) {
-  function visibleOf<T extends { id: string }>(
-    loader: Loader<string, T | null>,
-    isAllowed: (row: T) => Promise<boolean>,
-  ): Loadable<string, T | null> {
-    return {
-      async load(id) {
-        const row = await loader.load(id)
-        return row !== null && (await isAllowed(row)) ? row : null
-      },
-    }
-  }
-  const { memberships, visibleRuns } = common.ofHumans
-  const others = <T extends { id: string }>(allowedOf: (found: readonly T[]) => Promise<Set<string>>) => {
-    const allowed = batched(
-      async (found: readonly T[]) => {
-        const ids = await allowedOf(found)
-        return found.map(({ id }) => ids.has(id))
-      },
-      ({ id }: T) => id,
-    )
-    return (row: T) => allowed.load(row)
-  }
-  const isMember = (spaceId: string) =>
-    viewer.scope === 'HUMAN' ? memberships.load({ humanId: viewer.id, spaceId }) : isVisibleSpace({ id: spaceId })
-  const isVisibleSpace = others((found: readonly { id: string }[]) => visibility.spaces(viewer, idsOf(found)))
-  const isVisibleRun = others((found: readonly Run[]) => visibility.runs(viewer, found))
-  return {
-    spaces: visibleOf(common.spaces, ({ id }) => isMember(id)),
-    messages: visibleOf(common.messages, ({ spaceId }) => isMember(spaceId)),
-    runs: visibleOf(common.runs, (run) =>
-      viewer.scope === 'HUMAN' ? visibleRuns.load({ humanId: viewer.id, run }) : isVisibleRun(run),
-    ),
-    toolCalls: visibleOf(
-      common.toolCalls,
-      others((found: readonly ToolCall[]) => visibility.toolCalls(viewer, found)),
-    ),
-    entities: visibleOf(
-      common.entities,
-      others((found: readonly Entity[]) => visibility.entities(viewer, idsOf(found))),
-    ),
-    /** Whether a call's input, output and error may be shown. */
-    toolCallContents: {
-      load: others((found: readonly ToolCall[]) => visibility.toolCallContents(viewer, found)),
-    },
-  }
 }
 
 /** What depends on which human asks, for many of them in one statement. */
@@ -201,41 +143,25 @@ function createOfHumans({ app: { visibility, reading } }: CommonOptions) {
   }
   const nameOf = ({ humanId, spaceId }: InSpace) => `${humanId} ${spaceId}`
   return {
-    memberships: batched(async (asked: readonly InSpace[]) => {
+    memberships: batchedOverViewers(async (asked: readonly InSpace[]) => {
       const found = await visibility.memberships(asked.map(({ humanId, spaceId }) => ({ entityId: humanId, spaceId })))
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.has(spaceId) ?? false)
     }, nameOf),
-    visibleRuns: batched(
+    visibleRuns: batchedOverViewers(
       async (asked: readonly { humanId: string; run: Run }[]) => {
         const found = await visibility.runsOfHumans(asked)
         return asked.map(({ humanId, run }) => found.get(humanId)?.has(run.id) ?? false)
       },
       ({ humanId, run }) => `${humanId} ${run.id}`,
     ),
-    unreadCounts: batched(async (asked: readonly InSpace[]) => {
+    unreadCounts: batchedOverViewers(async (asked: readonly InSpace[]) => {
       const found = await reading.unreadOfMany(asked)
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? 0)
     }, nameOf),
-    firstUnread: batched(async (asked: readonly InSpace[]) => {
+    firstUnread: batchedOverViewers(async (asked: readonly InSpace[]) => {
       const found = await reading.firstUnreadOfMany(asked)
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? null)
     }, nameOf),
-  }
-}
-
-/** What of spaces is each human's own; other viewers have nothing of the kind. */
-function createOfViewer({ viewer }: LoadersOptions, { ofHumans, messages }: CommonLoaders) {
-  const isHuman = viewer.scope === 'HUMAN'
-  return {
-    unreadCounts: {
-      load: async (spaceId: string) => (isHuman ? ofHumans.unreadCounts.load({ humanId: viewer.id, spaceId }) : 0),
-    },
-    firstUnread: {
-      async load(spaceId: string): Promise<Message | null> {
-        const found = isHuman ? await ofHumans.firstUnread.load({ humanId: viewer.id, spaceId }) : null
-        return found && messages.load(found.id)
-      },
-    },
   }
 }
 

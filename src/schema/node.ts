@@ -2,8 +2,8 @@ import { type IdPrefix, prefixOf } from '../lib/ids.ts'
 import type { Loadable } from './batch.ts'
 import { builder } from './builder.ts'
 import type { Context } from './context.ts'
-import type { Loaders } from './loaders.ts'
 import { Node } from './refs.ts'
+import type { Loaders } from './viewer-loaders.ts'
 
 type NodeLoader = Loadable<string, { id: string } | null>
 

@@ -86,10 +86,6 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     if (!endpoint.origins.allows(request)) return refuse(socket, 403)
     endpoint.sockets.upgrade(request, socket, head)
   })
-  async function endEventStreams(timeoutMs: number): Promise<void> {
-    await endpoint?.drainEventStreams(timeoutMs)
-    for (const response of streaming) response.destroy()
-  }
   await listen(server, config)
   const { port } = server.address() as AddressInfo
 
@@ -102,7 +98,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       closing = true
       const closed = new Promise((resolve) => server.close(resolve))
       await Promise.all([
-        endEventStreams(drain ? DRAIN_MS : 0),
+        endpoint?.drainEventStreams(drain ? DRAIN_MS : 0).then(() => destroyAll(streaming)),
         endpoint?.sockets.close(drain ? DRAIN_MS : 0),
         drain ? Promise.race([closed, sleep(DRAIN_MS)]) : null,
       ])
@@ -226,6 +222,10 @@ function dropRest(request: IncomingMessage & { _dump?(): void }, response: Serve
   response.once('finish', () => {
     if (!request.complete) request._dump?.()
   })
+}
+
+function destroyAll(responses: Iterable<ServerResponse>): void {
+  for (const response of responses) response.destroy()
 }
 
 /** Responses that may go on for as long as the client likes. */

@@ -31,7 +31,11 @@ export class OperationFailed extends Error {
 export function prepareOperation(graphql: Graphql, context: OperationContext, request: OperationRequest): Operation {
   const { query, operationName, variables } = request
   const params = { query, operationName: operationName ?? undefined, variables: variables ?? undefined }
-  const enveloped = graphql.getEnveloped({ ...context, params } as never)
+  let begun: AsyncIterable<never> | null = null
+  const onBegun = (iteration: AsyncIterable<never>) => {
+    begun = iteration
+  }
+  const enveloped = graphql.getEnveloped({ ...context, onBegun, params } as never)
   const { schema } = enveloped
   const document = enveloped.parse(query)
   const errors = enveloped.validate(schema, document)
@@ -45,7 +49,8 @@ export function prepareOperation(graphql: Graphql, context: OperationContext, re
     isSubscription,
     async run() {
       const contextValue = await enveloped.contextFactory()
-      return (isSubscription ? enveloped.subscribe : enveloped.execute)({ ...args, contextValue })
+      const result = await (isSubscription ? enveloped.subscribe : enveloped.execute)({ ...args, contextValue })
+      return begun ?? result
     },
   }
 }

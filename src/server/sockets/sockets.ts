@@ -68,8 +68,8 @@ export function createSockets(options: SocketsOptions): Sockets {
 
   /** The client's token, its viewer, and a place among the viewer's sockets. False closes with 4403. */
   async function connect(connection: Connection, parameters: Record<string, unknown> = {}): Promise<boolean> {
-    const { socket, session, request } = connection
-    const given = parameters['authorization'] ?? parameters['Authorization'] ?? request.headers.authorization
+    const { socket, session, authorization } = connection
+    const given = parameters['authorization'] ?? parameters['Authorization'] ?? authorization
     try {
       const viewer = await authenticate(tokens, given)
       const key = `${viewer.scope} ${viewer.id}`
@@ -103,7 +103,7 @@ export function createSockets(options: SocketsOptions): Sockets {
       onFull: () => shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor', SLOW_CLOSE_TIMEOUT_MS),
       subscriptions: () => connection.session.subscriptions.size,
     })
-    const connection = createConnection(socket, request, writer)
+    const connection = createConnection(socket, request.headers.authorization, writer)
     alive.add(socket)
     socket.on('pong', () => alive.add(socket))
     // A frame that is too large or none at all: ws closes the socket with the code that fits.
@@ -146,14 +146,15 @@ export function createSockets(options: SocketsOptions): Sockets {
 /** One socket and what is to be put away with it. */
 interface Connection {
   socket: WebSocket
-  request: IncomingMessage
+  /** The header that the upgrade came with. */
+  authorization: string | undefined
   session: Session
   onClosed(cleanUp: () => void): void
 }
 
 function createConnection(
   socket: WebSocket,
-  request: IncomingMessage,
+  authorization: string | undefined,
   writer: SocketWriter,
 ): Connection & { close(): void } {
   const cleanUps: (() => void)[] = []
@@ -167,7 +168,7 @@ function createConnection(
   }
   return {
     socket,
-    request,
+    authorization,
     session,
     onClosed(cleanUp) {
       if (closed) cleanUp()

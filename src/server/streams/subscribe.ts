@@ -16,6 +16,8 @@ import type { Turns } from './turns.ts'
 /** What a transport adds to an operation's context, where it takes the answers as they go over the wire. */
 export interface SinkContext {
   sink?: Sink
+  /** Is given the iteration, which the pipeline would wrap in others, with all that came with the operation. */
+  onBegun?(iteration: AsyncIterable<never>): void
 }
 
 export interface SubscribeParts {
@@ -30,8 +32,8 @@ export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | Async
 
 /**
  * The one way in which subscriptions are delivered: guards stand, the events are followed, each is answered once for all who
- * ask the same, and the answers go to a sink. The iteration that comes back gives them where the transport has no sink of its own;
- * otherwise it gives nothing, and lasts as long as the subscription.
+ * ask the same, and the answers go to a sink. Where the transport has none of its own, an iteration comes back that gives them;
+ * otherwise `onBegun` is given one that gives nothing, and lasts as long as the subscription.
  */
 export function createSubscribe(parts: SubscribeParts): Subscribe {
   const join = createRegistry(parts)
@@ -39,11 +41,13 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
   return async (args) => {
     const source = (await createSourceEventStream(args)) as Feed<object> | ExecutionResult
     if (!('deliver' in source)) return source
-    const { viewer, sink } = args.contextValue as Context & SinkContext
+    const { viewer, sink, onBegun } = args.contextValue as Context & SinkContext
     const { answers, leave } = join(args, viewer, source.shownIn)
     source.lifeline.onEnd(leave)
     const begin = (to: Sink) => deliver(source, { answers, viewer, sink: to, ...parts })
-    return sink === undefined ? resultsOf(source, begin, parts.maskError) : silence(source, () => begin(sink))
+    if (sink === undefined) return resultsOf(source, begin, parts.maskError)
+    onBegun?.(silence(source, () => begin(sink)))
+    return {}
   }
 }
 
@@ -137,7 +141,7 @@ function ready(sink: Sink, signal: AbortSignal): Promise<void> | void {
   })
 }
 
-function silence({ lifeline }: Feed<object>, begin: () => Promise<void>): AsyncIterable<ExecutionResult> {
+function silence({ lifeline }: Feed<object>, begin: () => Promise<void>): AsyncIterable<never> {
   const iteration = new Repeater<never>(async (_, stop) => {
     await begin()
     stop()

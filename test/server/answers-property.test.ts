@@ -83,7 +83,7 @@ type Action =
   | { type: 'remove' | 'add'; human: number }
 
 const HUMANS = 3
-const RUNS = Number(process.env['SHARING_RUNS'] ?? 15)
+const RUNS = Number(process.env['ANSWERS_RUNS'] ?? 15)
 /** The humans, and an admin. */
 const client = fc.nat(HUMANS)
 const human = fc.nat(HUMANS - 1)

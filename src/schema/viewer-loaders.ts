@@ -1,0 +1,97 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { App } from './app.ts'
+import { batched, batchedByRequest, type Loadable, type Loader } from './batch.ts'
+import { type CommonLoaders, type CommonOptions, idsOf } from './loaders.ts'
+import type { Entity, Message, Run, ToolCall } from './shapes.ts'
+
+export interface LoadersOptions extends CommonOptions {
+  viewer: Viewer
+}
+
+export type Loaders = ReturnType<typeof createLoaders>
+
+/** How a page of an agent's runs is asked for. */
+export type RunsRequest = Parameters<App['runReading']['pageMany']>[2]
+export interface RunsAsked {
+  request: RunsRequest
+  statuses: Run['status'][] | null
+}
+
+/** What is common, and what is the viewer's own. */
+export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
+  const { app, viewer } = options
+  return {
+    ...common,
+    ...createOfViewer(options, common),
+    accessTokens: batched((ids: readonly string[]) => app.tokens.getMany(viewer, [...ids])),
+    runPages: batchedByRequest((agentIds, { request, statuses }: RunsAsked) =>
+      app.runReading.pageMany(viewer, agentIds, request, statuses),
+    ),
+    visible: createVisible(options, common),
+  }
+}
+
+/** Rows by id, as far as the viewer may see them. What it may not see does not exist for it: null for both. */
+function createVisible({ app: { visibility }, viewer }: LoadersOptions, common: CommonLoaders) {
+  function visibleOf<T extends { id: string }>(
+    loader: Loader<string, T | null>,
+    isAllowed: (row: T) => Promise<boolean>,
+  ): Loadable<string, T | null> {
+    return {
+      async load(id) {
+        const row = await loader.load(id)
+        return row !== null && (await isAllowed(row)) ? row : null
+      },
+    }
+  }
+  const { memberships, visibleRuns } = common.ofHumans
+  const others = <T extends { id: string }>(allowedOf: (found: readonly T[]) => Promise<Set<string>>) => {
+    const allowed = batched(
+      async (found: readonly T[]) => {
+        const ids = await allowedOf(found)
+        return found.map(({ id }) => ids.has(id))
+      },
+      ({ id }: T) => id,
+    )
+    return (row: T) => allowed.load(row)
+  }
+  const isMember = (spaceId: string) =>
+    viewer.scope === 'HUMAN' ? memberships.load({ humanId: viewer.id, spaceId }) : isVisibleSpace({ id: spaceId })
+  const isVisibleSpace = others((found: readonly { id: string }[]) => visibility.spaces(viewer, idsOf(found)))
+  const isVisibleRun = others((found: readonly Run[]) => visibility.runs(viewer, found))
+  return {
+    spaces: visibleOf(common.spaces, ({ id }) => isMember(id)),
+    messages: visibleOf(common.messages, ({ spaceId }) => isMember(spaceId)),
+    runs: visibleOf(common.runs, (run) =>
+      viewer.scope === 'HUMAN' ? visibleRuns.load({ humanId: viewer.id, run }) : isVisibleRun(run),
+    ),
+    toolCalls: visibleOf(
+      common.toolCalls,
+      others((found: readonly ToolCall[]) => visibility.toolCalls(viewer, found)),
+    ),
+    entities: visibleOf(
+      common.entities,
+      others((found: readonly Entity[]) => visibility.entities(viewer, idsOf(found))),
+    ),
+    /** Whether a call's input, output and error may be shown. */
+    toolCallContents: {
+      load: others((found: readonly ToolCall[]) => visibility.toolCallContents(viewer, found)),
+    },
+  }
+}
+
+/** What of spaces is each human's own; other viewers have nothing of the kind. */
+function createOfViewer({ viewer }: LoadersOptions, { ofHumans, messages }: CommonLoaders) {
+  const isHuman = viewer.scope === 'HUMAN'
+  return {
+    unreadCounts: {
+      load: async (spaceId: string) => (isHuman ? ofHumans.unreadCounts.load({ humanId: viewer.id, spaceId }) : 0),
+    },
+    firstUnread: {
+      async load(spaceId: string): Promise<Message | null> {
+        const found = isHuman ? await ofHumans.firstUnread.load({ humanId: viewer.id, spaceId }) : null
+        return found && messages.load(found.id)
+      },
+    },
+  }
+}
