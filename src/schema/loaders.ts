@@ -17,25 +17,6 @@ export type CommonLoaders = ReturnType<typeof createCommonLoaders>
  * Everything that can repeat in an operation, loaded once and all of one kind together, so that the number of statements
  * depends on the fields asked for and never on how many rows come back, nor on for how many viewers one event is answered.
  */
-<<<<<<< HEAD
-export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
-  const { app, viewer } = options
-  return {
-    ...common,
-    ...createOfViewer(options, common),
-    accessTokens: batched((ids: readonly string[]) => app.tokens.getMany(viewer, [...ids])),
-    runPages: batchedByRequest((agentIds, { request, statuses }: RunsAsked) =>
-      app.runReading.pageMany(viewer, agentIds, request, statuses),
-    ),
-    childPages: batchedByRequest((runIds, request: PageRequest) =>
-      app.runReading.childrenMany(viewer, runIds, request),
-    ),
-    visible: createVisible(options, common),
-  }
-}
-
-=======
->>>>>>> 76da362 (test(server): nothing of who has left is held; 450 viewers take three statements)
 export function createCommonLoaders(options: CommonOptions) {
   const rows = createRows(options)
   return {

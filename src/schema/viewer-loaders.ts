@@ -1,4 +1,5 @@
 import type { Viewer } from '../access/viewer.ts'
+import type { PageRequest } from '../lib/page.ts'
 import type { App } from './app.ts'
 import { batched, batchedByRequest, type Loadable, type Loader } from './batch.ts'
 import { type CommonLoaders, type CommonOptions, idsOf } from './loaders.ts'
@@ -26,6 +27,9 @@ export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
     accessTokens: batched((ids: readonly string[]) => app.tokens.getMany(viewer, [...ids])),
     runPages: batchedByRequest((agentIds, { request, statuses }: RunsAsked) =>
       app.runReading.pageMany(viewer, agentIds, request, statuses),
+    ),
+    childPages: batchedByRequest((runIds, request: PageRequest) =>
+      app.runReading.childrenMany(viewer, runIds, request),
     ),
     visible: createVisible(options, common),
   }
