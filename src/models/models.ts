@@ -23,8 +23,9 @@ export interface Models extends ModelRegistry {
   listProviders(): Promise<ModelProvider[]>
 }
 
-export function createModels(platform: Pick<Platform, 'db'>, options: ModelRegistryOptions): Models {
+export function createModels(platform: Pick<Platform, 'db' | 'logger'>, options: ModelRegistryOptions): Models {
   const registry = createModelRegistry(options)
+  sayWarningsOnce(platform.logger, registry.redact)
   const health = createProviderHealth(platform)
   return {
     ...registry,
@@ -37,6 +38,22 @@ export function createModels(platform: Pick<Platform, 'db'>, options: ModelRegis
       const resting = await health.resting()
       return registry.providers.map((provider) => ({ ...provider, restsUntil: resting.get(provider.name) ?? null }))
     },
+  }
+}
+
+const MOST_WARNINGS = 1000
+
+/** The SDK would say with each generation, on stderr, that a model does not take a setting: it is said once, in the log. */
+function sayWarningsOnce(logger: Platform['logger'], redact: (text: string) => string): void {
+  const said = new Set<string>()
+  globalThis.AI_SDK_LOG_WARNINGS = ({ warnings, provider, model }) => {
+    for (const warning of warnings) {
+      const text = redact(JSON.stringify(warning))
+      const key = `${provider} ${model} ${text}`
+      if (said.has(key) || said.size >= MOST_WARNINGS) continue
+      said.add(key)
+      logger.warn({ provider, model, warning: text }, 'a model was not asked quite as it was to be')
+    }
   }
 }
 

@@ -6,6 +6,7 @@ import { type ModelAction, type ModelRequest, steps } from '../support/model-ser
 import { answer, thinkingOn } from '../support/thinking.ts'
 
 const KEY = 'a-key-that-nobody-may-see'
+const WRONG_KEY = 'another-key-that-nobody-may-see'
 
 /** All that a model was sent, in the order in which a provider caches it, without the marks for the cache. */
 function sentTo({ body, endpoint }: ModelRequest): string {
@@ -40,6 +41,7 @@ describe.each(STACKS.slice(-1))('models of every provider, on the %s stack', (st
       local: { api: 'openai-chat', baseUrl, apiKey: KEY },
       claude: { api: 'anthropic', baseUrl, apiKey: KEY },
       gemini: { api: 'google', baseUrl: googleUrl, apiKey: KEY },
+      wrong: { api: 'anthropic', baseUrl, apiKey: WRONG_KEY },
     }
     parley = await startApplication({ stack, settings: { PARLEY_PROVIDERS: JSON.stringify(providers) } })
   })
@@ -102,6 +104,18 @@ describe.each(STACKS.slice(-1))('models of every provider, on the %s stack', (st
       for (const [index, next] of sent.slice(1).entries())
         expect(sharedPart(sent[index] ?? '', next)).toBeGreaterThan(0.99)
     })
+  })
+
+  test('a key that a provider repeats stands nowhere: not in the error, in no event, in no step that another model made', async () => {
+    server.script(() => [{ text: 'Done.' }])
+    const failed = await asked({ model: 'wrong:claude' })
+    expect(failed.run).toMatchObject({ status: 'FAILED', error: 'Incorrect API key provided: [removed]. (HTTP 401)' })
+    const { run } = await asked({ model: 'wrong:claude', fallbackModels: ['local:qwen3'] })
+    expect(run.status).toBe('COMPLETED')
+    const [step] = await parley.app.platform.db.prisma.step.findMany({ where: { runId: run.id } })
+    expect(step?.failedModels).toEqual([
+      { model: 'wrong:claude', error: 'Incorrect API key provided: [removed]. (HTTP 401)' },
+    ])
   })
 
   test('cycles begin alike: with what the one before began with', async () => {
