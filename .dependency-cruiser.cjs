@@ -17,7 +17,9 @@ const ARROWS = {
   routing: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs'] },
   tools: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'plans'] },
   speech: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'runs', 'tools'] },
-  engine: { ...DOMAIN, values: [...DOMAIN.values, 'models', 'spaces', 'agents', 'runs', 'tools', 'speech'] },
+  // What a model is shown, and what a mind keeps of it.
+  minds: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'tools'] },
+  engine: { ...DOMAIN, values: [...DOMAIN.values, 'models', 'spaces', 'agents', 'runs', 'tools', 'speech', 'minds'] },
   schema: {
     values: ['lib'],
     types: ['access', 'models', 'spaces', 'agents', 'runs', 'plans', 'routing', 'realtime', 'platform', 'config'],
@@ -26,7 +28,7 @@ const ARROWS = {
   app: {
     values: [
       ...['lib', 'config', 'platform', 'realtime', 'models', 'access', 'spaces', 'agents', 'runs', 'plans'],
-      ...['routing', 'tools', 'speech', 'engine', 'schema', 'server'],
+      ...['routing', 'tools', 'speech', 'minds', 'engine', 'schema', 'server'],
     ],
   },
   main: { values: ['lib', 'config', 'platform', 'app', 'server'] },

@@ -1,6 +1,6 @@
 import { createCore } from '../src/app/core.ts'
-import { createCycles } from '../src/engine/cycle.ts'
 import { newId } from '../src/lib/ids.ts'
+import { createCycles } from '../src/minds/cycle.ts'
 import { createJournal } from '../src/runs/journal.ts'
 import { startApplication, type TestApplication } from '../test/support/application.ts'
 import { thinkingOn } from '../test/support/thinking.ts'

@@ -1,4 +1,4 @@
-import { estimateTokens } from '../src/engine/token-usage.ts'
+import { estimateTokens } from '../src/minds/token-usage.ts'
 import { startApplication, type TestApplication } from '../test/support/application.ts'
 import type { ModelAction, ModelRequest } from '../test/support/model-server-script.ts'
 import { inboxIn, interjectionIn, spaceIn, thinkingOn } from '../test/support/thinking.ts'

@@ -17,7 +17,7 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
       'One thing with a state of its own that only its functions touch: apart from one another they would have to hand it round.',
     functions: [
       'src/engine/live-generation.ts createLiveGeneration',
-      'src/engine/minds/persistent.ts createPersistentMind',
+      'src/minds/persistent.ts createPersistentMind',
       'src/engine/tool-runner.ts createToolRunner',
       'src/engine/worker.ts createWorker',
       'src/realtime/in-process-event-log.ts createInProcessEventLog',

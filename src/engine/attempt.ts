@@ -3,12 +3,13 @@ import {
   jsonSchema,
   type LanguageModel,
   type LanguageModelCallEndEvent,
-  type ModelMessage,
   tool as sdkTool,
   streamText,
   type ToolSet,
 } from 'ai'
 import type { ModelSettings } from '../agents/model-settings.ts'
+import type { StepPlan } from '../minds/mind.ts'
+import { ModelFailure } from '../minds/model-error.ts'
 import { wishing } from '../models/call-wishes.ts'
 import type { Journal } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
@@ -17,21 +18,6 @@ import type { RunEvents } from '../runs/run-events.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
 import type { Tool } from '../tools/tool.ts'
 import { createLiveGeneration, type LiveGeneration } from './live-generation.ts'
-import { ModelFailure } from './model-error.ts'
-
-/** What a step is sent, decided right before it. */
-export interface StepPlan {
-  instructions: string
-  /** The whole list that the model gets: what the step before was sent and what it added, then what is new. */
-  messages: ModelMessage[]
-  /** How many of them, the last, are new with this step. */
-  added: number
-  /** By name: the one to ask, then those to ask where its provider fails, in order. */
-  models: readonly [string, ...string[]]
-  modelSettings: ModelSettings
-  activeTools: string[]
-  toolChoice: 'auto' | 'required' | 'none'
-}
 
 /** The models behind their names. */
 export interface Models {

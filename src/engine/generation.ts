@@ -1,13 +1,14 @@
 import type { LanguageModelCallEndEvent } from 'ai'
 import { sleep } from '../lib/async.ts'
+import type { StepPlan } from '../minds/mind.ts'
+import { ModelFailure } from '../minds/model-error.ts'
+import { estimatedUsage, usageOf } from '../minds/token-usage.ts'
 import { messagesOfStep } from '../runs/conversation.ts'
 import type { FailedModel, Generation, JournaledStep } from '../runs/journal.ts'
 import type { NewToolCall } from '../runs/tool-calls.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
-import { type Attempt, attempt, type GenerationParts, type StepPlan } from './attempt.ts'
+import { type Attempt, attempt, type GenerationParts } from './attempt.ts'
 import { assistantMessage, callsOf } from './generated-content.ts'
-import { ModelFailure } from './model-error.ts'
-import { estimatedUsage, usageOf } from './token-usage.ts'
 
 /** What came of a generation. */
 export type Generated =

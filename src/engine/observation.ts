@@ -1,12 +1,12 @@
 import type { Attributes } from '@opentelemetry/api'
 import { messageOf } from '../lib/errors.ts'
 import type { Json } from '../lib/json.ts'
+import { type CycleState, cycleStateOf } from '../minds/cycle-state.ts'
+import type { SceneAgent } from '../minds/scene.ts'
 import type { Telemetry, TelemetrySpan } from '../platform/telemetry.ts'
 import type { Generation, Journal } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
-import { type CycleState, cycleStateOf } from './cycle-state.ts'
 import type { Figures } from './figures.ts'
-import type { SceneAgent } from './scene.ts'
 import type { ToolRunner } from './tool-runner.ts'
 
 /** What operators see of the runs that this process executes: traces and figures. */

@@ -1,6 +1,6 @@
 import { isStepCount, jsonSchema, streamText, type ToolSet, tool } from 'ai'
 import { describe, expect, test } from 'vitest'
-import { instructionsOf, triggerMessageOf } from '../../src/engine/prompt.ts'
+import { instructionsOf, triggerMessageOf } from '../../src/minds/prompt.ts'
 import { createDemoModel } from '../../src/models/demo.ts'
 
 interface Said {

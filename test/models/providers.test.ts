@@ -1,7 +1,7 @@
 import { isStepCount, jsonSchema, type ModelMessage, streamText, tool } from 'ai'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { readModelProviders } from '../../src/config/model-providers.ts'
-import { ModelFailure } from '../../src/engine/model-error.ts'
+import { ModelFailure } from '../../src/minds/model-error.ts'
 import { wishing } from '../../src/models/call-wishes.ts'
 import { createModelRegistry } from '../../src/models/registry.ts'
 import { startModelServer } from '../support/model-server.ts'

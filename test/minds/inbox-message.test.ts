@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { inboxMessage, previewMessage, urgentMessage } from '../../src/engine/inbox-message.ts'
 import type { InboxEvent } from '../../src/generated/prisma/client.ts'
+import { inboxMessage, previewMessage, urgentMessage } from '../../src/minds/inbox-message.ts'
 
 const AT = new Date('2026-11-21T22:00:00.000Z')
 

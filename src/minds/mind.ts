@@ -1,12 +1,26 @@
-import type { ModelSettings } from '../../agents/model-settings.ts'
-import type { ToolPhase } from '../../agents/tool-phases.ts'
-import type { Clock } from '../../platform/clock.ts'
-import type { JournaledStep } from '../../runs/journal.ts'
-import type { Claim } from '../../runs/lifecycle.ts'
-import type { RunInHand, Tool } from '../../tools/tool.ts'
-import type { StepPlan } from '../attempt.ts'
-import type { Blame } from '../model-error.ts'
-import type { Scene, SceneAgent, SceneLoader } from '../scene.ts'
+import type { ModelMessage } from 'ai'
+import type { ModelSettings } from '../agents/model-settings.ts'
+import type { ToolPhase } from '../agents/tool-phases.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { JournaledStep } from '../runs/journal.ts'
+import type { Claim } from '../runs/lifecycle.ts'
+import type { RunInHand, Tool } from '../tools/tool.ts'
+import type { Blame } from './model-error.ts'
+import type { Scene, SceneAgent, SceneLoader } from './scene.ts'
+
+/** What a step is sent, decided right before it. */
+export interface StepPlan {
+  instructions: string
+  /** The whole list that the model gets: what the step before was sent and what it added, then what is new. */
+  messages: ModelMessage[]
+  /** How many of them, the last, are new with this step. */
+  added: number
+  /** By name: the one to ask, then those to ask where its provider fails, in order. */
+  models: readonly [string, ...string[]]
+  modelSettings: ModelSettings
+  activeTools: string[]
+  toolChoice: 'auto' | 'required' | 'none'
+}
 
 /** Prepares what the model is shown. */
 export interface Mind {

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { estimateTokens } from '../../src/engine/token-usage.ts'
+import { estimateTokens } from '../../src/minds/token-usage.ts'
 import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import type { ModelRequest } from '../support/model-server-script.ts'
 import { imbalanceOf, inboxIn, type Thinking, thinkingOn } from '../support/thinking.ts'

@@ -1,10 +1,10 @@
 import type { ModelMessage } from 'ai'
-import { messagesOf } from '../../runs/conversation.ts'
-import type { JournaledStep } from '../../runs/journal.ts'
-import { guidanceFor } from '../guidance.ts'
-import { instructionsOf, triggerMessageOf } from '../prompt.ts'
-import { runNotice } from '../run-notice.ts'
+import { messagesOf } from '../runs/conversation.ts'
+import type { JournaledStep } from '../runs/journal.ts'
+import { guidanceFor } from './guidance.ts'
 import { type Mind, type MindInput, phaseOf } from './mind.ts'
+import { instructionsOf, triggerMessageOf } from './prompt.ts'
+import { runNotice } from './run-notice.ts'
 
 /** A stateless mind: its context is rebuilt from the room at every wake-up. */
 export function createStatelessMind(input: MindInput): Mind {
