@@ -1,12 +1,17 @@
 import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idCursorWithin, idPageRequest, sizeOfPage } from './connections.ts'
-import { RunStatusType } from './enums.ts'
+import { RunStatusType, RunStopReasonType } from './enums.ts'
 import { Entity, Run } from './refs.ts'
 import { RunConnection, RunEdge } from './run-connection.ts'
 
-/** Where runs come from and what they set off, and finding them. */
+/** Where runs come from, what they set off and why they ended; and finding them. */
 builder.objectFields(Run, (t) => ({
+  stopReason: t.expose('stopReason', {
+    type: RunStopReasonType,
+    nullable: true,
+    description: 'Why it is over; null while it is not.',
+  }),
   stoppedBy: t.field({
     type: Entity,
     nullable: true,

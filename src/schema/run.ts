@@ -1,6 +1,6 @@
 import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
-import { RunStatusType, RunStopReasonType } from './enums.ts'
+import { RunStatusType } from './enums.ts'
 import { Agent, Node, Run, RunInternals, Space, TokenUsage, ToolCall } from './refs.ts'
 import { usageOf } from './token-usage.ts'
 
@@ -12,11 +12,6 @@ Run.implement({
       resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
     }),
     status: t.expose('status', { type: RunStatusType }),
-    stopReason: t.expose('stopReason', {
-      type: RunStopReasonType,
-      nullable: true,
-      description: 'Why it is over; null while it is not.',
-    }),
     activeSpace: t.field({
       type: Space,
       nullable: true,
