@@ -30,7 +30,8 @@ const LINE_CHARACTERS = 9_000
 const PAYLOAD_CHARACTERS = 60_000
 
 /**
- * The instructions of a step: who the agent is, where it is, what else it is doing, what it knows, and how it acts.
+ * The instructions of a step: who the agent is, how it acts, where it is, what it knows, and what else it is doing. What changes
+ * least comes first: a provider reads from its cache what two prompts begin with.
  * What others wrote here, names and what the agent noted, is quoted. Nothing changes from step to step but what has changed.
  * Sections that would be empty are left out.
  */
@@ -39,9 +40,8 @@ export function instructionsOf(input: PromptInput): string {
   const { agent } = scene
   const sections = [
     `You are ${oneLine(agent.name)}, an agent. Your id is ${agent.id}.\n\n${agent.instructions}`,
+    section('HOW YOU ACT:', guidance),
     section('YOUR SPACES:', spaceLines(scene, activeSpaceId)),
-    showsRuns ? activeRuns(claim, scene) : '',
-    notice,
     knowledge(
       'YOUR GOALS:',
       agent.goals,
@@ -56,7 +56,8 @@ export function instructionsOf(input: PromptInput): string {
     ),
     knowledge('YOUR PLANS:', agent.plans, PLAN_CHARACTERS, planLine),
     turnSection(claim, scene, activeSpaceId),
-    section('HOW YOU ACT:', guidance),
+    showsRuns ? activeRuns(claim, scene) : '',
+    notice,
   ]
   return sections.filter((text) => text !== '').join('\n\n')
 }

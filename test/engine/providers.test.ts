@@ -134,6 +134,16 @@ describe.each(STACKS.slice(-1))('models of every provider, on the %s stack', (st
     expect(sharedPart(second, third)).toBeGreaterThan(0.99)
   })
 
+  test('what an agent notes in the middle of a run leaves the beginning of its instructions as it was', async () => {
+    const noting: ModelAction[] = [{ toolCall: 'set_memories', input: { memories: [{ key: 'tea', value: 'Black.' }] } }]
+    server.script(steps(noting, [{ text: 'Done.' }]))
+    await asked({ model: 'local:qwen3', instructions: 'Be kind.' })
+    const [before = '', after = ''] = server.requests.map(({ instructions }) => instructions)
+    expect(after).toContain('tea')
+    expect(sharedPart(before, after) * before.length).toBeGreaterThan(before.indexOf('YOUR SPACES:'))
+    expect(before.indexOf('YOUR SPACES:')).toBeGreaterThan(before.indexOf('HOW YOU ACT:'))
+  })
+
   test("Anthropic's prompts are marked where the next step and the next cycle can read them from the cache", async () => {
     server.script(steps(saying('One'), saying('Two'), [{ text: 'Done.' }]))
     await asked({ model: 'claude:claude-opus-4-1' })
