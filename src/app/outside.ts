@@ -1,5 +1,6 @@
 import { pino } from 'pino'
 import type { Config } from '../config.ts'
+import { createDeltaJoiners } from '../lib/delta-joiner.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { ModelRegistryOptions } from '../models/registry.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
@@ -60,6 +61,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       clock,
       logger,
       secretBox: createSecretBox(secretKey.value),
+      deltas: createDeltaJoiners(),
       racepoint,
     }
     return { platform, realtime, close }

@@ -13,11 +13,22 @@ interface DeltaJoinerOptions {
   place: string
 }
 
-/** What waits, by place. */
-const waiting = new Map<string, Set<() => void>>()
+/** Makes joiners. Those of one place wait for one another where they come from the same maker: an application has one. */
+export interface DeltaJoiners {
+  /** `send` is called with the joined text of one key; it must not throw. */
+  joiner(options: DeltaJoinerOptions, send: (key: string, text: string) => void): DeltaJoiner
+}
 
-/** `send` is called with the joined text of one key; it must not throw. */
-export function createDeltaJoiner(
+export function createDeltaJoiners(): DeltaJoiners {
+  const waiting: Waiting = new Map()
+  return { joiner: (options, send) => createDeltaJoiner(waiting, options, send) }
+}
+
+/** What waits, by place. */
+type Waiting = Map<string, Set<() => void>>
+
+function createDeltaJoiner(
+  waiting: Waiting,
   { intervalMs, place }: DeltaJoinerOptions,
   send: (key: string, text: string) => void,
 ): DeltaJoiner {

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
+import type { DeltaJoiners } from '../lib/delta-joiner.ts'
 import type { EventLog } from '../realtime/event-log.ts'
 import type { Signals } from '../realtime/signals.ts'
 import type { Clock } from './clock.ts'
@@ -17,6 +18,8 @@ export interface Platform {
   clock: Clock
   logger: Logger
   secretBox: SecretBox
+  /** Text that streams into one place is sent together. */
+  deltas: DeltaJoiners
   racepoint: Racepoint
 }
 

@@ -1,4 +1,3 @@
-import { createDeltaJoiner } from '../lib/delta-joiner.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type RunLogEvent, runTopic } from '../realtime/topics.ts'
@@ -14,7 +13,7 @@ export interface RunEvents {
   settled(): Promise<void>
 }
 
-export function createRunEvents({ log, logger, config }: Platform, runId: string): RunEvents {
+export function createRunEvents({ log, logger, config, deltas }: Platform, runId: string): RunEvents {
   const topic = runTopic(runId)
   const templates = new Map<string, (delta: string) => RunLogEvent>()
   let pending: Promise<unknown> = Promise.resolve()
@@ -26,7 +25,7 @@ export function createRunEvents({ log, logger, config }: Platform, runId: string
     pending = Promise.all([pending, appended])
   }
 
-  const joiner = createDeltaJoiner({ intervalMs: config.deltaMs, place: topic }, (key, delta) => {
+  const joiner = deltas.joiner({ intervalMs: config.deltaMs, place: topic }, (key, delta) => {
     const template = templates.get(key)
     if (template !== undefined) append(template(delta))
   })

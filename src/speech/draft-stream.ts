@@ -1,4 +1,3 @@
-import { createDeltaJoiner } from '../lib/delta-joiner.ts'
 import { messageOf } from '../lib/errors.ts'
 import { cut } from '../lib/json.ts'
 import { LONGEST_MESSAGE } from '../lib/validate.ts'
@@ -26,7 +25,7 @@ interface DraftPlace {
  * `ready` resolves with the message's id when it exists; text pushed before that waits.
  */
 export function createDraftStream(
-  { log, logger, config }: Platform,
+  { log, logger, config, deltas }: Platform,
   place: DraftPlace,
   ready: Promise<string>,
 ): DraftStream {
@@ -50,7 +49,7 @@ export function createDraftStream(
     appended = Promise.all([appended, settled])
   }
 
-  const joiner = createDeltaJoiner({ intervalMs: config.deltaMs, place: topic }, send)
+  const joiner = deltas.joiner({ intervalMs: config.deltaMs, place: topic }, send)
   const begun = ready.then((id) => {
     messageId = id
     send()

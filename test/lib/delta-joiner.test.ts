@@ -1,16 +1,17 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { createDeltaJoiner } from '../../src/lib/delta-joiner.ts'
+import { createDeltaJoiners } from '../../src/lib/delta-joiner.ts'
 import { until } from '../support/until.ts'
 
 const AT_ONE_PLACE = { intervalMs: 30, place: 'here' }
+const { joiner } = createDeltaJoiners()
 
 describe('a joiner of deltas', () => {
   afterEach(() => void vi.useRealTimers())
 
   test('sends the first piece of each key at once, and joins what comes within the interval', async () => {
     const sent: string[] = []
-    const joiner = createDeltaJoiner(AT_ONE_PLACE, (key, text) => sent.push(`${key}=${text}`))
-    for (const piece of ['a', 'b', 'c']) joiner.push('x', piece)
+    const own = joiner(AT_ONE_PLACE, (key, text) => sent.push(`${key}=${text}`))
+    for (const piece of ['a', 'b', 'c']) own.push('x', piece)
     expect(sent).toEqual(['x=a'])
     await until('the rest is sent', () => sent.length === 2)
     expect(sent).toEqual(['x=a', 'x=bc'])
@@ -18,11 +19,11 @@ describe('a joiner of deltas', () => {
 
   test('sends what is held before the first piece of another key, and when it is told to', () => {
     const sent: string[] = []
-    const joiner = createDeltaJoiner(AT_ONE_PLACE, (key, text) => sent.push(`${key}=${text}`))
+    const own = joiner(AT_ONE_PLACE, (key, text) => sent.push(`${key}=${text}`))
     for (const [key, piece] of ['xa', 'xb', 'yc', 'yd'].map(([key = '', piece = '']) => [key, piece] as const)) {
-      joiner.push(key, piece)
+      own.push(key, piece)
     }
-    joiner.flush()
+    own.flush()
     expect(sent).toEqual(['x=a', 'x=b', 'y=c', 'y=d'])
   })
 
@@ -31,12 +32,12 @@ describe('a joiner of deltas', () => {
     const sent: string[] = []
     const names = ['one', 'two', 'three']
     const joiners = names.map((name) =>
-      createDeltaJoiner({ ...AT_ONE_PLACE, place: 'there' }, (_, text) => sent.push(`${name}=${text}`)),
+      joiner({ ...AT_ONE_PLACE, place: 'there' }, (_, text) => sent.push(`${name}=${text}`)),
     )
-    for (const joiner of joiners) joiner.push('x', 'first')
+    for (const own of joiners) own.push('x', 'first')
     sent.length = 0
-    for (const joiner of joiners) {
-      joiner.push('x', 'later')
+    for (const own of joiners) {
+      own.push('x', 'later')
       vi.advanceTimersByTime(AT_ONE_PLACE.intervalMs / joiners.length - 1)
     }
     expect(sent).toEqual([])
@@ -44,10 +45,25 @@ describe('a joiner of deltas', () => {
     expect(sent).toEqual(names.map((name) => `${name}=later`))
   })
 
+  test('waits for nobody of another application in the process', () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const sent: string[] = []
+    const others = createDeltaJoiners().joiner(AT_ONE_PLACE, (_, text) => sent.push(`other=${text}`))
+    const own = joiner(AT_ONE_PLACE, (_, text) => sent.push(`own=${text}`))
+    for (const each of [others, own]) each.push('x', 'first')
+    others.push('x', 'later')
+    vi.advanceTimersByTime(AT_ONE_PLACE.intervalMs / 2)
+    own.push('x', 'later')
+    sent.length = 0
+    vi.advanceTimersByTime(AT_ONE_PLACE.intervalMs / 2)
+    expect(sent).toEqual(['other=later'])
+    own.flush()
+  })
+
   test('sends each piece at once where there is no interval', () => {
     const sent: string[] = []
-    const joiner = createDeltaJoiner({ ...AT_ONE_PLACE, intervalMs: 0 }, (_, text) => sent.push(text))
-    for (const piece of ['a', 'b']) joiner.push('x', piece)
+    const own = joiner({ ...AT_ONE_PLACE, intervalMs: 0 }, (_, text) => sent.push(text))
+    for (const piece of ['a', 'b']) own.push('x', piece)
     expect(sent).toEqual(['a', 'b'])
   })
 })

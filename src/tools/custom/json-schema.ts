@@ -1,6 +1,7 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import { Ajv2019 } from 'ajv/dist/2019.js'
 import { Ajv2020 } from 'ajv/dist/2020.js'
+import { LRUCache } from 'lru-cache'
 import type { JsonObject } from '../../lib/json.ts'
 
 /**
@@ -61,24 +62,18 @@ const DIALECTS = {
   '2020-12': new Ajv2020(OPTIONS),
 }
 
-/** Compiling takes milliseconds, so what was compiled is kept: the most recently used, by the schema's JSON text. */
-const cache = new Map<string, ValidateFunction>()
-const CACHE_SIZE = 500
+/** Compiling takes milliseconds, so what was compiled is kept: the most recently used, by the schema's JSON text. It says nothing of who asked. */
+const cache = new LRUCache<string, ValidateFunction>({ max: 500 })
 
 function compiled(schema: JsonObject): ValidateFunction {
   const key = JSON.stringify(schema)
   const known = cache.get(key)
-  if (known !== undefined) {
-    cache.delete(key)
-    cache.set(key, known)
-    return known
-  }
+  if (known !== undefined) return known
   const { $schema, ...body } = schema
   const dialect = /\b(2019-09|2020-12)\b/.exec(typeof $schema === 'string' ? $schema : '')?.[1]
   const ajv = DIALECTS[(dialect as '2019-09' | undefined) ?? 'draft-07']
   try {
     const validate = ajv.compile(body)
-    if (cache.size >= CACHE_SIZE) cache.delete(cache.keys().next().value as string)
     cache.set(key, validate)
     return validate
   } finally {
