@@ -117,10 +117,11 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
       const sizes = await readSizes(prisma, agentId, before.whole, before.end)
       const sum = sizes.reduce((total, { tokenEstimate }) => total + tokenEstimate, 0)
       const whole = sizes.at(-1)?.index ?? before.end
-      const summaries = await summariesTokens(agentId, before.summed, whole)
+      const earliest = Math.max(before.summed, whole - SUMMARIES_AT_ONCE)
+      const summaries = sum > budget ? 0 : await summariesTokens(agentId, earliest, whole)
       if (sum + summaries <= budget) {
         const recall = {
-          ...{ summed: before.summed, whole, end: before.end },
+          ...{ summed: earliest, whole, end: before.end },
           allowed: isOutgrown ? allowed : (before.allowed ?? allowed),
         }
         return { recall, messages: await again(agentId, recall), tokens: sum + summaries }

@@ -61,6 +61,29 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
   const inboxesIn = ({ messages }: Recalled) =>
     messages.filter(({ role, content }) => role === 'user' && String(content).startsWith('INBOX')).length
 
+  test('of a mind of many cycles, whose limits were raised, no more than fits is read', async () => {
+    const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
+    await db().$executeRaw`INSERT INTO "Cycle" ("agentId", index, "runId", messages, summary, "tokenEstimate")
+      SELECT ${agent.id}, n, 'run_none', '[]', 'I did.', 5 FROM generate_series(0, 7999) n`
+    await db().agent.update({ where: { id: agent.id }, data: { cycleCount: 8000 } })
+    await think(agent.id, 50, { summed: 7900, whole: 7990, end: 8000, allowed: { tokens: 1000, leastWhole: 1 } })
+    const { cycle } = db()
+    const { findMany } = cycle
+    let rows = 0
+    const counting = (async (...args: never[]) => {
+      const found = await (findMany as (...given: never[]) => Promise<unknown[]>).apply(cycle, args)
+      rows += found.length
+      return found
+    }) as never
+    const prisma = new Proxy(db(), {
+      get: (target, name) => (name === 'cycle' ? { findMany: counting } : Reflect.get(target, name, target)),
+    })
+    const counted = createRecalling({ db: { ...domain.platform.db, prisma } }, { estimateTokens })
+    const { recall } = await counted.choose(agent.id, within(100_000, 10))
+    expect(recall.end).toBe(8001)
+    expect(rows).toBeLessThan(7000)
+  })
+
   test('everything, while it fits', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     for (let n = 0; n < 5; n++) await think(agent.id, 50, null)
