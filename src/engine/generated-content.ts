@@ -9,6 +9,7 @@ import {
 import { DEEPEST_JSON, type Json, storableText, toJson } from '../lib/json.ts'
 import { madeBy } from '../runs/model-messages.ts'
 import type { NewToolCall } from '../runs/tool-calls.ts'
+import { withoutNulls } from '../tools/custom/json-schema.ts'
 import { takePlacement } from '../tools/placement.ts'
 import { failureResult, type Tool } from '../tools/tool.ts'
 import { type LiveGeneration, NESTED_TOO_DEEP } from './live-generation.ts'
@@ -39,6 +40,12 @@ function inputOf(input: unknown): Json {
   return typeof input === 'object' && input !== null ? toJson(input) : {}
 }
 
+/** What a call is carried out with. */
+function givenInput(written: unknown, tool: Tool | undefined): Json {
+  const input = inputOf(written)
+  return tool === undefined ? input : withoutNulls(tool.inputSchema, input)
+}
+
 /** A generation's calls, for the journal: those that name no tool, or whose input is no JSON, have failed already. */
 export function callsOf(content: Content, tools: Map<string, Tool>, live: LiveGeneration): NewToolCall[] {
   return content.flatMap((part) => (part.type === 'tool-call' ? [newCall(part, tools.get(part.toolName), live)] : []))
@@ -47,7 +54,7 @@ export function callsOf(content: Content, tools: Map<string, Tool>, live: LiveGe
 function newCall(part: TypedToolCall<ToolSet>, tool: Tool | undefined, live: LiveGeneration): NewToolCall {
   const { toolCallId, toolName } = part
   const id = live.callIdOf(toolCallId)
-  const { input, state } = takePlacement(tool, inputOf(part.input))
+  const { input, state } = takePlacement(tool, givenInput(part.input, tool))
   const call = { id, modelCallId: toolCallId, toolName, execution: tool?.execution ?? null, input, state }
   const fault = faultOf(part, tool)
   if (fault === null) return { ...call, status: 'RUNNING', output: null, error: null }

@@ -49,7 +49,10 @@ export function insertion(given: NewMessage, condition = Prisma.sql`true`): Reco
 /** What changes of a message that is being written. */
 export interface MessageChange {
   parts: MessagePart[]
-  /** Absent: it goes on being written. COMPLETE and INTERRUPTED end it; `waits`: unless that, then it is REQUIRES_ACTION. */
+  /**
+   * Absent: it goes on being written. COMPLETE and INTERRUPTED end it; `waits`: unless that, then it is REQUIRES_ACTION, and routed
+   * once it is answered, or at once where it mentions somebody.
+   */
   end?: { status: 'COMPLETE' | 'INTERRUPTED'; mentionedAgentId?: string | null; waits?: Prisma.Sql }
 }
 
@@ -58,10 +61,11 @@ export function change(id: string, { parts, end }: MessageChange, condition = Pr
   const open = Prisma.sql`WHERE id = ${id} AND status = 'STREAMING' AND ${condition} RETURNING *`
   if (end === undefined) return Prisma.sql`UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb ${open}`
   const { status, waits = Prisma.sql`false`, mentionedAgentId = null } = end
+  const isRoutedLater = mentionedAgentId === null ? waits : Prisma.sql`false`
   return Prisma.sql`
     UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb,
       "mentionedAgentId" = ${mentionedAgentId},
       status = CASE WHEN ${waits} THEN 'REQUIRES_ACTION' ELSE ${status} END::"MessageStatus",
-      "routedAt" = CASE WHEN ${waits} THEN NULL ELSE now() END
+      "routedAt" = CASE WHEN ${isRoutedLater} THEN NULL ELSE now() END
     ${open}`
 }

@@ -39,7 +39,7 @@ export interface HumanMessage {
 export interface Posting<R> {
   /** A human's message, whole at once. */
   send(message: HumanMessage): Promise<{ message: Message; runs: R[] }>
-  /** Makes whole, within a transaction, a message that showed a call which is answered now. */
+  /** Makes whole, within a transaction, a message that showed a call which is answered now: routed, unless it was when it showed it. */
   finishAnswered(tx: Tx, messageId: string): Promise<{ afterCommit(): Promise<void> }>
 }
 
@@ -64,17 +64,18 @@ export function createPosting<R>(platform: Platform, announcer: Announcer, hooks
     },
 
     async finishAnswered(tx, messageId) {
-      const [row] = await tx.message.updateManyAndReturn({
-        where: { id: messageId, routedAt: null },
-        data: { status: 'COMPLETE', routedAt: new Date() },
-      })
+      const [row] = await tx.$queryRaw<(MessageRow & { wasRouted: boolean })[]>`
+        UPDATE "Message" m SET status = 'COMPLETE', "routedAt" = coalesce(m."routedAt", now())
+        FROM (SELECT id, "routedAt" IS NOT NULL AS "wasRouted" FROM "Message" WHERE id = ${messageId} FOR UPDATE) before
+        WHERE m.id = before.id AND m.status = 'REQUIRES_ACTION' RETURNING m.*, before."wasRouted"`
       if (row === undefined) return { async afterCommit() {} }
-      const message = messageOfRow(row)
-      const routed = await hooks.route(tx, message)
+      const { wasRouted, ...written } = row
+      const message = messageOfRow(written)
+      const routed = wasRouted ? null : await hooks.route(tx, message)
       return {
         async afterCommit() {
           await news.ended(message, lastPartOf(message))
-          await routed.afterCommit()
+          await routed?.afterCommit()
         },
       }
     },

@@ -23,7 +23,7 @@ export interface Step {
   result?: ToolResult
   /** The call that goes on, and what it must remember. */
   remembers?: { toolCallId: string; state: Json }
-  /** No more parts will come. While a call that it shows waits it is REQUIRES_ACTION; else it is whole now, and routed. */
+  /** No more parts will come. While a call that it shows waits it is REQUIRES_ACTION; else it is whole now. Routed once whole, or with a mention. */
   ends?: { mention: string | null }
 }
 
@@ -191,8 +191,8 @@ export function createRunPosting(platform: Platform, { announcer, route }: RunPo
       await hold.write({ message: change(id, { parts }, HELD) })
     },
     async grow(message, parts, step) {
-      const { routed } = await write(message, parts, step)
-      await tellStep(message, parts, step, routed !== null)
+      const { message: written, routed } = await write(message, parts, step)
+      await tellStep(message, parts, step, written.status === 'COMPLETE')
       await tellIfWaits(message.spaceId, step.adds?.type === 'call' ? step.adds.shown : undefined)
       await routed?.afterCommit()
     },

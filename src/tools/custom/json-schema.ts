@@ -2,7 +2,7 @@ import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import { Ajv2019 } from 'ajv/dist/2019.js'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { LRUCache } from 'lru-cache'
-import type { JsonObject } from '../../lib/json.ts'
+import type { Json, JsonObject } from '../../lib/json.ts'
 
 /**
  * Why a schema cannot be a tool's input schema, in a sentence; null where it can. It must be a JSON Schema (draft 7, 2019-09
@@ -42,6 +42,27 @@ export function checkInput(schema: JsonObject, input: unknown): string | null {
   const more = errors.length > SHOWN ? `; and ${errors.length - SHOWN} more` : ''
   return `${shown.join('; ')}${more}.`
 }
+
+/**
+ * An input in which a null stands for what was left out, as many models write it: without the nulls of optional properties.
+ * One that the schema takes as it is means its nulls, and stays.
+ */
+export function withoutNulls(schema: JsonObject, input: Json): Json {
+  return checkInput(schema, input) === null ? input : dropNulls(schema, input)
+}
+
+function dropNulls(schema: Json | undefined, value: Json): Json {
+  if (!isObject(schema)) return value
+  if (Array.isArray(value)) return value.map((item) => dropNulls(schema.items, item))
+  if (!isObject(value)) return value
+  const required = Array.isArray(schema.required) ? schema.required : []
+  const properties = isObject(schema.properties) ? schema.properties : {}
+  const kept = Object.entries(value).filter(([name, one]) => one !== null || required.includes(name))
+  return Object.fromEntries(kept.map(([name, one]) => [name, dropNulls(properties[name], one)]))
+}
+
+const isObject = (value: Json | undefined): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** How many faults of an input are told at once. */
 const SHOWN = 5
