@@ -50,6 +50,7 @@ function thinkerOf({ app }: TestApplication) {
       failedModels: [],
       instructions: '',
       messagesKept: 0,
+      followsResponse: true,
       messagesAdded: [],
       activeTools: [],
       usage,

@@ -21,8 +21,8 @@ const ALONE = Prisma.sql`(e."chainId" IS NOT NULL OR coalesce(s.routing IN ('ADM
 const WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL`
 
 /**
- * Takes an agent's next events for a cycle, in the order in which they came: as many as belong into one cycle, at most 100,
- * and no more than `mostCharacters` of content unless the first alone has more. To be called under the agent's row lock.
+ * Takes an agent's next events for a cycle, urgent ones first, else in the order in which they came: as many as belong into one
+ * cycle, at most 100, and no more than `mostCharacters` of content unless the first alone has more. To be called under the agent's row lock.
  */
 export async function takeEvents(
   tx: Tx,
@@ -32,7 +32,8 @@ export async function takeEvents(
 ): Promise<{ events: InboxEvent[]; alone: boolean }> {
   const candidates = await tx.$queryRaw<Candidate[]>`
     SELECT e.*, ${ALONE} AS alone FROM "InboxEvent" e LEFT JOIN "Space" s ON s.id = e."spaceId"
-    WHERE e."agentId" = ${agentId} AND ${WAITING} ORDER BY e.id LIMIT ${MOST_EVENTS_A_CYCLE}`
+    WHERE e."agentId" = ${agentId} AND ${WAITING}
+    ORDER BY e.urgent DESC, e.id LIMIT ${MOST_EVENTS_A_CYCLE}`
   const events = await assign(tx, together(candidates, mostCharacters), runId)
   return { events, alone: candidates[0]?.alone === true }
 }

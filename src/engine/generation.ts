@@ -144,8 +144,9 @@ function generationOf(
   end: LanguageModelCallEndEvent,
   startedAt: Date,
 ): Generation {
-  const { instructions, messages, added, activeTools } = plan
+  const { instructions, messages, added, holdsResponse = false, activeTools } = plan
   const last = steps.at(-1)
+  const between = last === undefined || holdsResponse ? 0 : messagesOfStep(last).length
   const before = steps.findLast(({ step }) => step.instructions !== null)?.step.instructions
   const { timeToFirstOutputMs } = end.performance
   return {
@@ -153,7 +154,8 @@ function generationOf(
     model: name,
     failedModels: [...failed],
     instructions: before === instructions ? null : instructions,
-    messagesKept: messages.length - added - (last === undefined ? 0 : messagesOfStep(last).length),
+    messagesKept: messages.length - added - between,
+    followsResponse: !holdsResponse,
     messagesAdded: messages.slice(messages.length - added),
     activeTools,
     assistant: assistantMessage(name, end.content),

@@ -67,7 +67,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const writer = await openWriter(platform, { ...parts, run, scene, fresh })
   const tools = await toolbox.toolsFor({ run, scene, speech: writer })
   const runner = observed.watch(createToolRunner({ platform, run, journal, waits, writer, events }))
-  const mind = mindOf(platform, parts, { claim, scene, run, tools, scenes, clock: platform.clock })
+  const mind = mindOf(platform, parts, { claim, scene, run, tools, scenes, journal, clock: platform.clock })
   const silenceMs = platform.config.limits.modelSilenceSeconds * 1000
   const generation: GenerationParts = { claim, tools, models, signal, silenceMs, journal, writer, events }
   const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent }, steps)

@@ -43,10 +43,6 @@ export function chainSection(
 ): string {
   if (space === undefined) return ''
   const others = space.members.filter(({ id, kind }) => kind === 'AGENT' && id !== agent.id)
-  const lines = others.map(
-    ({ id, name, description }) =>
-      `- ${JSON.stringify(oneLine(name))} (id: ${id})${description ? `: ${JSON.stringify(description)}` : ''}`,
-  )
   const waiting = (chain?.waiters ?? []).map(
     (waiter) =>
       `${JSON.stringify(oneLine(waiter.name))} (id: ${waiter.id}${waiter.spaceId === spaceId ? '' : ', in another space'})`,
@@ -62,11 +58,21 @@ export function chainSection(
       ? []
       : [`- Waiting for a reply, who is called back next first: ${waiting.join(', then ')}`]),
     ...(others.length === 0 ? ['- There is no other agent here.'] : ['- The other agents here:']),
-    ...firstWithin(lines, OTHERS_CHARACTERS, (line) => line),
+    ...agentLines(others),
   ].join('\n')
 }
 
 const OTHERS_CHARACTERS = 20_000
+
+/** Agents to hand on to: what each is called by in calls, and what it is for. */
+export function agentLines(agents: ChainSpace['members']): string[] {
+  const lines = agents.map(
+    ({ id, name, description }) =>
+      `- ${JSON.stringify(oneLine(name))} (id: ${id})${description ? `: ${JSON.stringify(description)}` : ''}`,
+  )
+  return firstWithin(lines, OTHERS_CHARACTERS, (line) => line)
+}
+
 /** Of a reason that another agent gave, or of what it asked for. */
 const LONGEST_REASON = 2000
 

@@ -1,5 +1,6 @@
 import type { ModelMessage } from 'ai'
 import { hasWaiting } from '../agents/inbox-taking.ts'
+import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
 import type { Prisma, Run } from '../generated/prisma/client.ts'
 import { toJson } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
@@ -7,7 +8,7 @@ import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
 import { type JournaledStep, journaledSteps } from '../runs/journal.ts'
 import type { LifecycleHooks, RunEnding } from '../runs/lifecycle.ts'
-import { ANSWERED_OUTSIDE, eraseAll } from '../runs/tool-calls.ts'
+import { eraseAll } from '../runs/tool-calls.ts'
 import { type CycleState, cycleStateOf } from './cycle-state.ts'
 import { lastingMessages, outlineOf } from './cycle-transcript.ts'
 import { estimateTokens } from './token-usage.ts'
@@ -84,15 +85,27 @@ function summaryIn(ending: RunEnding): { summary?: string | null } {
   return ending.status === 'COMPLETED' ? { summary: ending.summary } : {}
 }
 
-/** It posted nothing, and asked nobody for anything. */
+/** Built-in tools that only look, or move the cycle itself. */
+const CHANGES_NOTHING = [
+  ...['enter_space', 'read_messages', 'readSpaceMessages', 'get_my_runs', 'getMyRuns', 'get_plans', 'getPlans', 'skip'],
+]
+/** Failures from before anything outside was reached. */
+const REFUSED_BEFORE = ['BAD_INPUT', 'BLOCKED_ADDRESS', 'NO_SUCH_TOOL', 'TOO_MANY_CALLS', 'NO_ACTIVE_SPACE']
+
+/**
+ * It posted nothing, and called nothing that may have changed something outside the cycle: another server, somebody who is to
+ * answer, what the agent knows or plans. A call that failed on its way out may have.
+ */
 async function hasDoneNothing(tx: Tx, { id: runId }: Run): Promise<boolean> {
-  const wrote = await tx.runSpace.findFirst({ where: { runId }, select: { runId: true } })
-  const asked = {
-    runId,
-    execution: { in: ANSWERED_OUTSIDE },
-    status: { not: 'FAILED' as const },
-  }
-  return wrote === null && (await tx.toolCall.findFirst({ where: asked, select: { id: true } })) === null
+  const [found] = await tx.$queryRaw<{ wrote: boolean; acted: boolean }[]>`
+    SELECT EXISTS (SELECT 1 FROM "RunSpace" WHERE "runId" = ${runId}) AS wrote, EXISTS (
+      SELECT 1 FROM "ToolCall" c WHERE c."runId" = ${runId}
+        AND CASE WHEN c.execution IS NULL THEN c."toolName" <> ALL(${CHANGES_NOTHING}::text[]) ELSE c.execution <> 'INTERNAL' END
+        AND (c.status IN ('WAITING', 'DONE', 'TIMED_OUT') OR (c.status = 'FAILED'
+          AND (c.execution = 'HTTP' OR strpos(c."toolName", ${MCP_NAME_SEPARATOR}) > 0)
+          AND coalesce(c.output->'error'->>'code', '') <> ALL(${REFUSED_BEFORE}::text[])))
+    ) AS acted`
+  return found !== undefined && !found.wrote && !found.acted
 }
 
 /** @returns the messages that the cycle was about */

@@ -17,7 +17,11 @@ export function guidanceFor(tools: Map<string, Tool>): string[] {
     )
   }
   if (tools.has('sendSpaceMessage')) lines.push(...SPACE_TOOLS)
-  if (tools.has('delegateToAgent')) lines.push(DELEGATION)
+  if (tools.has('delegateToAgent')) {
+    lines.push(
+      tools.has('sendSpaceMessage') ? `${DELEGATION} To stay involved, mention the agent instead.` : DELEGATION,
+    )
+  }
   return lines
 }
 
@@ -29,7 +33,7 @@ const SPACE_TOOLS = [
   '- When you are done, or there is nothing to do, end with one short sentence for yourself that says what you did.',
 ]
 const DELEGATION =
-  '- You are the admin agent of the space that woke you: messages of humans come to you. If another agent should deal with this one, call delegateToAgent before you say anything there, and it is as if the message had come to that agent. To stay involved, mention the agent instead.'
+  '- You are the admin agent of the space that woke you: messages of humans come to you. If another agent should deal with this one, call delegateToAgent before you say anything there, and it is as if the message had come to that agent.'
 
 /** How to live with an inbox and a consciousness. The words on `skip` are the seed's (004, "System Prompt Instruction"). */
 export function cycleGuidanceFor(tools: Map<string, Tool>, settings: CycleSettings): string[] {

@@ -2,7 +2,7 @@ import type { ModelMessage } from 'ai'
 import type { ModelSettings } from '../agents/model-settings.ts'
 import type { ToolPhase } from '../agents/tool-phases.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { JournaledStep } from '../runs/journal.ts'
+import type { Journal, JournaledStep } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import type { RunInHand, Tool } from '../tools/tool.ts'
 import type { Blame } from './model-error.ts'
@@ -15,6 +15,8 @@ export interface StepPlan {
   messages: ModelMessage[]
   /** How many of them, the last, are new with this step. */
   added: number
+  /** What the step before added is among those: something new, or something else, stands before it. */
+  holdsResponse?: boolean
   /** By name: the one to ask, then those to ask where its provider fails, in order. */
   models: readonly [string, ...string[]]
   modelSettings: ModelSettings
@@ -37,11 +39,12 @@ export interface MindInput {
   scene: Scene
   run: RunInHand
   tools: Map<string, Tool>
-  scenes: Pick<SceneLoader, 'refresh'>
+  scenes: Pick<SceneLoader, 'refresh' | 'meanwhile'>
+  journal: Pick<Journal, 'entered'>
   clock: Clock
 }
 
-/** The models and the tools of a step, by the agent's phases. */
+/** The models and the tools of a step, by the agent's phases. Whoever has `skip` may always call it. */
 export function phaseOf(
   { phases, model, fallbackModels, modelSettings }: SceneAgent,
   step: number,
@@ -52,7 +55,7 @@ export function phaseOf(
   return {
     models: [first, ...fallbackModels.filter((name) => name !== first)],
     modelSettings: { ...(modelSettings as ModelSettings | null), ...phase?.modelSettings },
-    activeTools: [...tools.keys()].filter((tool) => phase?.activeTools?.includes(tool) ?? true),
+    activeTools: [...tools.keys()].filter((tool) => tool === 'skip' || (phase?.activeTools?.includes(tool) ?? true)),
     toolChoice: (phase?.toolChoice ?? 'AUTO').toLowerCase() as StepPlan['toolChoice'],
   }
 }

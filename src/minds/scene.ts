@@ -7,6 +7,7 @@ import {
   type Routing,
   type Run,
 } from '../generated/prisma/client.ts'
+import type { Json } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import { loadReadableText } from '../runs/readable-calls.ts'
@@ -15,6 +16,7 @@ import type { History, HistoryLine } from '../spaces/history.ts'
 import { type MessageOrigin, messageOfRow } from '../spaces/message.ts'
 import { readOnFrom } from '../tools/space/read-messages.ts'
 import { type ChainScene, loadChain } from './chain-section.ts'
+import { loadTask } from './chain-task.ts'
 
 /** A space that the agent belongs to. */
 export interface SceneSpace {
@@ -68,7 +70,10 @@ export interface Scene {
   spaces: SceneSpace[]
   /** The agent's other queued, running or waiting runs, oldest first. */
   otherRuns: SceneRun[]
-  /** The last messages of the trigger's space up to the trigger, oldest first; empty without one. */
+  /**
+   * The last messages of the trigger's space up to the trigger, oldest first; empty without one, once the run has a step (what it
+   * was shown first is in its journal then), and where the agent belongs to that space no more.
+   */
   history: HistoryLine[]
   /** The message that triggered the run. */
   triggerMessage: HistoryLine | null
@@ -76,12 +81,30 @@ export interface Scene {
   origin: MessageOrigin
   /** The chain in which the run has its turn. */
   chain: ChainScene | null
+  /** For who is called back in a chain: what began the chain, where that was something else than what is told anyway. */
+  task: Json
+}
+
+/** Whether the agent is a member of the space; of none it cannot be. */
+export function belongsTo({ spaces }: Pick<Scene, 'spaces'>, spaceId: string | null): boolean {
+  return spaceId === null || spaces.some(({ id }) => id === spaceId)
 }
 
 export interface SceneLoader {
   load(claim: Claim): Promise<Scene>
   /** Reads anew what may have changed since: the agent's spaces, what it noted, in this run or another one, and its other runs. */
   refresh(claim: Claim, scene: Scene): Promise<void>
+  /** What others said in a space since a call of the run was made; null where the agent is no member of it any more. */
+  meanwhile(claim: Claim, since: { spaceId: string; callId: string }): Promise<Meanwhile | null>
+}
+
+/** What was said in a space for a while. */
+export interface Meanwhile {
+  spaceName: string
+  /** Its last message now. */
+  seq: number
+  /** Oldest first. */
+  lines: HistoryLine[]
 }
 
 /** Of the history that a prompt begins with, as JSON. */
@@ -94,11 +117,11 @@ export function createSceneLoader({ db, config }: Platform, { history }: { histo
 
   return {
     async load({ run }) {
-      const [agent, spaces, otherRuns, lines, chain] = await Promise.all([
+      const [agent, spaces, otherRuns, lines, chain, task] = await Promise.all([
         loadAgent(db.prisma, run.agentId),
         loadSpaces(db.prisma, run),
         loadOtherRuns(db.prisma, run),
-        run.triggerSpaceId === null || run.triggerType === 'INBOX'
+        run.triggerSpaceId === null || run.triggerType === 'INBOX' || run.stepCount > 0
           ? []
           : history.read({
               spaceId: run.triggerSpaceId,
@@ -110,18 +133,12 @@ export function createSceneLoader({ db, config }: Platform, { history }: { histo
               readOn: readOnFrom,
             }),
         loadChain(db.prisma, run),
+        loadTask(db.prisma, run),
       ])
-      const triggerMessage = lines.find(({ id }) => id === run.triggerMessageId) ?? null
+      const seen = belongsTo({ spaces }, run.triggerSpaceId) ? lines : []
+      const triggerMessage = seen.find(({ id }) => id === run.triggerMessageId) ?? null
       const origin = originSeen(run, spaces, triggerMessage) ?? (await loadOrigin(db.prisma, run))
-      return {
-        agent,
-        spaces,
-        otherRuns,
-        history: lines,
-        triggerMessage,
-        origin,
-        chain,
-      }
+      return { agent, spaces, otherRuns, history: seen, triggerMessage, origin, chain, task }
     },
     async refresh({ run }, scene) {
       const [knowledge, spaces, otherRuns] = await Promise.all([
@@ -132,6 +149,23 @@ export function createSceneLoader({ db, config }: Platform, { history }: { histo
       Object.assign(scene.agent, knowledge)
       scene.spaces = spaces
       scene.otherRuns = otherRuns
+    },
+    async meanwhile({ run }, { spaceId, callId }) {
+      const [space, call] = await Promise.all([
+        history.enter(spaceId, run.agentId),
+        db.prisma.toolCall.findUnique({ where: { id: callId }, select: { createdAt: true } }),
+      ])
+      if (space === null || call === null) return null
+      const lines = await history.read({
+        spaceId,
+        readerId: run.agentId,
+        upToSeq: space.lastSeq,
+        since: { at: call.createdAt, butOfRun: run.id },
+        limit: historyLimit,
+        characters: HISTORY_CHARACTERS,
+        readOn: readOnFrom,
+      })
+      return { spaceName: space.name, seq: space.lastSeq, lines }
     },
   }
 }

@@ -1,27 +1,27 @@
 import type { ModelMessage } from 'ai'
-import { messagesOf } from '../runs/conversation.ts'
+import { sentAndAdded } from '../runs/conversation.ts'
 import type { JournaledStep } from '../runs/journal.ts'
+import { isAnsweredOutside } from '../runs/tool-calls.ts'
 import { guidanceFor } from './guidance.ts'
-import { type Mind, type MindInput, phaseOf } from './mind.ts'
-import { instructionsOf, triggerMessageOf } from './prompt.ts'
+import { type Mind, type MindInput, phaseOf, type StepPlan } from './mind.ts'
+import { instructionsOf, meanwhileMessageOf, triggerMessageOf } from './prompt.ts'
 import { runNotice } from './run-notice.ts'
+import { belongsTo } from './scene.ts'
 
 /** A stateless mind: its context is rebuilt from the room at every wake-up. */
 export function createStatelessMind(input: MindInput): Mind {
   const { claim, scene, run, tools, scenes } = input
   const guidance = guidanceFor(tools)
   const notice = () => (tools.has('getMyRuns') ? runNotice(claim, scene) : '')
-  let opening: ModelMessage | null = null
   return {
     async plan(steps) {
       // Also at the first step of a run that was taken up: calls that were left to it have been carried out since it was loaded.
       if (steps.length > 0) await scenes.refresh(claim, scene)
-      opening ??= openingOf(steps) ?? { role: 'user', content: triggerMessageOf(claim, scene) }
+      const shown = await messagesOf(input, steps)
       const activeSpaceId = run.activeSpace?.id ?? null
       return {
         instructions: instructionsOf({ claim, scene, activeSpaceId, guidance, notice: notice() }),
-        messages: [opening, ...messagesOf(steps)],
-        added: steps.length === 0 ? 1 : 0,
+        ...shown,
         ...phaseOf(scene.agent, steps.length, input),
       }
     },
@@ -30,8 +30,36 @@ export function createStatelessMind(input: MindInput): Mind {
   }
 }
 
-/** What the run was shown first, as the journal has it: what triggered it stays as it was, wherever the run has gone since. */
-function openingOf(steps: JournaledStep[]): ModelMessage | null {
-  const [opening] = (steps[0]?.step.messagesAdded ?? []) as unknown as ModelMessage[]
-  return opening ?? null
+type Shown = Pick<StepPlan, 'messages' | 'added' | 'holdsResponse'>
+
+/**
+ * What triggered the run, as the journal has it once it is there: it stays, wherever the run has gone since. But for an agent that
+ * belongs to the trigger's space no more, who is shown nothing of it; and after a wait, what was said meanwhile is new too.
+ */
+async function messagesOf(input: MindInput, steps: JournaledStep[]): Promise<Shown> {
+  const { claim, scene } = input
+  const opening = (): ModelMessage => ({ role: 'user', content: triggerMessageOf(claim, scene) })
+  const last = sentAndAdded(steps).at(-1)
+  if (last === undefined) return { messages: [opening()], added: 1 }
+  const { sent, response } = last
+  const isHidden = !belongsTo(scene, claim.run.triggerSpaceId)
+  const first = isHidden ? opening() : sent[0]
+  const isAsSent = first === undefined || first.content === sent[0]?.content
+  const meanwhile = await sinceTheWait(input, steps.at(-1))
+  if (isAsSent && meanwhile.length === 0) return { messages: [...sent, ...response], added: 0 }
+  const messages = [...(isAsSent ? sent : [first, ...sent.slice(1)]), ...meanwhile, ...response]
+  return { messages, added: messages.length - (isAsSent ? sent.length : 0), holdsResponse: true }
+}
+
+/** What was said in the active space while the last step's calls waited for somebody; `read_messages` counts from here on. */
+async function sinceTheWait(input: MindInput, last: JournaledStep | undefined): Promise<ModelMessage[]> {
+  const { claim, scene, run, scenes, journal } = input
+  const waited = last?.calls.find((call) => isAnsweredOutside(call) && call.status !== 'FAILED')
+  if (waited === undefined || run.activeSpace === null) return []
+  const meanwhile = await scenes.meanwhile(claim, { spaceId: run.activeSpace.id, callId: waited.id })
+  if (meanwhile === null) return []
+  run.activeSpace = { id: run.activeSpace.id, seq: meanwhile.seq }
+  await journal.entered(claim, run.activeSpace.id, meanwhile.seq)
+  if (meanwhile.lines.length === 0) return []
+  return [{ role: 'user', content: meanwhileMessageOf(meanwhile, scene.agent.id) }]
 }

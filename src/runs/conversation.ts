@@ -48,9 +48,20 @@ export function messagesOfStep({ step, calls }: Answered, mode = { asynchronous:
   return [assistant, { role: 'tool', content }]
 }
 
-/** The messages that a run's journaled steps added. */
-export function messagesOf(steps: JournaledStep[]): ModelMessage[] {
-  return steps.flatMap((step) => messagesOfStep(step))
+/** What each of a run's journaled steps was sent, after `first`, and what it added. */
+export function sentAndAdded(
+  steps: JournaledStep[],
+  first: ModelMessage[] = [],
+  mode = { asynchronous: false },
+): { sent: ModelMessage[]; response: ModelMessage[] }[] {
+  let sent = first
+  let response: ModelMessage[] = []
+  return steps.map(({ step, calls }) => {
+    const added = step.messagesAdded as unknown as ModelMessage[]
+    sent = [...sent.slice(0, step.messagesKept), ...(step.followsResponse ? response : []), ...added]
+    response = messagesOfStep({ step, calls }, mode)
+    return { sent, response }
+  })
 }
 
 /** The text with which a step ended, which is internal; null for none. */

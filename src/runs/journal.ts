@@ -34,6 +34,8 @@ export interface Generation {
   instructions: string | null
   /** How many of the messages that the step before was sent stand first; what that step added and `messagesAdded` follow them. */
   messagesKept: number
+  /** Whether what that step added stands between them; false where `messagesAdded` hold it, with something new before it. */
+  followsResponse: boolean
   messagesAdded: ModelMessage[]
   activeTools: string[]
   assistant: ModelMessage
@@ -49,6 +51,8 @@ export type JournaledGeneration = Pick<
   Step,
   | 'index'
   | 'instructions'
+  | 'messagesKept'
+  | 'followsResponse'
   | 'messagesAdded'
   | 'assistant'
   | 'finishReason'
@@ -155,13 +159,15 @@ export function createJournal({ db }: Platform): Journal {
 
 /** The rows of a generation, as they were just written. */
 function journaledStep(generation: Generation, calls: NewToolCall[]): JournaledStep {
-  const { index, instructions, finishReason, usage } = generation
+  const { index, instructions, messagesKept, followsResponse, finishReason, usage } = generation
   const messagesAdded = generation.messagesAdded as unknown as Prisma.JsonValue
   const assistant = generation.assistant as unknown as Prisma.JsonValue
   return {
     step: {
       index,
       instructions,
+      messagesKept,
+      followsResponse,
       messagesAdded,
       assistant,
       finishReason,
@@ -183,12 +189,12 @@ function counted({ inputTokens, cachedInputTokens, outputTokens, estimated }: Us
 }
 
 function recordedStep(generation: Generation): Prisma.Sql {
-  const { index, model, instructions, messagesKept, usage, finishReason, msToFirstChunk, startedAt, durationMs } =
-    generation
+  const { index, model, instructions, usage, finishReason, msToFirstChunk, startedAt, durationMs } = generation
+  const { messagesKept, followsResponse } = generation
   return Prisma.sql`
     INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "followsResponse", "messagesAdded", "activeTools", assistant,
       "finishReason", "failedModels", "inputTokens", "cachedInputTokens", "outputTokens", "usageEstimated", "msToFirstChunk", "durationMs", "startedAt")
-    SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept}, true,
+    SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept}, ${followsResponse},
       ${jsonbText(generation.messagesAdded)}::jsonb, ${generation.activeTools}, ${jsonbText(generation.assistant)}::jsonb,
       ${finishReason}, ${jsonbText(generation.failedModels)}::jsonb, ${usage.inputTokens}, ${usage.cachedInputTokens}, ${usage.outputTokens}, ${usage.estimated}, ${msToFirstChunk}, ${durationMs}, ${startedAt}
     FROM held`

@@ -3,7 +3,7 @@ import { Prisma, type Run, type Step } from '../generated/prisma/client.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
-import { messagesOfStep } from './conversation.ts'
+import { sentAndAdded } from './conversation.ts'
 import { type FailedModel, type JournaledStep, journaledSteps } from './journal.ts'
 import { messagesFor } from './model-messages.ts'
 
@@ -75,18 +75,15 @@ const RECORDED = { id: true, agentId: true, triggerType: true, state: true } as 
 /** Each step is stored as what it was sent beyond the step before and what that added; the first as what comes after `recorded`. */
 function recordsOf(steps: JournaledStep<Step>[], recorded: unknown[], mode: { asynchronous: boolean }): StepRecord[] {
   let instructions = ''
-  let messages: unknown[] = recorded
-  let response: unknown[] = []
-  return steps.map(({ step, calls }) => {
+  const exchanged = sentAndAdded(steps, recorded as ModelMessage[], mode)
+  return steps.map(({ step }, index) => {
     instructions = step.instructions ?? instructions
-    const kept = messages.slice(0, step.messagesKept)
-    messages = [...kept, ...(step.followsResponse ? response : []), ...(step.messagesAdded as unknown[])]
-    response = messagesOfStep({ step, calls }, mode)
+    const { sent, response } = exchanged[index] ?? { sent: [], response: [] }
     return {
       ...step,
       failedModels: step.failedModels as unknown as FailedModel[],
       instructions,
-      messages: messagesFor(step.model, messages as ModelMessage[]),
+      messages: messagesFor(step.model, sent),
       response,
       finishReason: step.finishReason ?? 'unknown',
       durationMs: step.durationMs ?? 0,

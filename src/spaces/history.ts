@@ -39,6 +39,8 @@ export interface History {
     spaceId: string
     readerId: string
     upToSeq?: number | null
+    /** Only what was begun or became whole after this moment, by another run. */
+    since?: { at: Date; butOfRun: string }
     offset?: number
     limit: number
     characters: number
@@ -77,12 +79,16 @@ export interface HistoryHooks {
 
 export function createHistory({ db }: Platform, { shownCalls }: HistoryHooks): History {
   return {
-    async read({ spaceId, readerId, upToSeq, offset = 0, limit, characters, whole = null, readOn }) {
+    async read({ spaceId, readerId, upToSeq, since, offset = 0, limit, characters, whole = null, readOn }) {
       const until = upToSeq == null ? Prisma.empty : Prisma.sql`AND m.seq <= ${upToSeq}`
+      const after =
+        since === undefined
+          ? Prisma.empty
+          : Prisma.sql`AND greatest(m."createdAt", m."routedAt") > ${since.at} AND m."runId" IS DISTINCT FROM ${since.butOfRun}`
       const rows = await db.prisma.$queryRaw<Row[]>`
         WITH asked AS (
           SELECT m.id, m.seq, least(length(m.parts::text), ${LONGEST_TEXT}) AS size FROM "Message" m
-          WHERE m."spaceId" = ${spaceId} AND ${HAS_BEEN_SAID} ${until} ORDER BY m.seq DESC LIMIT ${limit} OFFSET ${offset}
+          WHERE m."spaceId" = ${spaceId} AND ${HAS_BEEN_SAID} ${until} ${after} ORDER BY m.seq DESC LIMIT ${limit} OFFSET ${offset}
         ), shown AS (
           SELECT id, sum(size) OVER (ORDER BY seq DESC) - size AS before FROM asked
         )

@@ -191,13 +191,13 @@ describe.each(STACKS)('between the steps of a cycle, on the %s stack', (stack) =
     await parley.send(human, space.id, 'Begin')
     await thinking.rest(agent)
     const [observe, think, respond] = parley.models.requests as [ModelRequest, ModelRequest, ModelRequest]
-    expect(observe.toolNames.toSorted()).toEqual(['enter_space', 'get_my_runs', 'read_messages'])
+    expect(observe.toolNames.toSorted()).toEqual(['enter_space', 'get_my_runs', 'read_messages', 'skip'])
     expect(observe.body.tool_choice).toBe('required')
     expect(observe.model).toBe('test')
     expect(think.toolNames).toContain('skip')
     expect(think.toolNames).toContain('send_message')
     expect(think.model).toBe('thinker')
-    expect(respond.toolNames.toSorted()).toEqual(['enter_space', 'send_message', 'set_goals', 'set_memories'])
+    expect(respond.toolNames.toSorted()).toEqual(['enter_space', 'send_message', 'set_goals', 'set_memories', 'skip'])
   })
 
   describe('004 "Stopping Conditions"', () => {

@@ -126,6 +126,25 @@ describe.each(STACKS)('skip, on the %s stack', (stack) => {
     expect(await thinking.outcomeOf(message, agent)).toMatchObject({ kind: 'INBOX', runId: run?.id })
   })
 
+  test.each([
+    ['a tool of another server', 'HTTP', 'make_ticket', {}],
+    ['what it wrote down', null, 'set_memories', { memories: [{ key: 'ticket', value: '7' }] }],
+  ] as const)(
+    'after %s it is an ordinary end: what was changed outside stays on record',
+    async (_, execution, toolName, input) => {
+      const url = `${parley.models.baseUrl}/ticket`
+      const ticket = { name: 'make_ticket', description: 'Makes a ticket.', inputSchema: { type: 'object' }, url }
+      const tools = execution === null ? [] : [{ ...ticket, execution }]
+      const { human, agent, space } = await parley.room('Ada', { mind: 'PERSISTENT', tools })
+      parley.models.script(steps([{ toolCall: toolName, input }], skip('Done already.')))
+      const { message } = await parley.send(human, space.id, 'Hello')
+      await thinking.rest(agent)
+      expect(await thinking.runsOf(agent)).toMatchObject([{ status: 'COMPLETED', summary: 'Done already.' }])
+      expect(JSON.stringify((await thinking.cyclesOf(agent)).map(({ messages }) => messages))).toContain(toolName)
+      expect(await thinking.outcomeOf(message, agent)).toMatchObject({ kind: 'INBOX' })
+    },
+  )
+
   test('what the model calls after it in the same step is not carried out', async () => {
     const { human, agent, space } = await room()
     parley.models.script((request) =>

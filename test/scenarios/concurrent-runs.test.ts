@@ -72,7 +72,7 @@ describe.each(STACKS)("001's scenarios through GraphQL, on the %s stack", (stack
     ])
     expect(activeRunsIn(await requestOf('pull Q4 report', 1))).toEqual([
       `- Run ${first} (this run) — triggered by Husam in "Project Alpha"`,
-      `- Run ${second} (running) — Ahmad in "Support"`,
+      `- Run ${second} (running) — Ahmad in "Support": "check the deployment status"`,
     ])
     expect(activeRunsIn(await requestOf('pull Q4 report', 2))).toEqual([
       `- Run ${first} (this run) — triggered by Husam in "Project Alpha"`,
@@ -80,7 +80,7 @@ describe.each(STACKS)("001's scenarios through GraphQL, on the %s stack", (stack
     const others = await requestOf('check the deployment status', 0)
     expect(activeRunsIn(others)).toEqual([
       `- Run ${second} (this run) — triggered by Ahmad in "Support"`,
-      `- Run ${first} (running) — Husam in "Project Alpha"`,
+      `- Run ${first} (running) — Husam in "Project Alpha": "pull Q4 report"`,
     ])
     const [listed] = resultsIn(await requestOf('pull Q4 report', 1))
     expect(listed).toEqual({
@@ -138,7 +138,7 @@ describe.each(STACKS)("001's scenarios through GraphQL, on the %s stack", (stack
     const seen = await parley.models.request(wokenBy('urgent'))
     expect(activeRunsIn(seen)).toEqual([
       `- Run ${urgent} (this run) — triggered by CEO in "Project Alpha"`,
-      `- Run ${stale} (running) — Designer in "Project Alpha"`,
+      `- Run ${stale} (running) — Designer in "Project Alpha": "Please review the new layout"`,
     ])
     expect(await events.ended).toBeNull()
     expect(events.seen.at(-1).runEvents.__typename).toBe('RunCanceled')
@@ -168,7 +168,7 @@ describe.each(STACKS)("001's scenarios through GraphQL, on the %s stack", (stack
     const asked = await parley.models.request(wokenBy('Anything new?'))
     expect(activeRunsIn(asked)).toEqual([
       `- Run ${asking} (this run) — triggered by Husam in "Project Alpha"`,
-      `- Run ${first} (running) — The service "jira"`,
+      `- Run ${first} (running) — The service "jira": ${JSON.stringify(JSON.stringify(payload))}`,
     ])
     await stage.endedRuns(bot, 1)
     filing.open()

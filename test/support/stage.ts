@@ -133,7 +133,7 @@ export const promptOf = ({ messages }: ModelRequest): string => messages.find(({
 
 /** Whether what woke the run says this: not what its prompt quotes besides. */
 export const wokenBy = (text: string) => (request: ModelRequest) =>
-  (promptOf(request).split(/YOUR OTHER RUNS|RECENT/)[0] ?? '').includes(text)
+  (promptOf(request).split(/RECENT/)[0] ?? '').includes(text)
 
 /** The results of the run's tool calls so far, in order, as the model gets them. */
 export const resultsIn = ({ messages }: ModelRequest): Read[] =>

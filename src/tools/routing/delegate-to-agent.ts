@@ -21,7 +21,7 @@ export function delegateToAgentTool(handingOn: Pick<HandingOn, 'refuseDelegation
   return {
     name: 'delegateToAgent',
     description:
-      'Hand the message that woke you to another agent of that space, without a word. Your run ends at once and nothing of it is seen; the other agent gets the message as if it had come to it directly. Only before you have said anything in that space. To stay involved, mention the agent in a message instead.',
+      'Hand the message that woke you to another agent of that space, without a word. Your run ends at once and nothing of it is seen; the other agent gets the message as if it had come to it directly. Only before you have said anything in that space.',
     inputSchema: {
       type: 'object',
       properties: {

@@ -17,7 +17,7 @@ const CONFIRM: ToolInput = {
 const wokenBy = (text: string) => (request: ModelRequest) =>
   request.messages
     .find(({ role }) => role === 'user')
-    ?.text.split(/YOUR OTHER RUNS|RECENT/)[0]
+    ?.text.split(/RECENT/)[0]
     ?.includes(text) ?? false
 
 describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {

@@ -1,0 +1,141 @@
+import { describe, expect, test } from 'vitest'
+import { forAgent, type ModelAction, type ModelRequest, steps, when } from '../support/model-server-script.ts'
+import type { TestServer } from '../support/served.ts'
+import { type Named, type Person, playScenarios, promptOf, type Stage } from '../support/stage.ts'
+import { enter, mentions, say } from '../support/turns.ts'
+import { until } from '../support/until.ts'
+
+// What a run is shown of what triggered it, wherever it goes and whatever happens to its memberships meanwhile.
+
+const CALLS = `query ($id: ID!) { agent(id: $id) { runs { edges { node { status toolCalls { id toolName status } } } } } }`
+const SUBMIT = `mutation ($input: SubmitToolResultInput!) {
+  submitToolResult(input: $input) { ... on SubmitToolResultPayload { toolCall { status } } ... on Error { message } }
+}`
+const REMOVE = `mutation ($input: RemoveMemberInput!) {
+  removeMember(input: $input) { __typename ... on Error { message } }
+}`
+const TRIGGER = `mutation ($input: TriggerAgentInput!) {
+  triggerAgent(input: $input) { ... on TriggerAgentPayload { run { id } } ... on Error { message } }
+}`
+const ASK = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE', visible: true }
+
+describe('what triggered a run', () => {
+  let parley: TestServer
+  let stage: Stage
+
+  playScenarios('embedded', (opened) => {
+    parley = opened.parley
+    stage = opened.stage
+  })
+
+  const textOf = ({ instructions, messages }: ModelRequest) =>
+    [instructions, ...messages.map(({ text }) => text)].join('\n')
+  const resultsOf = ({ messages }: ModelRequest) => messages.filter(({ role }) => role === 'tool').length
+  const ofTrigger = (request: ModelRequest) => promptOf(request).includes('THE-TRIGGER')
+
+  async function waitingCall(agent: Named): Promise<string> {
+    const find = async () => {
+      const { runs } = await stage.ask(stage.admin, CALLS, { id: agent.id })
+      const calls = runs.edges.flatMap(
+        ({ node }: { node: { toolCalls: { id: string; status: string }[] } }) => node.toolCalls,
+      )
+      return calls.find(({ status }: { status: string }) => status === 'WAITING')?.id
+    }
+    return until(`a call of ${agent.name} waits`, find)
+  }
+
+  const submit = (person: Person, toolCallId: string) =>
+    stage.ask(person.client, SUBMIT, { input: { toolCallId, result: { ok: true } } })
+
+  /** A run that was triggered in a long space, entered a short one, and waits there for an answer. */
+  async function waitingElsewhere(name: string, after: ModelAction[]) {
+    const ann = await stage.person('Ann')
+    const bot = await stage.bot(name, { toolset: 'ACTIVE_SPACE', tools: [ASK] })
+    const long = await stage.space('Long', [ann, bot], { routing: 'BROADCAST' })
+    const short = await stage.space('Short', [ann, bot], { routing: 'BROADCAST' })
+    for (const text of ['one', 'two', 'three']) await stage.say(ann, long, text)
+    await stage.endedRuns(bot, 3)
+    const play = [[enter(short)], [{ toolCall: 'ask', input: {} }], after]
+    parley.models.script(
+      forAgent(
+        name,
+        when(ofTrigger, (request) => play[resultsOf(request)] ?? [{ text: 'Done.' }]),
+      ),
+    )
+    await stage.say(ann, long, 'THE-TRIGGER: ask in the other space.')
+    return { ann, bot, long, short, callId: await waitingCall(bot) }
+  }
+
+  test('stays in its prompt after it entered another space and waited there, with what was said meanwhile above the results', async () => {
+    const { ann, bot, long, short, callId } = await waitingElsewhere('Walker', [
+      { toolCall: 'read_messages', input: {} },
+    ])
+    await stage.say(ann, long, 'SAID-LATER in the space of the trigger')
+    await stage.say(ann, short, 'CORRECTION: three laptops')
+    await submit(ann, callId)
+    const resumed = await parley.models.request((request) => ofTrigger(request) && resultsOf(request) === 2)
+    expect(promptOf(resumed)).toContain('"text":"three"')
+    expect(promptOf(resumed)).not.toContain('SAID-LATER')
+    const meanwhile = resumed.messages.findIndex(({ text }) => text.startsWith('WHILE YOU WAITED:'))
+    expect(resumed.messages[meanwhile]?.text).toContain('CORRECTION: three laptops')
+    expect(resumed.messages.slice(meanwhile + 1).map(({ role }) => role)).toEqual(['assistant', 'tool'])
+    const later = await parley.models.request((request) => ofTrigger(request) && resultsOf(request) === 3)
+    expect(
+      later.messages
+        .slice(0, resumed.messages.length)
+        .map(({ text }) => text)
+        .slice(1),
+    ).toEqual(resumed.messages.map(({ text }) => text).slice(1))
+    expect(later.messages.at(-1)?.text).toContain('CORRECTION: three laptops')
+    await stage.endedRuns(bot, 6)
+  })
+
+  test('is not shown any more to an agent that was removed from its space, nor what is said there since', async () => {
+    const { ann, bot, long, callId } = await waitingElsewhere('Leaver', [{ text: 'Done.' }])
+    const before = parley.models.requests.length
+    await stage.ask(ann.client, REMOVE, { input: { spaceId: long.id, entityId: bot.id } })
+    for (let n = 0; n < 6; n++) await stage.say(ann, long, 'SECRET payroll')
+    await submit(ann, callId)
+    await stage.endedRuns(bot, 4)
+    const since = parley.models.requests.slice(before).map(textOf)
+    for (const text of since) expect(text).not.toMatch(/SECRET|THE-TRIGGER|"three"/)
+  })
+
+  test('a call-back in a chain that a service began carries what the service sent', async () => {
+    const [jira, hr] = [
+      await stage.bot('Jira bot', { toolset: 'ACTIVE_SPACE' }),
+      await stage.bot('HR bot', { toolset: 'ACTIVE_SPACE' }),
+    ]
+    const husam = await stage.person('Husam')
+    const team = await stage.space('Team', [husam, jira, hr], { routing: 'MENTION_CHAIN' })
+    const isCalledBack = (request: ModelRequest) => promptOf(request).includes('You are called back.')
+    parley.models.script(
+      forAgent('Jira bot', steps([enter(team)], [say('Who is free?'), mentions(hr, 'staffing', true)])),
+    )
+    parley.models.script(forAgent('Jira bot', when(isCalledBack, steps([say('Ticket assigned.')]))))
+    parley.models.script(forAgent('HR bot', steps([say('Omar is.')])))
+    const input = { agentId: jira.id, serviceName: 'jira', payload: { ticket: 'PROJ-77' } }
+    await stage.ask(stage.admin, TRIGGER, { input })
+    await stage.endedRuns(jira, 2)
+    const calledBack = await parley.models.request(isCalledBack)
+    expect(promptOf(calledBack)).toContain('THE TASK:')
+    expect(promptOf(calledBack)).toContain('"payload":{"ticket":"PROJ-77"}')
+  })
+
+  test.each(['ACTIVE_SPACE', 'SPACE_TOOLS'])(
+    'ADMIN, %s: the admin agent is shown whom it can hand on to, with ids and descriptions',
+    async (toolset) => {
+      const lead = await stage.bot(`Lead ${toolset}`, { toolset })
+      const designer = await stage.bot('Designer', { toolset, description: 'Knows "layouts".' })
+      const husam = await stage.person('Husam')
+      const team = await stage.space('Team', [husam, lead, designer])
+      await stage.say(husam, team, 'A new layout, please')
+      const request = await parley.models.request(({ instructions }) => instructions.includes(`You are ${lead.name}`))
+      const section = request.instructions.split('OTHER AGENTS:\n')[1]?.split('\n\n')[0]
+      expect(section).toBe(`- "Designer" (id: ${designer.id}): "Knows \\"layouts\\"."`)
+      expect(request.toolNames).toContain('delegateToAgent')
+      expect(/mention the agent/.test(JSON.stringify(request.body))).toBe(toolset === 'SPACE_TOOLS')
+      await stage.endedRuns(lead, 1)
+    },
+  )
+})
