@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { forAgent, type ModelAction, type ModelRequest, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
-import { type Named, type Person, playScenarios, promptOf, type Stage } from '../support/stage.ts'
+import { type Named, type Person, playScenarios, promptOf, type Stage, wokenBy } from '../support/stage.ts'
 import { enter, mentions, say } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
@@ -31,7 +31,7 @@ describe('what triggered a run', () => {
   const textOf = ({ instructions, messages }: ModelRequest) =>
     [instructions, ...messages.map(({ text }) => text)].join('\n')
   const resultsOf = ({ messages }: ModelRequest) => messages.filter(({ role }) => role === 'tool').length
-  const ofTrigger = (request: ModelRequest) => promptOf(request).includes('THE-TRIGGER')
+  const ofTrigger = wokenBy('THE-TRIGGER')
 
   async function waitingCall(agent: Named): Promise<string> {
     const find = async () => {
