@@ -124,7 +124,10 @@ describe.skipIf(!hasPostgres)('agents', () => {
       const { id, ...before } = await domain.agent('Same', { description: 'd', instructions: 'i', tokenBudget: 9 })
       expect(await update(id, {})).toEqual({ id, ...before })
       const after = await update(id, { name: 'Other', instructions: 'j', model: 'openai:gpt-5', maxSteps: 3 })
-      expect(after).toEqual({ id, ...before, name: 'Other', instructions: 'j', model: 'openai:gpt-5', maxSteps: 3 })
+      expect(after).toEqual({
+        ...{ id, ...before, name: 'Other', instructions: 'j' },
+        ...{ model: 'openai:gpt-5', maxSteps: 3, maxToolCalls: 15 },
+      })
     })
 
     test('null clears description and token budget, and nothing else', async () => {

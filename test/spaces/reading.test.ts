@@ -103,7 +103,7 @@ describe.each(DATABASES)('reading on %s', (database) => {
       const outcome = { messageId: space.ids[0]!, agentId: helper.id, kind: 'NOT_ROUTED' as const }
       await platform.db.prisma.outcome.create({ data: outcome })
       expect(await reading.outcomesMany(space.ids)).toEqual(
-        new Map([[space.ids[0], [{ ...outcome, reason: null, runId: null }]]]),
+        new Map([[space.ids[0], [{ ...outcome, reason: null, error: null, runId: null }]]]),
       )
     })
 
