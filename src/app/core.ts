@@ -10,6 +10,7 @@ import type { Platform } from '../platform/platform.ts'
 import { createDispatch } from '../routing/dispatch.ts'
 import { createHandingOn } from '../routing/handing-on.ts'
 import { collectOutcomeChanges } from '../routing/outcome-changes.ts'
+import { createReplyWaits } from '../routing/reply-waits.ts'
 import { createRunEnd } from '../routing/run-end.ts'
 import { createJournal } from '../runs/journal.ts'
 import { createLifecycle } from '../runs/lifecycle.ts'
@@ -34,6 +35,7 @@ export function createCore(platform: Platform) {
   const posting = createPosting(platform, announcer, dispatch)
   const speech = { announcer, route: dispatch.route }
   const replies = createReplies(platform)
+  const replyWaits = createReplyWaits(platform, posting)
   const runEnd = createRunEnd(platform, { runs, inbox })
   const outcomes = (tx: Tx) => collectOutcomeChanges(tx, platform.log)
   const lifecycle = createLifecycle(
@@ -66,6 +68,7 @@ export function createCore(platform: Platform) {
     posting,
     speech,
     replies,
+    replyWaits,
     lifecycle,
     toolCalls,
     toolAnswers,

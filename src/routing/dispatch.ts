@@ -15,6 +15,7 @@ import { broadcast } from './broadcast.ts'
 import { type Allowance, allowance } from './loop-limits.ts'
 import { mentionChain } from './mention-chain.ts'
 import { inboxEventOf, type MessageTrigger, runOf } from './message-trigger.ts'
+import { ANSWERED, answerWaits } from './reply-waits.ts'
 import type { AgentMember, Room, Route, RoutingDecision } from './route.ts'
 
 const ROUTES: Record<Routing, Route> = { BROADCAST: broadcast, ADMIN: admin, MENTION_CHAIN: mentionChain }
@@ -60,12 +61,14 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
   return {
     async route(tx, message) {
       const scene = await loadScene(tx, message)
-      const decision = ROUTES[scene.room.routing]({ ...message, senderKind: scene.sender.kind }, scene.room)
+      const content = await loadReadableText(tx, message.parts)
+      const answered = await answerWaits(tx, { message, sender: scene.sender, content })
+      const decision = decisionOf(message, scene, answered)
       if (decision.picked !== null) await takeTurn(tx, message.spaceId, decision.picked)
       const allowed = decision.wakes.length === 0 ? UNLIMITED : await allowanceOf(tx, message, limits)
       const woken = decision.wakes.slice(0, allowed.count).map(({ agent }) => agent)
       const chainId = scene.room.routing === 'MENTION_CHAIN' && woken.length > 0 ? newId('chn') : null
-      const trigger = triggerOf(message, scene, await loadReadableText(tx, message.parts))
+      const trigger = triggerOf(message, scene, content)
       const lineage = { rootId: message.rootId, depth: message.depth, parentRunId: message.runId, chainId }
       const stateless = woken.filter((agent) => agent.mind === 'STATELESS')
       const persistent = woken.filter((agent) => agent.mind === 'PERSISTENT')
@@ -80,7 +83,7 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
       const [first] = woken
       if (chainId !== null && first !== undefined) await beginChain(tx, chainId, message, first.id, started.runs[0])
       const verdicts = verdictsOf(decision, allowed, started.runs, arrived.agentIds)
-      await writeOutcomes(tx, message.id, verdicts)
+      await writeOutcomes(tx, message.id, [...verdicts, ...answeredOf(scene.room, answered)])
       return {
         runs: started.runs,
         async afterCommit() {
@@ -95,6 +98,14 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
       return db.prisma.run.findMany({ where: { id: { in: ids } }, orderBy: { id: 'asc' } })
     },
   }
+}
+
+/** What the space's routing says of whoever was not waiting for this message. */
+function decisionOf(message: Message, { sender, room }: Scene, answered: Map<string, string>): RoutingDecision {
+  const { wakes, sleeps, picked } = ROUTES[room.routing]({ ...message, senderKind: sender.kind }, room)
+  const others = ({ agent }: { agent: AgentMember }) => !answered.has(agent.id)
+  const isAnswered = picked !== null && answered.has(picked.id)
+  return { wakes: wakes.filter(others), sleeps: sleeps.filter(others), picked: isAnswered ? null : picked }
 }
 
 async function loadScene(tx: Tx, message: Message): Promise<Scene> {
@@ -176,11 +187,16 @@ function verdictsOf(decision: RoutingDecision, allowed: Allowance, runs: Run[], 
   return [...wakes, ...sleeps]
 }
 
+function answeredOf({ agents }: Room, answered: Map<string, string>): Verdict[] {
+  const waited = agents.filter(({ id }) => answered.has(id))
+  return waited.map(({ id }) => ({ agentId: id, kind: 'ANSWERED', reason: ANSWERED, runId: answered.get(id) ?? null }))
+}
+
 async function writeOutcomes(tx: Tx, messageId: string, verdicts: Verdict[]): Promise<void> {
   if (verdicts.length === 0) return
   await tx.$executeRaw`
     INSERT INTO "Outcome" ("messageId", "agentId", kind, reason, "runId")
     SELECT ${messageId}, v."agentId", v.kind::"OutcomeKind", v.reason, v."runId"
     FROM jsonb_to_recordset(${jsonbText(verdicts)}::jsonb) AS v("agentId" text, kind text, reason text, "runId" text)
-    ON CONFLICT DO NOTHING`
+    ON CONFLICT ("messageId", "agentId") DO UPDATE SET kind = excluded.kind, reason = excluded.reason, "runId" = excluded."runId"`
 }

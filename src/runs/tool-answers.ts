@@ -8,7 +8,7 @@ import { JOBS_CHANNEL, runTopic, spaceTopic } from '../realtime/topics.ts'
 import { messageOfRow } from '../spaces/message.ts'
 import { createCallNews } from './call-news.ts'
 import { forEach, type Timed } from './due.ts'
-import { answer, type Settlement, UNANSWERED } from './tool-calls.ts'
+import { answer, type Settlement, showsWaiting, UNANSWERED } from './tool-calls.ts'
 
 export interface ToolAnswerHooks {
   /** All calls that a message shows are answered: it is whole, and routed, in this transaction. */
@@ -110,9 +110,8 @@ async function settleMessage(tx: Tx, hooks: ToolAnswerHooks, settled: Settled, m
   if (row === null) return
   const { parts } = messageOfRow(row)
   settled.partIndex = parts.findIndex((part) => part.type === 'tool' && part.toolCallId === settled.call.id)
-  const ids = parts.flatMap((part) => (part.type === 'tool' ? [part.toolCallId] : []))
-  const open = await tx.toolCall.count({ where: { id: { in: ids }, status: 'WAITING' } })
-  if (row.status !== 'REQUIRES_ACTION' || open > 0) return
+  const [open] = await tx.$queryRaw<{ waits: boolean }[]>`SELECT ${showsWaiting(messageId)} AS waits`
+  if (row.status !== 'REQUIRES_ACTION' || open?.waits === true) return
   settled.afterCommit.push((await hooks.onMessageAnswered(tx, messageId)).afterCommit)
 }
 

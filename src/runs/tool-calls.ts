@@ -87,10 +87,33 @@ export function settled(toolCallId: string, settlement: Settlement, source: 'hel
 }
 
 /** What a call must remember over a crash. */
-export function remembered(toolCallId: string, state: Json, source: 'held' | 'message' = 'held'): Prisma.Sql {
+export function remembered(toolCallId: string, state: Json): Prisma.Sql {
   return Prisma.sql`
     UPDATE "ToolCall" SET state = ${jsonbText(state)}::jsonb
-    FROM ${Prisma.raw(source)} WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+    FROM held WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+}
+
+/** A call that goes on, RUNNING, to wait for a reply to what it said. */
+export interface AskingCall {
+  toolCallId: string
+  /** WaitState, and what else the call remembers. */
+  state: Json
+  waitMs: number
+}
+
+/** A call waits for a reply to the `message`. */
+export function asked({ toolCallId, state, waitMs }: AskingCall): Prisma.Sql {
+  return Prisma.sql`
+    UPDATE "ToolCall" SET state = ${jsonbText(state)}::jsonb, "messageId" = message.id, "spaceId" = message."spaceId",
+      "expiresAt" = clock_timestamp() + ${waitMs} * interval '1 millisecond'
+    FROM message WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+}
+
+/** What answers calls that wait for a reply: they find it when they look. */
+export async function replied(tx: Tx, found: { id: string; reply: object }[]): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "ToolCall" SET state = state || jsonb_build_object('reply', r.reply)
+    FROM jsonb_to_recordset(${jsonbText(found)}::jsonb) AS r(id text, reply jsonb) WHERE "ToolCall".id = r.id`
 }
 
 /**
@@ -165,9 +188,13 @@ export async function eraseAll(tx: Tx, runId: string): Promise<void> {
 /** The calls that wait, each with its time. */
 export const UNANSWERED = Prisma.sql`SELECT id, "expiresAt" AS at FROM "ToolCall" WHERE status = 'WAITING'`
 
-/** A condition: a call that the message shows waits for an answer. */
-export function showsWaiting(messageId: string): Prisma.Sql {
-  return Prisma.sql`EXISTS (SELECT 1 FROM "ToolCall" WHERE "messageId" = ${messageId} AND status = 'WAITING')`
+/** A condition on a call: people are asked for a reply to its message. */
+const ASKS_PEOPLE = Prisma.sql`(status = 'RUNNING' AND (state#>>'{wait,asksPeople}')::boolean)`
+
+/** A condition: a call that the message shows waits for an answer, or another than `exceptId` asks people for a reply to it. */
+export function showsWaiting(messageId: string, exceptId = ''): Prisma.Sql {
+  return Prisma.sql`EXISTS (
+    SELECT 1 FROM "ToolCall" WHERE "messageId" = ${messageId} AND id <> ${exceptId} AND (status = 'WAITING' OR ${ASKS_PEOPLE}))`
 }
 
 /** Tool calls, as they are read. */

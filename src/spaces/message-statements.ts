@@ -50,18 +50,23 @@ export function insertion(given: NewMessage, condition = Prisma.sql`true`): Reco
 export interface MessageChange {
   parts: MessagePart[]
   /**
-   * Absent: it goes on being written. COMPLETE and INTERRUPTED end it; `waits`: unless that, then it is REQUIRES_ACTION, and routed
-   * once it is answered, or at once where it mentions somebody.
+   * Absent: it goes on being written. Each status ends it; `waits`: unless that, then it is REQUIRES_ACTION, and routed once it
+   * is answered, or at once where it mentions somebody, or asks itself.
    */
-  end?: { status: 'COMPLETE' | 'INTERRUPTED'; mentionedAgentId?: string | null; waits?: Prisma.Sql }
+  end?: {
+    status: 'COMPLETE' | 'REQUIRES_ACTION' | 'INTERRUPTED'
+    mentionedAgentId?: string | null
+    waits?: Prisma.Sql
+    asks?: boolean
+  }
 }
 
 /** Changes a message and answers with its row, as long as it is STREAMING and `condition` holds. */
 export function change(id: string, { parts, end }: MessageChange, condition = Prisma.sql`true`): Prisma.Sql {
   const open = Prisma.sql`WHERE id = ${id} AND status = 'STREAMING' AND ${condition} RETURNING *`
   if (end === undefined) return Prisma.sql`UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb ${open}`
-  const { status, waits = Prisma.sql`false`, mentionedAgentId = null } = end
-  const isRoutedLater = mentionedAgentId === null ? waits : Prisma.sql`false`
+  const { status, waits = Prisma.sql`false`, mentionedAgentId = null, asks = false } = end
+  const isRoutedLater = mentionedAgentId === null && !asks ? waits : Prisma.sql`false`
   return Prisma.sql`
     UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb,
       "mentionedAgentId" = ${mentionedAgentId},

@@ -5,13 +5,16 @@ import { isUnfinished, type MessagePart } from './message.ts'
 /** Whose message answers a wait. */
 export type WaitCondition = { type: 'any' | 'agent' | 'human' } | { type: 'entity'; entityId: string }
 
-/** A message that answers a wait, with its first text. */
+/** A message that answers a wait. */
 export interface Reply {
   messageId: string
+  /** Its first one; as it is found, empty where the message only shows tools. */
   text: string
   entityId: string
   entityName: string
   entityType: 'human' | 'agent'
+  /** It also wakes the waiter anew. */
+  mentionsWaiter: boolean
 }
 
 /** Messages of several parts that were not finished when a wait began, by id, with how many parts were whole then: later ones count. */
@@ -44,6 +47,7 @@ interface Sent {
   name: string
   kind: EntityKind
   status: MessageStatus
+  mentionedAgentId: string | null
 }
 
 interface Candidate extends Sent {
@@ -63,10 +67,10 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
   /** The messages after the given place of each space, at most 500 of each. */
   async function after(places: Map<string, number>): Promise<Candidate[]> {
     return prisma.$queryRaw<Candidate[]>`
-      SELECT m.id, m."spaceId", m.seq, m."senderId", e.name, e.kind, m.status, m.composite, m."firstText"
+      SELECT m.id, m."spaceId", m.seq, m."senderId", e.name, e.kind, m.status, m.composite, m."mentionedAgentId", m."firstText"
       FROM unnest(${[...places.keys()]}::text[], ${[...places.values()]}::int[]) AS place("spaceId", seq)
       CROSS JOIN LATERAL (
-        SELECT id, "spaceId", seq, "senderId", status, composite,
+        SELECT id, "spaceId", seq, "senderId", status, composite, "mentionedAgentId",
           jsonb_path_query_first(parts, '$[*] ? (@.type == "text")') AS "firstText"
         FROM "Message" WHERE "spaceId" = place."spaceId" AND seq > place.seq ORDER BY seq LIMIT ${MOST_AT_ONCE}
       ) m JOIN "Entity" e ON e.id = m."senderId"
@@ -76,7 +80,7 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
   async function growing(ids: string[]): Promise<Map<string, Growing>> {
     if (ids.length === 0) return new Map()
     const rows = await prisma.$queryRaw<Growing[]>`
-      SELECT m.id, m."senderId", e.name, e.kind, m.status, m.parts FROM "Message" m JOIN "Entity" e ON e.id = m."senderId"
+      SELECT m.id, m."senderId", e.name, e.kind, m.status, m."mentionedAgentId", m.parts FROM "Message" m JOIN "Entity" e ON e.id = m."senderId"
       WHERE m.id = ANY(${ids})`
     return new Map(rows.map((row) => [row.id, row]))
   }
@@ -118,12 +122,12 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
 }
 
 /** The first text that a message under way has got since, if it answers the wait. */
-function laterPart({ underWay, conditions }: SearchedWait, messages: Map<string, Growing>): Reply | null {
+function laterPart({ underWay, conditions, waiterId }: SearchedWait, messages: Map<string, Growing>): Reply | null {
   for (const [id, count] of underWay) {
     const message = messages.get(id)
     if (message !== undefined && conditions.some((one) => isMet(one, message))) {
       const part = message.parts.slice(count).find((one) => one.type === 'text' && !isUnfinished(one))
-      if (part?.type === 'text') return replyOf(message, part.text)
+      if (part?.type === 'text') return replyOf(message, part.text, waiterId)
     }
     if (message?.status !== 'STREAMING') underWay.delete(id)
   }
@@ -136,25 +140,34 @@ function advance(wait: SearchedWait, candidates: Candidate[]): Reply | null {
   for (const candidate of candidates) {
     if (candidate.seq <= wait.from) continue
     const matches = candidate.senderId !== wait.waiterId && wait.conditions.some((one) => isMet(one, candidate))
-    if (matches && hasWholeText(candidate)) return replyOf(candidate, candidate.firstText?.text ?? '')
+    if (matches && hasAnswer(candidate)) return replyOf(candidate, candidate.firstText?.text ?? '', wait.waiterId)
     if (matches && candidate.status === 'STREAMING') decided = false
     if (decided) wait.from = candidate.seq
   }
   return null
 }
 
-function isMet(condition: WaitCondition, { senderId, kind }: Sent): boolean {
+/** Whether a message of this sender is waited for. */
+export function isMet(condition: WaitCondition, { senderId, kind }: Pick<Sent, 'senderId' | 'kind'>): boolean {
   if (condition.type === 'any') return true
   if (condition.type === 'entity') return condition.entityId === senderId
   return condition.type === (kind === 'AGENT' ? 'agent' : 'human')
 }
 
-/** A message with several parts has a text that is whole before it is whole itself. */
-function hasWholeText({ status, composite, firstText }: Candidate): boolean {
-  if (firstText === null || firstText.unfinished === true) return false
-  return composite || status === 'COMPLETE' || status === 'REQUIRES_ACTION'
+/** A message with several parts has a text that is whole before it is whole itself; one without any answers by what it shows. */
+function hasAnswer({ status, composite, firstText }: Candidate): boolean {
+  const isShown = status === 'COMPLETE' || status === 'REQUIRES_ACTION'
+  if (firstText === null) return isShown
+  return firstText.unfinished !== true && (composite || isShown)
 }
 
-function replyOf({ id, senderId, name, kind }: Sent, text: string): Reply {
-  return { messageId: id, text, entityId: senderId, entityName: name, entityType: kind === 'AGENT' ? 'agent' : 'human' }
+function replyOf({ id, senderId, name, kind, mentionedAgentId }: Sent, text: string, waiterId: string): Reply {
+  return {
+    messageId: id,
+    text,
+    entityId: senderId,
+    entityName: name,
+    entityType: kind === 'AGENT' ? 'agent' : 'human',
+    mentionsWaiter: mentionedAgentId === waiterId,
+  }
 }

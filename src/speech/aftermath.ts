@@ -42,9 +42,15 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
 
   async function interrupt(row: MessageRow): Promise<void> {
     const parts = await partsSoFar(row)
+    // What only waited for a reply was whole.
+    const isWhole = row.status === 'REQUIRES_ACTION' && parts.every(({ type }) => type === 'text')
     await db.prisma.message.updateMany({
       where: { id: row.id, status: { in: ['STREAMING', 'REQUIRES_ACTION'] } },
-      data: { status: 'INTERRUPTED', routedAt: new Date(), parts: parts as Prisma.InputJsonValue[] },
+      data: {
+        status: isWhole ? 'COMPLETE' : 'INTERRUPTED',
+        routedAt: new Date(),
+        parts: parts as Prisma.InputJsonValue[],
+      },
     })
   }
 

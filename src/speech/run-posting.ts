@@ -1,6 +1,5 @@
 import { type EntityKind, Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
-import type { Json } from '../lib/json.ts'
 import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -21,9 +20,9 @@ export interface Step {
   adds?: { type: 'text' } | { type: 'call'; shown: calls.ShownCall }
   /** The call that is settled by it: a crash cannot separate the two. */
   result?: ToolResult
-  /** The call that goes on, and what it must remember. */
-  remembers?: { toolCallId: string; state: Json }
-  /** No more parts will come. While a call that it shows waits it is REQUIRES_ACTION; else it is whole now. Routed once whole, or with a mention. */
+  /** The call that goes on to wait for a reply; with `people`, of people too. */
+  asks?: calls.AskingCall & { people: boolean }
+  /** No more parts will come. While a call that it shows waits it is REQUIRES_ACTION; else it is whole now. Routed once whole, or at once where it mentions somebody or asks. */
   ends?: { mention: string | null }
 }
 
@@ -96,7 +95,10 @@ export function createRunPosting(platform: Platform, { announcer, route }: RunPo
   const callNews = createCallNews(platform)
   const inNews = ({ id, spaceId }: Begun) => ({ id, spaceId, guard: runTopic(runId) })
 
-  async function tellIfWaits(spaceId: string, shown: calls.ShownCall | undefined): Promise<void> {
+  async function tellIfWaits(
+    spaceId: string,
+    shown: Pick<calls.ShownCall, 'toolCallId' | 'waitMs'> | undefined,
+  ): Promise<void> {
     if (shown?.waitMs) await callNews.waits({ id: shown.toolCallId, agentId: agent.id, spaceId })
   }
 
@@ -141,16 +143,16 @@ export function createRunPosting(platform: Platform, { announcer, route }: RunPo
 
   /** The message, and with it all that belongs to the step, in one statement; and what follows from that, in its transaction. */
   async function write({ id }: Begun, parts: MessagePart[], step: Step) {
-    const { adds, result, remembers, ends } = step
+    const { adds, result, asks, ends } = step
     const shown = adds?.type === 'call' ? adds.shown : undefined
     const showsCalls = parts.some(({ type }) => type === 'tool')
     const waits = shown?.waitMs ? Prisma.sql`true` : showsCalls ? calls.showsWaiting(id) : Prisma.sql`false`
-    const end = ends && { status: 'COMPLETE' as const, mentionedAgentId: ends.mention, waits }
+    const end = ends && endOf(ends.mention, asks, waits)
     const changes: Changes = {
       message: change(id, { parts, ...(end && { end }) }, HELD),
       ...(shown === undefined ? {} : { shown: calls.shown(shown) }),
       ...(result === undefined ? {} : { result: calls.settled(result.toolCallId, result, 'message') }),
-      ...(remembers === undefined ? {} : { state: calls.remembered(remembers.toolCallId, remembers.state, 'message') }),
+      ...(asks === undefined ? {} : { asks: calls.asked(asks) }),
     }
     const how: HowHeld = { returning: 'message', isProgress: result !== undefined }
     const then = async (tx: Tx, row: MessageRow | null) => {
@@ -193,7 +195,7 @@ export function createRunPosting(platform: Platform, { announcer, route }: RunPo
     async grow(message, parts, step) {
       const { message: written, routed } = await write(message, parts, step)
       await tellStep(message, parts, step, written.status === 'COMPLETE')
-      await tellIfWaits(message.spaceId, step.adds?.type === 'call' ? step.adds.shown : undefined)
+      await tellIfWaits(message.spaceId, step.adds?.type === 'call' ? step.adds.shown : step.asks)
       await routed?.afterCommit()
     },
     async callChanged(message, partIndex, result) {
@@ -223,6 +225,11 @@ export function createRunPosting(platform: Platform, { announcer, route }: RunPo
       return { type: 'yes', lastSeq: place.lastSeq }
     },
   }
+}
+
+function endOf(mentionedAgentId: string | null, asks: Step['asks'], waits: Prisma.Sql) {
+  const status = asks?.people === true ? ('REQUIRES_ACTION' as const) : ('COMPLETE' as const)
+  return { status, mentionedAgentId, waits, asks: asks !== undefined }
 }
 
 /** Where among the parts a call shows; negative where it does not. */

@@ -86,9 +86,13 @@ export function createSpokenParts(
     const parts: MessagePart[] = [...open.parts, { type: 'text', text }]
     const journal = journals(message, await afterSeq)
     const adds = { type: 'text' as const }
-    if (journal.type === 'state') {
-      const remembers = { toolCallId: callId, state: journal.state }
-      return growth.grow(open, message, parts, { adds, remembers, ends: { mention } })
+    if (journal.type === 'asks') {
+      const { state, waitMs, people } = journal
+      return growth.grow(open, message, parts, {
+        adds,
+        asks: { toolCallId: callId, state, waitMs, people },
+        ends: { mention },
+      })
     }
     const result: ToolResult = { toolCallId: callId, status: 'DONE', output: journal.output, error: null }
     const ends = finishes || mention !== null ? { ends: { mention } } : {}

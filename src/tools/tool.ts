@@ -137,7 +137,7 @@ export interface Utterance {
   journals(
     message: Message,
     afterSeq: number,
-  ): { type: 'result'; output: JsonObject } | { type: 'state'; state: JsonObject }
+  ): { type: 'result'; output: JsonObject } | { type: 'asks'; state: JsonObject; waitMs: number; people: boolean }
   /** Whether the text is the last part of its message. A mention makes it so too. */
   finishes: boolean
 }

@@ -6,6 +6,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
 import type { HandingOn } from '../runs/handing-on.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
+import type { ReplyWaits } from '../runs/reply-waits.ts'
 import type { RunProgress } from '../runs/run-progress.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { History } from '../spaces/history.ts'
@@ -28,6 +29,7 @@ export interface ToolboxParts {
   runs: Runs
   runProgress: RunProgress
   replies: Replies
+  replyWaits: ReplyWaits
   inbox: Inbox
   clock: Clock
   lifecycle: Lifecycle

@@ -76,7 +76,7 @@ describe.each(STACKS)("000's usage patterns through GraphQL, on the %s stack", (
       await until('the question stands, and who asked it still runs', async () => {
         const question = (await stage.messagesIn(room))[1]
         const [asking] = await stage.runsOf(ada)
-        return question?.status === 'COMPLETE' && question.text === text && asking.status === 'RUNNING'
+        return question?.status !== 'STREAMING' && question?.text === text && asking.status === 'RUNNING'
       })
       await meanwhile()
     }
@@ -185,7 +185,7 @@ describe.each(STACKS)("000's usage patterns through GraphQL, on the %s stack", (
       'Husam',
     ],
   ])(
-    '%s: the first match is the reply, and wakes the admin agent like any message',
+    '%s: the first match is the reply, and wakes the admin agent for it no second time',
     async (_, text, waitOf, answersOf, by) => {
       const cast = await openRoom()
       const answers = answersOf(cast)
@@ -200,7 +200,7 @@ describe.each(STACKS)("000's usage patterns through GraphQL, on the %s stack", (
       })
       expect(message.mentionedAgent).toBeNull()
       expect(wakes(message)).toEqual([])
-      await stage.endedRuns(cast.ada, 1 + answers.length)
+      await stage.endedRuns(cast.ada, answers.length)
       for (const bot of [cast.finance, cast.hr]) expect(await stage.runsOf(bot)).toEqual([])
     },
   )

@@ -3,6 +3,7 @@ import { forAgent, type ModelAction, steps, when } from '../support/model-server
 import type { TestServer } from '../support/served.ts'
 import { sayIn } from '../support/space-tools.ts'
 import { playScenarios, type Read, type Stage, wokenBy } from '../support/stage.ts'
+import { until } from '../support/until.ts'
 
 const CONFIRM = {
   name: 'confirm',
@@ -17,6 +18,9 @@ const SUBMIT = `mutation ($input: SubmitToolResultInput!) {
 }`
 const STOP = `mutation ($input: StopRunInput!) {
   stopRun(input: $input) { __typename ... on StopRunPayload { run { status } } ... on Error { message } }
+}`
+const TRIGGER = `mutation ($input: TriggerAgentInput!) {
+  triggerAgent(input: $input) { __typename ... on Error { message } }
 }`
 
 describe('mentions on parts that wait, and messages that answer', () => {
@@ -69,6 +73,82 @@ describe('mentions on parts that wait, and messages that answer', () => {
       await stage.endedRuns(ada, 1)
       const asked = (await stage.messagesIn(room))[1]
       expect(kinds(asked)).toEqual({ Bob: 'RUN' })
+    })
+  })
+
+  describe('a message that answers a wait', () => {
+    /** Ada has asked and waits; what she is told at last. */
+    async function asking(conditions: object[], more: object = {}) {
+      const cast = await openRoom()
+      const question = sayIn(cast.room.id, 'Do you approve?', { wait: { for: conditions, timeout: 60 }, ...more })
+      parley.models.script(forAgent('Ada', when(wokenBy('Begin'), steps([question], [{ text: 'Noted.' }]))))
+      const { runs } = await stage.say(cast.ann, cast.room, 'Begin')
+      await until('Ada waits', async () => {
+        const asked = (await stage.messagesIn(cast.room))[1]
+        return asked !== undefined && asked.status !== 'STREAMING'
+      })
+      const replyTo = async () => {
+        const ended = async () => (await stage.runsOf(cast.ada)).find(({ id }) => id === runs[0].id)
+        const run = await until('Ada has her answer', async () => (await ended())?.status === 'COMPLETED' && ended())
+        return run.toolCalls[0].output
+      }
+      return { ...cast, runId: runs[0].id, replyTo }
+    }
+
+    test('is ANSWERED with the run that waited, and starts no second one', async () => {
+      const { ann, ada, room, runId, replyTo } = await asking([{ type: 'human' }])
+      const { runs } = await stage.say(ann, room, 'Yes')
+      expect(runs).toEqual([])
+      expect(await replyTo()).toMatchObject({ timedOut: false, reply: { text: 'Yes', entityName: 'Ann' } })
+      const [, asked, answer] = await stage.messagesIn(room)
+      expect(asked).toMatchObject({ status: 'COMPLETE', text: 'Do you approve?' })
+      expect(kinds(answer)).toEqual({ Ada: 'ANSWERED', Bob: 'NOT_ROUTED' })
+      expect(answer.outcomes.find(({ kind }: Read) => kind === 'ANSWERED').run).toEqual({ id: runId })
+      expect(await stage.runsOf(ada)).toHaveLength(1)
+    })
+
+    test('which mentions the waiter answers it and starts its run as well', async () => {
+      const { ann, ada, room, replyTo } = await asking([{ type: 'human' }])
+      const { runs } = await stage.say(ann, room, 'Yes, and look here', { mentionedAgentId: ada.id })
+      expect(runs).toMatchObject([{ agent: { name: 'Ada' } }])
+      expect(await replyTo()).toMatchObject({ reply: { text: 'Yes, and look here' } })
+      expect(kinds((await stage.messagesIn(room))[2])).toMatchObject({ Ada: 'RUN' })
+    })
+
+    test('which does not meet the wait wakes as ever', async () => {
+      const { ann, bob, room, replyTo } = await asking([{ type: 'entity', entityId: 'x' }, { type: 'agent' }])
+      const { runs } = await stage.say(ann, room, 'Not me')
+      expect(runs).toMatchObject([{ agent: { name: 'Ada' } }])
+      parley.models.script(forAgent('Bob', steps([sayIn(room.id, 'Me.')])))
+      await stage.ask(stage.admin, TRIGGER, { input: { agentId: bob.id, serviceName: 'test', payload: {} } })
+      expect(await replyTo()).toMatchObject({ reply: { text: 'Me.', entityName: 'Bob' } })
+    })
+
+    test('and only shows a chart: its text is what it shows', async () => {
+      const { bob, room, replyTo } = await asking([{ type: 'any' }])
+      parley.models.script(forAgent('Bob', steps([show('showChart', room.id)])))
+      await stage.ask(stage.admin, TRIGGER, { input: { agentId: bob.id, serviceName: 'test', payload: {} } })
+      expect(await replyTo()).toMatchObject({
+        timedOut: false,
+        reply: { text: '[showChart: done → {"what":"the budget"}]', entityName: 'Bob' },
+      })
+    })
+
+    test('in a space where every agent is woken by an agent wakes the others only', async () => {
+      const ann = await stage.person('Ann')
+      const [ada, bob, cem] = [await stage.bot('Ada'), await stage.bot('Bob'), await stage.bot('Cem')]
+      const room = await stage.space('All', [ann, ada, bob, cem], { routing: 'BROADCAST' })
+      const question = sayIn(room.id, 'Who?', { wait: { for: [{ type: 'entity', entityId: bob.id }], timeout: 60 } })
+      parley.models.script(forAgent('Ada', when(wokenBy('Begin'), steps([question]))))
+      parley.models.script(forAgent('Bob', when(wokenBy('Who?'), steps([sayIn(room.id, 'I.')]))))
+      const { runs } = await stage.say(ann, room, 'Begin')
+      const waited = runs.find(({ agent }: Read) => agent.id === ada.id).id
+      const answer = await until('Bob has answered', async () =>
+        (await stage.messagesIn(room)).find(({ text, status }) => text === 'I.' && status === 'COMPLETE'),
+      )
+      expect(kinds(answer)).toEqual({ Ada: 'ANSWERED', Cem: 'RUN' })
+      await stage.endedRuns(ada, 1)
+      expect((await stage.runsOf(ada)).map(({ id }) => id)).toEqual([waited])
     })
   })
 

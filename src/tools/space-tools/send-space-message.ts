@@ -1,6 +1,7 @@
 import type { Inbox } from '../../agents/inbox.ts'
-import type { JsonObject } from '../../lib/json.ts'
+import type { Json, JsonObject } from '../../lib/json.ts'
 import type { Clock } from '../../platform/clock.ts'
+import type { ReplyWaits, WaitState } from '../../runs/reply-waits.ts'
 import type { Replies } from '../../spaces/replies.ts'
 import type { Reply, WaitCondition } from '../../spaces/reply-search.ts'
 import { type CompositeSpeech, type Tool, ToolFailure, type ToolUse } from '../tool.ts'
@@ -11,12 +12,12 @@ const LONGEST_TIMEOUT_SECONDS = 120
 interface SendParts {
   speech: CompositeSpeech
   replies: Replies
+  replyWaits: ReplyWaits
+  /** Whether it is a human, of the members of the agent's spaces. */
+  isHuman(entityId: string): boolean
   inbox: Pick<Inbox, 'answered'>
   clock: Clock
 }
-
-/** What a call that waits remembers over a crash. */
-type PendingWait = { messageId: string; afterSeq: number; underWay: Record<string, number>; until: number }
 
 /** Says something in a space by its id; may wake an agent there, and may wait for an answer. */
 export function sendSpaceMessageTool(parts: SendParts): Tool {
@@ -45,37 +46,53 @@ const sent = (messageId: string) => ({ messageId, sent: true })
 
 /** The subscription stands before anything is posted. A run that is taken up again waits for what is left of the time. */
 async function sayAndWait(
-  { speech, replies, inbox, clock }: SendParts,
+  { speech, replies, replyWaits, isHuman, inbox, clock }: SendParts,
   use: ToolUse,
   utterance: { spaceId: string; text: string; mention: string | null },
   wait: JsonObject,
-): Promise<JsonObject> {
-  const { run, state } = use
+): Promise<Json> {
+  const { run, state, callId } = use
   const conditions = conditionsOf(wait.for as JsonObject[])
   const listening = await replies.listen(utterance.spaceId)
   try {
-    let pending = state.wait as PendingWait | undefined
+    let pending = state.wait as WaitState['wait'] | undefined
     if (pending === undefined) {
       const underWay = Object.fromEntries(await listening.underWay(run.agent.id))
+      const waitMs = timeoutMs(wait)
+      const people = conditions.some((one) => mayBeMetByPeople(one, isHuman))
       await speech.say(use, {
         ...utterance,
         finishes: true,
         journals({ id }, afterSeq) {
-          pending = { messageId: id, afterSeq, underWay, until: clock.now() + timeoutMs(wait) }
-          return { type: 'state', state: { ...state, wait: pending } }
+          pending = { messageId: id, afterSeq, underWay, until: clock.now() + waitMs, asksPeople: people }
+          return { type: 'asks', state: { ...state, wait: pending }, waitMs, people }
         },
       })
     }
-    const { messageId, afterSeq, until, ...since } = pending as PendingWait
+    const { messageId, afterSeq, until, ...since } = pending as WaitState['wait']
     const underWay = new Map(Object.entries(since.underWay))
-    const { agent, signal } = run
+    const { agent, claim, signal } = run
     const waiting = listening.reply({ afterSeq, underWay, until, conditions, waiterId: agent.id, signal })
-    const reply = await run.standAside(waiting)
-    if (reply !== null && run.claim.run.triggerType === 'INBOX') await inbox.answered(run.claim.run, reply.messageId)
-    return answered(messageId, reply)
+    const found = await run.standAside(waiting)
+    signal.throwIfAborted()
+    const call = { callId, runId: claim.run.id, agentId: agent.id, messageId, spaceId: utterance.spaceId }
+    let settled: Awaited<ReturnType<ReplyWaits['settle']>> | undefined
+    const output = await use.carryOut(async (tx) => {
+      settled = await replyWaits.settle(tx, call, found)
+      return answered(messageId, settled.reply)
+    })
+    await settled?.afterCommit()
+    const reply = settled?.reply ?? null
+    if (reply?.mentionsWaiter === false && claim.run.triggerType === 'INBOX')
+      await inbox.answered(claim.run, reply.messageId)
+    return output
   } finally {
     listening.end()
   }
+}
+
+function mayBeMetByPeople(condition: WaitCondition, isHuman: SendParts['isHuman']): boolean {
+  return condition.type === 'entity' ? isHuman(condition.entityId) : condition.type !== 'agent'
 }
 
 function answered(messageId: string, reply: Reply | null): JsonObject {

@@ -5,12 +5,14 @@ import { readSpaceMessagesTool } from './read-space-messages.ts'
 import { sendSpaceMessageTool } from './send-space-message.ts'
 
 /** SPACE_TOOLS: every call names its space. */
-export function spaceTools({ speech }: ToolboxInput, parts: ToolboxParts): Tool[] {
-  const { history, runs, runProgress, replies, inbox, clock } = parts
+export function spaceTools({ speech, scene }: ToolboxInput, parts: ToolboxParts): Tool[] {
+  const { history, runs, runProgress } = parts
   if (speech.composite === null) throw new Error('this run is heard in the space that it has entered')
+  const members = scene.spaces.flatMap((space) => space.members)
+  const isHuman = (entityId: string) => members.some(({ id, kind }) => id === entityId && kind === 'HUMAN')
   return [
     readSpaceMessagesTool(history),
-    sendSpaceMessageTool({ speech: speech.composite, replies, inbox, clock }),
+    sendSpaceMessageTool({ ...parts, speech: speech.composite, isHuman }),
     getMyRunsTool(runs, runProgress),
   ]
 }

@@ -59,7 +59,7 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
     const [question] = await waitFor(async () =>
       (await parley.messages(space.id)).filter(({ routedAt, seq }) => routedAt && seq === 2),
     )
-    expect(question).toMatchObject({ status: 'COMPLETE' })
+    expect(question).toMatchObject({ status: 'REQUIRES_ACTION' })
     const { message } = await parley.send(human, space.id, 'Yes.')
     const [cycle] = await waitFor(() =>
       prisma.run.findMany({ where: { agentId: agents[0]?.id ?? '', status: 'COMPLETED' } }),
