@@ -43,7 +43,8 @@ describe.each(STACKS.slice(-1))('models of every provider, on the %s stack', (st
       gemini: { api: 'google', baseUrl: googleUrl, apiKey: KEY },
       wrong: { api: 'anthropic', baseUrl, apiKey: WRONG_KEY },
     }
-    parley = await startApplication({ stack, settings: { PARLEY_PROVIDERS: JSON.stringify(providers) } })
+    const settings = { PARLEY_PROVIDERS: JSON.stringify(providers), PARLEY_MODEL_SILENCE_SECONDS: '2' }
+    parley = await startApplication({ stack, settings })
   })
   afterAll(async () => {
     await parley?.close()
@@ -79,6 +80,20 @@ describe.each(STACKS.slice(-1))('models of every provider, on the %s stack', (st
       const texts = (await parley.messages(space.id)).map(({ parts }) => (parts as { text: string }[])[0]?.text)
       expect(texts).toEqual(['Say something', 'Hello', 'World'])
       expect(await parley.eventsOf(run.id)).toContain('RunReasoningDelta')
+    })
+
+    test.each<[string, ModelAction]>([
+      ['falls silent', { hang: true }],
+      ['is cut off', { disconnect: true }],
+    ])('where its stream %s, it is asked again', async (_, fault) => {
+      server.script(({ n, step }) => {
+        if (n === 1) return [{ reasoning: 'I am about to greet.' }, fault]
+        return step === 0 ? saying('Hello') : [{ text: 'Done.' }]
+      })
+      const { run, space } = await asked({ model })
+      expect(run).toMatchObject({ status: 'COMPLETED', stepCount: 2 })
+      expect(server.requests).toHaveLength(3)
+      expect((await parley.messages(space.id)).map(({ status }) => status)).toEqual(['COMPLETE', 'COMPLETE'])
     })
 
     test('is asked as the agent says, and as its phase says instead', async () => {
