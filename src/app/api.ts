@@ -57,7 +57,7 @@ export function createApi(platform: Platform, { core, adminToken, models, baseUr
     consciousness: createConsciousnessReading(platform),
     minds: createMindControl(platform),
     spaces: createSpaces(platform, visibility, news),
-    members: createMembers(platform, visibility, news),
+    members: createMembers(platform, visibility, news, core.leaving),
     reading: createReading(platform, news),
     sending: createSending(core.posting, visibility),
     runs: core.runs,

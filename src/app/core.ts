@@ -9,6 +9,7 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createDispatch } from '../routing/dispatch.ts'
 import { createHandingOn } from '../routing/handing-on.ts'
+import { createLeaving } from '../routing/leaving.ts'
 import { collectOutcomeChanges } from '../routing/outcome-changes.ts'
 import { createReplyWaits } from '../routing/reply-waits.ts'
 import { createRunEnd } from '../routing/run-end.ts'
@@ -43,6 +44,7 @@ export function createCore(platform: Platform) {
     createAftermath(platform, announcer),
     createCycleEnd(platform, { ...runEnd, outcomes }),
   )
+  const leaving = createLeaving(platform, { runEnd, lifecycle })
   const asyncResults = createAsyncResults({ inbox })
   const toolCalls = createToolCalls(platform)
   const toolAnswers = createToolAnswers(platform, {
@@ -70,6 +72,7 @@ export function createCore(platform: Platform) {
     replies,
     replyWaits,
     lifecycle,
+    leaving,
     toolCalls,
     toolAnswers,
     waking,

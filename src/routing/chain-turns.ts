@@ -7,6 +7,9 @@ import type { RunEnding } from '../runs/lifecycle.ts'
 import { type Delegation, type Mention, NEW_CHAIN } from './chain-rules.ts'
 import { placeOfHandoff } from './handoff.ts'
 
+/** A run whose turn it is, or what waited to become one. */
+export type ChainTurn = Pick<Run, 'id' | 'agentId' | 'chainId' | 'rootId' | 'depth'>
+
 /** How a run's turn in a chain ended: what it handed on, if anything, and what it is to who waits. */
 export interface TurnEnd {
   run: Run
@@ -24,7 +27,7 @@ export async function turnEndOf(tx: Tx, run: Run, ending: RunEnding): Promise<Tu
   if (ending.status === 'COMPLETED') {
     return { ...end, handingOn: await mentionOf(tx, run.id), silent: 'skipped', reason: ending.skipped?.reason ?? null }
   }
-  if (ending.stopReason === 'STOPPED') return { ...end, silent: 'stopped' }
+  if (ending.stopReason !== 'HANDED_ON') return { ...end, silent: 'stopped' }
   const { targetAgentId: targetId, reason } = ending.delegated
   return { ...end, handingOn: { type: 'delegation', targetId, reason }, silent: 'skipped' }
 }

@@ -15,7 +15,7 @@ import {
   refuseMention,
   type Step,
 } from './chain-rules.ts'
-import { chainOf, lastWordOf, saveChain, type TurnEnd, turnEndOf } from './chain-turns.ts'
+import { type ChainTurn, chainOf, lastWordOf, saveChain, type TurnEnd, turnEndOf } from './chain-turns.ts'
 import type { Handoff } from './handoff.ts'
 import { allowance } from './loop-limits.ts'
 import { inboxEventOf, runOf } from './message-trigger.ts'
@@ -34,6 +34,8 @@ export interface Chaining {
     ending: RunEnding,
     outcomes: OutcomeChanges,
   ): Promise<{ afterCommit(): Promise<void> } | null>
+  /** The same for a turn that waited to become a cycle and will not. */
+  turnLost(tx: Tx, turn: ChainTurn, outcomes: OutcomeChanges): Promise<{ afterCommit(): Promise<void> } | null>
 }
 
 /** What whoever is called back learns of the turn before. */
@@ -159,6 +161,12 @@ export function createChaining({ config }: Platform, { handoff, ...wakers }: Cha
   return {
     async turnEnded(tx, run, ending, outcomes) {
       const end = await turnEndOf(tx, run, ending)
+      const chain = await chainOf(tx, end)
+      return chain === null ? null : pass(tx, chain, end, outcomes)
+    },
+    async turnLost(tx, turn, outcomes) {
+      // Where nothing is handed on no more is asked of the run than what a turn has.
+      const end: TurnEnd = { run: turn as Run, handingOn: null, silent: 'stopped', reason: null }
       const chain = await chainOf(tx, end)
       return chain === null ? null : pass(tx, chain, end, outcomes)
     },

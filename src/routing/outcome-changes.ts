@@ -41,3 +41,11 @@ export function collectOutcomeChanges(tx: Tx, log: Platform['log']): OutcomeChan
     },
   }
 }
+
+/** The message was not read, and will not be. */
+export async function noteDropped(
+  outcomes: OutcomeChanges,
+  dropped: Pick<OutcomeChange, 'messageId' | 'agentId' | 'runId'>,
+): Promise<void> {
+  await outcomes.set({ ...dropped, kind: 'DROPPED', reason: 'The agent left the space before it had read it.' })
+}

@@ -5,13 +5,16 @@ import type { Platform } from '../platform/platform.ts'
 import type { RunEnding } from '../runs/lifecycle.ts'
 import type { Runs } from '../runs/runs.ts'
 import { createChaining } from './chain.ts'
+import type { ChainTurn } from './chain-turns.ts'
 import { createHandoff } from './handoff.ts'
-import { collectOutcomeChanges, type OutcomeChanges } from './outcome-changes.ts'
+import { collectOutcomeChanges, noteDropped, type OutcomeChanges } from './outcome-changes.ts'
 
 /** What the end of a run means for others. */
 export interface RunEnd {
   /** In the transaction that ends the run: its outcome, a handoff, its chain. */
   onRunEnded(tx: Tx, run: Run, ending: RunEnding): Promise<{ afterCommit(): Promise<void> }>
+  /** The turn in a chain of who can take it no more. Null: it had none. */
+  onTurnLost(tx: Tx, turn: ChainTurn, outcomes: OutcomeChanges): Promise<{ afterCommit(): Promise<void> } | null>
 }
 
 export function createRunEnd(platform: Platform, parts: { runs: Runs; inbox: Inbox }): RunEnd {
@@ -31,6 +34,7 @@ export function createRunEnd(platform: Platform, parts: { runs: Runs; inbox: Inb
       const outcomes = collectOutcomeChanges(tx, platform.log)
       await noteSkip(tx, run, ending, outcomes)
       await noteFailure(run, ending, outcomes)
+      if (ending.stopReason === 'GONE') await noteGone(run, outcomes)
       const followed = await chaining.turnEnded(tx, run, ending, outcomes)
       const woken = followed ?? (await handSilently(tx, run, ending, outcomes))
       return {
@@ -40,6 +44,7 @@ export function createRunEnd(platform: Platform, parts: { runs: Runs; inbox: Inb
         },
       }
     },
+    onTurnLost: chaining.turnLost,
   }
 }
 
@@ -50,6 +55,11 @@ async function noteSkip(tx: Tx, run: Run, ending: RunEnding, outcomes: OutcomeCh
   const { triggerMessageId: messageId, agentId } = run
   const runId = run.triggerType === 'INBOX' ? null : run.id // a cycle that skips leaves no run
   await outcomes.set({ messageId, agentId, kind: 'SKIPPED', reason: ending.skipped.reason, runId })
+}
+
+/** Nobody will read what it was to read. */
+async function noteGone({ id: runId, triggerMessageId: messageId, agentId }: Run, outcomes: OutcomeChanges) {
+  if (messageId !== null) await noteDropped(outcomes, { messageId, agentId, runId })
 }
 
 /** Whoever sees the message that woke a run which FAILED sees that it did, and the first line of why. */

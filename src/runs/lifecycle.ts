@@ -27,6 +27,8 @@ export type RunEnding =
     }
   | { status: 'FAILED'; stopReason: 'MODEL_FAILED' | 'TIME_LIMIT' | 'WORKER_LOST' | 'INTERNAL'; error: string }
   | { status: 'CANCELED'; stopReason: 'STOPPED'; stoppedById: string | null }
+  /** Its agent left the space that had triggered it, before it began. */
+  | { status: 'CANCELED'; stopReason: 'GONE' }
   | { status: 'CANCELED'; stopReason: 'HANDED_ON'; delegated: { targetAgentId: string; reason: string | null } }
 
 export interface LifecycleHooks {
@@ -59,6 +61,8 @@ export interface Lifecycle {
    * it is over itself. @returns those that this ended, the run itself first where it was among them
    */
   stop(runId: string, options: StopOptions): Promise<Run[]>
+  /** QUEUED runs that a space had triggered in which their agent is no member any more → CANCELED, of one agent there or of all. */
+  leave(left: { agentId: string; spaceId: string } | null): Promise<void>
   /** Finishes what a process that died between ending a run and tidying up after it left behind. */
   sweep(): Promise<void>
   /**
@@ -113,6 +117,15 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
     await stopSignals.stop(runId, () => finish({ id: runId, statuses: ACTIVE_STATUSES, isOverdue: true }, ending))
   }
 
+  async function leave(left: { agentId: string; spaceId: string } | null): Promise<void> {
+    const runs = await db.prisma.$queryRaw<{ id: string }[]>`
+      SELECT r.id FROM "Run" r WHERE r.status = 'QUEUED' AND r."triggerSpaceId" IS NOT NULL
+        AND (${left === null}::boolean OR (r."agentId" = ${left?.agentId ?? ''} AND r."triggerSpaceId" = ${left?.spaceId ?? ''}))
+        AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = r."triggerSpaceId" AND m."entityId" = r."agentId")`
+    const ending: RunEnding = { status: 'CANCELED', stopReason: 'GONE' }
+    for (const { id } of runs) await finish({ id, statuses: ['QUEUED'] }, ending)
+  }
+
   /** After one attempt too many: nobody takes it up again. */
   async function giveUp(runId: string, attempt: number): Promise<void> {
     const ending: RunEnding = { status: 'FAILED', stopReason: 'WORKER_LOST', error: DIED_TOO_OFTEN }
@@ -164,7 +177,11 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
       await signals.publish(JOBS_CHANNEL, {})
       return stopped === null ? descendants : [stopped, ...descendants]
     },
-    sweep: () => aftermath.sweep(),
+    leave,
+    async sweep() {
+      await aftermath.sweep()
+      await leave(null)
+    },
     timed: [
       {
         what: 'a run past its time',

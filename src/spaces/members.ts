@@ -33,10 +33,16 @@ export interface Members {
   spacesOf(entityId: string): Promise<string[]>
 }
 
+export interface MembersHooks {
+  /** In the transaction that ends a membership: what that means for what the space had set off. */
+  onLeft(tx: Tx, member: MemberInput): Promise<{ afterCommit(): Promise<void> }>
+}
+
 export function createMembers(
   platform: Platform,
   visibility: Pick<Visibility, 'spaces' | 'entities'>,
   news: SpaceNews,
+  hooks: MembersHooks,
 ): Members {
   const { db, clock } = platform
 
@@ -57,14 +63,15 @@ export function createMembers(
     async remove(viewer, { spaceId, entityId }) {
       await checkSpace(viewer, spaceId)
       if (prefixOf(entityId) === null) throw new NotFoundError(NO_SUCH_MEMBER)
-      const space = await db.transaction(async (tx) => {
+      const { space, left } = await db.transaction(async (tx) => {
         const space = await lockSpace(tx, spaceId)
         const { count } = await tx.membership.deleteMany({ where: { spaceId, entityId } })
         if (count === 0) throw new NotFoundError(NO_SUCH_MEMBER)
         await tx.formerMember.createMany({ data: { spaceId, entityId }, skipDuplicates: true })
-        return space
+        return { space, left: await hooks.onLeft(tx, { spaceId, entityId }) }
       })
       await news.left(spaceId, entityId)
+      await left.afterCommit()
       return { spaceId, entityId, space: viewer.id === entityId ? null : space }
     },
     async listMany(spaceIds) {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { createDeferred } from '../../src/lib/async.ts'
 import { forAgent, type ModelAction, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { sayIn } from '../support/space-tools.ts'
@@ -149,6 +150,51 @@ describe('mentions on parts that wait, and messages that answer', () => {
       expect(kinds(answer)).toEqual({ Ada: 'ANSWERED', Cem: 'RUN' })
       await stage.endedRuns(ada, 1)
       expect((await stage.runsOf(ada)).map(({ id }) => id)).toEqual([waited])
+    })
+  })
+
+  describe('an agent that leaves a space', () => {
+    const STATUS = `query ($id: ID!) { run(id: $id) { status stopReason } }`
+    const LEAVE = `mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename ... on Error { message } } }`
+
+    /** The agent is busy in one room while something waits for it in another, which it then leaves. */
+    async function leaving(input: object) {
+      const [ann, gate] = [await stage.person('Ann'), createDeferred()]
+      const ada = await stage.bot('Ada', input)
+      const [busy, left] = [await stage.space('Busy', [ann, ada]), await stage.space('Left', [ann, ada])]
+      const prompts: string[] = []
+      parley.models.script(
+        forAgent('Ada', async ({ messages }) => {
+          prompts.push(JSON.stringify(messages))
+          await gate.promise
+          return [{ text: 'Done.' }]
+        }),
+      )
+      await stage.say(ann, busy, 'Keep busy')
+      await until('Ada is busy', async () => prompts.length === 1)
+      const { runs } = await stage.say(ann, left, 'THE-SECRET')
+      const answer = await stage.ask(ann.client, LEAVE, { input: { spaceId: left.id, entityId: ada.id } })
+      expect(answer.__typename).toBe('RemoveMemberPayload')
+      const [said] = await stage.messagesIn(left)
+      expect(said.outcomes).toMatchObject([{ agent: { name: 'Ada' }, kind: 'DROPPED' }])
+      gate.resolve()
+      await stage.say(ann, busy, 'And now?')
+      await until('Ada goes on', async () => prompts.length >= 2)
+      expect(prompts.join()).not.toContain('THE-SECRET')
+      return { ada, runs }
+    }
+
+    test('its queued runs end CANCELED, GONE', async () => {
+      const { runs } = await leaving({ maxConcurrentRuns: 1 })
+      expect(await stage.ask(stage.admin, STATUS, { id: runs[0].id })).toEqual({
+        status: 'CANCELED',
+        stopReason: 'GONE',
+      })
+    })
+
+    test('what waited in its inbox is DROPPED', async () => {
+      const { runs } = await leaving({ mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
+      expect(runs).toEqual([])
     })
   })
 

@@ -79,7 +79,7 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
   const parts = {
     tokens: createTokens(platform, ADMIN_TOKEN),
     spaces: createSpaces(platform, visibility, news),
-    members: createMembers(platform, visibility, news),
+    members: createMembers(platform, visibility, news, { onLeft: async () => ({ async afterCommit() {} }) }),
     reading: createReading(platform, news),
     agents: createAgents(platform, HOOKS),
     humans: createHumans(platform),
