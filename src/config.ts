@@ -2,12 +2,8 @@ import { z } from 'zod'
 
 export type { ModelProviderSettings } from './config/model-providers.ts'
 
-import {
-  baseUrl,
-  type ModelProviderSettings,
-  type ReadProviders,
-  readModelProviders,
-} from './config/model-providers.ts'
+import type { ModelProviderSettings, ReadProviders } from './config/model-providers.ts'
+import { baseUrl, readModelProviders } from './config/model-providers.ts'
 import { parseModelName } from './lib/model-name.ts'
 import { redisNodesOf } from './lib/redis-url.ts'
 
@@ -42,6 +38,8 @@ export interface Limits {
   maxRunSeconds: number
   /** How long a model may send nothing before it has failed. */
   modelSilenceSeconds: number
+  /** Between two think cycles in a row of one agent. */
+  cycleRestMs: number
   toolWaitSeconds: number
   maxChainDepth: number
   maxRootRuns: number
@@ -166,6 +164,7 @@ const VARIABLES = z.object({
   PARLEY_DELTA_MS: integer(0, 1000, 25),
   PARLEY_MAX_RUN_SECONDS: integer(1, 86_400, 1800),
   PARLEY_MODEL_SILENCE_SECONDS: integer(1, 3600, 60),
+  PARLEY_CYCLE_REST_MS: integer(0, 60_000, 300),
   PARLEY_TOOL_WAIT_SECONDS: integer(1, 86_400, 600),
   PARLEY_MAX_CHAIN_DEPTH: integer(1, 1000, 10),
   PARLEY_MAX_ROOT_RUNS: integer(1, 100_000, 50),
@@ -271,6 +270,7 @@ function configOf(set: Variables): Omit<Config, 'modelProviders' | 'warnings'> {
     limits: {
       maxRunSeconds: set.PARLEY_MAX_RUN_SECONDS,
       modelSilenceSeconds: set.PARLEY_MODEL_SILENCE_SECONDS,
+      cycleRestMs: set.PARLEY_CYCLE_REST_MS,
       toolWaitSeconds: set.PARLEY_TOOL_WAIT_SECONDS,
       maxChainDepth: set.PARLEY_MAX_CHAIN_DEPTH,
       maxRootRuns: set.PARLEY_MAX_ROOT_RUNS,

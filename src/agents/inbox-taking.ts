@@ -13,11 +13,14 @@ export interface WaitingCounts {
 export const MOST_EVENTS_A_CYCLE = 100
 
 type Candidate = InboxEvent & {
-  /** An event of a chain, or of an ADMIN or MENTION_CHAIN space: delegation, mention and reply stack act on it alone. */
+  /**
+   * An event of a chain, or of an ADMIN or MENTION_CHAIN space: delegation, mention and reply stack act on it alone; or one of
+   * several of which a provider refused something.
+   */
   alone: boolean
 }
 
-const ALONE = Prisma.sql`(e."chainId" IS NOT NULL OR coalesce(s.routing IN ('ADMIN', 'MENTION_CHAIN'), false))`
+const ALONE = Prisma.sql`(e.suspect OR e."chainId" IS NOT NULL OR coalesce(s.routing IN ('ADMIN', 'MENTION_CHAIN'), false))`
 const WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL`
 
 /**

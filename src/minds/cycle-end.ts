@@ -11,6 +11,7 @@ import type { LifecycleHooks, RunEnding } from '../runs/lifecycle.ts'
 import { eraseAll } from '../runs/tool-calls.ts'
 import { type CycleState, cycleStateOf } from './cycle-state.ts'
 import { lastingMessages, outlineOf } from './cycle-transcript.ts'
+import { sourceNameOf } from './inbox-message.ts'
 import { estimateTokens } from './token-usage.ts'
 
 /** What the end of a run means for others, and how outcomes of messages are changed. */
@@ -36,18 +37,24 @@ interface OutcomeChanges {
  * skip, nothing is left of it; and workers are told where something has come meanwhile. What a cycle costs on its end does
  * not depend on how many came before it.
  */
-export function createCycleEnd({ signals, logger }: Platform, { onRunEnded, outcomes }: CycleEndHooks): LifecycleHooks {
+export function createCycleEnd(
+  { signals, logger, config }: Platform,
+  { onRunEnded, outcomes }: CycleEndHooks,
+): LifecycleHooks {
   return {
     async onRunEnded(tx, run, ending) {
       if (run.triggerType !== 'INBOX') return onRunEnded(tx, run, ending)
-      await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ${run.agentId} FOR NO KEY UPDATE`
+      const restMs = config.limits.cycleRestMs
+      await tx.$executeRaw`
+        UPDATE "Agent" SET "restsUntil" = clock_timestamp() + ${restMs} * interval '1 millisecond' WHERE id = ${run.agentId}`
       const isErased = isSkip(ending) && (await hasDoneNothing(tx, run))
       const effective = isErased ? ending : ordinary(ending)
       const { afterCommit } = await onRunEnded(tx, run, effective)
+      const isPutBack = isRefused(run, effective) && (await putBack(tx, run))
       const messageIds = await finishEvents(tx, run)
       const changes = outcomes(tx)
       if (isErased) await erase(tx, run, messageIds, { reason: reasonOf(ending), changes })
-      else await remember(tx, run, effective)
+      else if (!isPutBack) await remember(tx, run, effective)
       if (effective.status === 'FAILED') await noteFailure(run, effective.error, messageIds, changes)
       if (effective !== ending) await tx.run.update({ where: { id: run.id }, data: summaryIn(effective) })
       const goesOn = await hasWaiting(tx, run.agentId)
@@ -59,6 +66,8 @@ export function createCycleEnd({ signals, logger }: Platform, { onRunEnded, outc
           await changes.announce()
           await afterCommit()
           if (goesOn) await signals.publish(JOBS_CHANNEL, {})
+          // For what comes while the agent rests; whoever looks for what is due finds it as well, only later.
+          setTimeout(() => signals.publish(JOBS_CHANNEL, {}).catch(() => {}), restMs + 1).unref()
         },
       }
     },
@@ -108,6 +117,22 @@ async function hasDoneNothing(tx: Tx, { id: runId }: Run): Promise<boolean> {
   return found !== undefined && !found.wrote && !found.acted
 }
 
+/** A provider did not take what the cycle sent it. */
+function isRefused({ state }: Run, { status }: RunEnding): boolean {
+  return status === 'FAILED' && cycleStateOf({ state }).failure === 'prompt'
+}
+
+/**
+ * Of several events of which a provider refused something, before anything was done, each comes again by itself: only the one that
+ * is refused again is left out. False: it was one, or something was done.
+ */
+async function putBack(tx: Tx, run: Run): Promise<boolean> {
+  const taken = { runId: run.id, doneAt: null }
+  if ((await tx.inboxEvent.count({ where: taken })) < 2 || !(await hasDoneNothing(tx, run))) return false
+  await tx.inboxEvent.updateMany({ where: taken, data: { runId: null, suspect: true } })
+  return true
+}
+
 /** @returns the messages that the cycle was about */
 async function finishEvents(tx: Tx, run: Run): Promise<string[]> {
   const events = await tx.inboxEvent.updateManyAndReturn({
@@ -150,8 +175,9 @@ async function erase(
 async function remember(tx: Tx, run: Run, ending: RunEnding): Promise<void> {
   const state = cycleStateOf(run)
   const steps = await readSteps(tx, run.id)
-  const note = noteOf(ending)
-  const messages = [...lastingMessages(state, steps), ...(note === null ? [] : [note])]
+  const messages = isRefused(run, ending)
+    ? [await leftOut(tx, run), ...said(noteOf(ending))]
+    : [...lastingMessages(state, steps), ...said(noteOf(ending))]
   const { cycleCount } = await tx.agent.update({
     where: { id: run.agentId },
     data: { cycleCount: { increment: 1 } },
@@ -170,11 +196,21 @@ async function remember(tx: Tx, run: Run, ending: RunEnding): Promise<void> {
 }
 
 /** What the mind is told of a cycle that it did not end itself. */
-function noteOf(ending: RunEnding): ModelMessage | null {
-  if (ending.status === 'FAILED') return { role: 'user', content: `[This cycle failed: ${ending.error}]` }
-  if (ending.stopReason === 'STOPPED') return { role: 'user', content: '[This cycle was stopped.]' }
-  return null
+function noteOf(ending: RunEnding): string | null {
+  if (ending.status === 'FAILED') return `[This cycle failed: ${ending.error}]`
+  return ending.stopReason === 'STOPPED' ? '[This cycle was stopped.]' : null
 }
+
+const said = (content: string | null): ModelMessage[] => (content === null ? [] : [{ role: 'user', content }])
+
+/** In the place of a cycle of which a provider refused something: where that came from, and nothing of what it was. */
+async function leftOut(tx: Tx, { id: runId }: Run): Promise<ModelMessage> {
+  const events = await tx.inboxEvent.findMany({ where: { runId }, orderBy: { id: 'asc' }, take: MOST_NAMED })
+  const names = events.map((event) => `- ${sourceNameOf(event)}`)
+  return { role: 'user', content: ['INBOX (left out, because the provider refused it):', ...names].join('\n') }
+}
+
+const MOST_NAMED = 10
 
 function summaryOf(ending: RunEnding, state: CycleState, steps: JournaledStep[]): string {
   const outline = outlineOf(state, steps)

@@ -4,7 +4,7 @@ import { type InboxEvent, Prisma, type Run } from '../generated/prisma/client.ts
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { type Claim, claimNew } from '../runs/claiming.ts'
+import { type Claim, claimNew, MAY_THINK } from '../runs/claiming.ts'
 import { ACTIVE_STATUSES } from '../runs/runs.ts'
 import type { CycleState, Lineage } from './cycle-state.ts'
 import { inboxMessage } from './inbox-message.ts'
@@ -13,7 +13,7 @@ import { inboxMessage } from './inbox-message.ts'
 export interface Cycles {
   /**
    * Begins the agent's next cycle, with the events that it takes, and claims it. Null while one lives (on its end it sees to what
-   * has come meanwhile), when the inbox is empty, and when somebody else has the agent's row in hand, who sees to it.
+   * has come meanwhile), when the inbox is empty or the agent rests, and when somebody else has the agent's row in hand, who sees to it.
    */
   claim(agentId: string): Promise<Claim | null>
 }
@@ -44,7 +44,7 @@ interface AgentRow {
  */
 async function writeCycle(tx: Tx, agentId: string, now: number): Promise<string | null> {
   const [agent] = await tx.$queryRaw<AgentRow[]>`
-    SELECT id, cycle, "cycleCount" FROM "Agent" WHERE id = ${agentId} AND mind = 'PERSISTENT'
+    SELECT id, cycle, "cycleCount" FROM "Agent" a WHERE id = ${agentId} AND mind = 'PERSISTENT' AND ${MAY_THINK}
     FOR NO KEY UPDATE SKIP LOCKED`
   if (agent === undefined) return null
   const living = await tx.run.findFirst({

@@ -81,3 +81,14 @@ function previewLineOf({ type, payload: json }: InboxEvent): string {
   const said = payload.content ?? payload.instruction ?? JSON.stringify(payload.payload ?? payload.result ?? '')
   return `  [${oneLine(source ?? type)}] ${oneLine(sender)}: ${JSON.stringify(`${cut(oneLine(said), SNIPPET_LENGTH)}...`)}`
 }
+
+/** Where an event came from, without a word of what it says. */
+export function sourceNameOf({ type, payload: json }: Pick<InboxEvent, 'type' | 'payload'>): string {
+  const payload = json as Payload
+  const name = JSON.stringify(oneLine(payload.name ?? payload.toolName ?? ''))
+  if (type === 'PLAN') return `the plan ${name}`
+  if (type === 'SERVICE') return `the service ${name}`
+  if (type === 'TOOL_RESULT') return `a result of the tool ${name}`
+  const [sender, space] = [payload.senderName, payload.spaceName].map((text) => JSON.stringify(oneLine(text ?? '')))
+  return `a message from ${sender} (${(payload.senderKind ?? 'HUMAN').toLowerCase()}) in ${space} (id: ${payload.spaceId})`
+}

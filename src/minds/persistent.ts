@@ -129,7 +129,7 @@ function speaks({ tools }: MindInput, toolName: string): boolean {
   return tools.get(toolName)?.presence.type === 'speech'
 }
 
-const ENDS_LOOKED_AT = 6
+const ENDS_LOOKED_AT = 20
 
 interface Thrift {
   /** What the budget is divided by. */

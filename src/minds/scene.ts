@@ -150,24 +150,26 @@ export function createSceneLoader({ db, config }: Platform, { history }: { histo
       scene.spaces = spaces
       scene.otherRuns = otherRuns
     },
-    async meanwhile({ run }, { spaceId, callId }) {
-      const [space, call] = await Promise.all([
-        history.enter(spaceId, run.agentId),
-        db.prisma.toolCall.findUnique({ where: { id: callId }, select: { createdAt: true } }),
-      ])
-      if (space === null || call === null) return null
-      const lines = await history.read({
-        spaceId,
-        readerId: run.agentId,
-        upToSeq: space.lastSeq,
-        since: { at: call.createdAt, butOfRun: run.id },
-        limit: historyLimit,
-        characters: HISTORY_CHARACTERS,
-        readOn: readOnFrom,
-      })
-      return { spaceName: space.name, seq: space.lastSeq, lines }
-    },
+    meanwhile: (claim, since) => loadMeanwhile(db.prisma, { history, historyLimit }, claim, since),
   }
+}
+
+async function loadMeanwhile(
+  db: Prisma.TransactionClient,
+  { history, historyLimit: limit }: { history: History; historyLimit: number },
+  { run }: Claim,
+  { spaceId, callId }: { spaceId: string; callId: string },
+): Promise<Meanwhile | null> {
+  const [space, call] = await Promise.all([
+    history.enter(spaceId, run.agentId),
+    db.toolCall.findUnique({ where: { id: callId }, select: { createdAt: true } }),
+  ])
+  if (space === null || call === null) return null
+  const lines = await history.read({
+    ...{ spaceId, readerId: run.agentId, upToSeq: space.lastSeq, since: { at: call.createdAt, butOfRun: run.id } },
+    ...{ limit, characters: HISTORY_CHARACTERS, readOn: readOnFrom },
+  })
+  return { spaceName: space.name, seq: space.lastSeq, lines }
 }
 
 /** The agent with all that belongs to it, in one statement. */

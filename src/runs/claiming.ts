@@ -24,6 +24,10 @@ export const LEASE = Prisma.sql`interval '10 seconds'`
 /** An inbox event that no cycle has taken: as in the partial index. */
 const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL`
 
+/** An agent `a` that does not rest after a cycle, or that something urgent waits for. */
+export const MAY_THINK = Prisma.sql`(a."restsUntil" IS NULL OR a."restsUntil" <= clock_timestamp() OR EXISTS (
+  SELECT 1 FROM "InboxEvent" e WHERE e."agentId" = a.id AND e.urgent AND ${IS_WAITING}))`
+
 /** Those that go on are few, and older than those that are new: each is looked for by itself. */
 const CLAIMED_FROM = ['RUNNING', 'WAITING_TOOL', 'QUEUED'].map((status) => Prisma.raw(`'${status}'`))
 
@@ -73,7 +77,7 @@ const QUEUE = (most: number) => Prisma.sql`
     )}
     UNION ALL
     (SELECT NULL, i."agentId", NULL, e."createdAt" FROM inbox i
-      JOIN "Agent" a ON a.id = i."agentId" AND a.mind = 'PERSISTENT' JOIN "InboxEvent" e ON e.id = i."eventId"
+      JOIN "Agent" a ON a.id = i."agentId" AND a.mind = 'PERSISTENT' AND ${MAY_THINK} JOIN "InboxEvent" e ON e.id = i."eventId"
       WHERE NOT EXISTS (SELECT 1 FROM "Run" r
         WHERE r."agentId" = i."agentId" AND r."triggerType" = 'INBOX' AND r.status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL'))
       ORDER BY e.id LIMIT ${most})

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createDeferred } from '../../src/lib/async.ts'
 import { estimateTokens } from '../../src/minds/token-usage.ts'
 import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import type { ModelRequest } from '../support/model-server-script.ts'
@@ -96,6 +97,38 @@ describe.each(STACKS)('a consciousness, on the %s stack', (stack) => {
     const runs = await thinking.runsOf(agent)
     expect(runs.filter(({ status }) => status === 'FAILED').length).toBeGreaterThan(0)
     expect(runs.at(-1)?.status).toBe('COMPLETED')
+  })
+
+  test('a message that a provider refuses is left out and named: others are heard, also those that came together with it', async () => {
+    const [eve, bob] = [await parley.human('Eve'), await parley.human('Bob')]
+    const agent = await thinking.bot('Ada')
+    const [public_, own] = [
+      await parley.space(eve, [agent.id], { name: 'Public' }),
+      await parley.space(bob, [agent.id]),
+    ]
+    const gate = createDeferred()
+    parley.models.script((request) => {
+      if (JSON.stringify(request.messages).includes('POISON'))
+        return [{ error: 'Your prompt was flagged.', status: 400 }]
+      return inboxIn(request).includes('"First"') ? [{ gate: gate.promise }, { text: 'Read.' }] : [{ text: 'Read.' }]
+    })
+    await parley.send(bob, own.id, 'First')
+    await thinking.cycleUnderWay(agent)
+    const poison = await parley.send(eve, public_.id, 'POISON')
+    const beside = await parley.send(bob, own.id, 'Came with it')
+    gate.resolve()
+    await thinking.rest(agent)
+    const after = await parley.send(bob, own.id, 'Came after it')
+    await thinking.rest(agent)
+    expect(await thinking.outcomeOf(poison.message, agent)).toMatchObject({ kind: 'FAILED' })
+    for (const { message } of [beside, after]) {
+      const outcome = await thinking.outcomeOf(message, agent)
+      expect(outcome).toMatchObject({ kind: 'INBOX' })
+      expect(await parley.run(outcome?.runId ?? '')).toMatchObject({ status: 'COMPLETED' })
+    }
+    const last = JSON.stringify((parley.models.requests.at(-1) as ModelRequest).messages)
+    expect(last).toContain(`a message from \\"Eve\\" (human) in \\"Public\\" (id: ${public_.id})`)
+    expect(last).toContain('Came with it')
   })
 
   test.each([

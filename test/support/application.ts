@@ -68,6 +68,7 @@ export async function startApplication(options: TestApplicationOptions): Promise
     PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
     PARLEY_LOG_LEVEL: 'error',
     PARLEY_DELTA_MS: '5',
+    PARLEY_CYCLE_REST_MS: '0',
     OPENAI_API_KEY: 'sk-test',
     OPENAI_BASE_URL: models.baseUrl,
     PARLEY_ALLOW_PRIVATE_TOOLS: 'true',
