@@ -16,7 +16,7 @@ export interface VisibleToolCall {
   runId: string
   agentId: string
   execution: ToolExecution | null
-  /** The message and the space in which it is a visible part. */
+  /** The message and the space in which it is a visible part, or, of a built-in, by which it asks. */
   messageId: string | null
   spaceId: string | null
 }
@@ -151,7 +151,9 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     async toolCallContents(viewer, calls) {
       if (viewer.scope === 'ADMIN' || calls.length === 0) return new Set(calls.map(({ id }) => id))
       if (viewer.scope === 'HUMAN') {
-        const shown = calls.filter(({ messageId, spaceId }) => messageId !== null && spaceId !== null)
+        const isPart = ({ execution, messageId, spaceId }: VisibleToolCall) =>
+          execution !== null && messageId !== null && spaceId !== null
+        const shown = calls.filter(isPart)
         const spaces = await memberSpaces(
           viewer.id,
           shown.map(({ spaceId }) => spaceId ?? ''),

@@ -1,4 +1,4 @@
-import { createInbox } from '../agents/inbox.ts'
+import { createInbox, type Inbox } from '../agents/inbox.ts'
 import { createRecalling } from '../agents/recall.ts'
 import { createWaking } from '../agents/waking.ts'
 import { createAsyncResults } from '../minds/async-results.ts'
@@ -17,7 +17,7 @@ import { createJournal } from '../runs/journal.ts'
 import { createLifecycle } from '../runs/lifecycle.ts'
 import { shownCalls } from '../runs/readable-calls.ts'
 import { createRunProgress } from '../runs/run-progress.ts'
-import { createRuns } from '../runs/runs.ts'
+import { createRuns, type Runs } from '../runs/runs.ts'
 import { createToolAnswers } from '../runs/tool-answers.ts'
 import { createToolCalls } from '../runs/tool-calls.ts'
 import { createAnnouncer } from '../spaces/announcer.ts'
@@ -31,24 +31,19 @@ export function createCore(platform: Platform) {
   const runs = createRuns(platform)
   const runProgress = createRunProgress(platform)
   const inbox = createInbox(platform)
-  const announcer = createAnnouncer(platform)
-  const dispatch = createDispatch(platform, { runs, inbox })
-  const posting = createPosting(platform, announcer, dispatch)
-  const speech = { announcer, route: dispatch.route }
-  const replies = createReplies(platform)
-  const replyWaits = createReplyWaits(platform, posting)
+  const said = createSaid(platform, { runs, inbox })
   const runEnd = createRunEnd(platform, { runs, inbox })
   const outcomes = (tx: Tx) => collectOutcomeChanges(tx, platform.log)
   const lifecycle = createLifecycle(
     platform,
-    createAftermath(platform, announcer),
+    createAftermath(platform, said.announcer),
     createCycleEnd(platform, { ...runEnd, outcomes }),
   )
   const leaving = createLeaving(platform, { runEnd, lifecycle })
   const asyncResults = createAsyncResults({ inbox })
   const toolCalls = createToolCalls(platform)
   const toolAnswers = createToolAnswers(platform, {
-    onMessageAnswered: posting.finishAnswered,
+    onMessageAnswered: said.posting.finishAnswered,
     onAsyncResult: asyncResults.deliver,
     onLateResult: asyncResults.deliverLate,
   })
@@ -61,16 +56,12 @@ export function createCore(platform: Platform) {
   const journal = createJournal(platform)
   const recalling = createRecalling(platform, { estimateTokens })
   return {
+    ...said,
     runs,
     runProgress,
     inbox,
     journal,
     recalling,
-    announcer,
-    posting,
-    speech,
-    replies,
-    replyWaits,
     lifecycle,
     leaving,
     toolCalls,
@@ -79,6 +70,21 @@ export function createCore(platform: Platform) {
     planFiring,
     history,
     handingOn,
+  }
+}
+
+/** What is said in spaces, by people and runs, and what answers whom. */
+function createSaid(platform: Platform, parts: { runs: Runs; inbox: Inbox }) {
+  const announcer = createAnnouncer(platform)
+  const dispatch = createDispatch(platform, parts)
+  const posting = createPosting(platform, announcer, dispatch)
+  const speech = { announcer, route: dispatch.route }
+  return {
+    announcer,
+    posting,
+    speech,
+    replies: createReplies(platform),
+    replyWaits: createReplyWaits(platform, posting),
   }
 }
 

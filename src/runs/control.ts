@@ -32,6 +32,8 @@ interface ControlParts {
 
 const MOST_PENDING = 100
 
+const byAge = (a: ToolCall, b: ToolCall) => (a.id < b.id ? -1 : 1)
+
 export function createControl(
   { db }: Platform,
   { visibility, lifecycle, runs, toolCalls, toolAnswers }: ControlParts,
@@ -58,6 +60,8 @@ export function createControl(
       if (call == null || !(await visibility.toolCalls(viewer, [call])).has(call.id)) {
         throw new NotFoundError('There is no such tool call.')
       }
+      if (toolCalls.waitsFor(call) === 'MESSAGE')
+        throw new ConflictError('This call waits for a message: post one in its space (sendMessage).')
       if (!(await mayAnswer(viewer, call, visibility))) throw new ForbiddenError(whoAnswers(call))
       return toolAnswers.submit(call, toJson(result))
     },
@@ -69,7 +73,12 @@ export function createControl(
         where: { entityId: viewer.id },
         select: { spaceId: true },
       })
-      return toolCalls.waiting({ spaceIds: memberships.map(({ spaceId }) => spaceId), agentIds: [] }, MOST_PENDING)
+      const spaceIds = memberships.map(({ spaceId }) => spaceId)
+      const found = await Promise.all([
+        toolCalls.waiting({ spaceIds, agentIds: [] }, MOST_PENDING),
+        toolCalls.askingHuman(viewer.id, spaceIds, MOST_PENDING),
+      ])
+      return found.flat().toSorted(byAge).slice(0, MOST_PENDING)
     },
   }
 }

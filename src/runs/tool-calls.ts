@@ -4,6 +4,7 @@ import { inOrderOf } from '../lib/in-order.ts'
 import { type Json, jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isMet, type WaitCondition } from '../spaces/reply-search.ts'
 
 // The only writer of ToolCall. What a run writes of its calls are changes for its hold (hold.ts), so that one statement can
 // hold them and what they belong to; some read from `message`, the row of the message that shows the call.
@@ -197,8 +198,25 @@ export function showsWaiting(messageId: string, exceptId = ''): Prisma.Sql {
     SELECT 1 FROM "ToolCall" WHERE "messageId" = ${messageId} AND id <> ${exceptId} AND (status = 'WAITING' OR ${ASKS_PEOPLE}))`
 }
 
+/** Whether a call waits for a reply to its message, of people or agents. */
+function waitsForReply({ status, state, settledAt }: ToolCall): boolean {
+  return status === 'RUNNING' && settledAt === null && (state as { wait?: unknown } | null)?.wait !== undefined
+}
+
+/** Whether a message of this human answers a call that waits for a reply. */
+function mayReply({ input }: ToolCall, humanId: string): boolean {
+  const conditions = (input as { wait?: { for?: WaitCondition[] } } | null)?.wait?.for ?? []
+  return conditions.some((one) => isMet(one, { senderId: humanId, kind: 'HUMAN' }))
+}
+
 /** Tool calls, as they are read. */
 export interface ToolCalls {
+  /** What a call waits for: RESULT, that somebody submits; MESSAGE, in its space; null for nobody. */
+  waitsFor(call: ToolCall): 'RESULT' | 'MESSAGE' | null
+  /** Of each message, the call that waits for a reply to it. */
+  waitingByMessage(messageIds: readonly string[]): Promise<Map<string, ToolCall>>
+  /** Those that wait for a message which the human may post, oldest first. */
+  askingHuman(humanId: string, spaceIds: string[], most: number): Promise<ToolCall[]>
   getMany(ids: string[]): Promise<(ToolCall | null)[]>
   ofRuns(runIds: string[]): Promise<Map<string, ToolCall[]>>
   /** Those that wait and show in one of these spaces, or are EXTERNAL ones of these agents (null: of all); oldest first. */
@@ -214,6 +232,21 @@ export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
     async ofRuns(runIds) {
       const rows = await db.prisma.toolCall.findMany({ where: { runId: { in: runIds } }, orderBy: { id: 'asc' } })
       return Map.groupBy(rows, (row) => row.runId)
+    },
+    waitsFor: (call) => (call.status === 'WAITING' ? 'RESULT' : waitsForReply(call) ? 'MESSAGE' : null),
+    async waitingByMessage(messageIds) {
+      const rows = await db.prisma.toolCall.findMany({
+        where: { messageId: { in: [...messageIds] }, status: 'RUNNING', execution: null },
+        orderBy: { id: 'asc' },
+      })
+      return new Map(rows.filter(waitsForReply).map((call) => [call.messageId ?? '', call]))
+    },
+    async askingHuman(humanId, spaceIds, most) {
+      const rows = await db.prisma.toolCall.findMany({
+        where: { spaceId: { in: spaceIds }, status: 'RUNNING', state: { path: ['wait', 'asksPeople'], equals: true } },
+        orderBy: { id: 'asc' },
+      })
+      return rows.filter((call) => mayReply(call, humanId)).slice(0, most)
     },
     waiting({ spaceIds, agentIds }, most) {
       const external = { execution: 'EXTERNAL' as const, ...(agentIds === null ? {} : { agentId: { in: agentIds } }) }

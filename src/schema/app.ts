@@ -50,7 +50,7 @@ export interface App {
   stepRecords: StepRecords
   chains: Chains
   control: Control & Retrying & { triggerAgent: Triggers['trigger'] }
-  toolCalls: Pick<ToolCalls, 'getMany' | 'ofRuns'>
+  toolCalls: Pick<ToolCalls, 'getMany' | 'ofRuns' | 'waitsFor' | 'waitingByMessage'>
   plans: Pick<Plans, 'create' | 'delete' | 'getMany' | 'listMany'>
   webhooks: Pick<Webhooks, 'create' | 'getMany' | 'receive'>
 }

@@ -194,6 +194,10 @@ function createOfSpaces({ app }: CommonOptions, { messages }: Rows) {
 function createOfRuns({ app }: CommonOptions, { seenToolCalls }: Rows) {
   return {
     retries: batchedByKey<Run | null>((runIds) => app.runs.retriesOf(runIds) as Promise<Map<string, Run | null>>, null),
+    waitingCalls: batched(async (messageIds: readonly string[]) => {
+      const calls = await app.toolCalls.waitingByMessage(messageIds)
+      return messageIds.map((id) => calls.get(id) ?? null)
+    }),
     toolCallsOfRuns: batchedByKey(async (runIds) => {
       const byRun = await app.toolCalls.ofRuns(runIds)
       const calls = await seenToolCalls([...byRun.values()].flat())

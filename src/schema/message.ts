@@ -49,6 +49,12 @@ Message.implement({
       // Whoever sees a message is in its space, and so sees the runs that wrote there: nobody has to be looked up.
       resolve: ({ runId }, _, { loaders }) => loadOptional(loaders.runs, runId),
     }),
+    waitingCall: t.field({
+      type: ToolCall,
+      nullable: true,
+      description: 'The call that waits for a reply to this message; null where none does.',
+      resolve: ({ id, runId }, _, { loaders }) => (runId === null ? null : loaders.waitingCalls.load(id)),
+    }),
     idempotencyKey: t.string({
       nullable: true,
       description: "The sender's own, given to the sender only.",

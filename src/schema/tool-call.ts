@@ -17,9 +17,16 @@ const ToolCallStatus = builder.enumType('ToolCallStatus', {
   } as const,
 })
 
+const ToolCallWait = builder.enumType('ToolCallWait', {
+  values: {
+    RESULT: { description: 'For `submitToolResult`.' },
+    MESSAGE: { description: 'For a message in its space.' },
+  } as const,
+})
+
 /** What goes in and out of a call, for those who may see it. */
 async function contentOf<T>(call: shapes.ToolCall, content: T, { loaders, shownIn }: Context): Promise<T | null> {
-  const isShown = shownIn !== null && call.messageId !== null && call.spaceId === shownIn
+  const isShown = shownIn !== null && call.execution !== null && call.messageId !== null && call.spaceId === shownIn
   return isShown || (await loaders.visible.toolCallContents.load(call)) ? content : null
 }
 
@@ -56,6 +63,13 @@ ToolCall.implement({
       nullable: true,
       description: 'Where it shows; null where it shows nowhere, or not to the viewer.',
       resolve: ({ messageId }, _, { loaders }) => loadOptional(loaders.visible.messages, messageId),
+    }),
+    waitsFor: t.field({
+      type: ToolCallWait,
+      nullable: true,
+      description:
+        'What it waits for; null where it waits for nobody. `Run.pendingToolCalls` holds RESULT only, `Viewer.pendingToolCalls` all that the viewer may answer.',
+      resolve: (call, _, { app }) => app.toolCalls.waitsFor(call),
     }),
     expiresAt: t.expose('expiresAt', { type: 'DateTime', nullable: true }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),

@@ -20,6 +20,8 @@ const SUBMIT = `mutation ($input: SubmitToolResultInput!) {
 const STOP = `mutation ($input: StopRunInput!) {
   stopRun(input: $input) { __typename ... on StopRunPayload { run { status } } ... on Error { message } }
 }`
+const PENDING = `{ viewer { pendingToolCalls { id toolName status waitsFor input expiresAt
+  message { status waitingCall { id } } } } }`
 const TRIGGER = `mutation ($input: TriggerAgentInput!) {
   triggerAgent(input: $input) { __typename ... on Error { message } }
 }`
@@ -106,6 +108,26 @@ describe('mentions on parts that wait, and messages that answer', () => {
       expect(kinds(answer)).toEqual({ Ada: 'ANSWERED', Bob: 'NOT_ROUTED' })
       expect(answer.outcomes.find(({ kind }: Read) => kind === 'ANSWERED').run).toEqual({ id: runId })
       expect(await stage.runsOf(ada)).toHaveLength(1)
+    })
+
+    test('is asked for with a deadline, of whoever may post it', async () => {
+      const { ann, room, replyTo } = await asking([{ type: 'human' }])
+      const [call] = (await stage.ask(ann.client, PENDING)).pendingToolCalls
+      expect(call).toMatchObject({ toolName: 'sendSpaceMessage', waitsFor: 'MESSAGE', status: 'RUNNING', input: null })
+      expect(Date.parse(call.expiresAt) - Date.now()).toBeGreaterThan(30_000)
+      expect(call.message).toMatchObject({ status: 'REQUIRES_ACTION', waitingCall: { id: call.id } })
+      const submitted = await stage.ask(ann.client, SUBMIT, { input: { toolCallId: call.id, result: 'yes' } })
+      expect(submitted).toMatchObject({ __typename: 'ConflictError', message: expect.stringContaining('post') })
+      await stage.say(ann, room, 'Yes')
+      expect(await replyTo()).toMatchObject({ timedOut: false })
+      expect((await stage.ask(ann.client, PENDING)).pendingToolCalls).toEqual([])
+      expect((await stage.messagesIn(room))[1].status).toBe('COMPLETE')
+    })
+
+    test('of an agent alone asks nobody else', async () => {
+      const { ann, room } = await asking([{ type: 'agent' }])
+      expect((await stage.ask(ann.client, PENDING)).pendingToolCalls).toEqual([])
+      expect((await stage.messagesIn(room))[1].status).toBe('COMPLETE')
     })
 
     test('which mentions the waiter answers it and starts its run as well', async () => {

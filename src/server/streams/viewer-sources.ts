@@ -112,7 +112,9 @@ function spaceOf(channel: string): string | null {
 }
 
 /** Whether the viewer may answer a call: the rule of runs/control.ts, for a space or agent that is the viewer's already. */
-function isForViewer({ scope }: Viewer, { execution }: ToolCall): boolean {
+function isForViewer({ scope }: Viewer, { execution, expiresAt }: ToolCall): boolean {
+  // A built-in call with a time asks for a message.
+  if (execution === null) return scope === 'HUMAN' && expiresAt !== null
   if (scope === 'ADMIN') return execution === 'SPACE' || execution === 'EXTERNAL'
   return execution === (scope === 'HUMAN' ? 'SPACE' : 'EXTERNAL')
 }
