@@ -4,6 +4,7 @@ import { type InboxEvent, Prisma, type Run } from '../generated/prisma/client.ts
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { spaceTopic } from '../realtime/topics.ts'
 import { type Claim, claimNew, MAY_THINK } from '../runs/claiming.ts'
 import { ACTIVE_STATUSES } from '../runs/runs.ts'
 import type { CycleState, Lineage } from './cycle-state.ts'
@@ -24,12 +25,21 @@ export const INBOX_CHARACTERS_A_TOKEN = 2
 export function createCycles(platform: Platform): Cycles {
   const { db, clock } = platform
   return {
-    claim: (agentId) =>
-      db.transaction(async (tx) => {
-        const runId = await writeCycle(tx, agentId, clock.now())
-        return runId === null ? null : claimNew(tx, platform, runId)
-      }),
+    async claim(agentId) {
+      const begun = await db.transaction(async (tx) => {
+        const cycle = await writeCycle(tx, agentId, clock.now())
+        return cycle && { claim: await claimNew(tx, platform, cycle.runId), events: cycle.events }
+      })
+      if (begun === null) return null
+      await announceTaken(platform, begun.events)
+      return begun.claim
+    },
   }
+}
+
+interface BegunCycle {
+  runId: string
+  events: InboxEvent[]
 }
 
 interface AgentRow {
@@ -42,7 +52,7 @@ interface AgentRow {
  * Under the agent's row lock, which the end of a cycle takes too, after its run's: what arrives is seen by the one or by the
  * other. This waits for nobody, so that the two orders of locks cannot meet.
  */
-async function writeCycle(tx: Tx, agentId: string, now: number): Promise<string | null> {
+async function writeCycle(tx: Tx, agentId: string, now: number): Promise<BegunCycle | null> {
   const [agent] = await tx.$queryRaw<AgentRow[]>`
     SELECT id, cycle, "cycleCount" FROM "Agent" a WHERE id = ${agentId} AND mind = 'PERSISTENT' AND ${MAY_THINK}
     FOR NO KEY UPDATE SKIP LOCKED`
@@ -54,7 +64,7 @@ async function writeCycle(tx: Tx, agentId: string, now: number): Promise<string 
   return living === null ? beginCycle(tx, agent, now) : null
 }
 
-async function beginCycle(tx: Tx, agent: AgentRow, now: number): Promise<string | null> {
+async function beginCycle(tx: Tx, agent: AgentRow, now: number): Promise<BegunCycle | null> {
   const id = newId('run')
   const mostCharacters = agent.cycle.maxConsciousnessTokens * INBOX_CHARACTERS_A_TOKEN
   const { events, alone } = await takeEvents(tx, agent.id, id, mostCharacters)
@@ -71,7 +81,7 @@ async function beginCycle(tx: Tx, agent: AgentRow, now: number): Promise<string 
   }
   await tx.run.create({ data: { ...runOf(events, id, agent.id), state: state as unknown as Prisma.InputJsonValue } })
   await showInOutcomes(tx, events, agent.id, id)
-  return id
+  return { runId: id, events }
 }
 
 /** Root and depth are the deepest event's; what the events have in common is the cycle's trigger. */
@@ -118,4 +128,14 @@ export async function showInOutcomes(tx: Tx, events: InboxEvent[], agentId: stri
   const messageIds = events.flatMap(({ messageId }) => (messageId === null ? [] : [messageId]))
   if (messageIds.length === 0) return
   await tx.outcome.updateMany({ where: { messageId: { in: messageIds }, agentId, kind: 'INBOX' }, data: { runId } })
+}
+
+/** Once that is committed: tells whoever sees the messages. */
+export async function announceTaken({ log }: Pick<Platform, 'log'>, events: InboxEvent[]): Promise<void> {
+  await Promise.all(
+    events.map(async ({ spaceId, messageId }) => {
+      if (spaceId !== null && messageId !== null)
+        await log.append(spaceTopic(spaceId), { type: 'MessageUpdated', messageId })
+    }),
+  )
 }

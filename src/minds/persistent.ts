@@ -4,7 +4,7 @@ import { countWaiting, firstWaiting, takeUrgentEvents } from '../agents/inbox-ta
 import type { Recall, Recalling } from '../agents/recall.ts'
 import type { Prisma, RunStatus } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
-import { deepest, INBOX_CHARACTERS_A_TOKEN, showInOutcomes } from './cycle.ts'
+import { announceTaken, deepest, INBOX_CHARACTERS_A_TOKEN, showInOutcomes } from './cycle.ts'
 import { type CycleState, cycleStateOf, saveCycleState } from './cycle-state.ts'
 import { messagesOfCycle } from './cycle-transcript.ts'
 import { cycleGuidanceFor, guidanceFor } from './guidance.ts'
@@ -75,9 +75,10 @@ export function createPersistentMind(input: PersistentInput): Mind {
       const lineage = deepest([claim.run, ...events])
       await saveCycleState(tx, claim, next, lineage)
       await showInOutcomes(tx, events, agent.id, claim.run.id)
-      return { next, lineage }
+      return { next, lineage, events }
     })
     if (injected === null) return false
+    await announceTaken(platform, injected.events)
     keep(injected.next)
     Object.assign(claim.run, injected.lineage)
     return true

@@ -22,6 +22,8 @@ const STOP = `mutation ($input: StopRunInput!) {
 }`
 const PENDING = `{ viewer { pendingToolCalls { id toolName status waitsFor input expiresAt
   message { status waitingCall { id } } } } }`
+const UPDATES = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename
+  ... on MessageUpdated { message { outcomes { kind run { id } } } } } }`
 const TRIGGER = `mutation ($input: TriggerAgentInput!) {
   triggerAgent(input: $input) { __typename ... on Error { message } }
 }`
@@ -218,6 +220,18 @@ describe('mentions on parts that wait, and messages that answer', () => {
       const { runs } = await leaving({ mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
       expect(runs).toEqual([])
     })
+  })
+
+  test('whoever follows a space is told that a cycle has taken a message', async () => {
+    const ann = await stage.person('Ann')
+    const mia = await stage.bot('Mia', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
+    const room = await stage.space('Room', [ann, mia])
+    const live = ann.client.subscribe<Read, object>(UPDATES, { spaceId: room.id })
+    await live.first((event: Read) => event.spaceMessages.__typename === 'SpaceSnapshot')
+    await stage.say(ann, room, 'Hello')
+    const updated = await live.first((event: Read) => event.spaceMessages.__typename === 'MessageUpdated')
+    const [cycle] = await stage.endedRuns(mia, 1)
+    expect(updated.spaceMessages.message.outcomes).toMatchObject([{ kind: 'INBOX', run: { id: cycle.id } }])
   })
 
   test('null is a left-out argument: nothing is refused, and nothing said twice', async () => {
