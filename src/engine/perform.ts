@@ -3,7 +3,7 @@ import type { Recalling } from '../agents/recall.ts'
 import type { Mind, MindInput } from '../minds/mind.ts'
 import type { Blame, ModelFailure } from '../minds/model-error.ts'
 import { createPersistentMind } from '../minds/persistent.ts'
-import type { Scene, SceneAgent, SceneLoader } from '../minds/scene.ts'
+import { originIn, type Scene, type SceneAgent, type SceneLoader } from '../minds/scene.ts'
 import { createStatelessMind } from '../minds/stateless.ts'
 import { spentTokens } from '../minds/token-usage.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -64,7 +64,10 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const observed = parts.observer.begin(claim, scene.agent)
   const { journal } = observed
   const run = takeInHand(performance, scene, journal, events)
-  const writer = await openWriter(platform, { ...parts, run, scene, fresh })
+  const writer = await openWriter(platform, {
+    ...{ speech: parts.speech, run, fresh },
+    scene: { agent: scene.agent, originIn: (spaceId) => originIn(scene, claim, spaceId) },
+  })
   const tools = await toolbox.toolsFor({ run, scene, speech: writer })
   const runner = observed.watch(createToolRunner({ platform, run, journal, waits, writer, events }))
   const mind = mindOf(platform, parts, { claim, scene, run, tools, scenes, journal, clock: platform.clock })

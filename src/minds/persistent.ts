@@ -80,6 +80,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
     if (injected === null) return false
     await announceTaken(platform, injected.events)
     keep(injected.next)
+    scene.sources.push(...injected.events)
     Object.assign(claim.run, injected.lineage)
     return true
   }

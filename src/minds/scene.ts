@@ -17,6 +17,7 @@ import { type MessageOrigin, messageOfRow } from '../spaces/message.ts'
 import { readOnFrom } from '../tools/space/read-messages.ts'
 import { type ChainScene, loadChain } from './chain-section.ts'
 import { loadTask } from './chain-task.ts'
+import { type EventSource, originOfEvents } from './cycle-origin.ts'
 
 /** A space that the agent belongs to. */
 export interface SceneSpace {
@@ -79,6 +80,8 @@ export interface Scene {
   triggerMessage: HistoryLine | null
   /** Where the run's trigger came from. */
   origin: MessageOrigin
+  /** Of a think cycle: the events that it has taken so far. */
+  sources: EventSource[]
   /** The chain in which the run has its turn. */
   chain: ChainScene | null
   /** For who is called back in a chain: what began the chain, where that was something else than what is told anyway. */
@@ -117,7 +120,7 @@ export function createSceneLoader({ db, config }: Platform, { history }: { histo
 
   return {
     async load({ run }) {
-      const [agent, spaces, otherRuns, lines, chain, task] = await Promise.all([
+      const [agent, spaces, otherRuns, lines, chain, task, sources] = await Promise.all([
         loadAgent(db.prisma, run.agentId),
         loadSpaces(db.prisma, run),
         loadOtherRuns(db.prisma, run),
@@ -134,11 +137,12 @@ export function createSceneLoader({ db, config }: Platform, { history }: { histo
             }),
         loadChain(db.prisma, run),
         loadTask(db.prisma, run),
+        run.triggerType === 'INBOX' ? loadSources(db.prisma, run) : [],
       ])
       const seen = belongsTo({ spaces }, run.triggerSpaceId) ? lines : []
       const triggerMessage = seen.find(({ id }) => id === run.triggerMessageId) ?? null
       const origin = originSeen(run, spaces, triggerMessage) ?? (await loadOrigin(db.prisma, run))
-      return { agent, spaces, otherRuns, history: seen, triggerMessage, origin, chain, task }
+      return { agent, spaces, otherRuns, history: seen, triggerMessage, origin, sources, chain, task }
     },
     async refresh({ run }, scene) {
       const [knowledge, spaces, otherRuns] = await Promise.all([
@@ -251,6 +255,16 @@ async function loadSpaces(db: Prisma.TransactionClient, { id, agentId }: Run): P
         WHERE o."spaceId" = ranked.id ORDER BY e.kind = 'HUMAN', o."joinedAt", e.id LIMIT ${MOST_MEMBERS}
       ) n) ELSE '[]' END AS members
     FROM ranked ORDER BY "joinedAt", id`
+}
+
+function loadSources(db: Prisma.TransactionClient, { id: runId }: Run): Promise<EventSource[]> {
+  return db.inboxEvent.findMany({ where: { runId }, select: { type: true, spaceId: true, payload: true } })
+}
+
+/** What goes with a message that the run posts in a space: null where its trigger is from there. */
+export function originIn({ origin, sources }: Scene, { run }: Claim, spaceId: string): MessageOrigin | null {
+  if (sources.length > 0) return originOfEvents(sources, spaceId)
+  return run.triggerSpaceId === spaceId ? null : origin
 }
 
 function originOf({ triggerType, triggerName, triggerSpaceId }: Run): MessageOrigin {

@@ -9,16 +9,22 @@ import { type RunLogEvent, runTopic } from '../realtime/topics.ts'
 export interface RunReport {
   /** Who or what woke it, and where. */
   triggerSource: string
+  /** What that was about. */
+  about: string
   /** In order; a call that waits says for what. */
   toolsCalled: string[]
   /** What the model wrote and thought so far, shortened; null for nothing. */
   textGenerated: string | null
   reasoning: string | null
+  /** What it said last in a space, shortened; null for nothing. */
+  said: string | null
 }
 
 /** Reports on runs that are under way, from their journals and, for what is being generated, their event logs. */
 export interface RunProgress {
   ofRuns(runs: Run[]): Promise<Map<string, RunReport>>
+  /** What each said last in a space, shortened; nothing for those that said nothing. */
+  lastWords(runs: Run[]): Promise<Map<string, string>>
 }
 
 /** A run's text and reasoning. */
@@ -81,12 +87,29 @@ export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'lo
     return { text: joined(({ text }) => text), reasoning: joined(({ reasoning }) => reasoning) }
   }
 
+  async function lastWords(runs: Run[]): Promise<Map<string, string>> {
+    const rows = await prisma.message.findMany({
+      where: { runId: { in: runs.map(({ id }) => id) } },
+      orderBy: { id: 'asc' },
+      select: { runId: true, parts: true },
+    })
+    return new Map(
+      rows.flatMap(({ runId, parts }): [string, string][] => {
+        const texts = (parts as { type: string; text?: string }[]).flatMap(({ text }) => text ?? [])
+        const said = excerpt(texts.join('\n'))
+        return runId === null || said === null ? [] : [[runId, said]]
+      }),
+    )
+  }
+
   return {
+    lastWords,
     async ofRuns(runs) {
       if (runs.length === 0) return new Map()
       const runId = { in: runs.map(({ id }) => id) }
-      const [sourceOf, calls, steps] = await Promise.all([
+      const [sourceOf, said, calls, steps] = await Promise.all([
         sourcesOf(runs),
+        lastWords(runs),
         prisma.toolCall.findMany({ where: { runId }, orderBy: { id: 'asc' } }),
         prisma.step.findMany({ where: { runId }, orderBy: { index: 'asc' }, select: { runId: true, assistant: true } }),
       ])
@@ -99,7 +122,17 @@ export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'lo
         const toolsCalled = own.map((call) => `${call.toolName}${waitOf(callInBrief(call))?.mark ?? ''}`)
         const textGenerated = excerpt(thoughts.text)
         const reasoning = excerpt(thoughts.reasoning)
-        return [run.id, { triggerSource: sourceOf(run), toolsCalled, textGenerated, reasoning }]
+        return [
+          run.id,
+          {
+            triggerSource: sourceOf(run),
+            about: run.triggerSummary,
+            toolsCalled,
+            textGenerated,
+            reasoning,
+            said: said.get(run.id) ?? null,
+          },
+        ]
       }
       return new Map(await Promise.all(runs.map(report)))
     },

@@ -80,10 +80,12 @@ export interface RunPostingParts {
   route: PostingHooks<unknown>['route']
 }
 
+/** Why the run posts in a space: null where what triggered it came from there. */
+export type OriginIn = (spaceId: string) => MessageOrigin | null
+
 interface Voice {
   run: Pick<RunInHand, 'claim' | 'agent'>
-  /** Where the run's trigger came from: goes with messages in other spaces. */
-  origin: MessageOrigin
+  originIn: OriginIn
 }
 
 export function createRunPosting(platform: Platform, { announcer, route }: RunPostingParts, voice: Voice): RunPosting {
@@ -105,7 +107,7 @@ export function createRunPosting(platform: Platform, { announcer, route }: RunPo
   /** In one statement: the space's counter for a member, the space as one that the run wrote in, the message, its call. */
   async function insert({ spaceId, postKey, composite, shown }: Beginning): Promise<Message | null> {
     // As it is now: a think cycle's root and depth change with the events that it takes.
-    const { rootId, depth, triggerSpaceId } = claim.run
+    const { rootId, depth } = claim.run
     const inserted = insertion(
       {
         ...{
@@ -121,7 +123,7 @@ export function createRunPosting(platform: Platform, { announcer, route }: RunPo
         parts: shown === undefined ? [] : [{ type: 'tool', toolCallId: shown.toolCallId }],
         rootId,
         depth: depth + 1,
-        origin: triggerSpaceId === spaceId ? null : voice.origin,
+        origin: voice.originIn(spaceId),
       },
       HELD,
     )

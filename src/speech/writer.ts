@@ -1,21 +1,20 @@
 import type { Platform } from '../platform/platform.ts'
-import type { MessageOrigin } from '../spaces/message.ts'
 import type { RunInHand, ToolScene } from '../tools/tool.ts'
 import { composites, eachPartAMessage } from './message-policy.ts'
-import { createRunPosting, type RunPostingParts } from './run-posting.ts'
+import { createRunPosting, type OriginIn, type RunPostingParts } from './run-posting.ts'
 import { createSpaceWriter, type SpaceWriter } from './space-writer.ts'
 
 interface WriterInput {
   speech: RunPostingParts
   run: RunInHand
-  scene: { agent: Pick<ToolScene['agent'], 'toolset'>; origin: MessageOrigin }
+  scene: { agent: Pick<ToolScene['agent'], 'toolset'>; originIn: OriginIn }
   /** Nothing of the run is posted yet. */
   fresh: boolean
 }
 
 /** How a run is heard, by its agent's toolset: in the space that it has entered, or in those that its calls name. */
 export async function openWriter(platform: Platform, { speech, run, scene, fresh }: WriterInput): Promise<SpaceWriter> {
-  const posting = createRunPosting(platform, speech, { run, origin: scene.origin })
+  const posting = createRunPosting(platform, speech, { run, originIn: scene.originIn })
   const begun = fresh ? [] : await posting.begun()
   const isEach = scene.agent.toolset === 'ACTIVE_SPACE'
   const policy = isEach ? eachPartAMessage(run, begun) : composites(run, begun, posting)

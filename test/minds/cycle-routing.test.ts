@@ -39,6 +39,37 @@ describe.each(STACKS)('persistent minds in every routing, on the %s stack', (sta
     })
   })
 
+  test('BROADCAST: what it posts says which event it answers: none of the space itself, else what they have in common', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada')
+    const [first, second] = [await parley.space(human, [agent.id]), await parley.space(human, [agent.id])]
+    const other = await parley.space(human, [agent.id])
+    const gate = createDeferred()
+    const goTo = ({ id }: { id: string }, text: string) => [
+      { toolCall: 'enter_space', input: { spaceId: id } },
+      { toolCall: 'send_message', input: { text } },
+    ]
+    parley.models.script((request) =>
+      inboxIn(request).includes('"One"')
+        ? [{ gate: gate.promise }, { text: 'Read.' }]
+        : steps(goTo(first, 'Here.'), goTo(second, 'There.'), goTo(other, 'Elsewhere.'))(request),
+    )
+    await parley.send(human, first.id, 'One')
+    await thinking.cycleUnderWay(agent)
+    await parley.send(human, first.id, 'Two')
+    await parley.send(human, second.id, 'Three')
+    gate.resolve()
+    await thinking.rest(agent)
+    const lastIn = async ({ id }: { id: string }) =>
+      (await parley.messages(id)).findLast(({ senderId }) => senderId === agent.id)
+    expect([(await lastIn(first))?.origin, (await lastIn(second))?.origin]).toEqual([null, null])
+    expect((await lastIn(other))?.origin).toMatchObject({
+      triggerType: 'SPACE_MESSAGE',
+      triggerSpaceId: null,
+      triggerMessage: null,
+    })
+  })
+
   test.each(['ADMIN', 'MENTION_CHAIN'] as const)(
     '%s: an event is alone in its cycle, with its trigger',
     async (routing) => {

@@ -53,7 +53,7 @@ describe.each(STACKS)('a think cycle, on the %s stack', (stack) => {
       summary: 'I greeted Husam and sent the report.',
     })
     expect(said[0]?.origin).toBeNull()
-    expect(said[1]?.origin).toMatchObject({ triggerType: 'INBOX', triggerSpaceName: 'Family' })
+    expect(said[1]?.origin).toMatchObject({ triggerType: 'SPACE_MESSAGE', triggerSpaceName: 'Family' })
   })
 
   test('004 "What Happens Inside": the events of its run, in order, with one end', async () => {

@@ -27,7 +27,7 @@ const TOOLS: Tool[] = [
   sendSpaceMessageTool(nothing),
   delegateToAgentTool(nothing),
   getMyRunsTool(nothing, nothing),
-  getOwnRunsTool(nothing),
+  getOwnRunsTool(nothing, nothing),
   stopRunTool(nothing, nothing),
   mentionAgentTool(nothing, false),
   delegateTool(nothing, false),

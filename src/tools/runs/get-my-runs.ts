@@ -1,4 +1,5 @@
 import type { Run, RunStatus } from '../../generated/prisma/client.ts'
+import type { RunProgress } from '../../runs/run-progress.ts'
 import type { Runs } from '../../runs/runs.ts'
 import type { Tool } from '../tool.ts'
 
@@ -6,7 +7,10 @@ const STATUSES = ['queued', 'running', 'waiting_tool', 'completed', 'failed', 'c
 const MOST = 50
 
 /** The agent's own runs: those under way, or those of one status, past ones included. */
-export function getMyRunsTool(runs: Pick<Runs, 'ofAgent' | 'activeOf'>): Tool {
+export function getMyRunsTool(
+  runs: Pick<Runs, 'ofAgent' | 'activeOf'>,
+  progress: Pick<RunProgress, 'lastWords'>,
+): Tool {
   return {
     name: 'get_my_runs',
     description:
@@ -24,18 +28,17 @@ export function getMyRunsTool(runs: Pick<Runs, 'ofAgent' | 'activeOf'>): Tool {
       const statuses = typeof status === 'string' ? [status.toUpperCase() as RunStatus] : null
       const active = (await runs.activeOf([run.agent.id])).get(run.agent.id) ?? []
       const found = await runs.ofAgent(run.agent.id, statuses, Math.min(Math.trunc(Number(limit)), MOST) + 1)
+      const shown = found.filter(({ id }) => id !== run.claim.run.id).slice(0, Number(limit))
+      const words = await progress.lastWords(shown)
       return {
-        runs: found
-          .filter(({ id }) => id !== run.claim.run.id)
-          .slice(0, Number(limit))
-          .map(entryOf),
+        runs: shown.map((other) => entryOf(other, words.get(other.id))),
         totalActive: active.length,
       }
     },
   }
 }
 
-function entryOf(run: Run) {
+function entryOf(run: Run, said: string | undefined) {
   const ended =
     run.finishedAt === null
       ? {}
@@ -47,6 +50,7 @@ function entryOf(run: Run) {
     triggerSummary: run.triggerSummary,
     activeSpaceId: run.activeSpaceId,
     startedAt: run.startedAt?.toISOString() ?? null,
+    ...(said === undefined ? {} : { said }),
     ...ended,
   }
 }

@@ -47,12 +47,14 @@ function entryOf(run: Run, report: RunReport | undefined) {
     runId: run.id,
     triggerType: run.triggerType.toLowerCase(),
     triggerSource: report?.triggerSource ?? run.triggerSummary,
+    about: report?.about ?? run.triggerSummary,
     status: run.status.toLowerCase(),
     startedAt: run.startedAt?.toISOString() ?? null,
     progress: {
       toolsCalled: report?.toolsCalled ?? [],
       textGenerated: report?.textGenerated ?? null,
       reasoning: report?.reasoning ?? null,
+      ...(report?.said == null ? {} : { said: report.said }),
     },
   }
 }

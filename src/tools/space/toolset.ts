@@ -9,13 +9,13 @@ import { sendMessageTool } from './send-message.ts'
 /** ACTIVE_SPACE: the space entered is where everything happens. */
 export function activeSpaceTools(
   { speech }: ToolboxInput,
-  { history, historyLimit, runs, lifecycle }: ToolboxParts,
+  { history, historyLimit, runs, runProgress, lifecycle }: ToolboxParts,
 ): Tool[] {
   return [
     enterSpaceTool(history, historyLimit),
     sendMessageTool(speech),
     readMessagesTool(history),
-    getMyRunsTool(runs),
+    getMyRunsTool(runs, runProgress),
     stopRunTool(runs, lifecycle),
   ]
 }

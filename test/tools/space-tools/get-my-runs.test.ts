@@ -90,18 +90,21 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
             runId: planRun.id,
             triggerType: 'plan',
             triggerSource: 'Morning Report',
+            about: 'The plan "Morning Report": "Compile the morning report."',
             status: 'running',
             startedAt: planRun.startedAt?.toISOString(),
             progress: {
               toolsCalled: ['readSpaceMessages', 'sendSpaceMessage (waiting for reply)'],
               textGenerated: "Good morning! Here's today's standup:",
               reasoning: 'Compiling morning report from engineering and finance data...',
+              said: 'Numbers?',
             },
           },
           {
             runId: askingRun.id,
             triggerType: 'space_message',
             triggerSource: "Husam in Husam's Chat",
+            about: 'Husam in "Husam\'s Chat": "What are my options?"',
             status: 'waiting_tool',
             startedAt: askingRun.startedAt?.toISOString(),
             progress: {
