@@ -234,6 +234,17 @@ describe('mentions on parts that wait, and messages that answer', () => {
     expect(updated.spaceMessages.message.outcomes).toMatchObject([{ kind: 'INBOX', run: { id: cycle.id } }])
   })
 
+  test("a wait in a chain's space that only its agents could answer is refused at once", async () => {
+    const ann = await stage.person('Ann')
+    const [ada, bob] = [await stage.bot('Ada'), await stage.bot('Bob')]
+    const room = await stage.space('Chain', [ann, ada, bob], { routing: 'MENTION_CHAIN' })
+    const wait = { for: [{ type: 'agent' }, { type: 'entity', entityId: bob.id }], timeout: 100 }
+    parley.models.script(forAgent('Ada', steps([sayIn(room.id, 'Bob?', { wait })])))
+    await stage.say(ann, room, 'Begin')
+    const [run] = await stage.endedRuns(ada, 1)
+    expect(run.toolCalls[0]).toMatchObject({ status: 'FAILED', output: { error: { code: 'NOBODY_CAN_ANSWER' } } })
+  })
+
   test('null is a left-out argument: nothing is refused, and nothing said twice', async () => {
     const { ann, ada, bob, room } = await openRoom()
     const filled = sayIn(room.id, 'Hello', { mention: null, wait: null })

@@ -15,6 +15,8 @@ interface SendParts {
   replyWaits: ReplyWaits
   /** Whether it is a human, of the members of the agent's spaces. */
   isHuman(entityId: string): boolean
+  /** Whether the space has MENTION_CHAIN routing: its agents act in turn. */
+  isChain(spaceId: string): boolean
   inbox: Pick<Inbox, 'answered'>
   clock: Clock
 }
@@ -42,24 +44,29 @@ export function sendSpaceMessageTool(parts: SendParts): Tool {
   }
 }
 
+const NOBODY_CAN_ANSWER =
+  'In that space agents act one at a time: none can answer while you wait. End your turn with mentionAgent and expectReply instead.'
+
 const sent = (messageId: string) => ({ messageId, sent: true })
 
 /** The subscription stands before anything is posted. A run that is taken up again waits for what is left of the time. */
 async function sayAndWait(
-  { speech, replies, replyWaits, isHuman, inbox, clock }: SendParts,
+  { speech, replies, replyWaits, isHuman, isChain, inbox, clock }: SendParts,
   use: ToolUse,
   utterance: { spaceId: string; text: string; mention: string | null },
   wait: JsonObject,
 ): Promise<Json> {
   const { run, state, callId } = use
   const conditions = conditionsOf(wait.for as JsonObject[])
+  const people = conditions.some((one) => mayBeMetByPeople(one, isHuman))
+  if (state.wait === undefined && !people && isChain(utterance.spaceId))
+    throw new ToolFailure('NOBODY_CAN_ANSWER', NOBODY_CAN_ANSWER)
   const listening = await replies.listen(utterance.spaceId)
   try {
     let pending = state.wait as WaitState['wait'] | undefined
     if (pending === undefined) {
       const underWay = Object.fromEntries(await listening.underWay(run.agent.id))
       const waitMs = timeoutMs(wait)
-      const people = conditions.some((one) => mayBeMetByPeople(one, isHuman))
       await speech.say(use, {
         ...utterance,
         finishes: true,

@@ -10,9 +10,11 @@ export function spaceTools({ speech, scene }: ToolboxInput, parts: ToolboxParts)
   if (speech.composite === null) throw new Error('this run is heard in the space that it has entered')
   const members = scene.spaces.flatMap((space) => space.members)
   const isHuman = (entityId: string) => members.some(({ id, kind }) => id === entityId && kind === 'HUMAN')
+  const isChain = (spaceId: string) =>
+    scene.spaces.some(({ id, routing }) => id === spaceId && routing === 'MENTION_CHAIN')
   return [
     readSpaceMessagesTool(history),
-    sendSpaceMessageTool({ ...parts, speech: speech.composite, isHuman }),
+    sendSpaceMessageTool({ ...parts, speech: speech.composite, isHuman, isChain }),
     getMyRunsTool(runs, runProgress),
   ]
 }
