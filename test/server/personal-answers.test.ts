@@ -105,7 +105,9 @@ describe.skipIf(!hasPostgres)(`an event that ${VIEWERS} viewers of a space are t
       },
     })
     const call = { id: toolCallId, runId, agentId: agent!.id, messageId, spaceId, toolName: 'look', input: { at: 1 } }
-    await prisma.toolCall.create({ data: { ...call, stepIndex: 0, modelCallId: 'c', status: 'RUNNING' } })
+    await prisma.toolCall.create({
+      data: { ...call, stepIndex: 0, modelCallId: 'c', execution: 'HTTP', status: 'RUNNING' },
+    })
     await prisma.message.update({ where: { id: messageId }, data: { parts: [{ type: 'tool', toolCallId }] } })
     const { answers, statements: taken } = await tell({ type: 'MessagePartChanged', messageId, partIndex: 0 })
     expect([...answers].map((text) => JSON.parse(text).spaceMessages.part.toolCall)).toEqual([
