@@ -127,12 +127,14 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
         expect(readers.map((viewer) => runThoughts(viewer, inAdas))).toEqual([true, false, false, false])
       })
 
-      test('a call shows to who sees its run; what is in it only where it is a visible part', async () => {
+      test('a call shows to who sees its run; what is in it only where it is a visible part, and not where it asks by a message', async () => {
         const { toolCalls, toolCallContents } = domain.visibility
         const hidden = call(writesInShared)
-        const shownInShared = call(writesInShared, { messageId: newId('msg'), spaceId: shared })
-        const shownInAdas = call(writesInShared, { messageId: newId('msg'), spaceId: adas })
-        const calls = [hidden, shownInShared, shownInAdas]
+        const own = { execution: 'INTERNAL' } as const
+        const shownInShared = call(writesInShared, { ...own, messageId: newId('msg'), spaceId: shared })
+        const shownInAdas = call(writesInShared, { ...own, messageId: newId('msg'), spaceId: adas })
+        const waitsForMessage = call(writesInShared, { messageId: newId('msg'), spaceId: shared })
+        const calls = [hidden, shownInShared, shownInAdas, waitsForMessage]
         const ids = calls.map(({ id }) => id)
         expect(await toolCalls(bob, calls)).toEqual(new Set(ids))
         expect(await toolCallContents(bob, calls)).toEqual(set(shownInShared.id))

@@ -97,7 +97,7 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)(
             ({ messages }) =>
               messages
                 .find(({ role }) => role === 'user')
-                ?.text.split('YOUR OTHER')[0]
+                ?.text.split('RECENT MESSAGES')[0]
                 ?.includes('"Go!"') ?? false,
             ({ step }) => {
               const isFirst = !asked.has(step)

@@ -300,9 +300,12 @@ describe('the demo model with the prompts that the engine builds', () => {
       },
       memories: [{ key: 'colour', value: 'green' }],
     }
-    const whole = { agent, spaces, otherRuns: [], history: [], triggerMessage: null, origin: {}, ...scene }
+    const whole = { agent, spaces, otherRuns: [], history: [], triggerMessage: null, task: null, origin: {}, ...scene }
     const claim = {
-      run: { id: 'run_1', triggerSummary: 'something', triggerMessageId: 'msg_1', wokenBy: null, ...run },
+      run: {
+        ...{ id: 'run_1', triggerSummary: 'something', triggerSpaceId: null, triggerMessageId: 'msg_1', wokenBy: null },
+        ...run,
+      },
     } as never
     const activeSpaceId = 'triggerSpaceId' in run ? String(run.triggerSpaceId) : null
     return {
