@@ -368,7 +368,9 @@ describe('the guarded fetch', () => {
     })
     expect(response.headers.get('x-session')).toBe('1')
     expect(await response.json()).toEqual({ a: 1 })
-    expect(seen.map(({ method, url, body }) => [method, url, body])).toEqual([
+    // A request that the test before gave up may come as late as here.
+    const ours = seen.filter(({ url }) => url?.startsWith('/mcp'))
+    expect(ours.map(({ method, url, body }) => [method, url, body])).toEqual([
       ['POST', '/mcp', '{}'],
       ['POST', '/mcp/', '{}'],
     ])
