@@ -170,8 +170,8 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions): En
 
 /** What answers which path. */
 function createRoutes({ platform, api: app, metrics }: Served, endpoint: Endpoint | null, isDraining: () => boolean) {
-  const { db, log } = platform
-  const health = createHealth({ database: () => db.healthy(), realtime: () => log.healthy(), isDraining })
+  const { db, log, clock } = platform
+  const health = createHealth({ database: () => db.healthy(), realtime: () => log.healthy(), isDraining, clock })
   const figures = createMetrics({
     others: metrics ?? null,
     tokens: app.tokens,

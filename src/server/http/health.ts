@@ -1,11 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createBell } from '../../lib/async.ts'
+import type { Clock } from '../../platform/clock.ts'
 
 export interface HealthParts {
   /** Each answers within a second or two. */
   database(): Promise<boolean>
   realtime(): Promise<boolean>
   isDraining(): boolean
+  clock: Clock
 }
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void> | void
@@ -22,14 +24,14 @@ export interface Health {
 const PATIENCE = 1.5
 const LONGEST_WAIT_MS = 10_000
 
-export function createHealth({ database, realtime, isDraining }: HealthParts): Health {
+export function createHealth({ database, realtime, isDraining, clock }: HealthParts): Health {
   let askedAt: number | null = null
   /** Between the last two questions: who asks in a rhythm is waited for. */
   let betweenMs = 0
   const told = createBell()
 
   function noteQuestion(): void {
-    const now = performance.now()
+    const now = clock.now()
     if (askedAt !== null) betweenMs = now - askedAt
     askedAt = now
   }
@@ -37,7 +39,7 @@ export function createHealth({ database, realtime, isDraining }: HealthParts): H
   return {
     async drainIsKnown() {
       if (askedAt === null) return
-      const leftMs = Math.min(PATIENCE * betweenMs, LONGEST_WAIT_MS) - (performance.now() - askedAt)
+      const leftMs = Math.min(PATIENCE * betweenMs, LONGEST_WAIT_MS) - (clock.now() - askedAt)
       if (leftMs > 0) await told.wait(leftMs, new AbortController().signal)
     },
     live: (_, response) => sendJson(response, 200, { status: 'ok' }),
