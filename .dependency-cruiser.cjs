@@ -1,13 +1,16 @@
 // Which part may import which: the arrows of the README, one line each. They point down; there is no way back up and no
 // way around in a circle. `types` names parts of which a file may import types, and nothing that runs.
 // The siblings know each other by id, and the viewer by its type.
-const DOMAIN = { values: ['lib', 'platform', 'realtime', 'generated'], types: ['access', 'config'] }
+// What is said in confidence concerns all of them.
+const DOMAIN = { values: ['lib', 'platform', 'realtime', 'generated', 'confidence'], types: ['access', 'config'] }
 const ARROWS = {
   lib: {},
   config: { values: ['lib'] },
   platform: { values: ['lib', 'generated'], types: ['config', 'realtime'] },
   realtime: { values: ['lib'], types: ['platform', 'config'] },
   models: { values: ['lib'], types: ['platform', 'config'] },
+  // Where words come from, and where they may go: rules, and the fragments of SQL that go with them.
+  confidence: { values: ['lib', 'generated'], types: ['platform'] },
   access: DOMAIN,
   spaces: DOMAIN,
   agents: DOMAIN,
@@ -20,15 +23,32 @@ const ARROWS = {
   // What a model is shown, and what a mind keeps of it.
   minds: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'tools'] },
   engine: { ...DOMAIN, values: [...DOMAIN.values, 'models', 'spaces', 'agents', 'runs', 'tools', 'speech', 'minds'] },
+  // What a team that runs Parley for years does with it: it ends things, keeps them for a time, and moves them.
+  operation: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'plans'] },
   schema: {
     values: ['lib'],
-    types: ['access', 'models', 'spaces', 'agents', 'runs', 'plans', 'routing', 'realtime', 'platform', 'config'],
+    types: [
+      ...['access', 'models', 'spaces', 'agents', 'runs', 'plans', 'routing', 'operation', 'confidence'],
+      ...['realtime', 'platform', 'config'],
+    ],
   },
   server: { values: ['lib', 'platform', 'realtime', 'access', 'schema'], types: ['config', 'app'] },
   app: {
     values: [
-      ...['lib', 'config', 'platform', 'realtime', 'models', 'access', 'spaces', 'agents', 'runs', 'plans'],
-      ...['routing', 'tools', 'speech', 'minds', 'engine', 'schema', 'server'],
+      ...[
+        'lib',
+        'config',
+        'platform',
+        'realtime',
+        'models',
+        'access',
+        'spaces',
+        'agents',
+        'runs',
+        'plans',
+        'confidence',
+      ],
+      ...['routing', 'tools', 'speech', 'minds', 'operation', 'engine', 'schema', 'server'],
     ],
   },
   main: { values: ['lib', 'config', 'platform', 'app', 'server'] },
@@ -68,13 +88,19 @@ module.exports = {
       name: 'what runs in production does not import tests, benchmarks or scripts',
       severity: 'error',
       from: { path: '^src/' },
-      to: { path: '^(test|bench|scripts|web)/' },
+      to: { path: '^(test|bench|scripts|web|client|examples)/' },
     },
     {
       name: 'the console is a client like any other',
       severity: 'error',
-      from: { path: '^web/' },
+      from: { path: '^(web|client|examples)/' },
       to: { path: '^(src|test|bench|scripts)/' },
+    },
+    {
+      name: 'what others build on knows nothing of the console',
+      severity: 'error',
+      from: { path: '^client/' },
+      to: { path: '^(web|examples|generated)/' },
     },
     {
       name: 'what runs in production imports production dependencies only',
@@ -91,8 +117,8 @@ module.exports = {
     { name: 'no file that nothing uses', severity: 'error', from: { orphan: true, path: '^src/' }, to: {} },
   ],
   options: {
-    doNotFollow: { path: ['node_modules', '(^|/)generated/'] },
-    exclude: { path: ['^web/dist/'] },
+    doNotFollow: { path: ['node_modules', '(^|/)(__)?generated(__)?/'] },
+    exclude: { path: ['^web/dist/', '^client/dist/'] },
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
     enhancedResolveOptions: {
