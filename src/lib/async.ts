@@ -60,6 +60,21 @@ export function createSerial(): Serial {
   }
 }
 
+/** Runs functions with the same key one after another, in the order of the calls, and those of different keys at once. */
+export function createLines(): <T>(key: string, task: () => Promise<T>) => Promise<T> {
+  const tails = new Map<string, Promise<unknown>>()
+  return (key, task) => {
+    const result = (tails.get(key) ?? Promise.resolve()).then(task)
+    const tail = result
+      .catch(() => {})
+      .then(() => {
+        if (tails.get(key) === tail) tails.delete(key)
+      })
+    tails.set(key, tail)
+    return result
+  }
+}
+
 /** Wakes whoever waits. A ring while nobody waits is kept: the next wait returns at once. */
 export interface Bell {
   ring(): void

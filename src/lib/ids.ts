@@ -9,13 +9,18 @@ export const ID_PREFIXES = [
   'run',
   'tcl',
   'pln',
+  'plf',
   'gol',
+  'mem',
   'inb',
+  'cyc',
   'acc',
   'whk',
   'chn',
   'stp',
   'trg',
+  'ntf',
+  'aud',
 ] as const
 
 export type IdPrefix = (typeof ID_PREFIXES)[number]
@@ -23,6 +28,11 @@ export type IdPrefix = (typeof ID_PREFIXES)[number]
 /** A new id: the prefix, `_`, and 32 hexadecimal digits of a UUID version 7, so that ids sort by the time they were made. */
 export function newId(prefix: IdPrefix): string {
   return `${prefix}_${uuidv7().replaceAll('-', '')}`
+}
+
+/** Before every id of a run that is made from that time on, and after those made before. */
+export function runIdAt(ms: number): string {
+  return `run_${Math.max(0, Math.floor(ms)).toString(16).padStart(12, '0')}`
 }
 
 /** Those that are well-formed: what cannot be an id of ours is not looked for (PostgreSQL refuses a text with NUL). */

@@ -29,6 +29,16 @@ export function toJson(value: unknown): Json {
   return MAYBE_NOT_STORABLE.test(text) ? storable(json) : json
 }
 
+/** JSON text with the keys of every object in order: the same value has the same text, however it came. */
+export function canonicalText(value: Json): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalText).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  const entries = Object.keys(value)
+    .sort()
+    .map((key) => `${JSON.stringify(key)}:${canonicalText(value[key] as Json)}`)
+  return `{${entries.join(',')}}`
+}
+
 /** A value's JSON text for a jsonb parameter of raw SQL, as toJson makes it. */
 export function jsonbText(value: unknown): string {
   const text = JSON.stringify(value) ?? 'null'
@@ -74,4 +84,10 @@ export function firstWithin<T>(items: readonly T[], characters: number, textOf: 
 /** One line: control characters and line breaks become spaces. For names shown to a model or in a log. */
 export function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
+}
+
+/** A name as it stands in a line for a model: in quotes where it holds what could be read as another part of that. */
+export function nameIn(name: string): string {
+  const line = oneLine(name)
+  return /[[\]():,"\\]/.test(line) ? JSON.stringify(line) : line
 }

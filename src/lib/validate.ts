@@ -48,6 +48,20 @@ export function checkText(value: string, most: number, field: string): string {
   return value.toWellFormed()
 }
 
+const LONGEST_SEARCH = 200
+
+/** What is looked for in names; '' for nothing. @throws BadInputError for one that is too long */
+export function checkSearch(search: string | null | undefined): string {
+  if (search != null && search.length > LONGEST_SEARCH)
+    throw new BadInputError(`A search has at most ${LONGEST_SEARCH} characters.`, 'search')
+  return search?.replaceAll('\0', '').trim() ?? ''
+}
+
+/** For LIKE: what has this somewhere in it. */
+export function likePattern(search: string): string {
+  return `%${search.replace(/[\\%_]/g, '\\$&')}%`
+}
+
 /** What a caller calls a request of its own, so that repeating it does nothing. Comes back well-formed. */
 export function checkIdempotencyKey(key: string, field: string): string {
   checkNul(key, field)

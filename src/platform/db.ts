@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { chmodSync, existsSync } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -10,12 +10,15 @@ import { PrismaPg } from '@prisma/adapter-pg'
 import pg from 'pg'
 import { type ConstructorOptions, fromPglite } from 'pg-boss'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
+import type { Registry } from 'prom-client'
 import { type Prisma, PrismaClient } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { isWriteConflict } from './database-errors.ts'
 import { lockDirectory } from './directory-lock.ts'
+import { findEmbeddedTemplate } from './embedded-template.ts'
 import { applyMigrations } from './migrate.ts'
+import { openPool } from './pool-figures.ts'
 
 /** What queries run on: the database, or a transaction in it. */
 export type Tx = Prisma.TransactionClient
@@ -31,6 +34,12 @@ export interface Database {
    * Inside, every query goes through `tx`. No network call belongs in there.
    */
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  /**
+   * The rows of one statement, which is a transaction of its own; a serialization failure or deadlock runs it again. It goes past
+   * Prisma, straight to the driver, prepared once a connection: for the dozen statements that every message and run makes. Times are
+   * Dates, JSON is parsed; int8 and numeric come as the driver has them, so cast them in the statement.
+   */
+  query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>
   /** Whether a query answers within 2 s. */
   healthy(): Promise<boolean>
   close(): Promise<void>
@@ -41,6 +50,15 @@ export function within<T>(db: Database, tx: Tx | undefined, work: (tx: Tx) => Pr
   return tx === undefined ? db.transaction(work) : work(tx)
 }
 
+/** The rows of one statement, in the transaction that there is, or in one of its own as `Database.query` does it. */
+export function queryWithin<Row extends object>(
+  db: Pick<Database, 'query'>,
+  tx: Tx | undefined,
+  statement: Prisma.Sql,
+): Promise<Row[]> {
+  return tx === undefined ? db.query(statement) : tx.$queryRaw<Row[]>(statement)
+}
+
 export interface DatabaseOptions {
   /** PostgreSQL; null for PGlite under `dataDirectory`. */
   url: string | null
@@ -48,6 +66,7 @@ export interface DatabaseOptions {
   /** Connections of this process at most. */
   poolSize?: number
   onError?: (error: Error) => void
+  metrics?: Registry
 }
 
 /** PGlite keeps its shared buffers, 128 MB by default, in this process; the files are in the operating system's cache anyway. */
@@ -77,6 +96,8 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
   try {
     const directory = path.join(dataDirectory, 'database')
     if (!existsSync(path.join(directory, 'PG_VERSION'))) await initialise(directory)
+    // Where DATA_DIR was there before, others may look into it.
+    chmodSync(directory, 0o700)
     for (const flag of WEB_ASSEMBLY_FLAGS) setFlagsFromString(flag)
     const pglite = await PGlite.create(directory, { startParams: START_PARAMETERS })
     // PGlite learns at its start which types have arrays: without this, arrays of enums made just now would fail until the next one.
@@ -89,6 +110,8 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
       kind: 'pglite',
       bossOptions: { backend: 'pglite', db: fromPglite(pglite) },
       transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION)),
+      query: <Row extends object>({ text, values }: Prisma.Sql) =>
+        withRetries(async () => (await pglite.query<Row>(text, values)).rows),
       healthy: () => answers(prisma),
       async close() {
         await prisma.$disconnect()
@@ -106,6 +129,8 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
 async function initialise(directory: string): Promise<void> {
   const draft = `${directory}.new`
   await rm(draft, { recursive: true, force: true })
+  const template = await findEmbeddedTemplate()
+  if (template.copyTo(draft)) return rename(draft, directory)
   await promisify(execFile)(process.execPath, [
     ...WEB_ASSEMBLY_FLAGS,
     path.join(import.meta.dirname, 'init-embedded.ts'),
@@ -114,15 +139,17 @@ async function initialise(directory: string): Promise<void> {
   await rename(draft, directory)
 }
 
-async function openPostgres(url: string, { poolSize = 20, onError = () => {} }: DatabaseOptions): Promise<Database> {
-  const pool = new pg.Pool({
+async function openPostgres(url: string, options: DatabaseOptions): Promise<Database> {
+  const { poolSize = 20, onError = () => {}, metrics } = options
+  const poolConfig: pg.PoolConfig = {
     connectionString: url,
     max: poolSize,
     connectionTimeoutMillis: LONGEST_WAIT_MS,
     statement_timeout: 30_000,
     idle_in_transaction_session_timeout: 30_000,
     keepAlive: true,
-  })
+  }
+  const pool = openPool(poolConfig, metrics)
   pool.on('error', onError)
   const factory = new PrismaPg(pool, { statementNameGenerator: createStatementNames(), onConnectionError: onError })
   try {
@@ -132,11 +159,14 @@ async function openPostgres(url: string, { poolSize = 20, onError = () => {} }: 
     throw new Error(`DATABASE_URL: the database cannot be used: ${messageOf(error)}`)
   }
   const prisma = new PrismaClient({ adapter: factory })
+  const queryNamed = createNamedQueries(pool)
   return {
     prisma,
     kind: 'postgres',
-    bossOptions: { db: { executeSql: createNamedQueries(pool) } },
+    bossOptions: { db: { executeSql: queryNamed } },
     transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION)),
+    query: <Row extends object>({ text, values }: Prisma.Sql) =>
+      withRetries(async () => (await queryNamed<Row>(text, values)).rows),
     healthy: () => answers(prisma),
     async close() {
       await prisma.$disconnect()
@@ -162,14 +192,14 @@ async function migratePostgres(url: string): Promise<void> {
   }
 }
 
-/** pg-boss's statements are long and always the same: named, PostgreSQL plans them once a connection. */
-function createNamedQueries(pool: pg.Pool): NonNullable<ConstructorOptions['db']>['executeSql'] {
+/** Statements that are long and always the same, pg-boss's among them: named, PostgreSQL plans them once a connection. */
+function createNamedQueries(pool: pg.Pool) {
   const nameOf = createStatementNames()
-  return (text, values) =>
+  return <Row extends object = object>(text: string, values?: unknown[]): Promise<pg.QueryResult<Row>> =>
     // Several statements in one text come without values, and cannot be prepared.
     values === undefined || values.length === 0
-      ? pool.query(text)
-      : pool.query({ text, values, name: nameOf({ sql: text }) })
+      ? pool.query<Row>(text)
+      : pool.query<Row>({ text, values, name: nameOf({ sql: text }) })
 }
 
 /** Names statements so that PostgreSQL keeps their plans; past a number of different ones, later ones go unnamed. */

@@ -30,6 +30,17 @@ export async function fetchIdPages(prisma: Tx, query: IdPagesQuery): Promise<Map
   return new Map(parents.map((parent) => [parent, pageOfRows(request, byParent.get(parent) ?? [])]))
 }
 
+/** A page of a connection that stands alone, newest first: what `getMany` gives of the ids of `source`. */
+export async function fetchPage<T>(
+  prisma: Tx,
+  { source, request }: Pick<IdPagesQuery, 'source' | 'request'>,
+  getMany: (ids: string[]) => Promise<(T | null)[]>,
+): Promise<Page<T>> {
+  const pages = await fetchIdPages(prisma, { parents: [''], source, order: 'newest', request })
+  const page = pages.get('')!
+  return { ...page, items: (await getMany(page.items)).filter((item) => item !== null) }
+}
+
 function statementOf({ parents, source, order, request }: IdPagesQuery): Prisma.Sql {
   const { after, before, size, fromEnd } = request
   const [later, earlier] = order === 'newest' ? [Prisma.raw('<'), Prisma.raw('>')] : [Prisma.raw('>'), Prisma.raw('<')]

@@ -1,6 +1,6 @@
 import { fromPrisma, PgBoss } from 'pg-boss'
 import { messageOf } from '../lib/errors.ts'
-import type { Database, Tx } from './db.ts'
+import { type Database, openDatabase, type Tx } from './db.ts'
 
 /** What a job asks for. It is a wake-up only: the row that it names decides whether there is anything to do. */
 export interface WakeUp {
@@ -90,4 +90,12 @@ export async function openJobs(
       await boss.stop({ graceful: false }).catch((error) => options.onError(new Error(messageOf(error))))
     },
   }
+}
+
+/** A new embedded database under a directory, with all that a first start makes in it. */
+export async function makeEmbedded(dataDirectory: string): Promise<void> {
+  const db = await openDatabase({ url: null, dataDirectory })
+  const jobs = await openJobs(db, { supervise: false, onError: () => {} })
+  await jobs.close()
+  await db.close()
 }

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import type { DeltaJoiners } from '../lib/delta-joiner.ts'
 import type { EventLog } from '../realtime/event-log.ts'
@@ -17,6 +18,8 @@ export interface Platform {
   signals: Signals
   clock: Clock
   logger: Logger
+  /** Figures for who watches this process: each part registers its own. */
+  metrics: Registry
   secretBox: SecretBox
   /** Text that streams into one place is sent together. */
   deltas: DeltaJoiners

@@ -24,11 +24,12 @@ const TAG_BYTES = 16
 /**
  * A box with a key made from any string by HKDF-SHA-256. The string must be hard to guess by itself (ours are 32 random bytes,
  * and the log warns of configured ones under 32 characters): HKDF makes a weak one no stronger. AES-256-GCM with random nonces is safe for
- * four billion seals a key (NIST SP 800-38D, 8.3).
+ * four billion seals a key (NIST SP 800-38D, 8.3). `keyBefore` opens what was sealed with it, while keys are rotated.
  */
-export function createSecretBox(secretKey: string): SecretBox {
+export function createSecretBox(secretKey: string, keyBefore: string | null = null): SecretBox {
   if (secretKey === '') throw new Error('The secret key is empty.')
-  const key = Buffer.from(hkdfSync('sha256', secretKey, 'parley', 'secret-box v1', 32))
+  const key = keyOf(secretKey)
+  const keys = keyBefore === null ? [key] : [key, keyOf(keyBefore)]
 
   return {
     seal(text, context = '') {
@@ -42,17 +43,26 @@ export function createSecretBox(secretKey: string): SecretBox {
       const [version, payload = ''] = sealed.split('.')
       const bytes = Buffer.from(payload, 'base64url')
       if (version !== VERSION || bytes.length < NONCE_BYTES + TAG_BYTES) throw new SealBrokenError()
-      const tag = bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES)
-      try {
-        const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, NONCE_BYTES), {
-          authTagLength: TAG_BYTES,
-        })
-        decipher.setAAD(Buffer.from(context)).setAuthTag(tag)
-        const text = [decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]
-        return Buffer.concat(text).toString('utf8')
-      } catch {
-        throw new SealBrokenError()
+      for (const one of keys) {
+        const text = opened(bytes, one, context)
+        if (text !== null) return text
       }
+      throw new SealBrokenError()
     },
+  }
+}
+
+const keyOf = (secretKey: string) => Buffer.from(hkdfSync('sha256', secretKey, 'parley', 'secret-box v1', 32))
+
+/** Null where it was sealed with another key, or for another place. */
+function opened(bytes: Buffer, key: Buffer, context: string): string | null {
+  const tag = bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES)
+  try {
+    const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES })
+    decipher.setAAD(Buffer.from(context)).setAuthTag(tag)
+    const text = [decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]
+    return Buffer.concat(text).toString('utf8')
+  } catch {
+    return null
   }
 }

@@ -1,0 +1,61 @@
+-- AlterTable
+ALTER TABLE "Agent" ADD COLUMN     "budget" JSONB;
+
+-- AlterTable
+ALTER TABLE "InboxEvent" ADD COLUMN     "waitsUntil" TIMESTAMPTZ(3);
+
+-- AlterTable
+ALTER TABLE "Space" ADD COLUMN     "budget" JSONB;
+
+-- Those few that have a budget, or wait for the next day, are found without looking at the others.
+CREATE INDEX "Agent_budget_idx" ON "Agent"("id") WHERE "budget" IS NOT NULL;
+CREATE INDEX "Space_budget_idx" ON "Space"("id") WHERE "budget" IS NOT NULL;
+CREATE INDEX "InboxEvent_waitsUntil_idx" ON "InboxEvent"("waitsUntil") WHERE "waitsUntil" IS NOT NULL;
+
+-- An event that waits for the next day is none that a cycle could take.
+DROP INDEX "InboxEvent_waiting_idx";
+CREATE INDEX "InboxEvent_waiting_idx" ON "InboxEvent"("agentId", "id") WHERE "doneAt" IS NULL AND "runId" IS NULL AND "waitsUntil" IS NULL;
+
+-- What budgets say of a generation of this agent, for this space, of this root (src/platform/budget-state.ts): null where none holds,
+-- else `over` (AGENT, SPACE or ROOT: whose is spent, or null) and `inUsd` (a limit in USD holds).
+CREATE FUNCTION "budgetState"(agent TEXT, space TEXT, root TEXT) RETURNS JSONB LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  own JSONB;
+  places JSONB;
+  most_tokens FLOAT8;
+  most_usd FLOAT8;
+  tokens FLOAT8;
+  nanos FLOAT8;
+  whose TEXT;
+  in_usd BOOLEAN;
+  today DATE := (now() AT TIME ZONE 'UTC')::date;
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a."budget" IS NOT NULL)
+    AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s."budget" IS NOT NULL) THEN RETURN NULL; END IF;
+  SELECT a."budget" INTO own FROM "Agent" a WHERE a."id" = agent;
+  SELECT s."budget" INTO places FROM "Space" s WHERE s."id" = space;
+  SELECT min((b.budget->>'tokensPerRoot')::float8), min((b.budget->>'usdPerRoot')::float8) INTO most_tokens, most_usd FROM (
+    SELECT a."budget" AS budget FROM "Agent" a WHERE a."budget" IS NOT NULL AND (a."id" = agent OR EXISTS (
+      SELECT 1 FROM "Run" r WHERE r."rootId" = root AND r."agentId" = a."id"))
+    UNION ALL
+    SELECT s."budget" FROM "Message" m JOIN "Space" s ON s."id" = m."spaceId" WHERE m."id" = root AND s."budget" IS NOT NULL
+  ) b;
+  in_usd := most_usd IS NOT NULL OR coalesce(own->'usdPerDay', places->'usdPerDay') IS NOT NULL;
+  IF most_tokens IS NOT NULL OR most_usd IS NOT NULL THEN
+    SELECT coalesce(sum(u."inputTokens" + u."outputTokens"), 0), coalesce(sum(u."costNanos"), 0) INTO tokens, nanos
+    FROM "RootUsage" u WHERE u."rootId" = root;
+    IF tokens >= most_tokens OR nanos >= most_usd * 1e9 THEN whose := 'ROOT'; END IF;
+  END IF;
+  IF whose IS NULL AND (own ? 'tokensPerDay' OR own ? 'usdPerDay') THEN
+    SELECT coalesce(sum(d."inputTokens" + d."outputTokens"), 0), coalesce(sum(d."costNanos"), 0) INTO tokens, nanos
+    FROM "DailyUsage" d WHERE d."day" = today AND d."agentId" = agent;
+    IF tokens >= (own->>'tokensPerDay')::float8 OR nanos >= (own->>'usdPerDay')::float8 * 1e9 THEN whose := 'AGENT'; END IF;
+  END IF;
+  IF whose IS NULL AND (places ? 'tokensPerDay' OR places ? 'usdPerDay') THEN
+    SELECT coalesce(sum(d."inputTokens" + d."outputTokens"), 0), coalesce(sum(d."costNanos"), 0) INTO tokens, nanos
+    FROM "DailyUsage" d WHERE d."day" = today AND d."spaceId" = space;
+    IF tokens >= (places->>'tokensPerDay')::float8 OR nanos >= (places->>'usdPerDay')::float8 * 1e9 THEN whose := 'SPACE'; END IF;
+  END IF;
+  IF own IS NULL AND places IS NULL AND most_tokens IS NULL AND most_usd IS NULL THEN RETURN NULL; END IF;
+  RETURN jsonb_build_object('over', whose, 'inUsd', in_usd);
+END $$;

@@ -1,0 +1,56 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+
+/** What is asked of a registry: each name is made once, also where a part of the process is built again. */
+type Metrics = Pick<Registry, 'getSingleMetric' | 'registerMetric'>
+
+export function counter<Label extends string>(
+  metrics: Metrics,
+  name: string,
+  help: string,
+  labelNames: readonly Label[] = [],
+): Counter<Label> {
+  return once(metrics, name, () => new Counter({ name, help, labelNames, registers: [] }))
+}
+
+export function histogram<Label extends string>(
+  metrics: Metrics,
+  name: string,
+  help: string,
+  { buckets, labelNames = [] }: { buckets: number[]; labelNames?: readonly Label[] },
+): Histogram<Label> {
+  return once(metrics, name, () => new Histogram({ name, help, buckets, labelNames, registers: [] }))
+}
+
+/** One figure, read when it is asked for. */
+export function gauge(metrics: Metrics, name: string, help: string, read: () => number): void {
+  once(metrics, name, () => {
+    return new Gauge({
+      name,
+      help,
+      registers: [],
+      collect() {
+        this.set(read())
+      },
+    })
+  })
+}
+
+/** A label's value as long as there are no more than `most` different ones, else `other`: a label must not grow for ever. */
+export function atMost(most: number): (value: string) => string {
+  const known = new Set<string>()
+  return (value) => {
+    if (known.size < most) known.add(value)
+    return known.has(value) ? value : OTHER
+  }
+}
+
+/** What stands for all values of a label that have none of their own. */
+export const OTHER = 'other'
+
+function once<M extends Counter | Gauge | Histogram>(metrics: Metrics, name: string, make: () => M): M {
+  const known = metrics.getSingleMetric(name)
+  if (known !== undefined) return known as M
+  const made = make()
+  metrics.registerMetric(made as never)
+  return made
+}

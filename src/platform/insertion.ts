@@ -1,0 +1,35 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import { jsonbText } from '../lib/json.ts'
+
+interface InsertionOptions {
+  /** Columns that the statement computes; `r` is the row as given, `e` the same as JSON. */
+  computed?: Record<string, Prisma.Sql>
+  /** Fields that are there to compute with, and no columns. */
+  beside?: readonly string[]
+  /** A part of the same WITH: for each of its rows they are inserted; for none, nothing is. */
+  from?: string
+}
+
+/**
+ * The INSERT of rows that are given as objects by column, in their order: a column that no object has gets its default, null is
+ * null. A row whose key is taken is left out; answers with those that were inserted.
+ */
+export function insertionOf(
+  table: Prisma.ModelName,
+  rows: readonly object[],
+  { computed = {}, beside = [], from }: InsertionOptions = {},
+): Prisma.Sql {
+  const isPlain = (column: string) => !(column in computed) && !beside.includes(column)
+  const plain = [...new Set(rows.flatMap(Object.keys))].filter(isPlain)
+  const columns = [...plain, ...Object.keys(computed)].map(quoted)
+  const values = [...plain.map((column) => Prisma.sql`r.${quoted(column)}`), ...Object.values(computed)]
+  const name = quoted(table)
+  return Prisma.sql`
+    INSERT INTO ${name} (${Prisma.join(columns)}) SELECT ${Prisma.join(values)}
+    FROM jsonb_array_elements(${jsonbText(rows)}::jsonb) WITH ORDINALITY AS given(e, n)
+      CROSS JOIN LATERAL jsonb_populate_record(null::${name}, given.e) AS r
+      ${from === undefined ? Prisma.empty : Prisma.sql`CROSS JOIN ${quoted(from)}`}
+    ORDER BY given.n ON CONFLICT DO NOTHING RETURNING *`
+}
+
+const quoted = (name: string) => Prisma.raw(`"${name}"`)

@@ -1,0 +1,44 @@
+import pg from 'pg'
+import type { Registry } from 'prom-client'
+import { gauge, histogram } from '../lib/metrics.ts'
+
+type Callback = (...result: unknown[]) => void
+
+const WAITS = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 20]
+
+/** A pool of connections that tells how many there are, and how long statements wait for one. */
+export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): pg.Pool {
+  const pool = new pg.Pool(config)
+  if (metrics === undefined) return pool
+  const { max = 10 } = config
+  gauge(
+    metrics,
+    'parley_pool_connections',
+    'Connections to PostgreSQL that this process has open.',
+    () => pool.totalCount,
+  )
+  gauge(
+    metrics,
+    'parley_pool_busy_connections',
+    'Of the connections to PostgreSQL those that are in use.',
+    () => pool.totalCount - pool.idleCount,
+  )
+  gauge(metrics, 'parley_pool_waiting', 'Who waits for a connection to PostgreSQL now.', () => pool.waitingCount)
+  const waits = histogram(
+    metrics,
+    'parley_pool_wait_seconds',
+    'How long it took to get a connection to PostgreSQL when all were in use; who gets one at once is not counted.',
+    { buckets: WAITS },
+  )
+  const connect = pool.connect.bind(pool) as (callback?: Callback) => Promise<pg.PoolClient> | undefined
+  const measured = (callback?: Callback) => {
+    const end = pool.idleCount === 0 && pool.totalCount >= max ? waits.startTimer() : () => {}
+    if (callback === undefined) return connect()?.finally(end)
+    return connect((...result) => {
+      end()
+      callback(...result)
+    })
+  }
+  pool.connect = measured as typeof pool.connect
+  return pool
+}

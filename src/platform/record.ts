@@ -1,0 +1,97 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { Prisma } from '../generated/prisma/client.ts'
+import { ForbiddenError } from '../lib/errors.ts'
+import { newId, prefixOf } from '../lib/ids.ts'
+import { type JsonObject, jsonbText } from '../lib/json.ts'
+import type { Database, Tx } from './db.ts'
+
+/** What somebody asks for that changes something. */
+export interface Deed {
+  /** Null for the operator. */
+  actorId: string | null
+  serviceName: string | null
+  action: string
+  /** Null for what is yet to be made: then it is what the transaction answers with. */
+  targetId: string | null
+  /** Never content, never a secret. */
+  detail: JsonObject
+}
+
+/** The audit log's writer: entries stand or fall with what they tell of. */
+export interface Record {
+  /** The database, whose transactions write what they are part of. */
+  db: Database
+  /**
+   * Lets `work` do it: the first transaction that it commits writes the entry too. A ForbiddenError, thrown or answered, is an entry
+   * of its own; what fails otherwise has changed nothing, and is none. `onlyRefusals`: what is done is on record elsewhere.
+   */
+  during<T>(deed: Deed, work: () => Promise<T>, how: { onlyRefusals: boolean }): Promise<T>
+}
+
+interface Pending extends Deed {
+  isWritten: boolean
+}
+
+export function createRecord(db: Database): Record {
+  const pending = new AsyncLocalStorage<Pending>()
+
+  async function refused(deed: Deed): Promise<void> {
+    await db.prisma.$executeRaw(entry(deed, { refused: true }))
+  }
+
+  return {
+    db: {
+      ...db,
+      async transaction(work) {
+        const deed = pending.getStore()
+        if (deed === undefined || deed.isWritten) return db.transaction(work)
+        const result = await db.transaction(async (tx: Tx) => {
+          const made = await work(tx)
+          await tx.$executeRaw(entry({ ...deed, targetId: deed.targetId ?? idOf(made) }, { refused: false }))
+          return made
+        })
+        deed.isWritten = true
+        return result
+      },
+    },
+    async during(deed, work, { onlyRefusals }) {
+      const held = { ...deed, isWritten: onlyRefusals }
+      try {
+        const answer = await pending.run(held, work)
+        const failure = failureOf(answer)
+        if (failure === 'FORBIDDEN') await refused(deed)
+        else if (failure === null && !held.isWritten) await db.prisma.$executeRaw(entry(deed, { refused: false }))
+        return answer
+      } catch (error) {
+        if (error instanceof ForbiddenError) await refused(deed)
+        throw error
+      }
+    },
+  }
+}
+
+/** The code of an expected failure that is the answer; nothing else that is answered has one. It may be a proxy, of no class. */
+function failureOf(answer: unknown): unknown {
+  return typeof answer === 'object' && answer !== null && 'code' in answer ? answer.code : null
+}
+
+/** Of what was made, or of the first thing in it that has one. */
+function idOf(made: unknown): string | null {
+  if (typeof made !== 'object' || made === null) return null
+  const ids = [made, ...Object.values(made)].map((thing) => (thing as { id?: unknown } | null)?.id)
+  return (ids.find((id) => typeof id === 'string' && prefixOf(id) !== null) as string | undefined) ?? null
+}
+
+/** In the transaction of what somebody did, or was refused, where that is nobody's answer to a mutation. */
+export async function noteDeed(tx: Tx, deed: Deed, { refused = false } = {}): Promise<void> {
+  await tx.$executeRaw(entry(deed, { refused }))
+}
+
+function entry(
+  { actorId, serviceName, action, targetId, detail }: Deed,
+  { refused }: { refused: boolean },
+): Prisma.Sql {
+  return Prisma.sql`
+    INSERT INTO "AuditEntry" (id, "actorId", "serviceName", action, "targetId", detail, refused)
+    VALUES (${newId('aud')}, ${actorId}, ${serviceName}, ${action}, ${targetId}, ${jsonbText(detail)}::jsonb, ${refused})`
+}
