@@ -1,9 +1,16 @@
 import { z } from 'zod'
 
+export type { ModelPrices } from './config/model-prices.ts'
 export type { ModelProviderSettings } from './config/model-providers.ts'
+export type { TelemetrySettings } from './config/telemetry.ts'
 
-import type { ModelProviderSettings, ReadProviders } from './config/model-providers.ts'
+import { combinedFaults, warningsOf } from './config/combinations.ts'
+import { databaseUrl } from './config/database-url.ts'
+import { type ModelPrices, readModelPrices } from './config/model-prices.ts'
+import type { ModelProviderSettings } from './config/model-providers.ts'
 import { baseUrl, readModelProviders } from './config/model-providers.ts'
+import { RETENTION_VARIABLES, type Retention, retentionOf } from './config/retention.ts'
+import { TELEMETRY_VARIABLES, type TelemetrySettings, telemetryOf } from './config/telemetry.ts'
 import { parseModelName } from './lib/model-name.ts'
 import { redisNodesOf } from './lib/redis-url.ts'
 
@@ -20,12 +27,28 @@ export interface Config {
   /** Those of PARLEY_PROVIDERS, then OpenAI's; the built-in `demo` is none of them. */
   modelProviders: ModelProviderSettings[]
   defaultModel: string
-  jwt: { secret: string | null; jwksUrl: string | null; issuer: string | null; audience: string | null }
+  /** What models cost; one that is not among them has no known cost. */
+  prices: ModelPrices
+  jwt: {
+    secret: string | null
+    jwksUrl: string | null
+    issuer: string | null
+    audience: string | null
+    /** JWTs without `exp` are taken, and a JWKS without an audience. */
+    allowUnbounded: boolean
+  }
   secretKey: string | null
+  /** Opens what was encrypted with it, while keys are rotated. */
+  secretKeyBefore: string | null
   allowPrivateTools: boolean
+  /** New spaces of one or two humans are confidential. */
+  confidentialSpaces: boolean
   allowedOrigins: string[]
   deltaMs: number
   limits: Limits
+  /** A minute, by viewer, service or webhook; 0 for no limit. */
+  rates: { messages: number; triggers: number; requests: number }
+  retention: Retention
   /** Where traces go, by OpenTelemetry's standard variables; null for nowhere. */
   telemetry: TelemetrySettings | null
   logLevel: string
@@ -46,18 +69,6 @@ export interface Limits {
   maxReplyStack: number
   historyLimit: number
   maxSocketsPerViewer: number
-}
-
-/** Where traces go, by the standard variables of OpenTelemetry. */
-export interface TelemetrySettings {
-  /** OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, else OTEL_EXPORTER_OTLP_ENDPOINT with `/v1/traces`. */
-  url: string
-  /** OTEL_EXPORTER_OTLP_HEADERS and its variant for traces. */
-  headers: Record<string, string>
-  /** OTEL_SERVICE_NAME */
-  serviceName: string
-  /** OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: whether what goes in and out of tools is exported too. */
-  capturesContent: boolean
 }
 
 /** The settings are unusable. `faults` has one line for each, with the variable's name and never its value. */
@@ -118,29 +129,10 @@ const origins = z
   })
   .default([])
 
-/** `name=value,name=value`, the values percent-encoded: as OpenTelemetry's specification says. */
-const headers = z
-  .string()
-  .transform((value) => value.split(',').map((pair) => pair.split('=')))
-  .refine((pairs) => pairs.every(([name = '', ...value]) => name.trim() !== '' && value.length > 0), {
-    message: 'must be name=value pairs, separated by commas',
-  })
-  .transform((pairs) => pairs.map(([name = '', ...value]) => [name.trim(), decoded(value.join('=').trim())]))
-  .transform((pairs): Record<string, string> => Object.fromEntries(pairs))
-  .optional()
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}
-
 const VARIABLES = z.object({
   PORT: integer(0, 65_535, 4000),
   HOST: z.string().min(1).default('127.0.0.1'),
-  DATABASE_URL: url('postgres:', 'postgresql:'),
+  DATABASE_URL: databaseUrl,
   REDIS_URL: redisUrl,
   DATA_DIR: z.string().min(1).default('.parley'),
   PARLEY_ADMIN_TOKEN: z.string().min(32, 'must have 32 characters or more').optional(),
@@ -150,6 +142,8 @@ const VARIABLES = z.object({
   OPENAI_BASE_URL: baseUrl.optional(),
   /** Read by readModelProviders. */
   PARLEY_PROVIDERS: text,
+  /** Read by readModelPrices. */
+  PARLEY_PRICES: text,
   PARLEY_DEFAULT_MODEL: z
     .string()
     .refine((name) => parseModelName(name) !== null, 'must be <provider>:<model> or demo')
@@ -158,9 +152,15 @@ const VARIABLES = z.object({
   AUTH_JWKS_URL: url('http:', 'https:'),
   AUTH_ISSUER: text,
   AUTH_AUDIENCE: text,
+  AUTH_ALLOW_UNBOUNDED: boolean,
   PARLEY_SECRET_KEY: text,
+  PARLEY_SECRET_KEY_BEFORE: text,
   PARLEY_ALLOW_PRIVATE_TOOLS: boolean,
+  PARLEY_CONFIDENTIAL_SPACES: boolean,
   PARLEY_ALLOWED_ORIGINS: origins,
+  PARLEY_RATE_MESSAGES: integer(0, 10_000_000, 600),
+  PARLEY_RATE_TRIGGERS: integer(0, 10_000_000, 600),
+  PARLEY_RATE_REQUESTS: integer(0, 10_000_000, 6000),
   PARLEY_DELTA_MS: integer(0, 1000, 25),
   PARLEY_MAX_RUN_SECONDS: integer(1, 86_400, 1800),
   PARLEY_MODEL_SILENCE_SECONDS: integer(1, 3600, 60),
@@ -171,62 +171,12 @@ const VARIABLES = z.object({
   PARLEY_MAX_REPLY_STACK: integer(1, 100, 5),
   PARLEY_HISTORY_LIMIT: integer(1, 100, 50),
   PARLEY_MAX_SOCKETS_PER_VIEWER: integer(1, 1_000_000, 5000),
-  OTEL_EXPORTER_OTLP_ENDPOINT: url('http:', 'https:'),
-  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: url('http:', 'https:'),
-  OTEL_EXPORTER_OTLP_HEADERS: headers,
-  OTEL_EXPORTER_OTLP_TRACES_HEADERS: headers,
-  OTEL_SERVICE_NAME: z.string().min(1).default('parley'),
-  OTEL_SDK_DISABLED: text,
-  OTEL_TRACES_EXPORTER: text,
-  OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: text,
+  ...RETENTION_VARIABLES,
+  ...TELEMETRY_VARIABLES,
   PARLEY_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
 })
 
 type Variables = z.infer<typeof VARIABLES>
-
-/** Settings of which one alone is not enough, or two exclude each other. */
-function combinedFaults(
-  set: Record<string, string | undefined>,
-  { providers, faults: badProviders }: ReadProviders,
-): string[] {
-  const faults: string[] = []
-  if (set.AUTH_JWT_SECRET && set.AUTH_JWKS_URL) faults.push('AUTH_JWT_SECRET: set it or AUTH_JWKS_URL, not both')
-  for (const name of ['AUTH_ISSUER', 'AUTH_AUDIENCE']) {
-    if (set[name] && !set.AUTH_JWT_SECRET && !set.AUTH_JWKS_URL) {
-      faults.push(`${name}: needs AUTH_JWT_SECRET or AUTH_JWKS_URL`)
-    }
-  }
-  const provider = parseModelName(set.PARLEY_DEFAULT_MODEL ?? 'demo')?.provider ?? 'demo'
-  const known = providers.find(({ name }) => name === provider)
-  if (known === undefined && provider !== 'demo' && badProviders.length === 0) {
-    faults.push(`PARLEY_DEFAULT_MODEL: there is no provider ${JSON.stringify(provider)} in PARLEY_PROVIDERS`)
-  }
-  if (known?.lacks) faults.push(`PARLEY_DEFAULT_MODEL: ${known.lacks}`)
-  const split = set.PARLEY_ROLE === 'api' || set.PARLEY_ROLE === 'worker'
-  for (const name of ['DATABASE_URL', 'REDIS_URL']) {
-    if (split && !set[name]) faults.push(`${name}: required when PARLEY_ROLE is api or worker`)
-  }
-  return faults
-}
-
-/** Short of this, a secret can be guessed by trying; RFC 7518 asks for as much of a key for HS256. */
-const SAFE_SECRET_LENGTH = 32
-
-/**
- * What does not stop a start. An unknown variable may be a typing error, or one of those that Kubernetes sets in every pod
- * beside a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
- */
-function warningsOf(set: Record<string, string | undefined>): string[] {
-  const unknown = Object.keys(set).filter((name) => name.startsWith('PARLEY_') && !(name in VARIABLES.shape))
-  const weak = ['AUTH_JWT_SECRET', 'PARLEY_SECRET_KEY'].filter((name) => {
-    const length = set[name]?.length
-    return length !== undefined && length < SAFE_SECRET_LENGTH
-  })
-  return [
-    ...unknown.sort().map((name) => `${name}: there is no such setting`),
-    ...weak.map((name) => `${name}: has fewer than ${SAFE_SECRET_LENGTH} characters, and can be guessed`),
-  ]
-}
 
 /**
  * Reads the settings. An empty variable counts as unset.
@@ -236,17 +186,24 @@ export function readConfig(environment: Record<string, string | undefined> = pro
   const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
   const parsed = VARIABLES.safeParse(set)
   const models = readModelProviders(set)
+  const { prices, faults: badPrices } = readModelPrices(set.PARLEY_PRICES)
   const faults = [
     ...(parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.')}: ${issue.message}`),
     ...models.faults,
+    ...badPrices,
     ...combinedFaults(set, models),
   ]
   if (!parsed.success || faults.length > 0) throw new ConfigError([...new Set(faults)].sort())
   const { providers: modelProviders } = models
-  return { ...configOf(parsed.data), modelProviders, warnings: [...warningsOf(set), ...models.warnings] }
+  return {
+    ...configOf(parsed.data),
+    modelProviders,
+    prices,
+    warnings: [...warningsOf(set, Object.keys(VARIABLES.shape)), ...models.warnings],
+  }
 }
 
-function configOf(set: Variables): Omit<Config, 'modelProviders' | 'warnings'> {
+function configOf(set: Variables): Omit<Config, 'modelProviders' | 'prices' | 'warnings'> {
   return {
     port: set.PORT,
     host: set.HOST,
@@ -262,11 +219,19 @@ function configOf(set: Variables): Omit<Config, 'modelProviders' | 'warnings'> {
       jwksUrl: set.AUTH_JWKS_URL ?? null,
       issuer: set.AUTH_ISSUER ?? null,
       audience: set.AUTH_AUDIENCE ?? null,
+      allowUnbounded: set.AUTH_ALLOW_UNBOUNDED,
     },
     secretKey: set.PARLEY_SECRET_KEY ?? null,
+    secretKeyBefore: set.PARLEY_SECRET_KEY_BEFORE ?? null,
     allowPrivateTools: set.PARLEY_ALLOW_PRIVATE_TOOLS,
+    confidentialSpaces: set.PARLEY_CONFIDENTIAL_SPACES,
     allowedOrigins: set.PARLEY_ALLOWED_ORIGINS,
     deltaMs: set.PARLEY_DELTA_MS,
+    rates: {
+      messages: set.PARLEY_RATE_MESSAGES,
+      triggers: set.PARLEY_RATE_TRIGGERS,
+      requests: set.PARLEY_RATE_REQUESTS,
+    },
     limits: {
       maxRunSeconds: set.PARLEY_MAX_RUN_SECONDS,
       modelSilenceSeconds: set.PARLEY_MODEL_SILENCE_SECONDS,
@@ -278,22 +243,8 @@ function configOf(set: Variables): Omit<Config, 'modelProviders' | 'warnings'> {
       historyLimit: set.PARLEY_HISTORY_LIMIT,
       maxSocketsPerViewer: set.PARLEY_MAX_SOCKETS_PER_VIEWER,
     },
+    retention: retentionOf(set),
     telemetry: telemetryOf(set),
     logLevel: set.PARLEY_LOG_LEVEL,
-  }
-}
-
-/** Null unless an endpoint is set and nothing says that there are no traces. */
-function telemetryOf(set: Variables): TelemetrySettings | null {
-  const general = set.OTEL_EXPORTER_OTLP_ENDPOINT
-  const url =
-    set.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? (general === undefined ? null : `${general.replace(/\/$/, '')}/v1/traces`)
-  const isOff = set.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || set.OTEL_TRACES_EXPORTER === 'none'
-  if (url === null || isOff) return null
-  return {
-    url,
-    headers: { ...set.OTEL_EXPORTER_OTLP_HEADERS, ...set.OTEL_EXPORTER_OTLP_TRACES_HEADERS },
-    serviceName: set.OTEL_SERVICE_NAME,
-    capturesContent: set.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT?.toLowerCase() === 'true',
   }
 }

@@ -1,0 +1,51 @@
+import { parseModelName } from '../lib/model-name.ts'
+import type { ReadProviders } from './model-providers.ts'
+
+/** Settings of which one alone is not enough, or two exclude each other. */
+export function combinedFaults(
+  set: Record<string, string | undefined>,
+  { providers, faults: badProviders }: ReadProviders,
+): string[] {
+  const faults: string[] = []
+  if (set.AUTH_JWT_SECRET && set.AUTH_JWKS_URL) faults.push('AUTH_JWT_SECRET: set it or AUTH_JWKS_URL, not both')
+  for (const name of ['AUTH_ISSUER', 'AUTH_AUDIENCE']) {
+    if (set[name] && !set.AUTH_JWT_SECRET && !set.AUTH_JWKS_URL) {
+      faults.push(`${name}: needs AUTH_JWT_SECRET or AUTH_JWKS_URL`)
+    }
+  }
+  if (set.AUTH_JWKS_URL && !set.AUTH_AUDIENCE && set.AUTH_ALLOW_UNBOUNDED !== 'true') {
+    faults.push('AUTH_AUDIENCE: required with AUTH_JWKS_URL, or tokens for other apps sign in (AUTH_ALLOW_UNBOUNDED)')
+  }
+  const provider = parseModelName(set.PARLEY_DEFAULT_MODEL ?? 'demo')?.provider ?? 'demo'
+  const known = providers.find(({ name }) => name === provider)
+  if (known === undefined && provider !== 'demo' && badProviders.length === 0) {
+    faults.push(`PARLEY_DEFAULT_MODEL: there is no provider ${JSON.stringify(provider)} in PARLEY_PROVIDERS`)
+  }
+  if (known?.lacks) faults.push(`PARLEY_DEFAULT_MODEL: ${known.lacks}`)
+  const split = set.PARLEY_ROLE === 'api' || set.PARLEY_ROLE === 'worker'
+  for (const name of ['DATABASE_URL', 'REDIS_URL']) {
+    if (split && !set[name]) faults.push(`${name}: required when PARLEY_ROLE is api or worker`)
+  }
+  return faults
+}
+
+/** Short of this, a secret can be guessed by trying; RFC 7518 asks for as much of a key for HS256. */
+const SAFE_SECRET_LENGTH = 32
+
+/**
+ * What does not stop a start. An unknown variable may be a typing error, or one of those that Kubernetes sets in every pod
+ * beside a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
+ */
+export function warningsOf(set: Record<string, string | undefined>, settings: readonly string[]): string[] {
+  const unknown = Object.keys(set).filter((name) => name.startsWith('PARLEY_') && !settings.includes(name))
+  const weak = ['AUTH_JWT_SECRET', 'PARLEY_SECRET_KEY'].filter((name) => {
+    const length = set[name]?.length
+    return length !== undefined && length < SAFE_SECRET_LENGTH
+  })
+  const isUnbounded = set.AUTH_ALLOW_UNBOUNDED === 'true' && (set.AUTH_JWT_SECRET || set.AUTH_JWKS_URL)
+  return [
+    ...(isUnbounded ? ['AUTH_ALLOW_UNBOUNDED: JWTs that never end, or are for other apps, are accepted'] : []),
+    ...unknown.sort().map((name) => `${name}: there is no such setting`),
+    ...weak.map((name) => `${name}: has fewer than ${SAFE_SECRET_LENGTH} characters, and can be guessed`),
+  ]
+}

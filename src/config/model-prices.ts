@@ -1,0 +1,42 @@
+import { z } from 'zod'
+import type { ModelPrice } from '../lib/model-cost.ts'
+import { parseModelName } from '../lib/model-name.ts'
+import { readJsonSetting } from './json-setting.ts'
+
+/** Models by the names that agents are given, and what they cost. */
+export type ModelPrices = ReadonlyMap<string, ModelPrice>
+
+/** The prices, and what is wrong with them, a line each. */
+export interface ReadPrices {
+  prices: ModelPrices
+  faults: string[]
+}
+
+const DEMO_COSTS_NOTHING: [string, ModelPrice] = ['demo', { input: 0, cachedInput: 0, output: 0 }]
+
+const usd = z.number('must be a number of USD per million tokens').nonnegative('must not be less than 0')
+const PRICE = z.strictObject({ input: usd, cachedInput: usd.optional(), output: usd }).transform((price) => ({
+  ...price,
+  cachedInput: price.cachedInput ?? price.input,
+}))
+
+/** The prices of PARLEY_PRICES: JSON, or `file:` and a path. A model without one has no known cost; `demo` costs nothing. */
+export function readModelPrices(text: string | undefined): ReadPrices {
+  const faults: string[] = []
+  const read = text === undefined ? null : readJsonSetting(text)
+  if (read?.type === 'fault') faults.push(`PARLEY_PRICES: ${read.fault}`)
+  const given = read?.type === 'value' ? read.value : {}
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    return { prices: new Map(), faults: ['PARLEY_PRICES: must be an object of prices by <provider>:<model>'] }
+  }
+  const prices = Object.entries(given).flatMap(([name, value]): [string, ModelPrice][] => {
+    const shown = JSON.stringify(name.slice(0, 100))
+    if (parseModelName(name) === null) faults.push(`PARLEY_PRICES: ${shown} is no <provider>:<model>`)
+    const { data, error } = PRICE.safeParse(value)
+    faults.push(
+      ...(error?.issues ?? []).map(({ path, message }) => `PARLEY_PRICES: ${[shown, ...path].join('.')}: ${message}`),
+    )
+    return data === undefined ? [] : [[name, data]]
+  })
+  return { prices: new Map([DEMO_COSTS_NOTHING, ...prices]), faults }
+}

@@ -1,0 +1,68 @@
+import { z } from 'zod'
+
+/** Where traces go, by the standard variables of OpenTelemetry. */
+export interface TelemetrySettings {
+  /** OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, else OTEL_EXPORTER_OTLP_ENDPOINT with `/v1/traces`. */
+  url: string
+  /** OTEL_EXPORTER_OTLP_HEADERS and its variant for traces. */
+  headers: Record<string, string>
+  /** OTEL_SERVICE_NAME */
+  serviceName: string
+  /** OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: whether what models and tools are sent and answer is exported too. */
+  capturesContent: boolean
+}
+
+/** `name=value,name=value`, the values percent-encoded: as OpenTelemetry's specification says. */
+const headers = z
+  .string()
+  .transform((value) => value.split(',').map((pair) => pair.split('=')))
+  .refine((pairs) => pairs.every(([name = '', ...value]) => name.trim() !== '' && value.length > 0), {
+    message: 'must be name=value pairs, separated by commas',
+  })
+  .transform((pairs) => pairs.map(([name = '', ...value]) => [name.trim(), decoded(value.join('=').trim())]))
+  .transform((pairs): Record<string, string> => Object.fromEntries(pairs))
+  .optional()
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+const endpoint = z
+  .string()
+  .refine((value) => URL.canParse(value) && ['http:', 'https:'].includes(new URL(value).protocol), {
+    message: 'must be a URL that begins with http:// or https://',
+  })
+  .optional()
+const text = z.string().min(1).optional()
+
+export const TELEMETRY_VARIABLES = {
+  OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: endpoint,
+  OTEL_EXPORTER_OTLP_HEADERS: headers,
+  OTEL_EXPORTER_OTLP_TRACES_HEADERS: headers,
+  OTEL_SERVICE_NAME: z.string().min(1).default('parley'),
+  OTEL_SDK_DISABLED: text,
+  OTEL_TRACES_EXPORTER: text,
+  OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: text,
+}
+
+type Variables = z.infer<z.ZodObject<typeof TELEMETRY_VARIABLES>>
+
+/** Null unless an endpoint is set and nothing says that there are no traces. */
+export function telemetryOf(set: Variables): TelemetrySettings | null {
+  const general = set.OTEL_EXPORTER_OTLP_ENDPOINT
+  const url =
+    set.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? (general === undefined ? null : `${general.replace(/\/$/, '')}/v1/traces`)
+  const isOff = set.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || set.OTEL_TRACES_EXPORTER === 'none'
+  if (url === null || isOff) return null
+  return {
+    url,
+    headers: { ...set.OTEL_EXPORTER_OTLP_HEADERS, ...set.OTEL_EXPORTER_OTLP_TRACES_HEADERS },
+    serviceName: set.OTEL_SERVICE_NAME,
+    capturesContent: set.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT?.toLowerCase() === 'true',
+  }
+}
