@@ -1,6 +1,6 @@
 import { createRemoteJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Config } from '../config.ts'
-import { messageOf } from '../lib/errors.ts'
+import { messageOf, RateLimitedError } from '../lib/errors.ts'
 
 /** What a sign-in token says, once its signature, issuer, audience and times were checked. */
 export interface SignIn {
@@ -9,7 +9,10 @@ export interface SignIn {
   expiresAt: Date | null
 }
 
-/** Checks a JWT. Null: it is not good. @throws when the issuer's keys cannot be fetched: then nothing can be said. */
+/**
+ * Checks a JWT. Null: it is not good. @throws when the issuer's keys cannot be fetched: then nothing can be said; for some seconds
+ * after that RateLimitedError, without asking for them.
+ */
 export type VerifyJwt = (token: string) => Promise<SignIn | null>
 
 /** Algorithms by public key; a shared secret is used with HS256 alone, so that no key is ever taken for the other kind. */
@@ -25,15 +28,15 @@ export function createJwtVerifier(
   now: () => number,
   keys?: JWTVerifyGetKey,
 ): VerifyJwt | null {
-  const { secret, jwksUrl, issuer, audience } = settings
+  const { secret, jwksUrl, issuer, audience, allowUnbounded } = settings
   if (secret === null && jwksUrl === null) return null
   const shared = {
     ...(issuer === null ? {} : { issuer }),
     ...(audience === null ? {} : { audience }),
-    requiredClaims: ['sub'],
+    requiredClaims: allowUnbounded ? ['sub'] : ['sub', 'exp'],
     clockTolerance: CLOCK_TOLERANCE_SECONDS,
   }
-  const remote = keys ?? (jwksUrl === null ? null : createRemoteJWKSet(new URL(jwksUrl)))
+  const remote = keys ?? (jwksUrl === null ? null : pausing(createRemoteJWKSet(new URL(jwksUrl)), now))
   const secretKey = new TextEncoder().encode(secret ?? '')
 
   return async (token) => {
@@ -46,8 +49,26 @@ export function createJwtVerifier(
       return signInOf(payload)
     } catch (error) {
       if (isTokensFault(error)) return null
-      if (remote === null) throw error
+      if (remote === null || error instanceof RateLimitedError) throw error
       throw new Error(`The keys at AUTH_JWKS_URL (${jwksUrl}) cannot be had: ${messageOf(error)}`, { cause: error })
+    }
+  }
+}
+
+/** After a failure the issuer is left alone for so long. */
+const PAUSE_MS = 10_000
+
+/** Keys that are not there, and could not be had just now, are not asked for again with every token. */
+function pausing(remote: ReturnType<typeof createRemoteJWKSet>, now: () => number): JWTVerifyGetKey {
+  let until = 0
+  return async (header, token) => {
+    const leftMs = until - now()
+    if (leftMs > 0 && !remote.fresh) throw new RateLimitedError('Nobody can sign in just now: try again.', leftMs)
+    try {
+      return await remote(header, token)
+    } catch (error) {
+      if (!isTokensFault(error)) until = now() + PAUSE_MS
+      throw error
     }
   }
 }

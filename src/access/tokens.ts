@@ -1,9 +1,13 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import type { AccessToken as Row } from '../generated/prisma/client.ts'
+import { Prisma, type AccessToken as Row } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
+import { storableText } from '../lib/json.ts'
+import type { Page, PageRequest } from '../lib/page.ts'
 import { checkName, checkText, LONGEST_NAME } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { tokenChannel } from '../realtime/topics.ts'
 import { createJwtVerifier, type VerifyJwt } from './jwt.ts'
@@ -31,6 +35,8 @@ export interface Tokens {
   authenticate(bearer: string): Promise<Viewer | null>
   /** Whether what the viewer came by is still good. To look up what a lost `revoked` signal would have said. */
   stands(viewer: Viewer): Promise<boolean>
+  /** Of access tokens by id: those that are good no more. */
+  endedAmong(tokenIds: readonly string[]): Promise<string[]>
   /**
    * Admins only. `secret` is the bearer token, and is kept nowhere.
    * @throws BadInputError for an end in the past; NotFoundError for a human or agent that does not exist.
@@ -38,6 +44,8 @@ export interface Tokens {
   create(viewer: Viewer, input: CreateAccessTokenInput): Promise<{ accessToken: AccessToken; secret: string }>
   /** Admins only. A token that was revoked before stays so, with its first time. Publishes `revoked` on the token's channel. */
   revoke(viewer: Viewer, input: { id: string }): Promise<AccessToken>
+  /** Newest first, of one human or all; null for everybody but admins. */
+  page(viewer: Viewer, request: PageRequest, humanId: string | null): Promise<Page<AccessToken> | null>
   /** By id, in the order of the ids; null where there is none, and for everybody but admins. */
   getMany(viewer: Viewer, ids: string[]): Promise<(AccessToken | null)[]>
 }
@@ -59,6 +67,12 @@ export function createTokens(
   const { db, clock, signals } = platform
   const adminHash = sha256(adminToken)
 
+  async function getMany(viewer: Viewer, ids: string[]): Promise<(AccessToken | null)[]> {
+    if (viewer.scope !== 'ADMIN') return ids.map(() => null)
+    const rows = await db.prisma.accessToken.findMany({ where: { id: { in: wellFormedIds(ids) } }, omit: OMIT_HASH })
+    return inOrderOf(ids, rows)
+  }
+
   return {
     async authenticate(bearer) {
       if (bearer.length > LONGEST_BEARER) return null
@@ -66,11 +80,16 @@ export function createTokens(
       if (bearer.startsWith(SECRET_PREFIX)) return viewerOfToken(platform, bearer)
       return verifyJwt !== null && bearer.split('.').length === 3 ? viewerOfJwt(platform, bearer, verifyJwt) : null
     },
-    async stands({ tokenId, expiresAt }) {
+    async stands({ scope, id, tokenId, expiresAt }) {
       if (expiresAt !== null && expiresAt.getTime() <= clock.now()) return false
-      if (tokenId === null) return true
+      if (tokenId === null) return scope !== 'HUMAN' || (await isThere(db.prisma, id))
       const row = await db.prisma.accessToken.findUnique({ where: { id: tokenId } })
       return row !== null && isGood(row, clock.now())
+    },
+    async endedAmong(tokenIds) {
+      const rows = await db.prisma.accessToken.findMany({ where: { id: { in: [...tokenIds] } }, omit: OMIT_HASH })
+      const good = new Set(rows.flatMap((row) => (isGood(row, clock.now()) ? [row.id] : [])))
+      return tokenIds.filter((id) => !good.has(id))
     },
     async create(viewer, input) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can create access tokens.')
@@ -79,36 +98,29 @@ export function createTokens(
         throw new BadInputError('A token must expire in the future.', 'input.expiresAt')
       }
       const grant = grantOf(input.grant)
-      await checkGranted(platform, grant)
-      const secret = SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64url')
-      const accessToken = await db.prisma.accessToken.create({
-        data: {
-          id: newId('acc'),
-          hash: sha256(secret).toString('hex'),
-          expiresAt,
-          createdAt: new Date(clock.now()),
-          ...grant,
-        },
-        omit: OMIT_HASH,
+      return db.transaction(async (tx) => {
+        await checkGranted(tx, grant)
+        return issue(tx, { ...grant, expiresAt, createdAt: new Date(clock.now()) })
       })
-      return { accessToken, secret }
     },
     async revoke(viewer, { id }) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can revoke access tokens.')
       if (prefixOf(id) === null) throw new NotFoundError(NO_SUCH_TOKEN)
-      await db.prisma.accessToken.updateMany({
-        where: { id, revokedAt: null },
-        data: { revokedAt: new Date(clock.now()) },
+      const accessToken = await db.transaction(async (tx) => {
+        await tx.accessToken.updateMany({ where: { id, revokedAt: null }, data: { revokedAt: new Date(clock.now()) } })
+        const revoked = await tx.accessToken.findUnique({ where: { id }, omit: OMIT_HASH })
+        if (revoked === null) throw new NotFoundError(NO_SUCH_TOKEN)
+        return revoked
       })
-      const accessToken = await db.prisma.accessToken.findUnique({ where: { id }, omit: OMIT_HASH })
-      if (accessToken === null) throw new NotFoundError(NO_SUCH_TOKEN)
       await signals.publish(tokenChannel(id), { type: 'revoked' })
       return accessToken
     },
-    async getMany(viewer, ids) {
-      if (viewer.scope !== 'ADMIN') return ids.map(() => null)
-      const rows = await db.prisma.accessToken.findMany({ where: { id: { in: wellFormedIds(ids) } }, omit: OMIT_HASH })
-      return inOrderOf(ids, rows)
+    getMany,
+    async page(viewer, request, humanId) {
+      if (viewer.scope !== 'ADMIN') return null
+      const source = Prisma.sql`
+        SELECT id FROM "AccessToken" WHERE ${humanId}::text IS NULL OR "humanId" = ${humanId}`
+      return fetchPage(db.prisma, { source, request }, (ids) => getMany(viewer, ids))
     },
   }
 }
@@ -120,15 +132,26 @@ type AuthenticationPlatform = Pick<Platform, 'db' | 'clock'>
 
 async function viewerOfToken({ db, clock }: AuthenticationPlatform, secret: string): Promise<Viewer | null> {
   const row = await db.prisma.accessToken.findUnique({ where: { hash: sha256(secret).toString('hex') } })
-  return row === null || !isGood(row, clock.now()) ? null : viewerOf(row)
+  if (row === null || !isGood(row, clock.now())) return null
+  if (clock.now() - Number(row.lastUsedAt) >= USE_NOTED_MS) await noteUse(db.prisma, row.id, new Date(clock.now()))
+  return viewerOf(row)
+}
+
+/** The use of a token is noted to the minute: a statement a minute. */
+const USE_NOTED_MS = 60_000
+
+async function noteUse(tx: Tx, id: string, lastUsedAt: Date): Promise<void> {
+  await tx.accessToken.updateMany({ where: { id }, data: { lastUsedAt } })
 }
 
 async function viewerOfJwt({ db }: AuthenticationPlatform, token: string, verify: VerifyJwt): Promise<Viewer | null> {
   const signIn = await verify(token)
   if (signIn === null) return null
   const { subject, expiresAt } = signIn
+  // No human can be called so, and PostgreSQL could not look for it.
+  if (storableText(subject) !== subject) return null
   const humans = await db.prisma.entity.findMany({
-    where: { kind: 'HUMAN', OR: [{ id: subject }, { externalId: subject }] },
+    where: { kind: 'HUMAN', goneAt: null, OR: [{ id: subject }, { externalId: subject }] },
   })
   const human = humans.find(({ id }) => id === subject) ?? humans[0]
   return human === undefined ? null : { scope: 'HUMAN', id: human.id, tokenId: null, expiresAt }
@@ -174,12 +197,30 @@ function grantOf({ admin, humanId, service }: CreateAccessTokenInput['grant']): 
   return { scope: 'SERVICE', serviceName, agentIds, restricted: service.agentIds != null }
 }
 
-async function checkGranted({ db }: Pick<Platform, 'db'>, grant: Grant): Promise<void> {
+/** A new token, its secret shown this once. */
+export async function issue(
+  tx: Tx,
+  granted: Omit<Prisma.AccessTokenCreateInput, 'id' | 'hash'>,
+): Promise<{ accessToken: AccessToken; secret: string }> {
+  const secret = SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64url')
+  const data = { id: newId('acc'), hash: sha256(secret).toString('hex'), ...granted }
+  return { accessToken: await tx.accessToken.create({ data, omit: OMIT_HASH }), secret }
+}
+
+/** Whether there is such a human, and it was not erased. */
+async function isThere(tx: Tx, humanId: string): Promise<boolean> {
+  return (await tx.entity.count({ where: { id: humanId, goneAt: null } })) > 0
+}
+
+/** Held until the transaction ends, so that nobody ceases to be meanwhile. */
+async function checkGranted(tx: Tx, grant: Grant): Promise<void> {
   if (grant.scope === 'ADMIN') return
   const wanted =
     grant.scope === 'HUMAN'
       ? { kind: 'HUMAN' as const, ids: [grant.humanId] }
       : { kind: 'AGENT' as const, ids: grant.agentIds }
-  const count = await db.prisma.entity.count({ where: { kind: wanted.kind, id: { in: wellFormedIds(wanted.ids) } } })
-  if (count < wanted.ids.length) throw new NotFoundError(`There is no such ${wanted.kind.toLowerCase()}.`)
+  const found = await tx.$queryRaw<unknown[]>`
+    SELECT 1 FROM "Entity" WHERE id = ANY(${wellFormedIds(wanted.ids)}::text[]) AND kind::text = ${wanted.kind} AND "goneAt" IS NULL
+    ORDER BY id FOR SHARE`
+  if (found.length < wanted.ids.length) throw new NotFoundError(`There is no such ${wanted.kind.toLowerCase()}.`)
 }

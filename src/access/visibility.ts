@@ -1,5 +1,8 @@
-import type { ToolExecution } from '../generated/prisma/client.ts'
+import { marksOf } from '../confidence/marks.ts'
+import { isHeardBy, readUnheard } from '../confidence/world.ts'
+import { type ApprovalState, Prisma, type ToolCall } from '../generated/prisma/client.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
+import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type HumanViewer, isGranted, type ServiceViewer, type Viewer } from './viewer.ts'
 
@@ -8,17 +11,32 @@ export interface VisibleRun {
   id: string
   triggerSpaceId: string | null
   triggerServiceId: string | null
+  /** Where it is not empty, the service that triggered it is told nothing that it knows. */
+  label: string[]
 }
 
 /** What of a tool call decides who may see it and what is in it. */
-export interface VisibleToolCall {
-  id: string
-  runId: string
-  agentId: string
-  execution: ToolExecution | null
+export interface VisibleToolCall
+  extends Pick<ToolCall, 'id' | 'runId' | 'agentId' | 'execution' | 'status' | 'expiresAt'> {
   /** The message and the space in which it is a visible part, or, of a built-in, by which it asks. */
   messageId: string | null
   spaceId: string | null
+  /** Null where nobody is asked to approve it. */
+  approvalState: ApprovalState | null
+  approverIds: string[]
+  escalateToIds: string[]
+  escalatedAt: Date | null
+  /** Where what goes into it comes from. */
+  places: string[]
+  label: string[]
+}
+
+/** Whether a human is asked by name to decide on a call: they see it and what goes into it, and nothing else of it. */
+export function isAskedByName(
+  humanId: string,
+  call: Pick<VisibleToolCall, 'approverIds' | 'escalateToIds' | 'escalatedAt'>,
+): boolean {
+  return call.approverIds.includes(humanId) || (call.escalatedAt !== null && call.escalateToIds.includes(humanId))
 }
 
 /**
@@ -30,7 +48,7 @@ export interface Visibility {
   spaces(viewer: Viewer, spaceIds: readonly string[]): Promise<Set<string>>
   /**
    * Agents as `agents` says. Humans: oneself, who shares a space with one, and who wrote in, or has left, a space that one is
-   * in. Who is visible may be added to a space.
+   * in. Who is visible may be added to a space. Who was deleted or erased: as whoever wrote or left; for a service, whose runs it triggered.
    */
   entities(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
   /** All for humans, those granted for services. */
@@ -39,20 +57,35 @@ export interface Visibility {
   messages(viewer: Viewer, messages: readonly { id: string; spaceId: string }[]): Promise<Set<string>>
   /** Those triggered by, or written in, a space of the viewer; those that the service triggered. Ids of the runs. */
   runs(viewer: Viewer, runs: readonly VisibleRun[]): Promise<Set<string>>
-  /** Whether what the agent thinks (text, reasoning, summary) may be seen: by admins and the service that triggered. */
-  runThoughts(viewer: Viewer, run: Pick<VisibleRun, 'triggerServiceId'>): boolean
-  /** Those of visible runs; for services also EXTERNAL ones of granted agents. Contents are another question. */
+  /**
+   * Whether what the agent thinks (text, reasoning, summary) may be seen: by admins, and by the service that triggered, as long as the
+   * run knows nothing of a confidential space.
+   */
+  runThoughts(viewer: Viewer, run: Pick<VisibleRun, 'triggerServiceId' | 'label'>): boolean
+  /**
+   * Those of visible runs; for services also EXTERNAL ones of granted agents, for humans those that they are asked by name to decide
+   * on. Contents are another question.
+   */
   toolCalls(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   /**
    * Those whose input, output and error may be seen: by admins, the service that triggered the run, members of the space in
-   * which the call is a visible part, and, for EXTERNAL ones, services that were granted the agent.
+   * which the call is a visible part, and, for EXTERNAL ones that were given out, services that were granted the agent.
    */
   toolCallContents(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   isMember(spaceId: string, entityId: string): Promise<boolean>
   /** Of many at once: the spaces that each is a member of, of those asked for. */
   memberships(asked: readonly { entityId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
-  /** Of many humans at once: the runs that each may see, of those asked for, by id. */
-  runsOfHumans(asked: readonly { humanId: string; run: VisibleRun }[]): Promise<Map<string, Set<string>>>
+  /** Of many at once: those of the spaces that are confidential, and that each human does not belong to. */
+  unheard(asked: readonly { humanId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
+  /** Of many humans at once: what stands for their memberships, and for whether there is such a human; another once they are others. */
+  membershipMarks(humanIds: readonly string[]): Promise<Map<string, string>>
+  /**
+   * Of many humans at once: the runs that each may see, of those asked for, by id. Who sees one only because they are asked by name
+   * to decide on a call of it sees its public fields, and of its calls those alone.
+   */
+  runsOfHumans(
+    asked: readonly { humanId: string; run: VisibleRun }[],
+  ): Promise<Map<string, Map<string, 'as-member' | 'as-asked'>>>
 }
 
 export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
@@ -68,7 +101,7 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
   async function visibleEntities(viewer: HumanViewer, ids: readonly string[]): Promise<Set<string>> {
     const rows = await db.prisma.$queryRaw<{ id: string }[]>`
       SELECT e.id FROM "Entity" e WHERE e.id = ANY(${wellFormedIds(ids)}::text[]) AND (
-        e.kind = 'AGENT' OR e.id = ${viewer.id}
+        (e.kind = 'AGENT' AND e."goneAt" IS NULL) OR e.id = ${viewer.id}
         OR EXISTS (
           SELECT 1 FROM "Membership" mine JOIN "Membership" theirs USING ("spaceId")
           WHERE mine."entityId" = ${viewer.id} AND theirs."entityId" = e.id)
@@ -81,22 +114,35 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     return new Set(rows.map(({ id }) => id))
   }
 
-  const visibleRuns: Visibility['runsOfHumans'] = async (asked) => {
+  /** Of agents that were deleted, those that it had triggered. */
+  async function serviceEntities(viewer: ServiceViewer, ids: string[]): Promise<Set<string>> {
+    if (ids.length === 0) return new Set()
+    const rows = await db.prisma.$queryRaw<{ id: string }[]>`
+      SELECT e.id FROM "Entity" e WHERE e.id = ANY(${ids}::text[]) AND (e."goneAt" IS NULL OR EXISTS (
+        SELECT 1 FROM "Run" r WHERE r."agentId" = e.id AND r."triggerServiceId" = ${viewer.id}))`
+    return new Set(rows.map(({ id }) => id))
+  }
+
+  /** By a membership. */
+  const visibleRuns = async (asked: readonly { humanId: string; run: VisibleRun }[]) => {
     if (asked.length === 0) return new Map()
     const rows = await db.prisma.$queryRaw<{ id: string; humanId: string }[]>`
-      SELECT run.id, run."humanId" FROM unnest(
-        ${asked.map(({ humanId }) => humanId)}::text[], ${asked.map(({ run }) => run.id)}::text[],
-        ${asked.map(({ run }) => run.triggerSpaceId ?? '')}::text[]) AS run("humanId", id, "spaceId")
-      WHERE EXISTS (
-          SELECT 1 FROM "Membership" m WHERE m."spaceId" = run."spaceId" AND m."entityId" = run."humanId")
-        OR EXISTS (
-          SELECT 1 FROM "RunSpace" written JOIN "Membership" m USING ("spaceId")
-          WHERE written."runId" = run.id AND m."entityId" = run."humanId")`
+      SELECT run.id, run."humanId" FROM ${unnested(asked)} WHERE ${IS_MEMBERS}`
     return setsBy(
       rows,
       ({ humanId }) => humanId,
       ({ id }) => id,
     )
+  }
+
+  const seenRuns: Visibility['runsOfHumans'] = async (asked) => {
+    if (asked.length === 0) return new Map()
+    const rows = await db.prisma.$queryRaw<{ id: string; humanId: string; seen: 'as-member' | 'as-asked' }[]>`
+      SELECT * FROM (
+        SELECT run.id, run."humanId", CASE WHEN ${IS_MEMBERS} THEN 'as-member' WHEN ${IS_ASKED_ABOUT} THEN 'as-asked' END AS seen
+        FROM ${unnested(asked)}) s WHERE seen IS NOT NULL`
+    const byHuman = Map.groupBy(rows, ({ humanId }) => humanId)
+    return new Map([...byHuman].map(([humanId, group]) => [humanId, new Map(group.map(({ id, seen }) => [id, seen]))]))
   }
 
   async function memberRuns(viewer: HumanViewer, runs: readonly VisibleRun[]): Promise<Set<string>> {
@@ -108,7 +154,7 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
   async function runsOf(calls: readonly VisibleToolCall[]): Promise<Map<string, VisibleRun>> {
     const rows = await db.prisma.run.findMany({
       where: { id: { in: [...new Set(calls.map(({ runId }) => runId))] } },
-      select: { id: true, triggerSpaceId: true, triggerServiceId: true },
+      select: { id: true, triggerSpaceId: true, triggerServiceId: true, label: true },
     })
     return new Map(rows.map((row) => [row.id, row]))
   }
@@ -119,7 +165,8 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
       return viewer.scope === 'HUMAN' ? memberSpaces(viewer.id, spaceIds) : new Set()
     },
     async entities(viewer, entityIds) {
-      if (viewer.scope !== 'HUMAN') return visibility.agents(viewer, entityIds)
+      if (viewer.scope === 'SERVICE') return serviceEntities(viewer, [...visibility.agents(viewer, entityIds)])
+      if (viewer.scope === 'ADMIN') return visibility.agents(viewer, entityIds)
       return entityIds.length === 0 ? new Set() : visibleEntities(viewer, entityIds)
     },
     agents(viewer, agentIds) {
@@ -137,22 +184,24 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     },
     async runs(viewer, runs) {
       if (viewer.scope === 'HUMAN') return memberRuns(viewer, runs)
-      return new Set(runs.flatMap((run) => (visibility.runThoughts(viewer, run) ? [run.id] : [])))
+      const isOwn = (run: VisibleRun) => viewer.scope === 'ADMIN' || isTriggeredBy(viewer, run)
+      return new Set(runs.flatMap((run) => (isOwn(run) ? [run.id] : [])))
     },
-    runThoughts(viewer, { triggerServiceId }) {
-      return viewer.scope === 'ADMIN' || (viewer.scope === 'SERVICE' && viewer.id === triggerServiceId)
+    runThoughts(viewer, run) {
+      return viewer.scope === 'ADMIN' || (isTriggeredBy(viewer, run) && run.label.length === 0)
     },
     async toolCalls(viewer, calls) {
       if (viewer.scope === 'ADMIN' || calls.length === 0) return new Set(calls.map(({ id }) => id))
       const runs = await visibility.runs(viewer, [...(await runsOf(calls)).values()])
-      const answerable = viewer.scope === 'SERVICE' ? externalOf(viewer, calls) : new Set<string>()
+      const answerable =
+        viewer.scope === 'SERVICE' ? externalOf(viewer, calls) : await heardOf(db.prisma, viewer.id, calls)
       return new Set(calls.flatMap(({ id, runId }) => (runs.has(runId) || answerable.has(id) ? [id] : [])))
     },
     async toolCallContents(viewer, calls) {
       if (viewer.scope === 'ADMIN' || calls.length === 0) return new Set(calls.map(({ id }) => id))
       if (viewer.scope === 'HUMAN') {
-        const isPart = ({ execution, messageId, spaceId }: VisibleToolCall) =>
-          execution !== null && messageId !== null && spaceId !== null
+        const isPart = ({ execution, approvalState, messageId, spaceId }: VisibleToolCall) =>
+          (execution !== null || approvalState !== null) && messageId !== null && spaceId !== null
         const shown = calls.filter(isPart)
         const spaces = await memberSpaces(
           viewer.id,
@@ -160,7 +209,11 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
         )
         return new Set(shown.flatMap(({ id, spaceId }) => (spaces.has(spaceId ?? '') ? [id] : [])))
       }
-      return visibility.toolCalls(viewer, calls)
+      const runs = await runsOf(calls)
+      const answerable = externalOf(viewer, calls.filter(isGivenOut))
+      const isTold = ({ id, runId }: VisibleToolCall) =>
+        answerable.has(id) || (runs.has(runId) && visibility.runThoughts(viewer, runs.get(runId) as VisibleRun))
+      return new Set(calls.filter(isTold).map(({ id }) => id))
     },
     async isMember(spaceId, entityId) {
       return (await memberSpaces(entityId, [spaceId])).has(spaceId)
@@ -178,10 +231,41 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
         ({ spaceId }) => spaceId,
       )
     },
-    runsOfHumans: visibleRuns,
+    unheard: (asked) => readUnheard(db.prisma, asked),
+    async membershipMarks(humanIds) {
+      const rows = await db.prisma.$queryRaw<{ id: string; mark: string }[]>`
+        SELECT e.id, md5(concat(e."goneAt", ' ', (
+          SELECT string_agg(m."spaceId", ' ' ORDER BY m."spaceId") FROM "Membership" m WHERE m."entityId" = e.id))) AS mark
+        FROM "Entity" e WHERE e.id = ANY(${[...humanIds]}::text[])`
+      return new Map(rows.map(({ id, mark }) => [id, mark]))
+    },
+    runsOfHumans: seenRuns,
   }
   return visibility
 }
+
+const isTriggeredBy = (viewer: Viewer, { triggerServiceId }: Pick<VisibleRun, 'triggerServiceId'>) =>
+  viewer.scope === 'SERVICE' && viewer.id === triggerServiceId
+
+/** The runs that are asked about, as the rows of `run`. */
+function unnested(asked: readonly { humanId: string; run: VisibleRun }[]): Prisma.Sql {
+  return Prisma.sql`unnest(
+    ${asked.map(({ humanId }) => humanId)}::text[], ${asked.map(({ run }) => run.id)}::text[],
+    ${asked.map(({ run }) => run.triggerSpaceId ?? '')}::text[]) AS run("humanId", id, "spaceId")`
+}
+
+/** Triggered from a space of the human's, or written in one. */
+const IS_MEMBERS = Prisma.sql`(EXISTS (
+    SELECT 1 FROM "Membership" m WHERE m."spaceId" = run."spaceId" AND m."entityId" = run."humanId")
+  OR EXISTS (
+    SELECT 1 FROM "RunSpace" written JOIN "Membership" m USING ("spaceId")
+    WHERE written."runId" = run.id AND m."entityId" = run."humanId"))`
+
+const IS_ASKED_ABOUT = Prisma.sql`EXISTS (
+  SELECT 1 FROM "ToolCall" c WHERE c."runId" = run.id AND c."approvalState" IS NOT NULL
+    AND ${isHeardBy(Prisma.sql`run."humanId"`, Prisma.sql`c.places || c.label`)}
+    AND (run."humanId" = ANY(c."approverIds")
+    OR (c."escalatedAt" IS NOT NULL AND run."humanId" = ANY(c."escalateToIds"))))`
 
 function setsBy<T>(rows: readonly T[], keyOf: (row: T) => string, idOf: (row: T) => string): Map<string, Set<string>> {
   const groups = Map.groupBy(rows, keyOf)
@@ -191,4 +275,21 @@ function setsBy<T>(rows: readonly T[], keyOf: (row: T) => string, idOf: (row: T)
 function externalOf(viewer: ServiceViewer, calls: readonly VisibleToolCall[]): Set<string> {
   const external = calls.filter(({ execution, agentId }) => execution === 'EXTERNAL' && isGranted(viewer, agentId))
   return new Set(external.map(({ id }) => id))
+}
+
+/** What its run knows in confidence may be refused to whoever would carry it out: then nobody is waited for. */
+const isGivenOut = ({ status, label, expiresAt }: VisibleToolCall) =>
+  status !== 'STREAMING' && (label.length === 0 || expiresAt !== null)
+
+/** Those of the calls that a human is asked by name to decide on, and may hear of. */
+async function heardOf(tx: Tx, humanId: string, calls: readonly VisibleToolCall[]): Promise<Set<string>> {
+  const asked = calls.filter((call) => isAskedByName(humanId, call))
+  const marks = [...new Set(asked.flatMap(marksOf))]
+  const unheard = (
+    await readUnheard(
+      tx,
+      marks.map((spaceId) => ({ humanId, spaceId })),
+    )
+  ).get(humanId)
+  return new Set(asked.flatMap((call) => (marksOf(call).some((id) => unheard?.has(id)) ? [] : [call.id])))
 }

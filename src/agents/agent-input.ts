@@ -1,4 +1,5 @@
-import type { Mind, Toolset } from '../generated/prisma/client.ts'
+import type { AddableBy, Mind, Toolset } from '../generated/prisma/client.ts'
+import type { BudgetInput } from '../lib/budget.ts'
 import type { ToolInput } from './custom-tools.ts'
 import type { CycleSettingsInput } from './cycle-settings.ts'
 import type { McpServerInput } from './mcp-servers.ts'
@@ -18,11 +19,14 @@ export interface CreateAgentInput {
   maxSteps?: number | null
   maxToolCalls?: number | null
   tokenBudget?: number | null
+  budget?: BudgetInput | null
   maxConcurrentRuns?: number | null
   tools?: readonly ToolInput[] | null
   phases?: readonly ToolPhaseInput[] | null
   cycle?: CycleSettingsInput | null
   mcpServers?: readonly McpServerInput[] | null
+  notifyUrl?: string | null
+  addableBy?: AddableBy | null
 }
 
 /** Absent: stays as it is. Null: cleared where the agent's field is nullable, else a BadInputError. Lists replace as a whole. */
@@ -31,4 +35,5 @@ export interface UpdateAgentInput
   id: string
   name?: string | null
   instructions?: string | null
+  paused?: boolean | null
 }

@@ -1,4 +1,6 @@
 import type { Config } from '../config.ts'
+import type { AddableBy } from '../generated/prisma/client.ts'
+import { type BudgetLimits, changedBudget } from '../lib/budget.ts'
 import { BadInputError } from '../lib/errors.ts'
 import { checkInteger, checkName, checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
 import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
@@ -6,6 +8,7 @@ import { type CheckedTool, checkTools } from './custom-tools.ts'
 import { type CycleSettings, changedCycle, newCycle } from './cycle-settings.ts'
 import { type CheckedMcpServer, checkMcpServers } from './mcp-servers.ts'
 import { checkModelSettings, type ModelSettings } from './model-settings.ts'
+import { checkUrl } from './outgoing-request.ts'
 import { checkPhases, type ToolPhase } from './tool-phases.ts'
 
 /** What an agent's settings are checked with, besides their own rules. */
@@ -13,7 +16,9 @@ export interface SettingHooks {
   /** Why a model's name is not usable; null when it is. */
   checkModel(name: string): string | null
   /** Why a JSON Schema cannot describe a tool's input object; null when it can. */
-  checkInputSchema(schema: unknown): string | null
+  checkInputSchema(schema: unknown): Promise<string | null>
+  /** Why a JSON Schema cannot describe any JSON; null when it can. */
+  checkSchema(schema: unknown): Promise<string | null>
 }
 
 /** An agent's settings, checked. */
@@ -29,11 +34,16 @@ export interface AgentSettings {
   /** Null: five for each of `maxSteps`. */
   maxToolCalls: number | null
   tokenBudget: number | null
+  budget: BudgetLimits | null
   maxConcurrentRuns: number
   phases: ToolPhase[]
   cycle: CycleSettings | null
   tools: CheckedTool[]
   mcpServers: CheckedMcpServer[]
+  paused: boolean
+  /** Undefined keeps it, null clears it. */
+  notifyUrl: string | null | undefined
+  addableBy: AddableBy
 }
 
 const DEFAULT_MAX_STEPS = 20
@@ -52,8 +62,8 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: Se
   const isPersistent = input.mind === 'PERSISTENT'
   if (!isPersistent && input.cycle != null) throw noCycle()
   const model = checkModel(input.model ?? config.defaultModel, 'input.model', hooks)
-  const tools = checkTools(input.tools ?? [], config.limits, hooks)
-  const mcpServers = checkMcpServers(input.mcpServers ?? [])
+  const tools = checkTools(input.tools ?? [], config.limits)
+  const mcpServers = checkMcpServers(input.mcpServers ?? [], config.limits)
   const names = { toolNames: tools.map(({ name }) => name), mcpServerNames: mcpServers.map(({ name }) => name) }
   const absentBudget = isPersistent ? DEFAULT_CYCLE_TOKEN_BUDGET : null
   return {
@@ -66,11 +76,15 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: Se
     maxSteps: checkMaxSteps(input.maxSteps ?? DEFAULT_MAX_STEPS),
     maxToolCalls: checkMaxToolCalls(input.maxToolCalls ?? null),
     tokenBudget: checkTokenBudget(input.tokenBudget === undefined ? absentBudget : input.tokenBudget),
+    budget: changedBudget(null, input.budget ?? null),
     maxConcurrentRuns: checkMaxConcurrentRuns(input.maxConcurrentRuns ?? DEFAULT_MAX_CONCURRENT_RUNS),
     phases: checkPhases(input.phases ?? [], names, hooks),
     cycle: isPersistent ? newCycle(input.cycle ?? {}) : null,
     tools,
     mcpServers,
+    paused: false,
+    notifyUrl: checkNotifyUrl(input.notifyUrl ?? null),
+    addableBy: input.addableBy ?? 'EVERYONE',
   }
 }
 
@@ -78,6 +92,7 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: Se
 export interface AgentBefore {
   model: string
   fallbackModels: string[]
+  budget: BudgetLimits | null
   cycle: CycleSettings | null
   toolNames: string[]
   mcpServerNames: string[]
@@ -91,8 +106,8 @@ export function checkChangedAgent(
   hooks: SettingHooks,
 ): Partial<AgentSettings> {
   const { limits } = config
-  const tools = given(input.tools, 'tools', (value) => checkTools(value, limits, hooks))
-  const mcpServers = given(input.mcpServers, 'mcpServers', checkMcpServers)
+  const tools = given(input.tools, 'tools', (value) => checkTools(value, limits))
+  const mcpServers = given(input.mcpServers, 'mcpServers', (value) => checkMcpServers(value, limits))
   const names = {
     toolNames: tools?.map(({ name }) => name) ?? before.toolNames,
     mcpServerNames: mcpServers?.map(({ name }) => name) ?? before.mcpServerNames,
@@ -111,11 +126,15 @@ export function checkChangedAgent(
     maxSteps: given(input.maxSteps, 'maxSteps', checkMaxSteps),
     maxToolCalls: input.maxToolCalls === undefined ? undefined : checkMaxToolCalls(input.maxToolCalls),
     tokenBudget: input.tokenBudget === undefined ? undefined : checkTokenBudget(input.tokenBudget),
+    budget: input.budget === undefined ? undefined : changedBudget(before.budget, input.budget),
     maxConcurrentRuns: given(input.maxConcurrentRuns, 'maxConcurrentRuns', checkMaxConcurrentRuns),
     phases: given(input.phases, 'phases', (value) => checkPhases(value, names, hooks)),
     cycle: cycleAfter(input.cycle, before.cycle),
     tools,
     mcpServers,
+    addableBy: given(input.addableBy, 'addableBy', (value) => value),
+    paused: given(input.paused, 'paused', (value) => value),
+    notifyUrl: checkNotifyUrl(input.notifyUrl),
   }
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
 }
@@ -140,6 +159,11 @@ function noCycle(): BadInputError {
 
 function checkDescription(description: string | null): string | null {
   return description === null ? null : checkText(description, LONGEST_DESCRIPTION, 'input.description')
+}
+
+function checkNotifyUrl<T extends string | null | undefined>(url: T): T {
+  if (url != null) checkUrl(url, 'input.notifyUrl')
+  return url
 }
 
 function checkModel(name: string, field: string, hooks: SettingHooks): string {

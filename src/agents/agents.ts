@@ -1,11 +1,13 @@
 import type { Viewer } from '../access/viewer.ts'
 import { type Agent as AgentRow, type Entity, Prisma } from '../generated/prisma/client.ts'
+import type { BudgetLimits } from '../lib/budget.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
+import { checkSearch, likePattern } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
-import { fetchIdPages } from '../platform/id-pages.ts'
+import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
 import {
@@ -15,33 +17,43 @@ import {
   maxToolCallsOf,
   type SettingHooks,
 } from './agent-settings.ts'
-import { replaceTools } from './custom-tools.ts'
+import { checkPeople, type PolicyField } from './approval-policy.ts'
+import { checkToolSchemas, replaceTools } from './custom-tools.ts'
 import type { CycleSettings } from './cycle-settings.ts'
 import { NO_SUCH_AGENT } from './existing-agent.ts'
+import { askAgain } from './inbox-taking.ts'
 import { replaceMcpServers } from './mcp-servers.ts'
 import type { ModelSettings } from './model-settings.ts'
+import { notifyColumns } from './notify-secret.ts'
 import type { ToolPhase } from './tool-phases.ts'
 
 /** An agent: what it is called and what it is made of. Only its public fields are for everybody. */
-export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSettings' | 'maxToolCalls'> {
+export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSettings' | 'maxToolCalls' | 'budget'> {
   kind: 'AGENT'
   name: string
   createdAt: Date
   phases: ToolPhase[]
   /** Null for none. */
   modelSettings: ModelSettings | null
+  /** Null for none. */
+  budget: BudgetLimits | null
   /** Whether it was set or comes from `maxSteps`. */
   maxToolCalls: number
   /** Null for a stateless agent. */
   cycle: CycleSettings | null
 }
 
+/** An agent, and what signs that its `notifyUrl` is told, where that was set just now: shown this once. */
+export interface WrittenAgent extends Agent {
+  notifySecret: string | null
+}
+
 /** Agents. Creating and changing them is for admins. */
 export interface Agents {
   /** @throws ForbiddenError, BadInputError with the field at fault, LimitExceededError past 10,000 agents. */
-  create(viewer: Viewer, input: CreateAgentInput): Promise<Agent>
+  create(viewer: Viewer, input: CreateAgentInput): Promise<WrittenAgent>
   /** @throws ForbiddenError, NotFoundError, BadInputError with the field at fault. */
-  update(viewer: Viewer, input: UpdateAgentInput): Promise<Agent>
+  update(viewer: Viewer, input: UpdateAgentInput): Promise<WrittenAgent>
   /** By id, in the order of the ids; null where there is none. Says nothing of who may see them. */
   getMany(ids: readonly string[]): Promise<(Agent | null)[]>
   /**
@@ -53,9 +65,13 @@ export interface Agents {
 
 /** Agents at most. */
 const MOST_AGENTS = 10_000
-const LONGEST_SEARCH = 200
 
-export function createAgents(platform: Platform, hooks: SettingHooks): Agents {
+export interface AgentsHooks extends SettingHooks {
+  /** In the transaction that pauses an agent, or lets it go on: what that means for its runs. */
+  onPaused(tx: Tx, agentId: string, paused: boolean): Promise<{ afterCommit(): Promise<void> }>
+}
+
+export function createAgents(platform: Platform, hooks: AgentsHooks): Agents {
   const { db, clock, config, secretBox } = platform
 
   async function getMany(ids: readonly string[]): Promise<(Agent | null)[]> {
@@ -75,42 +91,50 @@ export function createAgents(platform: Platform, hooks: SettingHooks): Agents {
     async create(viewer, input) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can create agents.')
       const settings = checkNewAgent(input, config, hooks)
+      await checkToolSchemas(input.tools, hooks)
       const id = newId('agt')
+      const notifying = notifyColumns(id, settings.notifyUrl, secretBox)
       await db.transaction(async (tx) => {
         if ((await tx.agent.count()) >= MOST_AGENTS)
           throw new LimitExceededError(`There are at most ${MOST_AGENTS} agents.`)
         await checkUrgentFrom(tx, settings.cycle)
+        await checkPeople(tx, policiesIn(settings))
         const entity = { id, kind: 'AGENT' as const, name: settings.name, createdAt: new Date(clock.now()) }
         await tx.entity.create({ data: entity })
-        await tx.agent.create({ data: { id, mind: input.mind, toolset: input.toolset, ...columnsOf(settings) } })
+        await tx.agent.create({
+          data: { id, mind: input.mind, toolset: input.toolset, ...columnsOf(settings), ...notifying.columns },
+        })
         await replaceTools(tx, id, settings.tools, secretBox)
         await replaceMcpServers(tx, id, settings.mcpServers, secretBox)
+        return { id }
       })
-      return existing(id)
+      return { ...(await existing(id)), notifySecret: notifying.secret }
     },
     async update(viewer, input) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can change agents.')
-      await db.transaction(async (tx) => {
+      await checkToolSchemas(input.tools, hooks)
+      const { paused, notifySecret } = await db.transaction(async (tx) => {
         const before = await lockAgent(tx, input.id)
         const changes = checkChangedAgent(input, before, config, hooks)
         await checkUrgentFrom(tx, changes.cycle)
+        await checkPeople(tx, policiesIn(changes))
+        const notifying = notifyColumns(input.id, changes.notifyUrl, secretBox)
         if (changes.name !== undefined)
           await tx.entity.update({ where: { id: input.id }, data: { name: changes.name } })
-        await tx.agent.update({ where: { id: input.id }, data: columnsOf(changes) })
+        await tx.agent.update({ where: { id: input.id }, data: { ...columnsOf(changes), ...notifying.columns } })
         if (changes.tools !== undefined) await replaceTools(tx, input.id, changes.tools, secretBox)
         if (changes.mcpServers !== undefined) await replaceMcpServers(tx, input.id, changes.mcpServers, secretBox)
+        if (changes.budget !== undefined) await askAgain(tx, { agentId: input.id })
+        const isPausing = changes.paused !== undefined && changes.paused !== before.paused
+        const paused = isPausing ? await hooks.onPaused(tx, input.id, changes.paused === true) : null
+        return { paused, notifySecret: notifying.secret }
       })
-      return existing(input.id)
+      await paused?.afterCommit()
+      return { ...(await existing(input.id)), notifySecret }
     },
     async page(viewer, request, search) {
-      if (search != null && search.length > LONGEST_SEARCH) {
-        throw new BadInputError(`A search has at most ${LONGEST_SEARCH} characters.`, 'search')
-      }
-      const source = directoryOf(viewer, search?.replaceAll('\0', '').trim() ?? '')
-      const pages = await fetchIdPages(db.prisma, { parents: [''], source, order: 'newest', request })
-      const page = pages.get('')!
-      const agents = await getMany(page.items)
-      return { ...page, items: agents.filter((agent) => agent !== null) }
+      const source = directoryOf(viewer, checkSearch(search))
+      return fetchPage(db.prisma, { source, request }, getMany)
     },
   }
 }
@@ -121,11 +145,12 @@ function agentOf(row: AgentAndEntity): Agent {
   const phases = row.phases as unknown as ToolPhase[]
   const cycle = row.cycle as unknown as CycleSettings | null
   const modelSettings = row.modelSettings as ModelSettings | null
-  return { ...row, kind: 'AGENT', phases, cycle, modelSettings, maxToolCalls: maxToolCallsOf(row) }
+  const budget = row.budget as BudgetLimits | null
+  return { ...row, kind: 'AGENT', phases, cycle, modelSettings, budget, maxToolCalls: maxToolCallsOf(row) }
 }
 
 function directoryOf(viewer: Viewer, search: string): Prisma.Sql {
-  const pattern = `%${search.replace(/[\\%_]/g, '\\$&')}%`
+  const pattern = likePattern(search)
   const granted = viewer.scope === 'SERVICE' ? viewer.agentIds : null
   return Prisma.sql`
     SELECT a.id FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE true
@@ -138,17 +163,29 @@ function columnsOf({
   name: _name,
   tools: _tools,
   mcpServers: _servers,
+  notifyUrl: _notifyUrl,
   phases,
   cycle,
   modelSettings,
+  budget,
   ...plain
 }: Partial<AgentSettings>) {
   return {
     ...plain,
     ...(phases === undefined ? {} : { phases: phases as unknown as Prisma.InputJsonValue }),
     ...(cycle === undefined ? {} : { cycle: cycle === null ? Prisma.DbNull : { ...cycle } }),
+    ...(budget === undefined ? {} : { budget: budget === null ? Prisma.DbNull : { ...budget } }),
     ...(modelSettings === undefined ? {} : { modelSettings: modelSettings ?? Prisma.DbNull }),
   } as Omit<Prisma.AgentUncheckedCreateInput, 'id' | 'mind' | 'toolset'>
+}
+
+/** The policies that are given with tools and MCP servers. */
+function policiesIn({ tools = [], mcpServers = [] }: Partial<AgentSettings>): PolicyField[] {
+  const at = (list: string) => (one: { approval: PolicyField['approval'] }, index: number) => ({
+    field: `input.${list}.${index}`,
+    approval: one.approval,
+  })
+  return [...tools.map(at('tools')), ...mcpServers.map(at('mcpServers'))]
 }
 
 /** The agent as it is, held until the transaction ends. */
@@ -172,8 +209,8 @@ async function checkUrgentFrom(tx: Tx, cycle: CycleSettings | null | undefined):
   const given = cycle?.urgentFrom ?? []
   if (given.length === 0) return
   const ids = wellFormedIds(given)
-  const humans = await tx.entity.count({ where: { kind: 'HUMAN', id: { in: ids } } })
-  const spaces = await tx.space.count({ where: { id: { in: ids } } })
+  const humans = await tx.entity.count({ where: { kind: 'HUMAN', goneAt: null, id: { in: ids } } })
+  const spaces = await tx.space.count({ where: { id: { in: ids }, deletedAt: null } })
   if (humans + spaces < given.length) {
     throw new BadInputError('Only ids of humans and spaces that exist.', 'input.cycle.urgentFrom')
   }

@@ -1,7 +1,13 @@
+import { type Cycle, Prisma } from '../generated/prisma/client.ts'
+import { wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
+import type { Page, PageRequest } from '../lib/page.ts'
+import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /** What a persistent agent carries from one think cycle to the next. */
 export interface Consciousness {
+  agentId: string
   /** AI SDK ModelMessage[], oldest first: the cycles as they were, whatever later ones are shown of them. */
   messages: unknown[]
   cycleCount: number
@@ -16,6 +22,10 @@ export interface ConsciousnessReading {
    * tokens together; what earlier ones were sent and answered stands in their runs. Two statements, however many agents.
    */
   getMany(agentIds: readonly string[]): Promise<(Consciousness | null)[]>
+  /** By id, in the order of the ids; null where there is none. */
+  cycles(ids: readonly string[]): Promise<(Cycle | null)[]>
+  /** A page of each agent's cycles, oldest first, in the order of the ids. Two statements, however many agents. */
+  pageMany(agentIds: readonly string[], request: PageRequest): Promise<Page<Cycle>[]>
 }
 
 const MOST_TOKENS = 500_000
@@ -28,12 +38,29 @@ interface AgentRow {
 }
 
 export function createConsciousnessReading({ db }: Platform): ConsciousnessReading {
+  async function cyclesOf(ids: readonly string[]): Promise<(Cycle | null)[]> {
+    return inOrderOf(ids, await db.prisma.cycle.findMany({ where: { id: { in: wellFormedIds(ids) } } }))
+  }
+
   return {
+    cycles: cyclesOf,
+    async pageMany(agentIds, request) {
+      const source = Prisma.sql`
+        SELECT c.id FROM "Cycle" c WHERE c."agentId" = parent.id
+          AND c.index >= (SELECT a."firstCycle" FROM "Agent" a WHERE a.id = parent.id)`
+      const pages = await fetchIdPages(db.prisma, { parents: [...new Set(agentIds)], source, order: 'oldest', request })
+      const ids = [...pages.values()].flatMap(({ items }) => items)
+      const cycles = new Map((await cyclesOf(ids)).flatMap((cycle) => (cycle === null ? [] : [[cycle.id, cycle]])))
+      return agentIds.map((agentId) => {
+        const page = pages.get(agentId) ?? { items: [], hasNextPage: false, hasPreviousPage: false }
+        return { ...page, items: page.items.flatMap((id) => cycles.get(id) ?? []) }
+      })
+    },
     async getMany(agentIds) {
       const ids = [...new Set(agentIds)]
       const [agents, cycles] = await Promise.all([
         db.prisma.$queryRaw<AgentRow[]>`
-          SELECT a.id, a."cycleCount" - a."firstCycle" AS "cycleCount", coalesce(sum(c."tokenEstimate"), 0)::int AS "tokenEstimate",
+          SELECT a.id, count(c.index)::int AS "cycleCount", coalesce(sum(c."tokenEstimate"), 0)::int AS "tokenEstimate",
             max(c."createdAt") AS "lastCycleAt"
           FROM "Agent" a LEFT JOIN "Cycle" c ON c."agentId" = a.id AND c.index >= a."firstCycle"
           WHERE a.id = ANY(${ids}::text[]) AND a.mind = 'PERSISTENT' GROUP BY a.id`,
@@ -51,7 +78,7 @@ export function createConsciousnessReading({ db }: Platform): ConsciousnessReadi
         const agent = agents.find(({ id }) => id === agentId)
         if (agent === undefined) return null
         const { id: _id, ...figures } = agent
-        return { ...figures, messages: (messages.get(agentId) ?? []).flatMap((cycle) => cycle.messages) }
+        return { agentId, ...figures, messages: (messages.get(agentId) ?? []).flatMap((cycle) => cycle.messages) }
       })
     },
   }

@@ -1,17 +1,26 @@
 import type { Limits } from '../config.ts'
-import type { Prisma, AgentTool as Row, ToolExecution } from '../generated/prisma/client.ts'
+import { Prisma, type AgentTool as Row, type ToolExecution } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
-import { type JsonObject, toJson } from '../lib/json.ts'
+import { type Json, type JsonObject, toJson } from '../lib/json.ts'
 import { checkInteger, checkJsonSize, checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
-import { checkHeaders, checkUrl, type Headers, type HeadersInput, sealHeaders } from './outgoing-request.ts'
+import { type ApprovalPolicy, type ApprovalPolicyInput, checkApproval } from './approval-policy.ts'
+import {
+  checkHeaders,
+  checkOriginOfKept,
+  checkUrl,
+  type Headers,
+  type HeadersInput,
+  sealHeaders,
+} from './outgoing-request.ts'
 import { BUILT_IN_TOOL_NAMES, checkToolName, indexOfRepeat } from './tool-names.ts'
 
 /** A tool that an agent brings. Its headers are sealed: see `openHeaders`. */
-export interface CustomTool extends Omit<Row, 'inputSchema'> {
+export interface CustomTool extends Omit<Row, 'inputSchema' | 'approval'> {
   inputSchema: JsonObject
+  approval: ApprovalPolicy | null
 }
 
 export interface ToolInput {
@@ -24,6 +33,10 @@ export interface ToolInput {
   url?: string | null
   /** Undefined in an update keeps those of the tool of the same name; null removes them. */
   headers?: HeadersInput
+  approval?: ApprovalPolicyInput | null
+  /** JSON Schema of what is submitted as its result. */
+  resultSchema?: unknown
+  mayReceiveConfidential?: boolean | null
 }
 
 /** A tool's settings, checked, defaults filled in. */
@@ -39,6 +52,9 @@ export interface CheckedTool {
   url: string | null
   /** Undefined: keep. */
   headers: Headers | null | undefined
+  approval: ApprovalPolicy | null
+  resultSchema: Json
+  mayReceiveConfidential: boolean
 }
 
 /** The tools that agents bring. */
@@ -51,7 +67,8 @@ const MOST_TOOLS = 100
 const LONGEST_TOOL_DESCRIPTION = 8000
 const HTTP_TIMEOUT_MS = 30_000
 const LONGEST_HTTP_TIMEOUT_MS = 600_000
-const LONGEST_WAIT_MS = 86_400_000
+/** The longest that GraphQL's Int can say: 24 days. */
+const LONGEST_WAIT_MS = 2_147_483_647
 
 export function createCustomTools({ db }: Pick<Platform, 'db'>): CustomTools {
   return {
@@ -60,31 +77,58 @@ export function createCustomTools({ db }: Pick<Platform, 'db'>): CustomTools {
         where: { agentId: { in: [...agentIds] } },
         orderBy: [{ agentId: 'asc' }, { position: 'asc' }],
       })
-      const tools = rows.map((row): CustomTool => ({ ...row, inputSchema: row.inputSchema as JsonObject }))
+      const tools = rows.map(toolOf)
       return Map.groupBy(tools, ({ agentId }) => agentId)
     },
   }
 }
 
-interface ToolHooks {
-  checkInputSchema(schema: unknown): string | null
+function toolOf(row: Row): CustomTool {
+  return { ...row, inputSchema: row.inputSchema as JsonObject, approval: row.approval as ApprovalPolicy | null }
 }
 
-/** An agent's tools as they may be kept. @throws BadInputError with the field at fault. */
-export function checkTools(tools: readonly ToolInput[], limits: Limits, hooks: ToolHooks): CheckedTool[] {
+/** Characters of a tool's schema: it goes with every request to the model. */
+const LONGEST_SCHEMA = 65_536
+
+/** Why a schema that somebody wrote cannot be used; null where it can. */
+interface SchemaHooks {
+  checkInputSchema(schema: unknown): Promise<string | null>
+  checkSchema(schema: unknown): Promise<string | null>
+}
+
+/**
+ * Whether the schemas of tools can be used, which others wrote and which take their time: before anything is locked.
+ * @throws BadInputError with the field at fault.
+ */
+export async function checkToolSchemas(
+  tools: readonly ToolInput[] | null | undefined,
+  { checkInputSchema, checkSchema }: SchemaHooks,
+): Promise<void> {
+  for (const [index, { inputSchema, resultSchema }] of (tools ?? []).slice(0, MOST_TOOLS).entries()) {
+    await checkOne(inputSchema, `input.tools.${index}.inputSchema`, checkInputSchema)
+    if (resultSchema != null) await checkOne(resultSchema, `input.tools.${index}.resultSchema`, checkSchema)
+  }
+}
+
+async function checkOne(schema: unknown, field: string, check: SchemaHooks['checkSchema']): Promise<void> {
+  checkJsonSize(schema, field)
+  const isLong = JSON.stringify(schema).length > LONGEST_SCHEMA
+  const fault = isLong ? `A schema has at most ${LONGEST_SCHEMA} characters.` : await check(schema)
+  if (fault !== null) throw new BadInputError(fault, field)
+}
+
+/** An agent's tools as they may be kept, their schemas apart (`checkToolSchemas`). @throws BadInputError with the field at fault. */
+export function checkTools(tools: readonly ToolInput[], limits: Limits): CheckedTool[] {
   if (tools.length > MOST_TOOLS) throw new BadInputError(`At most ${MOST_TOOLS} tools.`, 'input.tools')
-  const checked = tools.map((tool, index) => checkTool(tool, `input.tools.${index}`, limits, hooks))
+  const checked = tools.map((tool, index) => checkTool(tool, `input.tools.${index}`, limits))
   const repeat = indexOfRepeat(checked.map(({ name }) => name))
   if (repeat !== -1) throw new BadInputError('Another tool of the agent has this name.', `input.tools.${repeat}.name`)
   return checked
 }
 
-function checkTool(tool: ToolInput, field: string, limits: Limits, hooks: ToolHooks): CheckedTool {
+function checkTool(tool: ToolInput, field: string, limits: Limits): CheckedTool {
   const name = checkToolName(tool.name, `${field}.name`)
   if (BUILT_IN_TOOL_NAMES.has(name)) throw new BadInputError('A built-in tool has this name.', `${field}.name`)
-  checkJsonSize(tool.inputSchema, `${field}.inputSchema`)
-  const fault = hooks.checkInputSchema(tool.inputSchema)
-  if (fault !== null) throw new BadInputError(fault, `${field}.inputSchema`)
   const isSpace = tool.execution === 'SPACE'
   if (isSpace && tool.visible === false) {
     throw new BadInputError('A SPACE tool is answered where it shows: it cannot be invisible.', `${field}.visible`)
@@ -97,6 +141,9 @@ function checkTool(tool: ToolInput, field: string, limits: Limits, hooks: ToolHo
     visible: tool.visible ?? isSpace,
     timeoutMs: checkTimeout(tool, `${field}.timeoutMs`, limits),
     timeoutGiven: tool.timeoutMs != null,
+    approval: checkApproval(tool.approval, `${field}.approval`, limits),
+    resultSchema: resultSchemaOf(tool, `${field}.resultSchema`),
+    mayReceiveConfidential: tool.mayReceiveConfidential === true,
     ...checkRequest(tool, field),
   }
 }
@@ -105,6 +152,13 @@ function checkTimeout({ execution, timeoutMs }: ToolInput, field: string, { tool
   const waits = execution === 'SPACE' || execution === 'EXTERNAL'
   const fallback = waits ? toolWaitSeconds * 1000 : HTTP_TIMEOUT_MS
   return checkInteger(timeoutMs ?? fallback, 1, waits ? LONGEST_WAIT_MS : LONGEST_HTTP_TIMEOUT_MS, field)
+}
+
+function resultSchemaOf({ execution, resultSchema }: ToolInput, field: string): Json {
+  if (resultSchema == null) return null
+  if (execution !== 'SPACE' && execution !== 'EXTERNAL')
+    throw new BadInputError('Only the result of a SPACE or EXTERNAL tool is submitted.', field)
+  return toJson(resultSchema)
 }
 
 function checkRequest({ execution, url, headers }: ToolInput, field: string): Pick<CheckedTool, 'url' | 'headers'> {
@@ -122,16 +176,19 @@ function checkRequest({ execution, url, headers }: ToolInput, field: string): Pi
 export async function replaceTools(tx: Tx, agentId: string, tools: CheckedTool[], secretBox: SecretBox): Promise<void> {
   const before = await tx.agentTool.findMany({
     where: { agentId },
-    select: { name: true, headersSealed: true, headerNames: true },
+    select: { name: true, url: true, headersSealed: true, headerNames: true },
   })
   const kept = new Map(before.map(({ name, ...headers }) => [name, headers]))
+  for (const [index, tool] of tools.entries()) checkOriginOfKept(tool, kept.get(tool.name), `input.tools.${index}`)
   await tx.agentTool.deleteMany({ where: { agentId } })
   const data = tools.map(
-    ({ headers, inputSchema, ...tool }, position): Prisma.AgentToolCreateManyInput => ({
+    ({ headers, inputSchema, approval, resultSchema, ...tool }, position): Prisma.AgentToolCreateManyInput => ({
       agentId,
       position,
       ...tool,
       inputSchema: inputSchema as Prisma.InputJsonValue,
+      approval: approval ?? Prisma.DbNull,
+      resultSchema: (resultSchema as Prisma.InputJsonValue | null) ?? Prisma.DbNull,
       ...sealHeaders(headers, kept.get(tool.name), { kind: 'tool', agentId, name: tool.name }, secretBox),
     }),
   )

@@ -1,5 +1,6 @@
 import type { Viewer } from '../access/viewer.ts'
-import type { Goal, GoalStatus } from '../generated/prisma/client.ts'
+import { isKnownTo, type Marks, marksTogether, UNMARKED } from '../confidence/marks.ts'
+import { type Goal, type GoalStatus, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
@@ -23,12 +24,12 @@ export interface Goals {
   listMany(agentIds: readonly string[]): Promise<Map<string, Goal[]>>
   /**
    * Adds and changes goals of an agent, for the agent itself; comes back with those, in the order given. In the caller's
-   * transaction where there is one, as all that agents do for themselves.
+   * transaction where there is one, as all that agents do for themselves, with the marks of the run that does it.
    * @throws BadInputError, NotFoundError for a goal of another agent or none, LimitExceededError past 500 goals.
    */
-  set(agentId: string, goals: readonly GoalInput[], tx?: Tx): Promise<Goal[]>
-  /** Removes goals of an agent, for the agent itself; comes back with the ids of those that there were. */
-  delete(agentId: string, ids: readonly string[], tx?: Tx): Promise<string[]>
+  set(agentId: string, goals: readonly GoalInput[], by?: { tx: Tx; marks: Marks }): Promise<Goal[]>
+  /** Removes goals of an agent, for the agent itself, of which its run may know; comes back with the ids of those that there were. */
+  delete(agentId: string, ids: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<string[]>
   /** `set` for a viewer: admins only. */
   setAs(viewer: Viewer, input: { agentId: string; goals: readonly GoalInput[] }): Promise<Goal[]>
   /** `delete` for a viewer: admins only. @throws NotFoundError for no agent. */
@@ -51,22 +52,24 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
       })
       return Map.groupBy(rows, ({ agentId }) => agentId)
     },
-    async set(agentId, given, outer) {
+    async set(agentId, given, by) {
       if (given.length > MOST_GOALS) throw new BadInputError(`At most ${MOST_GOALS} goals.`, 'input.goals')
       const checked = given.map(checkGoal)
-      return within(db, outer, async (tx) => {
+      return within(db, by?.tx, async (tx) => {
         await lockAgentRow(tx, agentId)
         const written: Goal[] = []
-        for (const goal of checked) written.push(await write(tx, agentId, goal, new Date(clock.now())))
+        const how = { updatedAt: new Date(clock.now()), marks: by?.marks ?? null }
+        for (const goal of checked) written.push(await write(tx, agentId, goal, how))
         if ((await tx.goal.count({ where: { agentId } })) > MOST_GOALS) {
           throw new LimitExceededError(`An agent has at most ${MOST_GOALS} goals: delete some first.`)
         }
         return written
       })
     },
-    async delete(agentId, ids, tx = db.prisma) {
-      const rows = await tx.$queryRaw<{ id: string }[]>`
-        DELETE FROM "Goal" WHERE "agentId" = ${agentId} AND id = ANY(${wellFormedIds(ids)}::text[]) RETURNING id`
+    async delete(agentId, ids, by) {
+      const isKnown = by === undefined ? Prisma.sql`true` : isKnownTo(by.marks)
+      const rows = await (by?.tx ?? db.prisma).$queryRaw<{ id: string }[]>`
+        DELETE FROM "Goal" WHERE "agentId" = ${agentId} AND ${isKnown} AND id = ANY(${wellFormedIds(ids)}::text[]) RETURNING id`
       return rows.map(({ id }) => id)
     },
     async setAs(viewer, input) {
@@ -106,14 +109,26 @@ async function write(
   tx: Tx,
   agentId: string,
   { id, description, status }: CheckedGoal,
-  updatedAt: Date,
+  { updatedAt, marks }: { updatedAt: Date; marks: Marks | null },
 ): Promise<Goal> {
   const fields = { ...(description === null ? {} : { description }), ...(status === null ? {} : { status }), updatedAt }
+  const { places, label } = marks ?? UNMARKED
   if (id === null) {
-    return tx.goal.create({ data: { id: newId('gol'), agentId, description: '', ...fields } })
+    return tx.goal.create({ data: { id: newId('gol'), agentId, description: '', ...fields, places, label } })
   }
   if (prefixOf(id) === null) throw new NotFoundError(NO_SUCH_GOAL)
-  const [goal] = await tx.goal.updateManyAndReturn({ where: { id, agentId }, data: fields })
+  // What a run says of a goal, be it only that it is reached, comes from where the run has been; an admin's word changes nothing of that.
+  const before = marks === null ? null : await readKnown(tx, id, marks)
+  if (marks !== null && before === null) throw new NotFoundError(NO_SUCH_GOAL)
+  const stays = description === null ? [before ?? UNMARKED] : []
+  const data = marks === null ? fields : { ...fields, ...marksTogether([...stays, marks]) }
+  const [goal] = await tx.goal.updateManyAndReturn({ where: { id, agentId }, data })
   if (goal === undefined) throw new NotFoundError(NO_SUCH_GOAL)
   return goal
+}
+
+async function readKnown(tx: Tx, id: string, marks: Marks): Promise<Marks | null> {
+  const [goal] = await tx.$queryRaw<Marks[]>`
+    SELECT places, label FROM "Goal" WHERE id = ${id} AND ${isKnownTo(marks)}`
+  return goal ?? null
 }

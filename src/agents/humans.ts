@@ -1,10 +1,13 @@
 import type { Viewer } from '../access/viewer.ts'
-import type { Entity } from '../generated/prisma/client.ts'
-import { BadInputError, ConflictError, ForbiddenError } from '../lib/errors.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { type Entity, Prisma } from '../generated/prisma/client.ts'
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
-import { checkName, checkText } from '../lib/validate.ts'
+import type { Page, PageRequest } from '../lib/page.ts'
+import { checkName, checkSearch, checkText, likePattern } from '../lib/validate.ts'
 import { isUniqueViolation } from '../platform/database-errors.ts'
+import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
 export interface CreateHumanInput {
@@ -13,35 +16,105 @@ export interface CreateHumanInput {
   externalId?: string | null
 }
 
+/** Absent: stays as it is. */
+export interface UpdateHumanInput {
+  id: string
+  name?: string | null
+  /** Null: none. */
+  externalId?: string | null
+}
+
+export interface HumansHooks {
+  /** Told after the commit: another name stands wherever the human is seen. */
+  onRenamed(humanId: string): Promise<void>
+}
+
 /** The people who take part. */
 export interface Humans {
   /** Admins only. @throws BadInputError; ConflictError where another human has the `externalId`. */
   create(viewer: Viewer, input: CreateHumanInput): Promise<Entity>
+  /**
+   * By admins; a human its own name. @throws ForbiddenError, NotFoundError for who is not visible, BadInputError; ConflictError
+   * where another human has the `externalId`.
+   */
+  update(viewer: Viewer, input: UpdateHumanInput): Promise<Entity>
+  /**
+   * Newest first: for admins, all who were not erased; for a human, those it shares a space with; for a service, none. `search` is
+   * looked for in the name, whatever the case; a blank one is none.
+   */
+  page(viewer: Viewer, request: PageRequest, search: string | null): Promise<Page<Entity>>
   /** By id, in the order of the ids; null where there is none, or it is an agent. Says nothing of who may see them. */
   getMany(ids: readonly string[]): Promise<(Entity | null)[]>
 }
 
 const LONGEST_EXTERNAL_ID = 255
 
-export function createHumans({ db, clock }: Pick<Platform, 'db' | 'clock'>): Humans {
+export function createHumans(
+  { db, clock }: Pick<Platform, 'db' | 'clock'>,
+  visibility: Pick<Visibility, 'entities'>,
+  hooks: HumansHooks,
+): Humans {
+  async function getMany(ids: readonly string[]): Promise<(Entity | null)[]> {
+    const rows = await db.prisma.entity.findMany({ where: { kind: 'HUMAN', id: { in: wellFormedIds(ids) } } })
+    return inOrderOf(ids, rows)
+  }
+
   return {
+    getMany,
     async create(viewer, input) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can create humans.')
       const name = checkName(input.name, 'input.name')
       const externalId = input.externalId == null ? null : checkExternalId(input.externalId)
       try {
-        return await db.prisma.entity.create({
-          data: { id: newId('hum'), kind: 'HUMAN', name, externalId, createdAt: new Date(clock.now()) },
-        })
+        const data = { id: newId('hum'), kind: 'HUMAN' as const, name, externalId, createdAt: new Date(clock.now()) }
+        return await db.transaction((tx) => tx.entity.create({ data }))
       } catch (error) {
-        throw isUniqueViolation(error) ? new ConflictError('Another human has this externalId.') : error
+        throw isUniqueViolation(error) ? new ConflictError(EXTERNAL_ID_TAKEN) : error
       }
     },
-    async getMany(ids) {
-      const rows = await db.prisma.entity.findMany({ where: { kind: 'HUMAN', id: { in: wellFormedIds(ids) } } })
-      return inOrderOf(ids, rows)
+    async update(viewer, { id, name, externalId }) {
+      const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
+      if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
+      if (viewer.scope !== 'ADMIN' && (viewer.id !== id || externalId !== undefined))
+        throw new ForbiddenError('A human changes its own name alone; an admin all of it.')
+      const data = changesOf({ name, externalId })
+      const changed = await db.prisma.entity
+        .updateManyAndReturn({ where: { id, kind: 'HUMAN', goneAt: null }, data })
+        .catch((error) => {
+          throw isUniqueViolation(error) ? new ConflictError(EXTERNAL_ID_TAKEN) : error
+        })
+      const [human] = changed
+      if (human === undefined) throw new NotFoundError(NO_SUCH_HUMAN)
+      if (name !== undefined) await hooks.onRenamed(id)
+      return human
+    },
+    async page(viewer, request, search) {
+      const source = directoryOf(viewer, checkSearch(search))
+      return fetchPage(db.prisma, { source, request }, getMany)
     },
   }
+}
+
+const NO_SUCH_HUMAN = 'There is no such human.'
+const EXTERNAL_ID_TAKEN = 'Another human has this externalId.'
+
+function changesOf({ name, externalId }: Omit<UpdateHumanInput, 'id'>) {
+  if (name === null) throw new BadInputError('A human has a name.', 'input.name')
+  return {
+    ...(name === undefined ? {} : { name: checkName(name, 'input.name') }),
+    ...(externalId === undefined ? {} : { externalId: externalId === null ? null : checkExternalId(externalId) }),
+  }
+}
+
+function directoryOf(viewer: Viewer, search: string): Prisma.Sql {
+  if (viewer.scope === 'SERVICE') return Prisma.sql`SELECT id FROM "Entity" WHERE false`
+  const shared = Prisma.sql`AND EXISTS (
+    SELECT 1 FROM "Membership" mine JOIN "Membership" theirs USING ("spaceId")
+    WHERE mine."entityId" = ${viewer.id} AND theirs."entityId" = e.id)`
+  return Prisma.sql`
+    SELECT e.id FROM "Entity" e WHERE e.kind = 'HUMAN' AND e."goneAt" IS NULL
+    ${search === '' ? Prisma.empty : Prisma.sql`AND e.name ILIKE ${likePattern(search)}`}
+    ${viewer.scope === 'ADMIN' ? Prisma.empty : shared}`
 }
 
 /** One that looks like an id of ours could be taken for another human at sign-in. */

@@ -8,7 +8,7 @@ import type { Platform } from '../platform/platform.ts'
 /** What waits in inboxes, for admins. */
 export interface InboxReading {
   getMany(ids: readonly string[]): Promise<(InboxEvent | null)[]>
-  /** A page of each agent's events that no cycle has taken, oldest first, in the order of the ids. Two statements, however many agents. */
+  /** A page of each agent's events that no cycle has, those that are to be tried again too, oldest first, in the order of the ids. Two statements, however many agents. */
   pageMany(agentIds: readonly string[], request: PageRequest): Promise<Page<InboxEvent>[]>
 }
 
@@ -22,7 +22,7 @@ export function createInboxReading({ db }: Platform): InboxReading {
     getMany,
     async pageMany(agentIds, request) {
       const source = Prisma.sql`
-        SELECT id FROM "InboxEvent" WHERE "agentId" = parent.id AND "doneAt" IS NULL AND "runId" IS NULL`
+        SELECT id FROM "InboxEvent" WHERE "agentId" = parent.id AND "doneAt" IS NULL AND ("runId" IS NULL OR "retryAt" IS NOT NULL)`
       const pages = await fetchIdPages(db.prisma, { parents: [...new Set(agentIds)], source, order: 'oldest', request })
       const ids = [...pages.values()].flatMap(({ items }) => items)
       const events = new Map((await getMany(ids)).flatMap((event) => (event === null ? [] : [[event.id, event]])))

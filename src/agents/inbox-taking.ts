@@ -1,4 +1,7 @@
+import { confidentialAmong } from '../confidence/marks.ts'
+import { RULES } from '../confidence/rules.ts'
 import { type InboxEvent, Prisma } from '../generated/prisma/client.ts'
+import { type OverBudget, overBudget } from '../platform/budget-state.ts'
 import type { Tx } from '../platform/db.ts'
 
 /** What waits in an inbox while a cycle thinks. */
@@ -18,10 +21,27 @@ type Candidate = InboxEvent & {
    * several of which a provider refused something.
    */
   alone: boolean
+  /** Whose budget is spent that it would be thought about for. */
+  over: OverBudget | null
+  labelNow: string[]
 }
 
+const OVER = overBudget({
+  agentId: Prisma.sql`e."agentId"`,
+  spaceId: Prisma.sql`e."spaceId"`,
+  rootId: Prisma.sql`e."rootId"`,
+})
 const ALONE = Prisma.sql`(e.suspect OR e."chainId" IS NOT NULL OR coalesce(s.routing IN ('ADMIN', 'MENTION_CHAIN'), false))`
-const WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL`
+const WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
+/** What an event comes from in confidence: a cycle thinks about events of one label. */
+const LABEL = confidentialAmong(Prisma.sql`e.places || e.label`)
+/** It has the label of those that a cycle has taken. */
+const isLike = (runId: string) => Prisma.sql`(${LABEL}) = (
+  SELECT ${confidentialAmong(Prisma.sql`t.places || t.label`)} FROM "InboxEvent" t WHERE t."runId" = ${runId} ORDER BY t.id LIMIT 1)`
+
+/** It comes from no space, or from one that the agent belongs to: what is of another is dropped. */
+const BELONGS = Prisma.sql`(e."spaceId" IS NULL OR EXISTS (
+  SELECT 1 FROM "Membership" m WHERE m."spaceId" = e."spaceId" AND m."entityId" = e."agentId"))`
 
 /**
  * Takes an agent's next events for a cycle, urgent ones first, else in the order in which they came: as many as belong into one
@@ -32,14 +52,53 @@ export async function takeEvents(
   agentId: string,
   runId: string,
   mostCharacters: number,
-): Promise<{ events: InboxEvent[]; alone: boolean }> {
-  const candidates = await tx.$queryRaw<Candidate[]>`
-    SELECT e.*, ${ALONE} AS alone FROM "InboxEvent" e LEFT JOIN "Space" s ON s.id = e."spaceId"
-    WHERE e."agentId" = ${agentId} AND ${WAITING}
+): Promise<{ events: InboxEvent[]; alone: boolean; put: PutOff[] }> {
+  const waiting = await tx.$queryRaw<Candidate[]>`
+    SELECT e.*, ${ALONE} AS alone, ${OVER} AS over, ${LABEL} AS "labelNow" FROM "InboxEvent" e LEFT JOIN "Space" s ON s.id = e."spaceId"
+    WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS}
     ORDER BY e.urgent DESC, e.id LIMIT ${MOST_EVENTS_A_CYCLE}`
+  const candidates = waiting.filter(({ over }) => over === null)
+  const put = await putOff(
+    tx,
+    waiting.flatMap((event) => (event.over === null ? [] : [{ event, over: event.over }])),
+  )
   const events = await assign(tx, together(candidates, mostCharacters), runId)
-  return { events, alone: candidates[0]?.alone === true }
+  return { events, alone: candidates[0]?.alone === true, put }
 }
+
+/** An event that no cycle takes today, or, where its root is spent, none at all. */
+export interface PutOff {
+  event: InboxEvent
+  over: OverBudget
+}
+
+/** To the next day (UTC), which brings back what agents and spaces may spend; of a root that is spent it is done. */
+export async function putOff(tx: Tx, events: PutOff[]): Promise<PutOff[]> {
+  if (events.length === 0) return []
+  const ids = events.map(({ event }) => event.id)
+  const done = events.flatMap(({ event, over }) => (over === 'ROOT' ? [event.id] : []))
+  await tx.$executeRaw`
+    UPDATE "InboxEvent" SET "runId" = NULL, "doneAt" = CASE WHEN id = ANY(${done}::text[]) THEN now() END,
+      "waitsUntil" = CASE WHEN id <> ALL(${done}::text[]) THEN (date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day') AT TIME ZONE 'UTC' END
+    WHERE id = ANY(${ids}::text[]) AND "doneAt" IS NULL`
+  return events
+}
+
+/** Of events that a cycle has taken: whose budgets are spent. */
+export function overBudgetAmong(tx: Tx, runId: string): Promise<(InboxEvent & { over: OverBudget | null })[]> {
+  return tx.$queryRaw`SELECT e.*, ${OVER} AS over FROM "InboxEvent" e WHERE e."runId" = ${runId} AND e."doneAt" IS NULL`
+}
+
+/** What waits for the next day is looked at again: a budget was changed. */
+export async function askAgain(tx: Tx, { agentId, spaceId }: { agentId?: string; spaceId?: string }): Promise<void> {
+  await tx.inboxEvent.updateMany({
+    where: { waitsUntil: { not: null }, doneAt: null, ...(agentId && { agentId }), ...(spaceId && { spaceId }) },
+    data: { waitsUntil: null },
+  })
+}
+
+/** Events whose day has come. */
+export const PUT_OFF = Prisma.sql`SELECT id, "waitsUntil" AS at FROM "InboxEvent" WHERE "waitsUntil" IS NOT NULL`
 
 /** Takes the urgent events that wait, other than those that must be alone in a cycle, in order. */
 export async function takeUrgentEvents(
@@ -49,27 +108,34 @@ export async function takeUrgentEvents(
   mostCharacters: number,
 ): Promise<InboxEvent[]> {
   const candidates = await tx.$queryRaw<Candidate[]>`
-    SELECT e.*, false AS alone FROM "InboxEvent" e LEFT JOIN "Space" s ON s.id = e."spaceId"
-    WHERE e."agentId" = ${agentId} AND ${WAITING} AND e.urgent AND NOT ${ALONE} ORDER BY e.id LIMIT ${MOST_EVENTS_A_CYCLE}`
+    SELECT e.*, false AS alone, NULL AS over, '{}'::text[] AS "labelNow" FROM "InboxEvent" e LEFT JOIN "Space" s ON s.id = e."spaceId"
+    WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS} AND e.urgent AND NOT ${ALONE} AND ${OVER} IS NULL AND ${isLike(runId)} ORDER BY e.id LIMIT ${MOST_EVENTS_A_CYCLE}`
   return assign(tx, together(candidates, mostCharacters), runId)
 }
 
-export async function countWaiting(tx: Tx, agentId: string): Promise<WaitingCounts> {
+/** Of what a cycle may know of. */
+export async function countWaiting(tx: Tx, agentId: string, runId: string): Promise<WaitingCounts> {
   const [row] = await tx.$queryRaw<WaitingCounts[]>`
     SELECT count(*)::int AS total, (count(*) FILTER (WHERE e.urgent AND NOT ${ALONE}))::int AS urgent
-    FROM "InboxEvent" e LEFT JOIN "Space" s ON s.id = e."spaceId" WHERE e."agentId" = ${agentId} AND ${WAITING}`
+    FROM "InboxEvent" e LEFT JOIN "Space" s ON s.id = e."spaceId"
+    WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS} AND ${isLike(runId)}`
   return row ?? { total: 0, urgent: 0 }
 }
 
 /** The first events that wait, left where they are. */
-export function firstWaiting(tx: Tx, agentId: string, most: number): Promise<InboxEvent[]> {
-  return tx.inboxEvent.findMany({ where: { agentId, doneAt: null, runId: null }, orderBy: { id: 'asc' }, take: most })
+export function firstWaiting(tx: Tx, agentId: string, runId: string, most: number): Promise<InboxEvent[]> {
+  return tx.$queryRaw`
+    SELECT e.* FROM "InboxEvent" e WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS}
+      AND ${isLike(runId)} ORDER BY e.id LIMIT ${most}`
 }
 
 /** Whether the agent has something to think about that no cycle has taken. */
 export async function hasWaiting(tx: Tx, agentId: string): Promise<boolean> {
   return (
-    (await tx.inboxEvent.findFirst({ where: { agentId, doneAt: null, runId: null }, select: { id: true } })) !== null
+    (await tx.inboxEvent.findFirst({
+      where: { agentId, doneAt: null, runId: null, waitsUntil: null },
+      select: { id: true },
+    })) !== null
   )
 }
 
@@ -81,7 +147,9 @@ function together(candidates: Candidate[], mostCharacters: number): InboxEvent[]
   let characters = 0
   const end = candidates.findIndex((event, index) => {
     characters += JSON.stringify(event.payload).length
-    return event.alone || (index > 0 && characters > mostCharacters)
+    return (
+      event.alone || (index > 0 && characters > mostCharacters) || !RULES.belongTogether(event.labelNow, first.labelNow)
+    )
   })
   return end === -1 ? candidates : candidates.slice(0, end)
 }

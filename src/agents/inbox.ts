@@ -1,12 +1,15 @@
-import type { InboxEventType, Prisma, Run } from '../generated/prisma/client.ts'
+import { confidentialAmong, type Provenance } from '../confidence/marks.ts'
+import { type InboxEvent, type InboxEventType, Prisma, type Run } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Json } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
+import { insertionOf } from '../platform/insertion.ts'
 import type { Platform } from '../platform/platform.ts'
 import { agentChannel, JOBS_CHANNEL } from '../realtime/topics.ts'
+import { PUT_OFF } from './inbox-taking.ts'
 
-/** Something for a persistent agent to think about. */
-export interface NewInboxEvent {
+/** Something for a persistent agent to think about. Its row's label are those of its marks that are confidential when it arrives. */
+export interface NewInboxEvent extends Provenance {
   agentId: string
   type: InboxEventType
   /** The same key arrives once at an agent. */
@@ -35,57 +38,69 @@ export interface Delivered {
 export interface Inbox {
   /** Writes events, in the caller's transaction: workers begin a cycle for whoever has some. */
   deliver(tx: Tx, events: NewInboxEvent[]): Promise<Delivered>
+  /** What cycles have taken, by run, in order; at most `most` events of each. */
+  takenBy(runIds: string[], most: number): Promise<Map<string | null, InboxEvent[]>>
+  /** Events that waited for the next day, once it has come. */
+  timed: { what: string; rows: Prisma.Sql; handle(ids: string[]): Promise<void> }
+  /** Once events are committed: tells workers, and whoever watches the agents, `beside` what is told of a topic. */
+  announce(agentIds: Iterable<string>, beside?: string): Promise<void>
   /** A message that a cycle waited for has answered it: no other will be shown it, also where it has yet to arrive. */
   answered(cycle: Pick<Run, 'id' | 'agentId' | 'rootId' | 'depth'>, messageId: string): Promise<void>
 }
 
+/** A condition on an event `e` as JSON and `r` as a row: its agent takes whatever comes from there as urgent. */
+const COMES_FROM_URGENT = Prisma.sql`EXISTS (SELECT 1 FROM "Agent" a
+  WHERE a.id = r."agentId" AND a.cycle->'urgentFrom' ?| array_remove(ARRAY[given.e->>'senderId', r."spaceId"], NULL))`
+
+/** Writes events, at least one: a statement, or a part of one. */
+export function arrived(events: NewInboxEvent[], within: { from?: string } = {}): Prisma.Sql {
+  const rows = events.map((event) => ({ ...event, id: newId('inb') }))
+  const urgent = Prisma.sql`(coalesce(r.urgent, false) OR ${COMES_FROM_URGENT})`
+  return insertionOf('InboxEvent', rows, {
+    ...within,
+    computed: { urgent, label: confidentialAmong(Prisma.sql`r.places || r.label`) },
+    beside: ['senderId'],
+  })
+}
+
 export function createInbox({ db, signals }: Platform): Inbox {
+  async function announce(agentIds: Iterable<string>, beside?: string): Promise<void> {
+    await Promise.all([
+      signals.publish(JOBS_CHANNEL, {}, beside),
+      ...[...agentIds].map((id) => signals.publish(agentChannel(id), { type: 'run-changed' }, beside)),
+    ])
+  }
+
   return {
+    announce,
     async deliver(tx, events) {
       if (events.length === 0) return { agentIds: new Set(), async afterCommit() {} }
-      const urgentFrom = await urgentSenders(
-        tx,
-        events.map(({ agentId }) => agentId),
-      )
-      const rows = await tx.inboxEvent.createManyAndReturn({
-        data: events.map((event) => rowOf(event, urgentFrom.get(event.agentId) ?? [])),
-        skipDuplicates: true,
-        select: { agentId: true },
-      })
+      const rows = await tx.$queryRaw<{ agentId: string }[]>(arrived(events))
       const agentIds = new Set(rows.map(({ agentId }) => agentId))
-      return {
-        agentIds,
-        async afterCommit() {
-          await signals.publish(JOBS_CHANNEL, {})
-          await Promise.all([...agentIds].map((id) => signals.publish(agentChannel(id), { type: 'run-changed' })))
-        },
-      }
+      return { agentIds, afterCommit: () => announce(agentIds) }
+    },
+    async takenBy(runIds, most) {
+      if (runIds.length === 0) return new Map()
+      const rows = await db.prisma.$queryRaw<InboxEvent[]>`
+        SELECT e.* FROM unnest(${runIds}::text[]) AS run(id) CROSS JOIN LATERAL (
+          SELECT * FROM "InboxEvent" WHERE "runId" = run.id ORDER BY id LIMIT ${most}
+        ) e ORDER BY e.id`
+      return Map.groupBy(rows, ({ runId }) => runId)
+    },
+    timed: {
+      what: 'an inbox event that waited for the next day',
+      rows: PUT_OFF,
+      async handle(ids) {
+        await db.prisma.inboxEvent.updateMany({ where: { id: { in: ids } }, data: { waitsUntil: null } })
+        await signals.publish(JOBS_CHANNEL, {})
+      },
     },
     async answered({ id: runId, agentId, rootId, depth }, messageId) {
       await db.prisma.$executeRaw`
         INSERT INTO "InboxEvent" (id, "agentId", type, payload, "dedupKey", "messageId", "rootId", depth, "runId", "doneAt")
         VALUES (${newId('inb')}, ${agentId}, 'SPACE_MESSAGE', '{}', ${messageId}, ${messageId}, ${rootId}, ${depth}, ${runId}, now())
-        ON CONFLICT ("agentId", "dedupKey") DO UPDATE SET "runId" = excluded."runId", "doneAt" = excluded."doneAt"
-        WHERE "InboxEvent"."runId" IS NULL AND "InboxEvent"."doneAt" IS NULL`
+        ON CONFLICT ("agentId", "dedupKey") DO UPDATE SET "runId" = excluded."runId", "doneAt" = excluded."doneAt", "retryAt" = NULL
+        WHERE ("InboxEvent"."runId" IS NULL OR "InboxEvent"."retryAt" IS NOT NULL) AND "InboxEvent"."doneAt" IS NULL`
     },
-  }
-}
-
-async function urgentSenders(tx: Tx, agentIds: string[]): Promise<Map<string, string[]>> {
-  const agents = await tx.agent.findMany({ where: { id: { in: agentIds } }, select: { id: true, cycle: true } })
-  return new Map(agents.map(({ id, cycle }) => [id, (cycle as { urgentFrom?: string[] } | null)?.urgentFrom ?? []]))
-}
-
-function rowOf(
-  { senderId, urgent, payload, wokenBy, ...event }: NewInboxEvent,
-  urgentFrom: string[],
-): Prisma.InboxEventCreateManyInput {
-  const sources = [senderId, event.spaceId]
-  return {
-    ...event,
-    ...(wokenBy == null ? {} : { wokenBy: wokenBy as Prisma.InputJsonValue }),
-    id: newId('inb'),
-    payload: payload as Prisma.InputJsonValue,
-    urgent: urgent === true || sources.some((source) => source != null && urgentFrom.includes(source)),
   }
 }

@@ -1,20 +1,48 @@
 import type { Viewer } from '../access/viewer.ts'
-import type { McpServer as Row } from '../generated/prisma/client.ts'
+import type { Limits } from '../config.ts'
+import { Prisma, type McpServer as Row } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { wellFormedIds } from '../lib/ids.ts'
-import { storableText } from '../lib/json.ts'
+import { type JsonObject, storableText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
-import { checkHeaders, checkUrl, type Headers, type HeadersInput, sealHeaders } from './outgoing-request.ts'
+import { type ApprovalPolicy, type ApprovalPolicyInput, checkApproval } from './approval-policy.ts'
+import {
+  checkHeaders,
+  checkOriginOfKept,
+  checkUrl,
+  type Headers,
+  type HeadersInput,
+  sealHeaders,
+} from './outgoing-request.ts'
 import { checkToolName, indexOfRepeat, MCP_NAME_SEPARATOR } from './tool-names.ts'
 
 /** A Model Context Protocol server of an agent. Its headers are sealed: see `openHeaders`. */
-export interface McpServer extends Omit<Row, 'allowedTools' | 'restricted' | 'fingerprints'> {
+export interface McpServer
+  extends Omit<
+    Row,
+    'allowedTools' | 'restricted' | 'fingerprints' | 'listing' | 'approval' | 'approvalTools' | 'confidentialTools'
+  > {
   /** Null for all that it offers. */
   allowedTools: string[] | null
-  /** What was seen of each tool's definition, by its name. */
-  fingerprints: Record<string, string>
+  /** What it listed last of what the agent may use; empty where no run has asked it yet. */
+  tools: (ListedMcpTool & { confirmed: boolean })[]
+  approval: ApprovalPolicy | null
+  /** Null for all, where there is a policy. */
+  approvalTools: string[] | null
+  /** Null for all, where it may receive what is confidential. */
+  confidentialTools: string[] | null
+}
+
+/** A tool as its server listed it last. */
+export interface ListedMcpTool {
+  /** The server's own name for it. */
+  name: string
+  description: string | null
+  inputSchema: JsonObject
+  /** Changes whenever anything of its definition does. */
+  fingerprint: string
 }
 
 export interface McpServerInput {
@@ -23,6 +51,10 @@ export interface McpServerInput {
   /** Undefined in an update keeps those of the server of the same name; null removes them. */
   headers?: HeadersInput
   allowedTools?: readonly string[] | null
+  approval?: ApprovalPolicyInput | null
+  approvalTools?: readonly string[] | null
+  mayReceiveConfidential?: boolean | null
+  confidentialTools?: readonly string[] | null
 }
 
 /** A server's settings, checked. */
@@ -32,6 +64,10 @@ export interface CheckedMcpServer {
   /** Undefined: keep. */
   headers: Headers | null | undefined
   allowedTools: string[] | null
+  approval: ApprovalPolicy | null
+  approvalTools: string[] | null
+  mayReceiveConfidential: boolean
+  confidentialTools: string[] | null
 }
 
 /** The MCP servers of agents. */
@@ -39,7 +75,7 @@ export interface McpServers {
   /** The servers of each agent in the order in which they were given; an agent without any is left out. */
   listMany(agentIds: readonly string[]): Promise<Map<string, McpServer[]>>
   /**
-   * Admins only: forgets what was trusted of the server's tools, so that they are trusted as they are at their next use.
+   * Admins only: trusts the server's tools as they were listed last.
    * @throws ForbiddenError, NotFoundError
    */
   confirm(viewer: Viewer, input: { agentId: string; serverName: string }): Promise<void>
@@ -61,50 +97,91 @@ export function createMcpServers({ db }: Pick<Platform, 'db'>): McpServers {
     async confirm(viewer, { agentId, serverName: name }) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can confirm the tools of MCP servers.')
       const [id] = wellFormedIds([agentId])
-      const where = { agentId: id ?? '', name: storableText(name) }
-      const { count } = await db.prisma.mcpServer.updateMany({ where, data: { fingerprints: {} } })
-      if (count === 0) throw new NotFoundError('There is no such agent, or it has no such MCP server.')
+      await db.transaction(async (tx) => {
+        const count = await tx.$executeRaw`
+          UPDATE "McpServer" SET fingerprints = fingerprints || coalesce((
+            SELECT jsonb_object_agg(tool->>'name', tool->>'fingerprint') FROM jsonb_array_elements(listing) tool), '{}')
+          WHERE "agentId" = ${id ?? ''} AND name = ${storableText(name)}`
+        if (count === 0) throw new NotFoundError('There is no such agent, or it has no such MCP server.')
+      })
     },
   }
 }
 
-function serverOf({ restricted, allowedTools, fingerprints, ...row }: Row): McpServer {
+function serverOf({
+  restricted,
+  allowedTools,
+  fingerprints,
+  listing,
+  approval,
+  approvalTools,
+  confidentialTools,
+  ...row
+}: Row): McpServer {
+  const trusted = new Map(Object.entries(fingerprints as Record<string, string>))
+  const listed = ((listing ?? []) as unknown as ListedMcpTool[]).filter(
+    ({ name }) => !restricted || allowedTools.includes(name),
+  )
   return {
     ...row,
     allowedTools: restricted ? allowedTools : null,
-    fingerprints: fingerprints as Record<string, string>,
+    tools: listed.map((tool) => ({ ...tool, confirmed: trusted.get(tool.name) === tool.fingerprint })),
+    approval: approval as ApprovalPolicy | null,
+    approvalTools: approvalTools as string[] | null,
+    confidentialTools: confidentialTools as string[] | null,
   }
 }
 
 /** An agent's servers as they may be kept. @throws BadInputError with the field at fault. */
-export function checkMcpServers(servers: readonly McpServerInput[]): CheckedMcpServer[] {
+export function checkMcpServers(servers: readonly McpServerInput[], limits: Limits): CheckedMcpServer[] {
   if (servers.length > MOST_SERVERS) throw new BadInputError(`At most ${MOST_SERVERS} MCP servers.`, 'input.mcpServers')
-  const checked = servers.map((server, index) => checkServer(server, `input.mcpServers.${index}`))
+  const checked = servers.map((server, index) => checkServer(server, `input.mcpServers.${index}`, limits))
   const repeat = indexOfRepeat(checked.map(({ name }) => name))
   if (repeat !== -1)
     throw new BadInputError('Another server of the agent has this name.', `input.mcpServers.${repeat}.name`)
   return checked
 }
 
-function checkServer({ name, url, headers, allowedTools }: McpServerInput, field: string): CheckedMcpServer {
+function checkServer(input: McpServerInput, field: string, limits: Limits): CheckedMcpServer {
+  const { name, url, headers } = input
   checkToolName(name, `${field}.name`)
   if (name.includes(MCP_NAME_SEPARATOR)) {
     throw new BadInputError('Two underscores part a server from its tools: a name has none in a row.', `${field}.name`)
   }
-  const allowed = allowedTools == null ? null : [...new Set(allowedTools)]
-  const tooLong = allowed?.some((tool) => tool.length < 1 || tool.length > LONGEST_TOOL_NAME || tool.includes('\0'))
-  if (tooLong === true || (allowed?.length ?? 0) > MOST_ALLOWED_TOOLS) {
-    throw new BadInputError(
-      `At most ${MOST_ALLOWED_TOOLS} tools with names of 1 to ${LONGEST_TOOL_NAME} characters.`,
-      `${field}.allowedTools`,
-    )
-  }
+  const approval = checkApproval(input.approval, `${field}.approval`, limits)
+  const approvalTools = checkToolList(input.approvalTools, `${field}.approvalTools`)
+  if (approvalTools !== null && approval === null)
+    throw new BadInputError('Say what the approval is: approval.', `${field}.approvalTools`)
   return {
     name,
     url: checkUrl(url, `${field}.url`),
     headers: headers === undefined ? undefined : checkHeaders(headers, `${field}.headers`),
-    allowedTools: allowed,
+    allowedTools: checkToolList(input.allowedTools, `${field}.allowedTools`),
+    approval,
+    approvalTools,
+    ...confidentialOf(input, `${field}.confidentialTools`),
   }
+}
+
+function confidentialOf({ mayReceiveConfidential, confidentialTools: given }: McpServerInput, field: string) {
+  const confidentialTools = checkToolList(given, field)
+  if (confidentialTools !== null && mayReceiveConfidential !== true)
+    throw new BadInputError('Say that they may: mayReceiveConfidential.', field)
+  return { mayReceiveConfidential: mayReceiveConfidential === true, confidentialTools }
+}
+
+/** Names as a server gives them; null for none said. */
+function checkToolList(given: readonly string[] | null | undefined, field: string): string[] | null {
+  if (given == null) return null
+  const names = [...new Set(given)]
+  const isTooLong = names.some((name) => name.length < 1 || name.length > LONGEST_TOOL_NAME || name.includes('\0'))
+  if (isTooLong || names.length > MOST_ALLOWED_TOOLS) {
+    throw new BadInputError(
+      `At most ${MOST_ALLOWED_TOOLS} tools with names of 1 to ${LONGEST_TOOL_NAME} characters.`,
+      field,
+    )
+  }
+  return names
 }
 
 /**
@@ -118,8 +195,12 @@ export async function replaceMcpServers(
   secretBox: SecretBox,
 ): Promise<void> {
   const before = await tx.mcpServer.findMany({ where: { agentId } })
+  for (const [index, server] of servers.entries()) {
+    const same = before.find(({ name }) => name === server.name)
+    checkOriginOfKept(server, same, `input.mcpServers.${index}`)
+  }
   await tx.mcpServer.deleteMany({ where: { agentId } })
-  const data = servers.map(({ name, url, headers, allowedTools }, position) => {
+  const data = servers.map(({ name, url, headers, allowedTools, approval, approvalTools, ...server }, position) => {
     const same = before.find((server) => server.name === name)
     const { headersSealed, headerNames } = sealHeaders(headers, same, { kind: 'mcp', agentId, name }, secretBox)
     return {
@@ -131,7 +212,12 @@ export async function replaceMcpServers(
       headerNames,
       allowedTools: allowedTools ?? [],
       restricted: allowedTools !== null,
-      fingerprints: same !== undefined && same.url === url ? (same.fingerprints ?? {}) : {},
+      approval: approval ?? Prisma.DbNull,
+      approvalTools: approvalTools ?? Prisma.DbNull,
+      mayReceiveConfidential: server.mayReceiveConfidential,
+      confidentialTools: server.confidentialTools ?? Prisma.DbNull,
+      fingerprints: same?.url === url ? (same.fingerprints ?? {}) : {},
+      listing: (same?.url === url ? same.listing : null) ?? Prisma.DbNull,
     }
   })
   await tx.mcpServer.createMany({ data })

@@ -1,6 +1,8 @@
 import type { Viewer } from '../access/viewer.ts'
-import type { Memory } from '../generated/prisma/client.ts'
+import { isKnownTo, isOfLabel, type Marks, UNMARKED } from '../confidence/marks.ts'
+import { type Memory, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
+import { newId } from '../lib/ids.ts'
 import { checkText } from '../lib/validate.ts'
 import { type Tx, within } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -19,16 +21,17 @@ export interface Memories {
   /** Each agent's memories by key; an agent without any is left out. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Memory[]>>
   /**
-   * Writes keys of an agent, for the agent itself; comes back with all its memories. A key given twice holds its last value.
-   * In the caller's transaction where there is one, as all that agents do for themselves.
+   * Writes keys of an agent, for the agent itself; comes back with all memories that the run which does it may know. A key given twice
+   * holds its last value; the same key under another label is another memory, which stays.
+   * In the caller's transaction where there is one, as all that agents do for themselves, with the marks of the run that does it.
    * @throws BadInputError, LimitExceededError past 500 memories, NotFoundError for no agent.
    */
-  set(agentId: string, memories: readonly MemoryInput[], tx?: Tx): Promise<Memory[]>
-  /** Forgets keys of an agent, for the agent itself; comes back with those that there were. */
-  delete(agentId: string, keys: readonly string[], tx?: Tx): Promise<string[]>
+  set(agentId: string, memories: readonly MemoryInput[], by?: { tx: Tx; marks: Marks }): Promise<Memory[]>
+  /** Forgets keys of an agent, for the agent itself, of which its run may know; comes back with those that there were. */
+  delete(agentId: string, keys: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<string[]>
   /** `set` for a viewer: admins only. */
   setAs(viewer: Viewer, input: { agentId: string; memories: readonly MemoryInput[] }): Promise<Memory[]>
-  /** `delete` for a viewer: admins only. @throws NotFoundError for no agent. */
+  /** `delete` for a viewer, under every label: admins only. @throws NotFoundError for no agent. */
   deleteAs(viewer: Viewer, input: { agentId: string; keys: readonly string[] }): Promise<string[]>
 }
 
@@ -41,26 +44,29 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
     async listMany(agentIds) {
       const rows = await db.prisma.memory.findMany({
         where: { agentId: { in: [...agentIds] } },
-        orderBy: [{ agentId: 'asc' }, { key: 'asc' }],
+        orderBy: [{ agentId: 'asc' }, { key: 'asc' }, { id: 'asc' }],
       })
       return Map.groupBy(rows, ({ agentId }) => agentId)
     },
-    async set(agentId, given, outer) {
+    async set(agentId, given, by) {
       const values = checkMemories(given)
-      return within(db, outer, async (tx) => {
+      return within(db, by?.tx, async (tx) => {
         await lockAgentRow(tx, agentId)
-        await upsert(tx, agentId, values, new Date(clock.now()))
-        const all = await tx.memory.findMany({ where: { agentId }, orderBy: { key: 'asc' } })
-        if (all.length > MOST_MEMORIES) {
+        const { places, label } = by?.marks ?? UNMARKED
+        await upsert(tx, agentId, values, { updatedAt: new Date(clock.now()), places, label })
+        const rows = await tx.$queryRaw<(Memory & { isKnown: boolean })[]>`
+          SELECT *, ${isKnownTo({ places, label })} AS "isKnown" FROM "Memory" WHERE "agentId" = ${agentId} ORDER BY key, id`
+        if (rows.length > MOST_MEMORIES) {
           throw new LimitExceededError(`An agent has at most ${MOST_MEMORIES} memories: delete some first.`)
         }
-        return all
+        return rows.flatMap(({ isKnown, ...memory }) => (isKnown ? [memory] : []))
       })
     },
-    async delete(agentId, keys, tx = db.prisma) {
-      const rows = await tx.$queryRaw<{ key: string }[]>`
-        DELETE FROM "Memory" WHERE "agentId" = ${agentId} AND key = ANY(${keys.filter((key) => !key.includes('\0'))}::text[]) RETURNING key`
-      return rows.map(({ key }) => key)
+    async delete(agentId, keys, by) {
+      const isKnown = by === undefined ? Prisma.sql`true` : isKnownTo(by.marks)
+      const rows = await (by?.tx ?? db.prisma).$queryRaw<{ key: string }[]>`
+        DELETE FROM "Memory" WHERE "agentId" = ${agentId} AND ${isKnown} AND key = ANY(${keys.filter((key) => !key.includes('\0'))}::text[]) RETURNING key`
+      return [...new Set(rows.map(({ key }) => key))]
     },
     async setAs(viewer, input) {
       checkAdmin(viewer)
@@ -90,10 +96,23 @@ function checkMemories(given: readonly MemoryInput[]): Map<string, string> {
   )
 }
 
-async function upsert(tx: Tx, agentId: string, values: Map<string, string>, updatedAt: Date): Promise<void> {
+async function upsert(
+  tx: Tx,
+  agentId: string,
+  values: Map<string, string>,
+  { updatedAt, places, label }: Marks & { updatedAt: Date },
+): Promise<void> {
+  const ids = [...values.keys()].map(() => newId('mem'))
   await tx.$executeRaw`
-    INSERT INTO "Memory" ("agentId", key, value, "updatedAt")
-    SELECT ${agentId}, given.key, given.value, ${updatedAt}
-    FROM unnest(${[...values.keys()]}::text[], ${[...values.values()]}::text[]) AS given(key, value)
-    ON CONFLICT ("agentId", key) DO UPDATE SET value = excluded.value, "updatedAt" = excluded."updatedAt"`
+    WITH given AS (
+      SELECT * FROM unnest(${ids}::text[], ${[...values.keys()]}::text[], ${[...values.values()]}::text[]) AS given(id, key, value)
+    ), known AS (
+      UPDATE "Memory" m SET value = given.value, "updatedAt" = ${updatedAt}, places = ${places}::text[], label = ${label}::text[]
+      FROM given WHERE m.key = given.key AND m.id IN (
+        SELECT id FROM "Memory" WHERE "agentId" = ${agentId} AND ${isOfLabel({ places, label })}
+      ) RETURNING m.key
+    )
+    INSERT INTO "Memory" (id, "agentId", key, value, "updatedAt", places, label)
+    SELECT given.id, ${agentId}, given.key, given.value, ${updatedAt}, ${places}::text[], ${label}::text[]
+    FROM given WHERE given.key NOT IN (SELECT key FROM known)`
 }

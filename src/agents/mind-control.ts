@@ -27,28 +27,31 @@ export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signal
     async removeInboxEvent(viewer, { id }) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError(ADMINS_ONLY)
       if (prefixOf(id) !== 'inb') throw new NotFoundError(NO_SUCH_EVENT)
-      const where = { id, runId: null, doneAt: null }
-      const [removed] = await db.prisma.inboxEvent.updateManyAndReturn({ where, data: { doneAt: new Date() } })
-      if (removed === undefined) {
-        const exists = (await db.prisma.inboxEvent.count({ where: { id } })) > 0
+      const where = { id, doneAt: null, OR: [{ runId: null }, { retryAt: { not: null } }] }
+      const data = { doneAt: new Date(), retryAt: null }
+      const removed = await db.transaction(async (tx) => {
+        const [event] = await tx.inboxEvent.updateManyAndReturn({ where, data })
+        if (event !== undefined) return event
+        const exists = (await tx.inboxEvent.count({ where: { id } })) > 0
         throw exists
           ? new ConflictError('A think cycle has taken this event already.')
           : new NotFoundError(NO_SUCH_EVENT)
-      }
+      })
       await signals.publish(agentChannel(removed.agentId), { type: 'run-changed' })
       return removed
     },
     async resetConsciousness(viewer, { agentId }) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError(ADMINS_ONLY)
-      const count =
-        prefixOf(agentId) === 'agt'
-          ? await db.prisma.$executeRaw`
-              UPDATE "Agent" SET "firstCycle" = "cycleCount" WHERE id = ${agentId} AND mind = 'PERSISTENT'`
-          : 0
-      if (count === 0) throw new NotFoundError('There is no such agent with a persistent mind.')
+      if (prefixOf(agentId) !== 'agt') throw new NotFoundError(NO_SUCH_MIND)
+      await db.transaction(async (tx) => {
+        const count = await tx.$executeRaw`
+          UPDATE "Agent" SET "firstCycle" = "cycleCount" WHERE id = ${agentId} AND mind = 'PERSISTENT'`
+        if (count === 0) throw new NotFoundError(NO_SUCH_MIND)
+      })
       return { agentId }
     },
   }
 }
 
 const NO_SUCH_EVENT = 'There is no such inbox event.'
+const NO_SUCH_MIND = 'There is no such agent with a persistent mind.'

@@ -79,6 +79,25 @@ export interface HeadersOwner {
 const NO_HEADERS: SealedHeaders = { headersSealed: null, headerNames: [] }
 const contextOf = ({ kind, agentId, name }: HeadersOwner) => `${kind}:${agentId}:${name}`
 
+/**
+ * Headers were given for one origin: another one does not get them unasked.
+ * @throws BadInputError where headers that are kept would go to another origin.
+ */
+export function checkOriginOfKept(
+  { url, headers }: { url: string | null; headers: Headers | null | undefined },
+  before: (SealedHeaders & { url: string | null }) | undefined,
+  field: string,
+): void {
+  if (headers !== undefined || before === undefined || before.headersSealed === null) return
+  if (originOf(url) === originOf(before.url)) return
+  throw new BadInputError(
+    'The URL is of another origin: give the headers anew, or null to send none.',
+    `${field}.headers`,
+  )
+}
+
+const originOf = (url: string | null): string | null => (url === null ? null : new URL(url).origin)
+
 /** Headers as they are kept: undefined keeps those there were `before`, null is none. */
 export function sealHeaders(
   headers: Headers | null | undefined,
@@ -86,7 +105,10 @@ export function sealHeaders(
   owner: HeadersOwner,
   secretBox: SecretBox,
 ): SealedHeaders {
-  if (headers === undefined) return before ?? NO_HEADERS
+  if (headers === undefined) {
+    const { headersSealed, headerNames } = before ?? NO_HEADERS
+    return { headersSealed, headerNames }
+  }
   if (headers === null) return NO_HEADERS
   const headersSealed = secretBox.seal(JSON.stringify(headers), contextOf(owner))
   return { headersSealed, headerNames: Object.keys(headers) }

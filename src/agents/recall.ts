@@ -10,6 +10,8 @@ export interface Recall {
   summed: number
   whole: number
   end: number
+  /** Cycles that come from these spaces are left out. */
+  hidden?: string[]
   /** What the agent allowed when it was chosen where to begin; absent in recalls of before this was kept. */
   allowed?: Allowed
 }
@@ -38,9 +40,9 @@ export interface Recalling {
    * a provider's prompt cache sees the same beginning; else it is compacted: the last cycles whole in half the budget, but
    * `leastWhole` of them where these alone fit into it, and before them summaries, newest first, as far as there is room.
    * Where the agent is allowed more than at that compaction, what it left out comes back. Reads what fits the budget, however
-   * many cycles there are.
+   * many cycles there are. What comes from a `hidden` space does not exist for it.
    */
-  choose(agentId: string, limits: { budget: number; allowed: Allowed }): Promise<Recalled>
+  choose(agentId: string, limits: { budget: number; allowed: Allowed; hidden?: readonly string[] }): Promise<Recalled>
   /** The same again. */
   again(agentId: string, recall: Recall): Promise<StoredMessage[]>
   /** By key. One statement, however many. */
@@ -74,15 +76,19 @@ const SUMMARIES_AT_ONCE = 500
 export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }: RecallHooks): Recalling {
   const { prisma } = db
 
-  async function summariesTokens(agentId: string, from: number, to: number): Promise<number> {
-    const text = summariesMessage(await readSummaries(prisma, agentId, from, to))
+  async function summariesTokens(agentId: string, hidden: Hidden, from: number, to: number): Promise<number> {
+    const text = summariesMessage(await readSummaries(prisma, agentId, hidden, from, to))
     return text === null ? 0 : estimateTokens(text.content as string)
   }
 
   /** Where the summaries begin that fit into `room`, newest first. */
-  async function summedFrom(agentId: string, first: number, whole: number, room: number): Promise<number> {
+  async function summedFrom(
+    agentId: string,
+    hidden: Hidden,
+    { first, whole, room }: { first: number; whole: number; room: number },
+  ): Promise<number> {
     const least = Math.max(first, whole - SUMMARIES_AT_ONCE)
-    const rows = await readSummaries(prisma, agentId, least, whole)
+    const rows = await readSummaries(prisma, agentId, hidden, least, whole)
     let left = room - estimateTokens(HEADING)
     let from = whole
     for (const row of rows.reverse()) {
@@ -98,9 +104,11 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
     const rows = await prisma.$queryRaw<RecalledRow[]>`
       SELECT asked.key, c.index, c.summary, c."createdAt", CASE WHEN c.index >= asked.whole THEN c.messages END AS messages
       FROM unnest(${asked.map(({ key }) => key)}::text[], ${asked.map(({ agentId }) => agentId)}::text[],
-        ${column(({ summed }) => summed)}::int[], ${column(({ whole }) => whole)}::int[], ${column(({ end }) => end)}::int[]
-      ) AS asked(key, "agentId", summed, whole, "end")
+        ${column(({ summed }) => summed)}::int[], ${column(({ whole }) => whole)}::int[], ${column(({ end }) => end)}::int[],
+        ${asked.map(({ recall }) => (recall.hidden ?? []).join(' '))}::text[]
+      ) AS asked(key, "agentId", summed, whole, "end", hidden)
       JOIN "Cycle" c ON c."agentId" = asked."agentId" AND c.index >= asked.summed AND c.index < asked."end"
+        AND NOT (c.places || c.label && string_to_array(asked.hidden, ' '))
       ORDER BY c.index`
     const byKey = Map.groupBy(rows, ({ key }) => key)
     return new Map(asked.map(({ key }) => [key, messagesOfRows(byKey.get(key) ?? [])]))
@@ -110,18 +118,19 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
     (await againMany([{ key: '', agentId, recall }])).get('') ?? []
 
   return {
-    async choose(agentId, { budget, allowed }) {
+    async choose(agentId, { budget, allowed, hidden = [] }) {
       const last = await readLast(prisma, agentId)
       const isOutgrown = last.allowed !== undefined && exceeds(allowed, last.allowed)
       const before = isOutgrown ? { ...last, summed: last.first, whole: last.first } : last
-      const sizes = await readSizes(prisma, agentId, before.whole, before.end)
+      const sizes = await readSizes(prisma, agentId, hidden, before.whole, before.end)
       const sum = sizes.reduce((total, { tokenEstimate }) => total + tokenEstimate, 0)
-      const whole = sizes.at(-1)?.index ?? before.end
+      // What is hidden from this cycle is not from a later one.
+      const whole = hidden.length > 0 ? before.whole : (sizes.at(-1)?.index ?? before.end)
       const earliest = Math.max(before.summed, whole - SUMMARIES_AT_ONCE)
-      const summaries = sum > budget ? 0 : await summariesTokens(agentId, earliest, whole)
+      const summaries = sum > budget ? 0 : await summariesTokens(agentId, hidden, earliest, whole)
       if (sum + summaries <= budget) {
         const recall = {
-          ...{ summed: earliest, whole, end: before.end },
+          ...{ summed: earliest, whole, end: before.end, ...but(hidden) },
           allowed: isOutgrown ? allowed : (before.allowed ?? allowed),
         }
         return { recall, messages: await again(agentId, recall), tokens: sum + summaries }
@@ -130,14 +139,24 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
       const from = kept.at(-1)?.index ?? before.end
       const tokens = kept.reduce((total, { tokenEstimate }) => total + tokenEstimate, 0)
       const room = Math.min(budget - tokens, Math.floor(budget * SUMMARY_SHARE))
-      const summed = await summedFrom(agentId, before.first, from, room)
-      const recall = { summed, whole: from, end: before.end, allowed }
-      const summedTokens = await summariesTokens(agentId, summed, from)
+      const summed = await summedFrom(agentId, hidden, { first: before.first, whole: from, room })
+      const recall = { summed, whole: from, end: before.end, allowed, ...but(hidden) }
+      const summedTokens = await summariesTokens(agentId, hidden, summed, from)
       return { recall, messages: await again(agentId, recall), tokens: tokens + summedTokens }
     },
     again,
     againMany,
   }
+}
+
+/** Spaces of which a cycle is shown nothing. */
+type Hidden = readonly string[]
+
+const but = (hidden: Hidden) => (hidden.length === 0 ? {} : { hidden: [...hidden] })
+
+function outside(hidden: Hidden) {
+  if (hidden.length === 0) return {}
+  return { NOT: { OR: [{ places: { hasSome: [...hidden] } }, { label: { hasSome: [...hidden] } }] } }
 }
 
 type RecalledRow = Summary & { key: string; messages: StoredMessage[] | null }
@@ -179,19 +198,19 @@ async function readLast(tx: Tx, agentId: string): Promise<Recall & { first: numb
 }
 
 /** Newest first. */
-function readSizes(tx: Tx, agentId: string, from: number, to: number): Promise<Size[]> {
+function readSizes(tx: Tx, agentId: string, hidden: Hidden, from: number, to: number): Promise<Size[]> {
   return tx.cycle.findMany({
-    where: { agentId, index: { gte: from, lt: to } },
+    where: { agentId, index: { gte: from, lt: to }, ...outside(hidden) },
     orderBy: { index: 'desc' },
     select: { index: true, tokenEstimate: true },
     take: MOST_CYCLES,
   })
 }
 
-function readSummaries(tx: Tx, agentId: string, from: number, to: number): Promise<Summary[]> {
+function readSummaries(tx: Tx, agentId: string, hidden: Hidden, from: number, to: number): Promise<Summary[]> {
   if (from >= to) return Promise.resolve([])
   return tx.cycle.findMany({
-    where: { agentId, index: { gte: from, lt: to } },
+    where: { agentId, index: { gte: from, lt: to }, ...outside(hidden) },
     orderBy: { index: 'asc' },
     select: { index: true, summary: true, createdAt: true },
   })

@@ -1,13 +1,14 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import type { Run } from '../generated/prisma/client.ts'
-import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
 import { type Json, toJson } from '../lib/json.ts'
 import { checkIdempotencyKey, checkJsonSize, checkName } from '../lib/validate.ts'
+import { type OverBudget, overBudget, WHY_OVER_BUDGET } from '../platform/budget-state.ts'
 import type { Platform } from '../platform/platform.ts'
 import { NO_SUCH_AGENT } from './existing-agent.ts'
-import type { Waking, Woken } from './waking.ts'
+import type { Waking, Woken, WokenAgent } from './waking.ts'
 
 export interface TriggerAgentInput {
   agentId: string
@@ -36,10 +37,10 @@ export interface Triggers {
   /**
    * For admins, and services that were granted the agent. `run` is null where it went to a persistent agent's inbox. The
    * same idempotency key of the same caller gives the same run, and wakes nobody.
-   * @throws ForbiddenError for humans, NotFoundError, BadInputError
+   * @throws ForbiddenError for humans, NotFoundError, BadInputError, ConflictError where the agent is paused
    */
   trigger(viewer: Viewer, input: TriggerAgentInput): Promise<{ run: Run | null }>
-  /** For whoever has been let in already. Null: there is no such agent. */
+  /** For whoever has been let in already. Null: there is no such agent. @throws ConflictError where it is paused */
   call(call: ServiceCall): Promise<Pick<Woken, 'run' | 'isNew'> | null>
 }
 
@@ -50,16 +51,20 @@ interface TriggerParts {
 
 export function createTriggers({ db }: Pick<Platform, 'db'>, { visibility, waking }: TriggerParts): Triggers {
   async function call({ agentId, key, ...service }: ServiceCall) {
-    const agent = await db.prisma.agent.findUnique({
-      where: { id: agentId },
-      select: { id: true, mind: true },
-    })
-    if (agent === null) return null
     const dedupKey = key === null ? null : `${key.callerId}:${agentId}:${key.value}`
     const rootId = newId('trg')
     const trigger = { type: 'SERVICE' as const, ...service, dedupKey, rootId }
-    const woken = await db.transaction((tx) => waking.wake(tx, agent, trigger))
-    await woken.afterCommit()
+    const woken = await db.transaction(async (tx) => {
+      // Held, so that nobody deletes or pauses it before this is written.
+      const [agent] = await tx.$queryRaw<(WokenAgent & { paused: boolean; over: OverBudget | null })[]>`
+        SELECT id, mind::text, paused, ${overBudget({ agentId, spaceId: null, rootId })} AS over FROM "Agent" WHERE id = ${agentId} FOR KEY SHARE`
+      if (agent === undefined) return null
+      if (agent.paused) throw new ConflictError('The agent is paused: nothing wakes it until an admin lets it go on.')
+      if (agent.over !== null && agent.mind === 'STATELESS')
+        throw new LimitExceededError(`${WHY_OVER_BUDGET[agent.over]} Nothing wakes it until the next day (UTC).`)
+      return waking.wake(tx, agent, trigger)
+    })
+    await woken?.afterCommit()
     return woken
   }
 

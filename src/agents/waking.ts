@@ -1,3 +1,4 @@
+import { type Provenance, UNMARKED } from '../confidence/marks.ts'
 import type { Mind, Run } from '../generated/prisma/client.ts'
 import { cut, type Json, type JsonObject, oneLine } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
@@ -19,6 +20,8 @@ export interface PlanTrigger extends AnyTrigger {
   type: 'PLAN'
   planId: string
   instruction: string
+  /** The plan's. */
+  provenance: Provenance
 }
 
 export interface ServiceTrigger extends AnyTrigger {
@@ -49,7 +52,7 @@ export interface WakingHooks {
 }
 
 /** A run of its own root, in no space. */
-export interface TriggeredRun {
+export interface TriggeredRun extends Provenance {
   agent: WokenAgent
   dedupKey: string | null
   triggerType: 'PLAN' | 'SERVICE'
@@ -101,7 +104,13 @@ function runFor(agent: WokenAgent, trigger: Trigger): TriggeredRun {
     triggerPayload: type === 'PLAN' ? { instruction: trigger.instruction } : trigger.payload,
     depth: 0,
     rootId,
+    ...provenanceOf(trigger),
   }
+}
+
+/** A service's payload comes from no space, and a service is nobody. */
+function provenanceOf(trigger: Trigger): Provenance {
+  return trigger.type === 'PLAN' ? trigger.provenance : UNMARKED
 }
 
 function inboxEventFor(agent: WokenAgent, trigger: Trigger): NewInboxEvent {
@@ -114,6 +123,7 @@ function inboxEventFor(agent: WokenAgent, trigger: Trigger): NewInboxEvent {
     urgent: type === 'SERVICE' && trigger.urgent,
     rootId,
     depth: 0,
+    ...provenanceOf(trigger),
   }
 }
 

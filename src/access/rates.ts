@@ -1,0 +1,134 @@
+import { LRUCache } from 'lru-cache'
+import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import { sleep } from '../lib/async.ts'
+import { RateLimitedError } from '../lib/errors.ts'
+import type { SharedRedis } from '../realtime/realtime.ts'
+import type { Viewer } from './viewer.ts'
+
+/** What is counted, each a minute: `Config.rates`. */
+export type RateName = 'messages' | 'triggers' | 'requests'
+export type RateSettings = Record<RateName, number>
+
+/** Where somebody stands with one rate. */
+export interface Rate {
+  name: RateName
+  limit: number
+  remaining: number
+  resetsAt: Date
+}
+
+/** How much one viewer, service or webhook may do in a minute, over all processes. */
+export interface Rates {
+  /** Counts `points` for a viewer, or whatever the key names. Admins are not counted. @throws RateLimitedError past the rate */
+  take(name: RateName, who: Viewer | string, points?: number): Promise<void>
+  /** Why nothing more of a viewer's is taken for now, known without counting anything; null where something is. */
+  refusal(name: RateName, viewer: Viewer): RateLimitedError | null
+  /** The same as `take` for what can wait: past the rate it waits its turn, for `longestMs` at most. @throws RateLimitedError then */
+  takeInTurn(name: RateName, who: Viewer, points: number, longestMs: number): Promise<void>
+  /** Where a viewer stands; nothing for an admin, and for what has no limit. */
+  of(viewer: Viewer): Promise<Rate[]>
+}
+
+const MINUTE_SECONDS = 60
+/** Keys that are remembered as past the rate; a forgotten one is counted again. */
+const MOST_SPENT = 10_000
+const NAMES: RateName[] = ['messages', 'requests', 'triggers']
+
+interface Limiter {
+  here: RateLimiterMemory
+  /** Until when each key that is past the rate stays so, by `performance.now()`. */
+  spent: LRUCache<string, number>
+  everywhere: RateLimiterRedis | null
+}
+
+/**
+ * Counted in this process, which answers at once, and, where several share a Redis, there as well, behind what was asked: where
+ * that finds the rate exceeded the key is blocked here too. A Redis that is away leaves each process with its own count.
+ */
+export function createRates(settings: RateSettings, shared: SharedRedis | null): Rates {
+  const limiters = new Map(
+    NAMES.filter((name) => settings[name] > 0).map((name) => [name, limiterOf(name, settings[name], shared)] as const),
+  )
+
+  async function count({ here, everywhere, spent }: Limiter, key: string, points: number): Promise<number> {
+    const elsewhere = everywhere?.consume(key, points)
+    elsewhere?.catch((reason) => {
+      if (reason instanceof RateLimiterRes) void here.block(key, reason.msBeforeNext / 1000)
+    })
+    const waitMs = await here.consume(key, points).then(() => 0, waitOf)
+    if (waitMs > 0) spent.set(key, performance.now() + waitMs, { ttl: waitMs })
+    return waitMs
+  }
+
+  async function take(name: RateName, who: Viewer | string, points = 1): Promise<void> {
+    const limiter = limiters.get(name)
+    if (limiter === undefined || (typeof who !== 'string' && who.scope === 'ADMIN')) return
+    const retryAfterMs = await count(limiter, keyOf(who), points)
+    if (retryAfterMs > 0) throw new RateLimitedError(tooMuchOf(name, settings[name]), retryAfterMs)
+  }
+
+  return {
+    take,
+    refusal(name, viewer) {
+      const until = viewer.scope === 'ADMIN' ? undefined : limiters.get(name)?.spent.get(keyOf(viewer))
+      if (until === undefined) return null
+      return new RateLimitedError(tooMuchOf(name, settings[name]), Math.max(1, Math.ceil(until - performance.now())))
+    },
+    async takeInTurn(name, who, points, longestMs) {
+      const until = performance.now() + longestMs
+      for (;;) {
+        const refusal = await take(name, who, points).then(
+          () => null,
+          (error: unknown) => error,
+        )
+        if (refusal === null) return
+        const isWorthIt = refusal instanceof RateLimitedError && performance.now() + refusal.retryAfterMs <= until
+        if (!isWorthIt) throw refusal
+        await sleep(refusal.retryAfterMs)
+      }
+    },
+    async of(viewer) {
+      if (viewer.scope === 'ADMIN') return []
+      const key = keyOf(viewer)
+      return Promise.all([...limiters].map(([name, one]) => standingOf({ name, limit: settings[name] }, one, key)))
+    },
+  }
+}
+
+async function standingOf(
+  { name, limit }: Pick<Rate, 'name' | 'limit'>,
+  { here, everywhere }: Limiter,
+  key: string,
+): Promise<Rate> {
+  const [own, all] = await Promise.all([here.get(key), everywhere?.get(key).catch(() => null)])
+  const used = Math.max(own?.consumedPoints ?? 0, all?.consumedPoints ?? 0)
+  const leftMs = Math.max(own?.msBeforeNext ?? 0, all?.msBeforeNext ?? 0)
+  return { name, limit, remaining: Math.max(0, limit - used), resetsAt: new Date(Date.now() + leftMs) }
+}
+
+function limiterOf(name: RateName, points: number, shared: SharedRedis | null): Limiter {
+  const options = { keyPrefix: name, points, duration: MINUTE_SECONDS }
+  const here = new RateLimiterMemory(options)
+  const spent = new LRUCache<string, number>({ max: MOST_SPENT })
+  if (shared === null) return { here, spent, everywhere: null }
+  const { redis, prefix } = shared
+  const keyPrefix = `${prefix}rate:${name}`
+  return {
+    here,
+    spent,
+    everywhere: new RateLimiterRedis({ ...options, keyPrefix, storeClient: redis, rejectIfRedisNotReady: true }),
+  }
+}
+
+const keyOf = (who: Viewer | string) => (typeof who === 'string' ? who : who.id)
+
+/** What a refusal says of when to come back. @throws what is none */
+function waitOf(reason: unknown): number {
+  if (reason instanceof RateLimiterRes) return Math.max(1, Math.ceil(reason.msBeforeNext))
+  throw reason
+}
+
+function tooMuchOf(name: RateName, limit: number): string {
+  const what = name === 'requests' ? `requests, each counted by what it asks for,` : name
+  return `You may send at most ${limit} ${what} a minute: wait, and try again.`
+}

@@ -1,0 +1,89 @@
+import { BadInputError } from '../lib/errors.ts'
+import { wellFormedIds } from '../lib/ids.ts'
+import { checkInteger } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+
+/** Who must agree before a tool is carried out, as it is kept with the tool. Absent fields are null. */
+export type ApprovalPolicy = {
+  quorum: number
+  /** Null: every human member of the space in which the call shows. */
+  approverIds: string[] | null
+  /** Null: the setting for calls that wait. */
+  expiresInSeconds: number | null
+  escalateAfterSeconds: number | null
+  escalateToIds: string[] | null
+}
+
+export interface ApprovalPolicyInput {
+  quorum: number
+  approverIds?: readonly string[] | null
+  expiresInSeconds?: number | null
+  escalateAfterSeconds?: number | null
+  escalateToIds?: readonly string[] | null
+}
+
+const MOST_QUORUM = 50
+const MOST_NAMED = 100
+/** 30 days. */
+const LONGEST_WAIT_SECONDS = 2_592_000
+
+/**
+ * A policy as it may be kept; null for none. Whether who is named exists is looked up later: `checkPeople`.
+ * @throws BadInputError with the field at fault
+ */
+export function checkApproval(
+  input: ApprovalPolicyInput | null | undefined,
+  field: string,
+  { toolWaitSeconds }: { toolWaitSeconds: number },
+): ApprovalPolicy | null {
+  if (input == null) return null
+  const quorum = checkInteger(input.quorum, 1, MOST_QUORUM, `${field}.quorum`)
+  const approverIds = checkNamed(input.approverIds, `${field}.approverIds`)
+  const escalateToIds = checkNamed(input.escalateToIds, `${field}.escalateToIds`)
+  const expiresInSeconds = checkSeconds(input.expiresInSeconds, LONGEST_WAIT_SECONDS, `${field}.expiresInSeconds`)
+  const latest = (expiresInSeconds ?? toolWaitSeconds) - 1
+  const escalateAfterSeconds = checkSeconds(input.escalateAfterSeconds, latest, `${field}.escalateAfterSeconds`)
+  if (escalateAfterSeconds !== null && escalateToIds === null)
+    throw new BadInputError('Say to whom: escalateToIds.', `${field}.escalateToIds`)
+  if (escalateToIds !== null && escalateAfterSeconds === null)
+    throw new BadInputError('Say after how long: escalateAfterSeconds.', `${field}.escalateAfterSeconds`)
+  const named = approverIds === null ? null : new Set([...approverIds, ...(escalateToIds ?? [])])
+  if (named !== null && named.size < quorum)
+    throw new BadInputError(`Only ${named.size} may decide: ${quorum} can never agree.`, `${field}.quorum`)
+  return { quorum, approverIds, expiresInSeconds, escalateAfterSeconds, escalateToIds }
+}
+
+function checkNamed(ids: readonly string[] | null | undefined, field: string): string[] | null {
+  if (ids == null) return null
+  const named = [...new Set(ids)]
+  if (named.length < 1 || named.length > MOST_NAMED)
+    throw new BadInputError(`Name 1 to ${MOST_NAMED} humans, or leave it out.`, field)
+  return named
+}
+
+function checkSeconds(seconds: number | null | undefined, most: number, field: string): number | null {
+  return seconds == null ? null : checkInteger(seconds, 1, most, field)
+}
+
+/** A policy and the input field that it came from. */
+export interface PolicyField {
+  field: string
+  approval: ApprovalPolicy | null
+}
+
+/** That everybody whom the policies name is a human who is there. @throws BadInputError with the field at fault */
+export async function checkPeople(tx: Tx, policies: readonly PolicyField[]): Promise<void> {
+  const named = policies.flatMap(({ field, approval }) => [
+    { field: `${field}.approval.approverIds`, ids: approval?.approverIds ?? [] },
+    { field: `${field}.approval.escalateToIds`, ids: approval?.escalateToIds ?? [] },
+  ])
+  const ids = wellFormedIds([...new Set(named.flatMap((list) => list.ids))])
+  if (named.every((list) => list.ids.length === 0)) return
+  const humans = await tx.entity.findMany({
+    where: { id: { in: ids }, kind: 'HUMAN', goneAt: null },
+    select: { id: true },
+  })
+  const known = new Set(humans.map(({ id }) => id))
+  const wrong = named.find((list) => !list.ids.every((id) => known.has(id)))
+  if (wrong !== undefined) throw new BadInputError('Only ids of humans that exist.', wrong.field)
+}
