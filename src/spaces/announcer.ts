@@ -12,6 +12,8 @@ export interface Announcer {
   close(): Promise<void>
 }
 
+/** The id of no message. */
+const NOTHING = `msg_${'0'.repeat(32)}`
 const CHECK_INTERVAL_MS = 5000
 
 export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log' | 'logger'>): Announcer {
@@ -28,7 +30,13 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
       select: { id: true, seq: true },
       take: 1000,
     })
-    for (const { id, seq } of missing) await append(spaceId, id, seq)
+    let next = after + 1
+    for (const { id, seq } of missing) {
+      // What was deleted before anybody was told of it leaves a hole: numbers follow on, and there is nothing to tell.
+      for (; next < seq; next++) await append(spaceId, NOTHING, next)
+      await append(spaceId, id, seq)
+      next = seq + 1
+    }
   }
 
   async function checkWatched(): Promise<void> {

@@ -1,3 +1,4 @@
+import { confidentialAmong, union } from '../confidence/marks.ts'
 import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import { cutSaying, firstWithin } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -15,6 +16,8 @@ export interface HistoryLine {
   /** RFC 3339. */
   timestamp: string
   origin?: ReadableOrigin
+  /** The spaces, confidential now, that what it says comes from, besides where it stands: no part of what is read. */
+  label?: string[]
 }
 
 /** Why a message was posted, as far as the reader may know and there is something to know. */
@@ -26,6 +29,35 @@ export type ReadableOrigin = {
   triggerSpaceName?: string
   triggerSenderName?: string
   triggerMessage?: string
+}
+
+/** Which messages are read, in SQL. */
+interface HistoryRange {
+  spaceId: Prisma.Sql
+  readerId: Prisma.Sql
+  /** Null there: up to the last one. */
+  upToSeq: Prisma.Sql
+  /** A further condition on a message `m`. */
+  condition?: Prisma.Sql
+  offset?: number
+  limit: number
+  characters: number
+}
+
+/** How rows are told as lines. */
+interface Telling {
+  offset?: number
+  limit: number
+  characters: number
+  whole?: string | null
+  readOn?(back: number): string
+}
+
+/** A space as who enters it meets it. */
+export interface EnteredSpace {
+  name: string
+  lastSeq: number
+  confidential: boolean
 }
 
 /** What agents read of a space. Whether they may is the caller's to check. */
@@ -48,8 +80,11 @@ export interface History {
     /** Said after a text that is cut: how to read on. `back`: how many messages are newer. */
     readOn?(back: number): string
   }): Promise<HistoryLine[]>
-  /** The space's name and last `seq`, if the entity is a member; else null. */
-  enter(spaceId: string, entityId: string): Promise<{ name: string; lastSeq: number } | null>
+  /** For whoever reads more in the same statement: a JSON array of rows, which `linesOf` tells as `read` would. */
+  rowsOf(range: HistoryRange): Prisma.Sql
+  linesOf(rows: HistoryRow[], telling: Telling): HistoryLine[]
+  /** The space's name and last `seq`, and whether it is confidential, if the entity is a member; else null. */
+  enter(spaceId: string, entityId: string): Promise<EnteredSpace | null>
 }
 
 /** Of the message that made an agent post another one, where that one is shown. */
@@ -59,16 +94,20 @@ export const LONGEST_TEXT = 8_000
 /** Of a tool's result that shows messages: with what stands around them no more than a model is shown of any result. */
 export const RESULT_CHARACTERS = 48_000
 
-interface Row {
+/** A message as it is read, newest first. */
+export interface HistoryRow {
   id: string
+  seq: number
   senderId: string
   name: string
   kind: EntityKind
   status: MessageStatus
   parts: MessagePart[]
   origin: MessageOrigin | null
-  createdAt: Date
+  /** Text where it comes from JSON. */
+  createdAt: Date | string
   originVisible: boolean
+  label: string[]
   calls: ReadableCall[] | null
 }
 
@@ -78,41 +117,62 @@ export interface HistoryHooks {
 }
 
 export function createHistory({ db }: Platform, { shownCalls }: HistoryHooks): History {
+  const select = ({ spaceId, readerId, upToSeq, condition, offset = 0, limit, characters }: HistoryRange) => Prisma.sql`
+    WITH asked AS (
+      SELECT m.id, m.seq, least(length(m.parts::text), ${LONGEST_TEXT}) AS size FROM "Message" m
+      WHERE m."spaceId" = ${spaceId} AND ${HAS_BEEN_SAID} AND m.seq <= coalesce(${upToSeq}, ${LAST_SEQ}::int)
+        ${condition === undefined ? Prisma.empty : Prisma.sql`AND ${condition}`}
+      ORDER BY m.seq DESC LIMIT ${limit} OFFSET ${offset}
+    ), shown AS (
+      SELECT id, sum(size) OVER (ORDER BY seq DESC) - size AS before FROM asked
+    )
+    SELECT m.id, m.seq, m."senderId", e.name, e.kind, m.status, m.parts, m.origin, m."createdAt",
+      (m.origin IS NOT NULL AND EXISTS (SELECT 1 FROM "Membership" o WHERE o."entityId" = ${readerId}
+        AND o."spaceId" = m.origin->>'triggerSpaceId')) AS "originVisible",
+      ${confidentialAmong(Prisma.sql`m.places || m.label`)} AS label,
+      CASE WHEN m.parts @? '$[*] ? (@.type == "tool")' THEN (${shownCalls(Prisma.sql`m.id`)}) END AS calls
+    FROM shown JOIN "Message" m ON m.id = shown.id JOIN "Entity" e ON e.id = m."senderId"
+    WHERE shown.before < ${characters} ORDER BY m.seq DESC`
+
   return {
-    async read({ spaceId, readerId, upToSeq, since, offset = 0, limit, characters, whole = null, readOn }) {
-      const until = upToSeq == null ? Prisma.empty : Prisma.sql`AND m.seq <= ${upToSeq}`
-      const after =
-        since === undefined
-          ? Prisma.empty
-          : Prisma.sql`AND greatest(m."createdAt", m."routedAt") > ${since.at} AND m."runId" IS DISTINCT FROM ${since.butOfRun}`
-      const rows = await db.prisma.$queryRaw<Row[]>`
-        WITH asked AS (
-          SELECT m.id, m.seq, least(length(m.parts::text), ${LONGEST_TEXT}) AS size FROM "Message" m
-          WHERE m."spaceId" = ${spaceId} AND ${HAS_BEEN_SAID} ${until} ${after} ORDER BY m.seq DESC LIMIT ${limit} OFFSET ${offset}
-        ), shown AS (
-          SELECT id, sum(size) OVER (ORDER BY seq DESC) - size AS before FROM asked
-        )
-        SELECT m.id, m."senderId", e.name, e.kind, m.status, m.parts, m.origin, m."createdAt",
-          (m.origin IS NOT NULL AND EXISTS (SELECT 1 FROM "Membership" o WHERE o."entityId" = ${readerId}
-            AND o."spaceId" = m.origin->>'triggerSpaceId')) AS "originVisible",
-          CASE WHEN m.parts @? '$[*] ? (@.type == "tool")' THEN (${shownCalls(Prisma.sql`m.id`)}) END AS calls
-        FROM shown JOIN "Message" m ON m.id = shown.id JOIN "Entity" e ON e.id = m."senderId"
-        WHERE shown.before < ${characters} ORDER BY m.seq DESC`
-      const lines = rows.map((row, index) => {
-        const line = lineOf(row)
-        const isCut = line.id !== whole && limit > 1 && line.text.length > LONGEST_TEXT
-        if (!isCut) return line
-        return { ...line, text: `${cutSaying(line.text, LONGEST_TEXT)}${readOn?.(offset + index) ?? ''}` }
-      })
-      return withinCharacters(lines, characters, whole).reverse()
+    async read({ spaceId, readerId, upToSeq = null, since, limit, offset = 0, characters, ...telling }) {
+      const rows = await db.query<HistoryRow>(
+        select({
+          spaceId: Prisma.sql`${spaceId}`,
+          readerId: Prisma.sql`${readerId}`,
+          upToSeq: Prisma.sql`${upToSeq}::int`,
+          ...(since === undefined ? {} : { condition: saidSince(since) }),
+          ...{ limit, offset, characters },
+        }),
+      )
+      return linesOf(rows, { ...telling, limit, offset, characters })
     },
+    rowsOf: (range) => Prisma.sql`
+      SELECT coalesce(jsonb_agg(to_jsonb(line) ORDER BY line.seq DESC), '[]') FROM (${select(range)}) line`,
+    linesOf,
     async enter(spaceId, entityId) {
-      const [space] = await db.prisma.$queryRaw<{ name: string; lastSeq: number }[]>`
-        SELECT s.name, s."lastSeq" FROM "Space" s JOIN "Membership" m ON m."spaceId" = s.id
-        WHERE s.id = ${spaceId} AND m."entityId" = ${entityId}`
+      const [space] = await db.query<EnteredSpace>(Prisma.sql`
+        SELECT s.name, s."lastSeq", s.confidential FROM "Space" s JOIN "Membership" m ON m."spaceId" = s.id
+        WHERE s.id = ${spaceId} AND m."entityId" = ${entityId}`)
       return space ?? null
     },
   }
+}
+
+/** The greatest number that a message can have. */
+const LAST_SEQ = 2 ** 31 - 1
+
+const saidSince = ({ at, butOfRun }: { at: Date; butOfRun: string }) =>
+  Prisma.sql`greatest(m."createdAt", m."routedAt") > ${at} AND m."runId" IS DISTINCT FROM ${butOfRun}`
+
+function linesOf(rows: HistoryRow[], { offset = 0, limit, characters, whole = null, readOn }: Telling): HistoryLine[] {
+  const lines = rows.map((row, index) => {
+    const line = lineOf(row)
+    const isCut = line.id !== whole && limit > 1 && line.text.length > LONGEST_TEXT
+    if (!isCut) return line
+    return { ...line, text: `${cutSaying(line.text, LONGEST_TEXT)}${readOn?.(offset + index) ?? ''}` }
+  })
+  return withinCharacters(lines, characters, whole).reverse()
 }
 
 /** Newest first, as given. At least one. */
@@ -125,7 +185,7 @@ function withinCharacters(lines: HistoryLine[], characters: number, whole: strin
 const HAS_BEEN_SAID = Prisma.sql`(m.status <> 'STREAMING' OR
   (m.composite AND m.parts @? '$[0] ? (!exists(@.unfinished))'))`
 
-function lineOf(row: Row): HistoryLine {
+function lineOf(row: HistoryRow): HistoryLine {
   const parts = row.status === 'STREAMING' ? row.parts.filter((part) => !isUnfinished(part)) : row.parts
   const line: HistoryLine = {
     id: row.id,
@@ -133,8 +193,9 @@ function lineOf(row: Row): HistoryLine {
     senderId: row.senderId,
     type: row.kind === 'HUMAN' ? 'human' : 'agent',
     text: readableText(parts, row.calls ?? []),
-    timestamp: row.createdAt.toISOString(),
+    timestamp: new Date(row.createdAt).toISOString(),
   }
+  if (row.label.length > 0) line.label = row.label
   if (row.origin !== null) line.origin = readableOrigin(row.origin, row.originVisible)
   return line
 }
@@ -146,4 +207,14 @@ function readableOrigin(origin: MessageOrigin, visible: boolean): ReadableOrigin
   const ofSpace = visible ? { triggerSpaceId, triggerSpaceName, triggerSenderName, triggerMessage: about } : {}
   const known = Object.entries({ triggerName, ...ofSpace }).filter(([, value]) => value !== null)
   return { triggerType: triggerType.toLowerCase(), ...Object.fromEntries(known) }
+}
+
+/** What a run takes that is shown these lines. */
+export function labelOf(lines: readonly HistoryLine[]): string[] {
+  return union(...lines.map(({ label }) => label ?? []))
+}
+
+/** Lines as a model reads them. */
+export function readable(lines: readonly HistoryLine[]): Omit<HistoryLine, 'senderId' | 'label'>[] {
+  return lines.map(({ senderId: _, label: __, ...line }) => line)
 }

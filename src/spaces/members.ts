@@ -5,6 +5,7 @@ import { ConflictError, LimitExceededError, NotFoundError } from '../lib/errors.
 import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { checkAgentsMayJoin } from './joining.ts'
 import type { SpaceNews } from './space-news.ts'
 
 /** Members of one space at most. */
@@ -19,7 +20,8 @@ export interface MemberInput {
 export interface Members {
   /**
    * Members and admins add whom they can see. What was posted before counts as read for a newcomer, also for one who comes
-   * back. @throws NotFoundError, ConflictError for a member, LimitExceededError past 500.
+   * back. @throws NotFoundError, ConflictError for a member, ForbiddenError for an agent that not everybody may add,
+   * LimitExceededError past 500, and past 1,000 spaces of an agent.
    */
   add(viewer: Viewer, input: MemberInput): Promise<Space>
   /**
@@ -27,8 +29,14 @@ export interface Members {
    * that leaves stays named as such and takes the place up again when it comes back; meanwhile nobody has it.
    */
   remove(viewer: Viewer, input: MemberInput): Promise<{ spaceId: string; entityId: string; space: Space | null }>
+  /** Holds off what else changes the spaces of an entity that is to be no more, until the transaction ends. */
+  lockSpacesOf(tx: Tx, entityId: string): Promise<void>
+  /** In the transaction in which an entity ceases to be: it leaves wherever it is. */
+  leaveAll(tx: Tx, entityId: string): Promise<{ afterCommit(): Promise<void> }>
   /** The members of each space in the order in which they joined. A space without any is left out. */
   listMany(spaceIds: readonly string[]): Promise<Map<string, Entity[]>>
+  /** The agents of each space that are in other spaces too, in join order. A space without any is left out. */
+  agentsElsewhere(spaceIds: readonly string[]): Promise<Map<string, Entity[]>>
   /** The spaces that an entity is in, newest first. */
   spacesOf(entityId: string): Promise<string[]>
 }
@@ -36,6 +44,8 @@ export interface Members {
 export interface MembersHooks {
   /** In the transaction that ends a membership: what that means for what the space had set off. */
   onLeft(tx: Tx, member: MemberInput): Promise<{ afterCommit(): Promise<void> }>
+  /** Somebody has come to the space, or come back. */
+  onJoined(spaceId: string): Promise<void>
 }
 
 export function createMembers(
@@ -56,8 +66,12 @@ export function createMembers(
       await checkSpace(viewer, spaceId)
       const visible = await visibility.entities(viewer, [entityId])
       if (!visible.has(entityId)) throw new NotFoundError(NO_SUCH_ENTITY)
-      const space = await db.transaction((tx) => insertMember(tx, spaceId, entityId, clock.now()))
+      const space = await db.transaction(async (tx) => {
+        await checkAgentsMayJoin(tx, viewer, [entityId])
+        return insertMember(tx, spaceId, entityId, clock.now())
+      })
       await news.joined(spaceId, entityId)
+      await hooks.onJoined(spaceId)
       return space
     },
     async remove(viewer, { spaceId, entityId }) {
@@ -74,10 +88,37 @@ export function createMembers(
       await left.afterCommit()
       return { spaceId, entityId, space: viewer.id === entityId ? null : space }
     },
+    async lockSpacesOf(tx, entityId) {
+      await tx.$queryRaw`
+        SELECT 1 FROM "Space" WHERE id IN (SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${entityId})
+        ORDER BY id FOR UPDATE`
+    },
+    async leaveAll(tx, entityId) {
+      const rows = await tx.$queryRaw<{ spaceId: string }[]>`
+        WITH gone AS (DELETE FROM "Membership" WHERE "entityId" = ${entityId} RETURNING "spaceId"), former AS (
+          INSERT INTO "FormerMember" ("spaceId", "entityId") SELECT "spaceId", ${entityId} FROM gone ON CONFLICT DO NOTHING
+        ) SELECT "spaceId" FROM gone ORDER BY "spaceId"`
+      const left: (() => Promise<void>)[] = []
+      for (const { spaceId } of rows) left.push((await hooks.onLeft(tx, { spaceId, entityId })).afterCommit)
+      return {
+        async afterCommit() {
+          for (const { spaceId } of rows) await news.left(spaceId, entityId)
+          for (const after of left) await after()
+        },
+      }
+    },
     async listMany(spaceIds) {
       const rows = await db.prisma.$queryRaw<(Entity & { spaceId: string })[]>`
         SELECT m."spaceId", e.* FROM "Membership" m JOIN "Entity" e ON e.id = m."entityId"
         WHERE m."spaceId" = ANY(${[...spaceIds]}::text[])
+        ORDER BY m."spaceId", m."joinedAt", m."entityId"`
+      return Map.groupBy(rows, ({ spaceId }) => spaceId)
+    },
+    async agentsElsewhere(spaceIds) {
+      const rows = await db.prisma.$queryRaw<(Entity & { spaceId: string })[]>`
+        SELECT m."spaceId", e.* FROM "Membership" m JOIN "Entity" e ON e.id = m."entityId" AND e.kind = 'AGENT'
+        WHERE m."spaceId" = ANY(${[...spaceIds]}::text[]) AND EXISTS (
+          SELECT 1 FROM "Membership" o WHERE o."entityId" = m."entityId" AND o."spaceId" <> m."spaceId")
         ORDER BY m."spaceId", m."joinedAt", m."entityId"`
       return Map.groupBy(rows, ({ spaceId }) => spaceId)
     },
@@ -100,14 +141,24 @@ const NO_SUCH_MEMBER = 'There is no such member in this space.'
 
 /** Holds off what else changes the space's members, its counter or its settings until the transaction ends. */
 export async function lockSpace(tx: Tx, spaceId: string): Promise<Space> {
-  const [space] = await tx.$queryRaw<Space[]>`SELECT * FROM "Space" WHERE id = ${spaceId} FOR UPDATE`
+  if (prefixOf(spaceId) !== 'spc') throw new NotFoundError(NO_SUCH_SPACE)
+  const [space] = await tx.$queryRaw<Space[]>`
+    SELECT * FROM "Space" WHERE id = ${spaceId} AND "deletedAt" IS NULL FOR UPDATE`
   if (space === undefined) throw new NotFoundError(NO_SUCH_SPACE)
   return space
 }
 
+/** Those who are to be members; they cannot cease to be before that is written. @throws NotFoundError where one is none, or no more */
+export async function holdEntities(tx: Tx, ids: readonly string[]): Promise<Pick<Entity, 'id' | 'kind'>[]> {
+  const found = await tx.$queryRaw<Pick<Entity, 'id' | 'kind'>[]>`
+    SELECT id, kind::text FROM "Entity" WHERE id = ANY(${[...ids]}::text[]) AND "goneAt" IS NULL ORDER BY id FOR SHARE`
+  if (found.length < new Set(ids).size) throw new NotFoundError(NO_SUCH_ENTITY)
+  return found
+}
+
 async function insertMember(tx: Tx, spaceId: string, entityId: string, now: number): Promise<Space> {
   const space = await lockSpace(tx, spaceId)
-  if ((await tx.entity.count({ where: { id: entityId } })) === 0) throw new NotFoundError(NO_SUCH_ENTITY)
+  await holdEntities(tx, [entityId])
   const { _count: count, _max: last } = await tx.membership.aggregate({
     where: { spaceId },
     _count: true,

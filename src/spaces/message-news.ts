@@ -37,6 +37,9 @@ export function createMessageNews({ log, signals }: Pick<Platform, 'log' | 'sign
       `whole:${message.id}:${partIndex}`,
     )
 
+  const changed = ({ spaceId }: MessageInNews) =>
+    signals.publish(spaceChannel(spaceId), { type: 'message' }, spaceTopic(spaceId))
+
   const partChanged = (message: MessageInNews, partIndex: number) =>
     append(message, { type: 'MessagePartChanged', messageId: message.id, partIndex })
 
@@ -49,16 +52,10 @@ export function createMessageNews({ log, signals }: Pick<Platform, 'log' | 'sign
       ])
     },
     async partWhole(message, partIndex) {
-      await Promise.all([
-        appendWhole(message, partIndex),
-        signals.publish(spaceChannel(message.spaceId), { type: 'message' }),
-      ])
+      await Promise.all([appendWhole(message, partIndex), changed(message)])
     },
     async updated(message) {
-      await Promise.all([
-        append(message, { type: 'MessageUpdated', messageId: message.id }),
-        signals.publish(spaceChannel(message.spaceId), { type: 'message' }),
-      ])
+      await Promise.all([append(message, { type: 'MessageUpdated', messageId: message.id }), changed(message)])
     },
     // Appended in this order, without waiting in between.
     async ended(message, lastPart) {
@@ -66,7 +63,7 @@ export function createMessageNews({ log, signals }: Pick<Platform, 'log' | 'sign
         ...(lastPart === null ? [] : [appendWhole(message, lastPart)]),
         append(message, { type: 'MessageFinished', messageId: message.id }, `finished:${message.id}`),
         log.finishDraft(spaceTopic(message.spaceId), message.id),
-        signals.publish(spaceChannel(message.spaceId), { type: 'message' }),
+        changed(message),
       ])
     },
   }

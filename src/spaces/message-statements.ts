@@ -1,3 +1,4 @@
+import { type Marks, type Provenance, setsOf, UNMARKED } from '../confidence/marks.ts'
 import { type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 import type { MessageOrigin, MessagePart } from './message.ts'
@@ -22,33 +23,59 @@ export interface NewMessage {
   runPostKey?: string
   composite?: boolean
   origin?: MessageOrigin | null
+  /** Of an agent's. */
+  provenance?: Provenance
 }
 
 /**
  * `counter`, the space's with the message's number, where the sender is a member; then `message`, which answers with its row.
- * A repeat fails on its unique key, so that the counter stays as it was. Neither yields a row where `condition` does not hold.
+ * A repeat fails on its unique key, so that the counter stays as it was. Neither yields a row where `condition`, on the space's row, does
+ * not hold. `turn` is taken with it.
  */
-export function insertion(given: NewMessage, condition = Prisma.sql`true`): Record<'counter' | 'message', Prisma.Sql> {
+export function insertion(
+  given: NewMessage,
+  condition = Prisma.sql`true`,
+  turn: Turn | null = null,
+): Record<'counter' | 'message', Prisma.Sql> {
   const { spaceId, senderId, status } = given
   const { idempotencyKey = null, runId = null, runPostKey = null, composite = false, origin = null } = given
+  const { places, label, askers } = given.provenance ?? UNMARKED
   const isWhole = status === 'COMPLETE'
   const counter = Prisma.sql`
-    UPDATE "Space" SET "lastSeq" = "lastSeq" + 1 WHERE id = ${spaceId} AND ${condition} AND EXISTS (
+    UPDATE "Space" SET "lastSeq" = "lastSeq" + 1${turn === null ? Prisma.empty : taken(turn)} WHERE id = ${spaceId} AND ${condition} AND EXISTS (
       SELECT 1 FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ${senderId})
-    RETURNING id, "lastSeq"`
+    RETURNING id, "lastSeq", version`
   const message = Prisma.sql`
     INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "mentionedAgentId", "idempotencyKey", "runId", "runPostKey",
-      composite, "rootId", depth, origin, "routedAt")
+      composite, "rootId", depth, origin, places, label, askers, "routedAt")
     SELECT ${given.id}, id, "lastSeq", ${senderId}, ${status}::"MessageStatus", ${jsonbText(given.parts)}::jsonb,
       ${given.mentionedAgentId}, ${idempotencyKey}, ${runId}, ${runPostKey}, ${composite}::boolean, ${given.rootId}, ${given.depth}::int,
-      ${origin === null ? null : jsonbText(origin)}::jsonb, CASE WHEN ${isWhole}::boolean THEN now() END
+      ${origin === null ? null : jsonbText(origin)}::jsonb, ${places}::text[], ${label}::text[], ${askers}::text[], CASE WHEN ${isWhole}::boolean THEN now() END
     FROM counter RETURNING *`
   return { counter, message }
 }
 
+/** Somebody begins to wait for a reply to the `message`: whoever decided on the space before decides anew. */
+export const ROOM_OF_WAIT = Prisma.sql`UPDATE "Space" SET version = version + 1 FROM message WHERE "Space".id = message."spaceId"`
+
+/** A condition: the space is as it was when it had this version. */
+export const isVersion = (spaceId: string, version: number) =>
+  Prisma.sql`EXISTS (SELECT 1 FROM "Space" WHERE id = ${spaceId} AND version = ${version})`
+
+/** The agent whose turn it was in the space, and when it had joined, in ms. */
+export interface Turn {
+  id: string
+  joinedAt: number
+}
+
+const taken = ({ id, joinedAt }: Turn) =>
+  Prisma.sql`, "lastPickedId" = ${id}, "lastPickedJoinedAt" = ${new Date(joinedAt)}`
+
 /** What changes of a message that is being written. */
 export interface MessageChange {
   parts: MessagePart[]
+  /** What it comes from by now. */
+  marks: Marks
   /**
    * Absent: it goes on being written. Each status ends it; `waits`: unless that, then it is REQUIRES_ACTION, and routed once it
    * is answered, or at once where it mentions somebody, or asks itself.
@@ -62,13 +89,14 @@ export interface MessageChange {
 }
 
 /** Changes a message and answers with its row, as long as it is STREAMING and `condition` holds. */
-export function change(id: string, { parts, end }: MessageChange, condition = Prisma.sql`true`): Prisma.Sql {
+export function change(id: string, { parts, marks, end }: MessageChange, condition = Prisma.sql`true`): Prisma.Sql {
   const open = Prisma.sql`WHERE id = ${id} AND status = 'STREAMING' AND ${condition} RETURNING *`
-  if (end === undefined) return Prisma.sql`UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb ${open}`
+  if (end === undefined)
+    return Prisma.sql`UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb, ${setsOf(marks)} ${open}`
   const { status, waits = Prisma.sql`false`, mentionedAgentId = null, asks = false } = end
   const isRoutedLater = mentionedAgentId === null && !asks ? waits : Prisma.sql`false`
   return Prisma.sql`
-    UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb,
+    UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb, ${setsOf(marks)},
       "mentionedAgentId" = ${mentionedAgentId},
       status = CASE WHEN ${waits} THEN 'REQUIRES_ACTION' ELSE ${status} END::"MessageStatus",
       "routedAt" = CASE WHEN ${isRoutedLater} THEN NULL ELSE now() END

@@ -1,9 +1,12 @@
 import type { MessageStatus, Message as Row, TriggerType } from '../generated/prisma/client.ts'
 
-/** A part of a message, by index. A tool part's content is the tool call. */
+/**
+ * A part of a message, by index. A tool part's content is the tool call. `unfinished`: of a composite message, the last part that was
+ * being written when it was saved, or cut off.
+ */
 export type MessagePart =
-  /** `unfinished`: kept of a part of a composite message that was being written when it was saved, or cut off. */
-  { type: 'text'; text: string; unfinished?: true } | { type: 'tool'; toolCallId: string }
+  | { type: 'text'; text: string; unfinished?: true }
+  | { type: 'tool'; toolCallId: string; unfinished?: true }
 
 /** Why a message was posted, when its run was triggered elsewhere than in its space. */
 export interface MessageOrigin {
@@ -30,9 +33,14 @@ export function textOf(parts: MessagePart[]): string {
   return parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n')
 }
 
-/** A text that was cut off, or is being written. */
+/** Where among the parts a call shows; negative where it does not. */
+export function indexOfCall(parts: readonly MessagePart[], callId: string): number {
+  return parts.findIndex((part) => part.type === 'tool' && part.toolCallId === callId)
+}
+
+/** A part of a composite message that was cut off, or is being written. */
 export function isUnfinished(part: MessagePart): boolean {
-  return part.type === 'text' && part.unfinished === true
+  return part.unfinished === true
 }
 
 /** Nothing of the message changes any more. */

@@ -1,15 +1,18 @@
+import { type Provenance, UNMARKED } from '../confidence/marks.ts'
+import { Prisma } from '../generated/prisma/client.ts'
 import { ConflictError, NotFoundError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { checkIdempotencyKey, checkMessageText } from '../lib/validate.ts'
+import { type Changes, statementOf } from '../platform/changes.ts'
 import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { spaceChannel } from '../realtime/topics.ts'
+import { spaceChannel, spaceTopic } from '../realtime/topics.ts'
 import type { Announcer } from './announcer.ts'
 import { NO_SUCH_SPACE } from './members.ts'
 import { type Message, messageOfRow } from './message.ts'
 import { createMessageNews } from './message-news.ts'
-import { insertion, type MessageRow } from './message-statements.ts'
+import { insertion, type MessageRow, type NewMessage, type Turn } from './message-statements.ts'
 
 /** What routing did with a message, within the transaction that made it whole. `R`: what it calls a run. */
 export interface Routed<R> {
@@ -19,9 +22,32 @@ export interface Routed<R> {
   afterCommit(): Promise<void>
 }
 
+/** A message, as far as routing asks of it; what is being written may have no row yet. */
+export type RoutedMessage = Pick<
+  Message,
+  'id' | 'spaceId' | 'senderId' | 'parts' | 'mentionedAgentId' | 'rootId' | 'depth' | 'runId' | keyof Provenance
+>
+
+/** What routing decides of a message by what it knows of the space: to be written with it, in the same statement. */
+export interface Foreseen<R> {
+  /** Conditions: the space's row has this version, and else too all is as it was decided on. */
+  version: number
+  isAsKnown: Prisma.Sql
+  /** Whose turn the message takes. */
+  turn: Turn | null
+  /** Read from `message`; the last, `routed`, answers with its row, and with what came of it as `came`. */
+  changes: Changes
+  /** `version`: the space's, where a turn was taken. */
+  routedOf(came: unknown, version: number | null): Routed<R>
+  /** It was not as foreseen. */
+  refused(): void
+}
+
 export interface PostingHooks<R> {
   /** Decides who wakes, and writes runs, inbox events and outcomes in the message's own transaction. */
   route(tx: Tx, message: Message): Promise<Routed<R>>
+  /** The same beforehand, for a message of text. Null: that is for its transaction to decide. */
+  foresee(message: RoutedMessage): Promise<Foreseen<R> | null>
   /** The runs that it started for a message before. */
   startedBy(messageId: string): Promise<R[]>
 }
@@ -39,12 +65,19 @@ export interface HumanMessage {
 export interface Posting<R> {
   /** A human's message, whole at once. */
   send(message: HumanMessage): Promise<{ message: Message; runs: R[] }>
-  /** Makes whole, within a transaction, a message that showed a call which is answered now: routed, unless it was when it showed it. */
-  finishAnswered(tx: Tx, messageId: string): Promise<{ afterCommit(): Promise<void> }>
+  /**
+   * Makes whole, within a transaction, a message that showed a call which is answered now: routed, unless it was when it showed it.
+   * INTERRUPTED where nobody will answer any more: then it is not routed.
+   */
+  finishAnswered(
+    tx: Tx,
+    messageId: string,
+    status?: 'COMPLETE' | 'INTERRUPTED',
+  ): Promise<{ afterCommit(): Promise<void> }>
 }
 
 export function createPosting<R>(platform: Platform, announcer: Announcer, hooks: PostingHooks<R>): Posting<R> {
-  const { db, signals } = platform
+  const { signals } = platform
   const news = createMessageNews(platform)
 
   return {
@@ -52,26 +85,28 @@ export function createPosting<R>(platform: Platform, announcer: Announcer, hooks
       const text = checkMessageText(given.text, 'input.text')
       const idempotencyKey = key === null ? null : checkIdempotencyKey(key, 'input.idempotencyKey')
       const input = { ...given, text, idempotencyKey }
-      const posted = await db
-        .transaction((tx) => insertHumanMessage(tx, input, hooks))
-        .catch((error) => repeatOf(error, platform, input, hooks))
-      if (posted.routed !== null) {
-        await announcer.announce(posted.message)
-        await posted.routed.afterCommit()
-        await signals.publish(spaceChannel(posted.message.spaceId), { type: 'message' })
-      }
-      return { message: posted.message, runs: posted.runs }
+      const { message, routed } = await post(platform, input, hooks).catch(async (error) => ({
+        message: await repeatOf(error, platform, input),
+        routed: null,
+      }))
+      if (routed === null) return { message, runs: await hooks.startedBy(message.id) }
+      await Promise.all([
+        announcer.announce(message),
+        routed.afterCommit(),
+        signals.publish(spaceChannel(message.spaceId), { type: 'message' }, spaceTopic(message.spaceId)),
+      ])
+      return { message, runs: routed.runs }
     },
 
-    async finishAnswered(tx, messageId) {
+    async finishAnswered(tx, messageId, status = 'COMPLETE') {
       const [row] = await tx.$queryRaw<(MessageRow & { wasRouted: boolean })[]>`
-        UPDATE "Message" m SET status = 'COMPLETE', "routedAt" = coalesce(m."routedAt", now())
+        UPDATE "Message" m SET status = ${status}::"MessageStatus", "routedAt" = coalesce(m."routedAt", now())
         FROM (SELECT id, "routedAt" IS NOT NULL AS "wasRouted" FROM "Message" WHERE id = ${messageId} FOR UPDATE) before
         WHERE m.id = before.id AND m.status = 'REQUIRES_ACTION' RETURNING m.*, before."wasRouted"`
       if (row === undefined) return { async afterCommit() {} }
       const { wasRouted, ...written } = row
       const message = messageOfRow(written)
-      const routed = wasRouted ? null : await hooks.route(tx, message)
+      const routed = wasRouted || status === 'INTERRUPTED' ? null : await hooks.route(tx, message)
       return {
         async afterCommit() {
           await news.ended(message, lastPartOf(message))
@@ -87,28 +122,44 @@ export function lastPartOf({ parts }: Pick<Message, 'parts'>): number | null {
   return parts.length === 0 ? null : parts.length - 1
 }
 
-/** Its number and itself in one statement, for a member only. */
-async function insertHumanMessage<R>(tx: Tx, input: HumanMessage, hooks: PostingHooks<R>) {
-  const { text, ...given } = input
+/** As foreseen, in one statement; else in a transaction that holds the space. */
+async function post<R>(platform: Platform, input: HumanMessage, hooks: PostingHooks<R>) {
+  const message = humanMessage(input)
+  const foreseen = await hooks.foresee({ ...message, ...UNMARKED, runId: null })
+  const posted = foreseen === null ? null : await insertForeseen(platform.db, message, foreseen)
+  return posted ?? platform.db.transaction((tx) => insertHumanMessage(tx, message, hooks))
+}
+
+function humanMessage({ text, ...given }: HumanMessage): NewMessage {
   const id = newId('msg')
-  const { counter, message: inserted } = insertion({
-    ...given,
-    id,
-    status: 'COMPLETE',
-    parts: [{ type: 'text', text }],
-    rootId: id,
-    depth: 0,
-  })
-  const [row] = await tx.$queryRaw<MessageRow[]>`
-    WITH counter AS (${counter}), message AS (${inserted}) SELECT * FROM message`
+  return { ...given, id, status: 'COMPLETE', parts: [{ type: 'text', text }], rootId: id, depth: 0 }
+}
+
+/** Null: the space is not as it was known. */
+async function insertForeseen<R>(db: Platform['db'], message: NewMessage, foreseen: Foreseen<R>) {
+  const { version, isAsKnown, turn, changes } = foreseen
+  const inserted = insertion(message, Prisma.sql`version = ${version} AND ${isAsKnown}`, turn)
+  const answer = Prisma.sql`SELECT routed.*, counter.version AS "spaceVersion" FROM routed CROSS JOIN counter`
+  const statement = statementOf({ ...inserted, ...changes, answer }, 'answer')
+  const [row] = await db.query<MessageRow & { came: unknown; spaceVersion: number }>(statement)
+  if (row === undefined) {
+    foreseen.refused()
+    return null
+  }
+  const { came, spaceVersion, ...written } = row
+  return { message: messageOfRow(written), routed: foreseen.routedOf(came, spaceVersion) }
+}
+
+/** Its number and itself in one statement, for a member only. */
+async function insertHumanMessage<R>(tx: Tx, given: NewMessage, hooks: PostingHooks<R>) {
+  const [row] = await tx.$queryRaw<MessageRow[]>(statementOf(insertion(given), 'message'))
   if (row === undefined) throw new NotFoundError(NO_SUCH_SPACE)
   const message = messageOfRow(row)
-  const routed = await hooks.route(tx, message)
-  return { message, runs: routed.runs, routed }
+  return { message, routed: await hooks.route(tx, message) }
 }
 
 /** The unique key (space, sender, idempotency key) refused the insert: answers with the first message, if it says the same. */
-async function repeatOf<R>(error: unknown, { db }: Platform, input: HumanMessage, hooks: PostingHooks<R>) {
+async function repeatOf(error: unknown, { db }: Platform, input: HumanMessage): Promise<Message> {
   if (!isUniqueViolation(error) || input.idempotencyKey === null) throw error
   const { spaceId, senderId, idempotencyKey } = input
   const row = await db.prisma.message.findFirst({ where: { spaceId, senderId, idempotencyKey } })
@@ -117,5 +168,5 @@ async function repeatOf<R>(error: unknown, { db }: Platform, input: HumanMessage
   const [part] = message.parts
   const same = part?.type === 'text' && part.text === input.text && message.mentionedAgentId === input.mentionedAgentId
   if (!same) throw new ConflictError('This idempotency key was used for a message with other content.')
-  return { message, runs: await hooks.startedBy(message.id), routed: null }
+  return message
 }

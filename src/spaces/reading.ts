@@ -155,22 +155,27 @@ const idsOf = (messages: readonly Message[]) => messages.map(({ id }) => id)
 /** A row of a window: a message, or a space whose window is empty. */
 type WindowRow = Partial<Row> & {
   windowSpaceId: string
+  /** Of the messages that are kept. */
+  firstSeq: number
   lastSeq: number
   afterSeq: number | null
   beforeSeq: number | null
 }
 
-/** `seq` runs from 1 to `lastSeq` without a hole, so that both ends of a page are known without looking beyond it. */
+/**
+ * A space says from where to where its messages run, so that both ends of a page are known without looking beyond it. A cursor of a
+ * message that retention has deleted stands before the first that is kept: ids are ordered by time.
+ */
 async function fetchWindows({ db }: Platform, spaceIds: readonly string[], request: PageRequest): Promise<WindowRow[]> {
   const { after, before, size, fromEnd } = request
   const ids = [...spaceIds]
   if (ids.length === 0) return []
   const direction = fromEnd ? Prisma.sql`DESC` : Prisma.sql`ASC`
   return db.prisma.$queryRaw<WindowRow[]>`
-    SELECT s.id AS "windowSpaceId", s."lastSeq", a.seq AS "afterSeq", b.seq AS "beforeSeq", m.*
+    SELECT s.id AS "windowSpaceId", s."firstSeq", s."lastSeq", a.seq AS "afterSeq", b.seq AS "beforeSeq", m.*
     FROM "Space" s
-    LEFT JOIN "Message" a ON a.id = ${after} AND a."spaceId" = s.id
-    LEFT JOIN "Message" b ON b.id = ${before} AND b."spaceId" = s.id
+    LEFT JOIN LATERAL (${placeOf(after)}) a ON true
+    LEFT JOIN LATERAL (${placeOf(before)}) b ON true
     LEFT JOIN LATERAL (
       SELECT * FROM "Message" m
       WHERE m."spaceId" = s.id AND m.seq > coalesce(a.seq, 0) AND m.seq < coalesce(b.seq, ${END})
@@ -178,6 +183,14 @@ async function fetchWindows({ db }: Platform, spaceIds: readonly string[], reque
     WHERE s.id = ANY(${ids}::text[])
     ORDER BY m.seq ${direction}`
 }
+
+/** The `seq` of a cursor in the space `s`; no row for one that is no message of it, and never can have been. */
+const placeOf = (cursor: string | null) => Prisma.sql`
+  SELECT seq FROM "Message" WHERE id = ${cursor} AND "spaceId" = s.id
+  UNION ALL
+  SELECT s."firstSeq" - 1 WHERE s."firstSeq" > 1 AND ${cursor}::text IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM "Message" WHERE id = ${cursor})
+    AND ${cursor}::text < coalesce((SELECT id FROM "Message" WHERE "spaceId" = s.id ORDER BY seq LIMIT 1), 'n')`
 
 /** Beyond every `seq`: the greatest value of its column. */
 const END = 2_147_483_647
@@ -189,9 +202,9 @@ function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: Windo
   if (before !== null && window.beforeSeq === null) return foreignCursor('before')
   const messages = rows.flatMap((row) => (row.id == null ? [] : [messageOfRow(row as Row & WindowRow)])).slice(0, size)
   const items = fromEnd ? messages.reverse() : messages
-  const firstSeq = items[0]?.seq ?? (window.afterSeq ?? 0) + 1
+  const firstSeq = items[0]?.seq ?? (window.afterSeq ?? window.firstSeq - 1) + 1
   const lastSeq = items.at(-1)?.seq ?? (window.beforeSeq ?? window.lastSeq + 1) - 1
-  return { items, hasPreviousPage: firstSeq > 1, hasNextPage: lastSeq < window.lastSeq }
+  return { items, hasPreviousPage: firstSeq > window.firstSeq, hasNextPage: lastSeq < window.lastSeq }
 }
 
 const NO_SUCH_MESSAGE = 'There is no such message in this space.'

@@ -8,8 +8,8 @@ import { createReplySearch, type Reply, type SearchedWait, type UnderWay } from 
 export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'conditions'> {
   /** None where not given. */
   underWay?: UnderWay
-  /** Milliseconds since 1970: then it is over. */
-  until: number
+  /** How long it lasts at most, from now. */
+  forMs: number
   /** Ends it early. */
   signal: AbortSignal
 }
@@ -46,8 +46,8 @@ const LOOK_ANYWAY_MS = 5000
  * A signal says that a space has something new; the database says what. However many wait, one look at a time is under
  * way, for all spaces that have something new.
  */
-export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'clock' | 'logger'>): Replies {
-  const { signals, clock, logger } = platform
+export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logger'>): Replies {
+  const { signals, logger } = platform
   const search = createReplySearch(platform.db)
   const ears = new Map<string, Ear>()
   const unheard = new Set<string>()
@@ -106,14 +106,14 @@ export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'clock
     looksNowAndThen = false
   }
 
-  async function waitFor(spaceId: string, ear: Ear, { until, signal, underWay, ...wait }: Wait): Promise<Reply | null> {
+  async function waitFor(spaceId: string, ear: Ear, { forMs, signal, underWay, ...wait }: Wait): Promise<Reply | null> {
     const { promise, resolve } = createDeferred<Reply | null>()
     const begun = new Map(underWay)
     const pending: PendingWait = { ...wait, spaceId, underWay: begun, from: wait.afterSeq, resolve }
     const giveUp = () => resolve(null)
     const lastLook = () => void lookIn([spaceId]).then(giveUp)
     ear.waits.add(pending)
-    const deadline = setTimeout(lastLook, Math.max(0, until - clock.now()))
+    const deadline = setTimeout(lastLook, Math.max(0, forMs))
     signal.addEventListener('abort', giveUp, { once: true })
     if (signal.aborted) giveUp()
     void lookNowAndThen()

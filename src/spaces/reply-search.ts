@@ -1,4 +1,5 @@
-import type { EntityKind, MessageStatus } from '../generated/prisma/client.ts'
+import { type Marks, marksOf } from '../confidence/marks.ts'
+import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
 import { isUnfinished, type MessagePart } from './message.ts'
 
@@ -15,6 +16,8 @@ export interface Reply {
   entityType: 'human' | 'agent'
   /** It also wakes the waiter anew. */
   mentionsWaiter: boolean
+  /** The spaces that what it says may come from, besides its own. */
+  marks: string[]
 }
 
 /** Messages of several parts that were not finished when a wait began, by id, with how many parts were whole then: later ones count. */
@@ -24,7 +27,7 @@ export interface SearchedWait {
   spaceId: string
   /** Only messages after this one count: the waiter's own. */
   afterSeq: number
-  /** The waiting agent: its own messages never count. */
+  /** The waiting agent: its own messages never count, and none while it belongs to the space no more. */
   waiterId: string
   conditions: WaitCondition[]
   /** Searches take out what is finished. */
@@ -41,13 +44,15 @@ export interface ReplySearch {
   underWay(spaceId: string, waiterId: string): Promise<UnderWay>
 }
 
-interface Sent {
+interface Sent extends Marks {
   id: string
   senderId: string
   name: string
   kind: EntityKind
   status: MessageStatus
   mentionedAgentId: string | null
+  /** Of those who wait, who belongs to the message's space. */
+  heardBy: string[]
 }
 
 interface Candidate extends Sent {
@@ -63,31 +68,36 @@ interface Growing extends Sent {
 
 const MOST_AT_ONCE = 500
 
+const heardBy = (spaceId: Prisma.Sql, waits: SearchedWait[]) => Prisma.sql`
+  ARRAY(SELECT "entityId" FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ANY(${waits.map(({ waiterId }) => waiterId)}::text[]))`
+
 export function createReplySearch({ prisma }: Database): ReplySearch {
   /** The messages after the given place of each space, at most 500 of each. */
-  async function after(places: Map<string, number>): Promise<Candidate[]> {
+  async function after(places: Map<string, number>, waits: SearchedWait[]): Promise<Candidate[]> {
     return prisma.$queryRaw<Candidate[]>`
-      SELECT m.id, m."spaceId", m.seq, m."senderId", e.name, e.kind, m.status, m.composite, m."mentionedAgentId", m."firstText"
+      SELECT m.id, m."spaceId", m.seq, m."senderId", e.name, e.kind, m.status, m.composite, m."mentionedAgentId", m."firstText", "heardBy", m.places, m.label
       FROM unnest(${[...places.keys()]}::text[], ${[...places.values()]}::int[]) AS place("spaceId", seq)
+      CROSS JOIN LATERAL (SELECT ${heardBy(Prisma.sql`place."spaceId"`, waits)} AS "heardBy") h
       CROSS JOIN LATERAL (
-        SELECT id, "spaceId", seq, "senderId", status, composite, "mentionedAgentId",
+        SELECT id, "spaceId", seq, "senderId", status, composite, "mentionedAgentId", places, label,
           jsonb_path_query_first(parts, '$[*] ? (@.type == "text")') AS "firstText"
         FROM "Message" WHERE "spaceId" = place."spaceId" AND seq > place.seq ORDER BY seq LIMIT ${MOST_AT_ONCE}
       ) m JOIN "Entity" e ON e.id = m."senderId"
       ORDER BY m."spaceId", m.seq`
   }
 
-  async function growing(ids: string[]): Promise<Map<string, Growing>> {
+  async function growing(ids: string[], waits: SearchedWait[]): Promise<Map<string, Growing>> {
     if (ids.length === 0) return new Map()
     const rows = await prisma.$queryRaw<Growing[]>`
-      SELECT m.id, m."senderId", e.name, e.kind, m.status, m."mentionedAgentId", m.parts FROM "Message" m JOIN "Entity" e ON e.id = m."senderId"
+      SELECT m.id, m."senderId", e.name, e.kind, m.status, m."mentionedAgentId", m.parts, m.places, m.label, ${heardBy(Prisma.sql`m."spaceId"`, waits)} AS "heardBy"
+      FROM "Message" m JOIN "Entity" e ON e.id = m."senderId"
       WHERE m.id = ANY(${ids})`
     return new Map(rows.map((row) => [row.id, row]))
   }
 
   /** The replies that messages under way have grown. */
   async function grown<W extends SearchedWait>(waits: W[]): Promise<Map<W, Reply>> {
-    const messages = await growing([...new Set(waits.flatMap(({ underWay }) => [...underWay.keys()]))])
+    const messages = await growing([...new Set(waits.flatMap(({ underWay }) => [...underWay.keys()]))], waits)
     const replies = waits.map((wait) => [wait, laterPart(wait, messages)] as const)
     return new Map(replies.flatMap(([wait, reply]) => (reply === null ? [] : [[wait, reply]])))
   }
@@ -95,7 +105,7 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
   async function firstOf<W extends SearchedWait>(waits: W[], found: Map<W, Reply>): Promise<Map<W, Reply>> {
     const places = new Map<string, number>()
     for (const { spaceId, from } of waits) places.set(spaceId, Math.min(from, places.get(spaceId) ?? from))
-    const candidates = Map.groupBy(await after(places), ({ spaceId }) => spaceId)
+    const candidates = Map.groupBy(await after(places, waits), ({ spaceId }) => spaceId)
     const more: W[] = []
     for (const wait of waits) {
       const list = candidates.get(wait.spaceId) ?? []
@@ -125,7 +135,7 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
 function laterPart({ underWay, conditions, waiterId }: SearchedWait, messages: Map<string, Growing>): Reply | null {
   for (const [id, count] of underWay) {
     const message = messages.get(id)
-    if (message !== undefined && conditions.some((one) => isMet(one, message))) {
+    if (message?.heardBy.includes(waiterId) && conditions.some((one) => isMet(one, message))) {
       const part = message.parts.slice(count).find((one) => one.type === 'text' && !isUnfinished(one))
       if (part?.type === 'text') return replyOf(message, part.text, waiterId)
     }
@@ -139,7 +149,8 @@ function advance(wait: SearchedWait, candidates: Candidate[]): Reply | null {
   let decided = true
   for (const candidate of candidates) {
     if (candidate.seq <= wait.from) continue
-    const matches = candidate.senderId !== wait.waiterId && wait.conditions.some((one) => isMet(one, candidate))
+    const isHeard = candidate.senderId !== wait.waiterId && candidate.heardBy.includes(wait.waiterId)
+    const matches = isHeard && wait.conditions.some((one) => isMet(one, candidate))
     if (matches && hasAnswer(candidate)) return replyOf(candidate, candidate.firstText?.text ?? '', wait.waiterId)
     if (matches && candidate.status === 'STREAMING') decided = false
     if (decided) wait.from = candidate.seq
@@ -161,7 +172,11 @@ function hasAnswer({ status, composite, firstText }: Candidate): boolean {
   return firstText.unfinished !== true && (composite || isShown)
 }
 
-function replyOf({ id, senderId, name, kind, mentionedAgentId }: Sent, text: string, waiterId: string): Reply {
+function replyOf(
+  { id, senderId, name, kind, mentionedAgentId, ...marks }: Sent,
+  text: string,
+  waiterId: string,
+): Reply {
   return {
     messageId: id,
     text,
@@ -169,5 +184,6 @@ function replyOf({ id, senderId, name, kind, mentionedAgentId }: Sent, text: str
     entityName: name,
     entityType: kind === 'AGENT' ? 'agent' : 'human',
     mentionsWaiter: mentionedAgentId === waiterId,
+    marks: marksOf(marks),
   }
 }

@@ -12,6 +12,10 @@ export interface SpaceNews {
   changed(spaceId: string): Promise<void>
   joined(spaceId: string, entityId: string): Promise<void>
   left(spaceId: string, entityId: string): Promise<void>
+  /** It is no more; these were its members. */
+  deleted(spaceId: string, memberIds: readonly string[]): Promise<void>
+  /** Messages in it are not what they were: whoever follows it reads it anew. */
+  rewritten(spaceId: string): Promise<void>
   /** A human's read marker moved. */
   read(spaceId: string, humanId: string): Promise<void>
 }
@@ -25,15 +29,16 @@ export function createSpaceNews({ log, signals, logger }: Pick<Platform, 'log' |
     }
   }
 
+  /** What changed is told to who follows the space, and to who has it in a list. */
+  const tellChanged = (spaceId: string, event: SpaceLogEvent) =>
+    Promise.all([append(spaceId, event), signals.publish(spaceChannel(spaceId), { type: 'changed' })])
+
   return {
     async created(spaceId, memberIds) {
       await Promise.all(memberIds.map((id) => signals.publish(entityChannel(id), { type: 'member-joined', spaceId })))
     },
     async changed(spaceId) {
-      await Promise.all([
-        append(spaceId, { type: 'SpaceUpdated' }),
-        signals.publish(spaceChannel(spaceId), { type: 'changed' }),
-      ])
+      await tellChanged(spaceId, { type: 'SpaceUpdated' })
     },
     async joined(spaceId, entityId) {
       await Promise.all([
@@ -48,6 +53,16 @@ export function createSpaceNews({ log, signals, logger }: Pick<Platform, 'log' |
         signals.publish(spaceChannel(spaceId), { type: 'member-left', entityId }),
         signals.publish(entityChannel(entityId), { type: 'member-left', spaceId }),
       ])
+    },
+    async deleted(spaceId, memberIds) {
+      await append(spaceId, { type: 'SpaceDeleted' })
+      await Promise.all([
+        signals.publish(spaceChannel(spaceId), { type: 'deleted' }),
+        ...memberIds.map((id) => signals.publish(entityChannel(id), { type: 'member-left', spaceId })),
+      ])
+    },
+    async rewritten(spaceId) {
+      await tellChanged(spaceId, { type: 'SpaceSnapshot' })
     },
     async read(spaceId, humanId) {
       await signals.publish(entityChannel(humanId), { type: 'read', spaceId })

@@ -1,15 +1,18 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { Prisma, type Routing, type Space } from '../generated/prisma/client.ts'
+import { type BudgetInput, type BudgetLimits, changedBudget } from '../lib/budget.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { checkName, checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
-import { fetchIdPages } from '../platform/id-pages.ts'
+import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
-import { lockSpace, MOST_MEMBERS, NO_SUCH_ENTITY, NO_SUCH_SPACE } from './members.ts'
+import { confidentialAtFirst, confidentialFromNow } from './confiding.ts'
+import { checkAgentsMayJoin, checkMayCreateMore } from './joining.ts'
+import { holdEntities, lockSpace, MOST_MEMBERS, NO_SUCH_ENTITY, NO_SUCH_SPACE } from './members.ts'
 import type { SpaceNews } from './space-news.ts'
 
 export interface CreateSpaceInput {
@@ -18,6 +21,10 @@ export interface CreateSpaceInput {
   routing: Routing
   adminAgentId?: string | null
   memberIds?: readonly string[] | null
+  /** Absent: as PARLEY_CONFIDENTIAL_SPACES says. */
+  confidential?: boolean | null
+  /** For admins. */
+  budget?: BudgetInput | null
 }
 
 /** Absent: stays as it is. Null: cleared where the space's field is nullable, else a BadInputError. */
@@ -27,6 +34,10 @@ export interface UpdateSpaceInput {
   description?: string | null
   routing?: Routing | null
   adminAgentId?: string | null
+  /** Set by members, lifted by admins. */
+  confidential?: boolean | null
+  /** For admins. */
+  budget?: BudgetInput | null
 }
 
 /** Where people and agents talk. */
@@ -34,7 +45,8 @@ export interface Spaces {
   /**
    * Humans and admins; a human becomes its first member. Members stand in the order given; repeats count once.
    * @throws NotFoundError for a member or admin agent that the viewer cannot see; BadInputError where ADMIN routing lacks an
-   * admin agent, or it is no agent member; LimitExceededError past 500 members.
+   * admin agent, or it is no agent member; ForbiddenError for an agent that not everybody may add; LimitExceededError past 500 members,
+   * 1,000 spaces of an agent, or 100 new spaces of a human within a day.
    */
   create(viewer: Viewer, input: CreateSpaceInput): Promise<Space>
   /** Members and admins. Routing and admin agent are checked together whenever one of them is given. */
@@ -50,15 +62,21 @@ export interface Spaces {
   adminAgentsOf(spaceIds: readonly string[]): Promise<Map<string, string>>
 }
 
+export interface SpaceHooks {
+  /** In the transaction that changes the space: what had to wait for its budget is looked at again. */
+  onBudgetChanged(tx: Tx, spaceId: string): Promise<void>
+}
+
 export function createSpaces(
   platform: Platform,
   visibility: Pick<Visibility, 'spaces' | 'entities'>,
   news: SpaceNews,
+  hooks: SpaceHooks,
 ): Spaces {
-  const { db, clock } = platform
+  const { db, clock, config } = platform
 
   async function getMany(ids: readonly string[]): Promise<(Space | null)[]> {
-    const rows = await db.prisma.space.findMany({ where: { id: { in: wellFormedIds(ids) } } })
+    const rows = await db.prisma.space.findMany({ where: { id: { in: wellFormedIds(ids) }, deletedAt: null } })
     return inOrderOf(ids, rows)
   }
 
@@ -66,40 +84,50 @@ export function createSpaces(
     getMany,
     async create(viewer, input) {
       if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service cannot create spaces.')
+      checkMayBudget(viewer, input)
       const data = {
         name: checkName(input.name, 'input.name'),
         description:
           input.description == null ? null : checkText(input.description, LONGEST_DESCRIPTION, 'input.description'),
         routing: input.routing,
         adminAgentId: input.adminAgentId ?? null,
+        ...(input.budget == null ? {} : { budget: columnOf(changedBudget(null, input.budget)) }),
       }
       const memberIds = [...new Set([...(viewer.scope === 'HUMAN' ? [viewer.id] : []), ...(input.memberIds ?? [])])]
       if (memberIds.length > MOST_MEMBERS) throw new LimitExceededError(`A space has at most ${MOST_MEMBERS} members.`)
       await checkVisible(viewer, visibility, [...memberIds, ...(data.adminAgentId === null ? [] : [data.adminAgentId])])
-      const space = await db.transaction((tx) => insertSpace(tx, data, memberIds, clock.now()))
+      const creatorId = viewer.scope === 'HUMAN' ? viewer.id : null
+      const space = await db.transaction(async (tx) => {
+        await checkMayCreateMore(tx, viewer, clock.now())
+        await checkAgentsMayJoin(tx, viewer, memberIds)
+        const asked = { asked: input.confidential, isDefault: config.confidentialSpaces }
+        return insertSpace(tx, { ...data, creatorId }, memberIds, { now: clock.now(), ...asked })
+      })
       await news.created(space.id, memberIds)
       return space
     },
     async update(viewer, input) {
       const visible = await visibility.spaces(viewer, [input.id])
       if (!visible.has(input.id)) throw new NotFoundError(NO_SUCH_SPACE)
+      checkMayBudget(viewer, input)
       if (input.adminAgentId != null) await checkVisible(viewer, visibility, [input.adminAgentId])
       const changes = changesOf(input)
-      const space = await db.transaction((tx) => changeSpace(tx, input.id, changes))
+      const space = await db.transaction(async (tx) => {
+        const changed = await changeSpace(tx, viewer, input, changes)
+        if (input.budget !== undefined) await hooks.onBudgetChanged(tx, input.id)
+        return changed
+      })
       await news.changed(space.id)
       return space
     },
     async page(viewer, request) {
       const source =
         viewer.scope === 'ADMIN'
-          ? Prisma.sql`SELECT id FROM "Space"`
+          ? Prisma.sql`SELECT id FROM "Space" WHERE "deletedAt" IS NULL`
           : viewer.scope === 'HUMAN'
             ? Prisma.sql`SELECT "spaceId" AS id FROM "Membership" WHERE "entityId" = ${viewer.id}`
             : Prisma.sql`SELECT id FROM "Space" WHERE false`
-      const pages = await fetchIdPages(db.prisma, { parents: [''], source, order: 'newest', request })
-      const page = pages.get('')!
-      const spaces = await getMany(page.items)
-      return { ...page, items: spaces.filter((space) => space !== null) }
+      return fetchPage(db.prisma, { source, request }, getMany)
     },
     async adminAgentsOf(spaceIds) {
       const rows = await db.prisma.$queryRaw<{ spaceId: string; agentId: string }[]>`
@@ -113,6 +141,15 @@ export function createSpaces(
 }
 
 const LONGEST_DESCRIPTION = 4000
+
+function checkMayBudget(viewer: Viewer, { budget }: { budget?: BudgetInput | null }): void {
+  if (budget !== undefined && viewer.scope !== 'ADMIN')
+    throw new ForbiddenError('Only an admin can set what a space may spend.')
+}
+
+function columnOf(budget: BudgetLimits | null) {
+  return budget === null ? Prisma.DbNull : { ...budget }
+}
 
 async function checkVisible(
   viewer: Viewer,
@@ -128,16 +165,23 @@ interface NewSpace {
   description: string | null
   routing: Routing
   adminAgentId: string | null
+  budget?: ReturnType<typeof columnOf>
 }
 
-async function insertSpace(tx: Tx, data: NewSpace, memberIds: string[], now: number): Promise<Space> {
+async function insertSpace(
+  tx: Tx,
+  data: NewSpace & { creatorId: string | null },
+  memberIds: string[],
+  { now, asked, isDefault }: { now: number; asked: boolean | null | undefined; isDefault: boolean },
+): Promise<Space> {
   const ids = [...memberIds, ...(data.adminAgentId === null ? [] : [data.adminAgentId])]
-  const entities = await tx.entity.findMany({ where: { id: { in: ids } }, select: { id: true, kind: true } })
+  const entities = await holdEntities(tx, ids)
   const kinds = new Map(entities.map(({ id, kind }) => [id, kind]))
-  if (ids.some((id) => !kinds.has(id))) throw new NotFoundError(NO_SUCH_ENTITY)
   const agentIds = memberIds.filter((id) => kinds.get(id) === 'AGENT')
   checkAdminAgent(data, agentIds)
-  const space = await tx.space.create({ data: { id: newId('spc'), createdAt: new Date(now), ...data } })
+  const humans = memberIds.length - agentIds.length
+  const confidential = confidentialAtFirst(asked, { humans, isDefault })
+  const space = await tx.space.create({ data: { id: newId('spc'), createdAt: new Date(now), confidential, ...data } })
   await tx.membership.createMany({
     // Join order is the order given: a millisecond apart, the last one now.
     data: memberIds.map((entityId, index) => ({
@@ -177,9 +221,17 @@ function changesOf({ name, description, routing, adminAgentId }: UpdateSpaceInpu
   }
 }
 
-async function changeSpace(tx: Tx, id: string, changes: Partial<NewSpace>): Promise<Space> {
+async function changeSpace(
+  tx: Tx,
+  viewer: Viewer,
+  { id, budget, confidential }: UpdateSpaceInput,
+  changes: Partial<NewSpace>,
+): Promise<Space> {
   const before = await lockSpace(tx, id)
-  if (changes.adminAgentId != null && (await tx.entity.count({ where: { id: changes.adminAgentId } })) === 0) {
+  if (
+    changes.adminAgentId != null &&
+    (await tx.entity.count({ where: { id: changes.adminAgentId, goneAt: null } })) === 0
+  ) {
     throw new NotFoundError(NO_SUCH_ENTITY)
   }
   if (changes.routing !== undefined || changes.adminAgentId !== undefined) {
@@ -192,5 +244,8 @@ async function changeSpace(tx: Tx, id: string, changes: Partial<NewSpace>): Prom
     const kept = before.adminAgentId !== null && agentIds.includes(before.adminAgentId) ? before.adminAgentId : null
     checkAdminAgent({ routing: before.routing, adminAgentId: kept, ...changes }, agentIds)
   }
-  return tx.space.update({ where: { id }, data: changes })
+  const budgeted =
+    budget === undefined ? {} : { budget: columnOf(changedBudget(before.budget as BudgetLimits | null, budget)) }
+  const confided = await confidentialFromNow(tx, viewer, before, confidential)
+  return tx.space.update({ where: { id }, data: { ...changes, ...budgeted, ...confided } })
 }

@@ -1,8 +1,10 @@
+import { marksTogether } from '../confidence/marks.ts'
 import type { Prisma, Run, ToolCall } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type RunLogEvent, runTopic, spaceTopic } from '../realtime/topics.ts'
 import { type Aftermath, endEventOf } from '../runs/aftermath.ts'
-import { createCallNews } from '../runs/call-news.ts'
+import { IS_LEFT_TO_OTHERS } from '../runs/approval.ts'
+import { audienceOf, createCallNews } from '../runs/call-news.ts'
 import { HELD, type Hold, holdOf, RunLostError } from '../runs/hold.ts'
 import { brokenOff, isJournaled } from '../runs/tool-calls.ts'
 import type { Announcer } from '../spaces/announcer.ts'
@@ -40,7 +42,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
     return parts.filter((part) => part !== undefined)
   }
 
-  async function interrupt(row: MessageRow): Promise<void> {
+  async function interrupt(row: MessageRow, run: Run): Promise<void> {
     const parts = await partsSoFar(row)
     // What only waited for a reply was whole.
     const isWhole = row.status === 'REQUIRES_ACTION' && parts.every(({ type }) => type === 'text')
@@ -49,15 +51,18 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
       data: {
         status: isWhole ? 'COMPLETE' : 'INTERRUPTED',
         routedAt: new Date(),
+        // Of what its run was shown since its row was written the message knows more.
+        ...marksTogether([row, run]),
         parts: parts as Prisma.InputJsonValue[],
       },
     })
   }
 
   /** The same while the run goes on under this claim: a later one may be writing on. @throws RunLostError */
-  async function interruptHeld(row: MessageRow, hold: Hold): Promise<void> {
+  async function interruptHeld(row: MessageRow, run: Run, hold: Hold): Promise<void> {
     const parts = await partsSoFar(row)
-    await hold.write({ message: change(row.id, { parts, end: { status: 'INTERRUPTED' } }, HELD) })
+    const marks = marksTogether([row, run])
+    await hold.write({ message: change(row.id, { parts, marks, end: { status: 'INTERRUPTED' } }, HELD) })
   }
 
   async function announceEnds(rows: MessageRow[]): Promise<void> {
@@ -85,7 +90,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
     for (const call of calls) {
       const row = rows.find(({ id }) => id === call.messageId)
       if (row !== undefined) await announcePart(call, row)
-      if (call.expiresAt !== null) await callNews.settled(call)
+      if (call.expiresAt !== null) await callNews.settled(call, audienceOf(call))
     }
   }
 
@@ -100,22 +105,23 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
   /**
    * The messages that nobody will go on writing: their call is not in the journal, or was settled there without them. A
    * composite message stays open for more parts, unless one of them was being written by a generation that is not in the
-   * journal, which begins only once all calls that are have their results.
+   * journal, which begins only once all calls that are have their results, or shows a call that was settled while that was unfinished.
    */
   async function orphansOf(rows: MessageRow[], calls: { id: string; settledAt: Date | null }[]): Promise<MessageRow[]> {
     const goesOn = new Set(calls.filter(({ settledAt }) => settledAt === null).map(({ id }) => id))
+    const isLost = (part: MessagePart) =>
+      isUnfinished(part) && (part.type === 'tool' ? !goesOn.has(part.toolCallId) : goesOn.size === 0)
     const streaming = rows.filter(({ status, runPostKey }) => status === 'STREAMING' && !goesOn.has(runPostKey ?? ''))
-    if (calls.every(({ settledAt }) => settledAt !== null)) {
-      const parts = await Promise.all(streaming.map(partsSoFar))
-      return streaming.filter((row, index) => !row.composite || parts[index]?.some(isUnfinished))
-    }
-    return streaming.filter((row) => !row.composite)
+    const parts = await Promise.all(streaming.map(partsSoFar))
+    return streaming.filter((row, index) => !row.composite || parts[index]?.some(isLost))
   }
 
   /** The messages with a call that will be answered, though its run is over. */
   async function waitedFor(rows: MessageRow[]): Promise<Set<string | null>> {
     const open = rows.filter(({ status }) => !isWhole(status)).map(({ id }) => id)
-    const calls = await db.prisma.toolCall.findMany({ where: { messageId: { in: open }, status: 'WAITING' } })
+    const calls = await db.prisma.toolCall.findMany({
+      where: { messageId: { in: open }, OR: [{ status: 'WAITING' }, { carryAt: { not: null } }] },
+    })
     return new Set(calls.map(({ messageId }) => messageId))
   }
 
@@ -127,7 +133,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
     await log.seal(topic, [topic, ...new Set(rows.map(({ spaceId }) => spaceTopic(spaceId)))])
     const waited = await waitedFor(rows)
     const over = rows.filter(({ id }) => !waited.has(id))
-    for (const row of over) if (!isWhole(row.status)) await interrupt(row)
+    for (const row of over) if (!isWhole(row.status)) await interrupt(row, run)
     await announceToolCalls(run.id, rows)
     await announceEnds(over)
   }
@@ -135,10 +141,12 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
   async function settle(run: Run, end: RunLogEvent): Promise<void> {
     const topic = runTopic(run.id)
     // A worker that only slept may have events of it to tell: nothing comes after the end.
-    if (run.status === 'COMPLETED') await log.seal(topic, [topic])
-    else await tidyUp(run)
-    await log.append(topic, end, { once: 'end' })
-    await log.expire(topic, KEPT_AFTER_END_SECONDS)
+    if (run.status !== 'COMPLETED') await tidyUp(run)
+    await Promise.all([
+      ...(run.status === 'COMPLETED' ? [log.seal(topic, [topic])] : []),
+      log.append(topic, end, { once: 'end' }),
+      log.expire(topic, KEPT_AFTER_END_SECONDS),
+    ])
   }
 
   async function takeOver(run: Run): Promise<void> {
@@ -148,7 +156,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
       db.prisma.toolCall.findMany({ where: { runId: run.id } }),
     ])
     const orphans = await orphansOf(rows, calls.filter(isJournaled))
-    for (const row of orphans) await interruptHeld(row, hold)
+    for (const row of orphans) await interruptHeld(row, run, hold)
     if (!calls.every(isJournaled)) {
       await hold.write({ calls: brokenOff(run.id) })
       await announceToolCalls(run.id, rows)
@@ -166,7 +174,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
         SELECT DISTINCT r.* FROM "Message" m JOIN "Run" r ON r.id = m."runId"
         WHERE m.status IN ('STREAMING', 'REQUIRES_ACTION') AND r.status IN ('COMPLETED', 'FAILED', 'CANCELED')
           AND r."finishedAt" < now() - interval '10 seconds'
-          AND NOT EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."messageId" = m.id AND c.status = 'WAITING') LIMIT 100`
+          AND NOT EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."messageId" = m.id AND ${IS_LEFT_TO_OTHERS}) LIMIT 100`
       for (const run of runs) await settle(run, endEventOf(run))
     },
   }

@@ -18,6 +18,8 @@ interface DraftPlace {
   spaceId: string
   partIndex: number
   runId: string
+  /** Called with what of the text has gone out. */
+  onDelta?: () => void
 }
 
 /**
@@ -29,7 +31,7 @@ export function createDraftStream(
   place: DraftPlace,
   ready: Promise<string>,
 ): DraftStream {
-  const { spaceId, partIndex, runId } = place
+  const { spaceId, partIndex, runId, onDelta = () => {} } = place
   const topic = spaceTopic(spaceId)
   let text = ''
   let sent = 0
@@ -43,7 +45,7 @@ export function createDraftStream(
     const upTo = text.length
     sent = upTo
     const append = log.appendDelta(topic, delta, () => text.slice(0, upTo), { guard: runTopic(runId) })
-    const settled = append.catch((error) =>
+    const settled = append.then(onDelta, (error) =>
       logger.warn({ runId, messageId, error: messageOf(error) }, 'a delta was lost'),
     )
     appended = Promise.all([appended, settled])

@@ -3,12 +3,15 @@ import type { ShownCall } from '../runs/tool-calls.ts'
 import type { Message, MessagePart } from '../spaces/message.ts'
 import { notAMember } from '../tools/space/failures.ts'
 import { type MessagePolicy, noAgentMember, type OpenMessage } from './message-policy.ts'
-import { isMessageEnded, type RunPosting, type Step } from './run-posting.ts'
+import { callPart, isMessageEnded, type RunPosting } from './run-posting.ts'
+import type { Step } from './step.ts'
 
 /** How a run's open messages begin and grow, as the policy says. */
 export interface MessageGrowth {
   /** Begins a message, by a call that it shows or by none yet; the one that it is if something of it is posted. @throws ToolFailure */
   begin(open: OpenMessage, call?: ShownCall): Promise<Message>
+  /** Shows a call whose input is being written as the next part, with which the message may begin. @throws ToolFailure */
+  beginPart(open: OpenMessage, call: ShownCall): Promise<Message>
   /** Takes it a step further; closes it where the step ends it, or somebody else has. @throws ToolFailure */
   grow(open: OpenMessage, message: Message, parts: MessagePart[], step: Step): Promise<void>
 }
@@ -22,24 +25,37 @@ export function createMessageGrowth(posting: RunPosting, policy: MessagePolicy):
     return message
   }
 
+  function begin(open: OpenMessage, call?: ShownCall): Promise<Message> {
+    if (open.message !== null) return open.message
+    const message = post(open, call)
+    open.message = message
+    message.catch(() => {
+      open.message = null
+    })
+    return message
+  }
+
+  async function write(open: OpenMessage, message: Message, parts: MessagePart[], step: Step): Promise<void> {
+    try {
+      await posting.grow(message, parts, step)
+    } catch (error) {
+      if (isMessageEnded(error)) policy.close(open)
+      // It is routed now: whoever is mentioned may have left since that was checked.
+      throw error instanceof BadInputError ? noAgentMember() : error
+    }
+  }
+
   return {
-    begin(open, call) {
-      if (open.message !== null) return open.message
-      const message = post(open, call)
-      open.message = message
-      message.catch(() => {
-        open.message = null
-      })
+    begin,
+    async beginPart(open, call) {
+      if (open.message === null) return begin(open, call)
+      const message = await open.message
+      const part = callPart(call.toolCallId, { isUnfinished: true })
+      await write(open, message, [...open.parts, part], { adds: { type: 'call', shown: call } })
       return message
     },
     async grow(open, message, parts, step) {
-      try {
-        await posting.grow(message, parts, step)
-      } catch (error) {
-        if (isMessageEnded(error)) policy.close(open)
-        // It is routed now: whoever is mentioned may have left since that was checked.
-        throw error instanceof BadInputError ? noAgentMember() : error
-      }
+      await write(open, message, parts, step)
       open.parts = parts
       if (step.ends !== undefined) policy.close(open)
     },

@@ -1,10 +1,9 @@
-import type { JsonObject } from '../lib/json.ts'
-import type { Message, MessagePart } from '../spaces/message.ts'
-import { placementOf } from '../tools/placement.ts'
+import type { Json, JsonObject } from '../lib/json.ts'
+import { isUnfinished, type Message, type MessagePart } from '../spaces/message.ts'
+import { type Placement, placementOf, placementSoFar } from '../tools/placement.ts'
 import { noActiveSpace, notAMember } from '../tools/space/failures.ts'
 import { type RunInHand, ToolFailure } from '../tools/tool.ts'
 import type { RunPosting } from './run-posting.ts'
-import { createUtteranceScanner, type UtteranceScanner } from './utterance-scanner.ts'
 
 /** A run's message while it may grow. */
 export interface OpenMessage {
@@ -27,13 +26,14 @@ export interface Place {
 export interface MessagePolicy {
   /** Whether a message grows by parts until something ends it; else each part is a message. */
   composite: boolean
-  scanner(field: string): UtteranceScanner
-  /** Where a text goes, as far as its call's input is written; null until that is known. */
-  placeOfText(scanner: UtteranceScanner): Place | null
+  /** Where a text goes, by what of its call's input is written before it; null: that is known when it is whole. */
+  placeOfText(before: JsonObject): Place | null
   /** Where a call shows, by its state; null: nowhere. @throws ToolFailure */
   placeOfCall(state: JsonObject): Place | null
-  /** Where a call shows before its input is whole; null: it shows when it is. */
-  placeOfBegunCall(): Place | null
+  /** Where people are asked to decide on a call: where it shows, else in the active space, else in the trigger's; null: nowhere. */
+  placeOfQuestion(state: JsonObject): Place | null
+  /** Where a call shows whose input is being written, by what is written of it; null: that is not known yet. */
+  placeOfBegunCall(written: JsonObject): Place | null
   /** @returns the last message there, where the policy has to look @throws ToolFailure where the agent may not say anything there */
   check(place: Place): Promise<number | null>
   /** The message that the call's part goes to: the open one, or the next. */
@@ -42,17 +42,16 @@ export interface MessagePolicy {
   close(open: OpenMessage): void
   /** Those that are open for more parts when the run pauses or ends. */
   open(): OpenMessage[]
-  /** What an earlier claim of the run has begun and this one goes on with, by the call that it shows. */
+  /** What an earlier claim of the run has begun and this one goes on with, by the call that it shows, or shows unfinished. */
   shownBefore(): [callId: string, open: OpenMessage][]
 }
 
 /** With the ACTIVE_SPACE tools each send_message, and each visible call, is a message of the active space. */
-export function eachPartAMessage(run: Pick<RunInHand, 'activeSpace'>, begun: Message[]): MessagePolicy {
-  const here = (): Place | null => (run.activeSpace === null ? null : { spaceId: run.activeSpace.id, mention: null })
+export function eachPartAMessage(run: Pick<RunInHand, 'activeSpace' | 'claim'>, begun: Message[]): MessagePolicy {
+  const here = () => activePlace(run)
   const resumed = begun.filter(({ status, composite }) => status === 'STREAMING' && !composite)
   return {
     composite: false,
-    scanner: (field) => createUtteranceScanner(field, { namesSpace: false }),
     placeOfText: here,
     placeOfBegunCall: here,
     placeOfCall() {
@@ -60,6 +59,7 @@ export function eachPartAMessage(run: Pick<RunInHand, 'activeSpace'>, begun: Mes
       if (place === null) throw noActiveSpace()
       return place
     },
+    placeOfQuestion: () => here() ?? placeOfTrigger(run),
     check: async () => null,
     at: (callId, spaceId) => ({ spaceId, postKey: callId, parts: [], message: null }),
     close() {},
@@ -74,7 +74,21 @@ export function eachPartAMessage(run: Pick<RunInHand, 'activeSpace'>, begun: Mes
   }
 }
 
+/** Where the model asked that a call be shown, where its calls name their space. */
+const placeOfCall = (state: JsonObject): Place | null => placeIn(placementOf(state))
+
+function activePlace({ activeSpace }: Pick<RunInHand, 'activeSpace'>): Place | null {
+  return activeSpace === null ? null : { spaceId: activeSpace.id, mention: null }
+}
+
+function placeOfTrigger({ claim }: Pick<RunInHand, 'claim'>): Place | null {
+  const { triggerSpaceId: spaceId } = claim.run
+  return spaceId === null ? null : { spaceId, mention: null }
+}
+
 const NO_AGENT_MEMBER = 'Only an agent that is a member of that space can be mentioned, by its id: see YOUR SPACES.'
+
+const PAUSED = 'That agent is paused: nothing wakes it now. Mention another one, or none.'
 
 /** For a mention of who is no agent there, or none any more. */
 export const noAgentMember = (): ToolFailure => new ToolFailure('BAD_INPUT', NO_AGENT_MEMBER)
@@ -84,17 +98,22 @@ export const noAgentMember = (): ToolFailure => new ToolFailure('BAD_INPUT', NO_
  * pause or the run's end finishes it; the next part begins another.
  */
 export function composites(
-  run: Pick<RunInHand, 'agent'>,
+  run: Pick<RunInHand, 'agent' | 'activeSpace' | 'claim'>,
   begun: Message[],
   posting: Pick<RunPosting, 'mayWrite'>,
 ): MessagePolicy {
   const counts = new Map<string, number>()
   const open = new Map<string, OpenMessage>()
+  const shown: [callId: string, open: OpenMessage][] = []
   for (const message of begun.filter(({ composite }) => composite)) {
-    const { spaceId, status } = message
-    const parts = message.parts.filter((part) => part.type !== 'text' || part.unfinished !== true)
+    const { spaceId } = message
     const postKey = nextKey(spaceId)
-    if (status === 'STREAMING') open.set(spaceId, { spaceId, postKey, parts, message: Promise.resolve(message) })
+    if (message.status !== 'STREAMING') continue
+    const parts = message.parts.filter((part) => !isUnfinished(part))
+    const goesOn = { spaceId, postKey, parts, message: Promise.resolve(message) }
+    open.set(spaceId, goesOn)
+    const last = message.parts.at(-1)
+    if (last?.type === 'tool' && isUnfinished(last)) shown.push([last.toolCallId, goesOn])
   }
 
   function nextKey(spaceId: string): string {
@@ -105,21 +124,17 @@ export function composites(
 
   return {
     composite: true,
-    scanner: (field) => createUtteranceScanner(field, { namesSpace: true }),
-    placeOfText(scanner) {
-      const spaceId = scanner.spaceId()
-      return spaceId === null ? null : { spaceId, mention: scanner.mention() }
-    },
-    placeOfCall(state) {
-      const { spaceId, mention } = placementOf(state)
-      return spaceId === null ? null : { spaceId, mention }
-    },
-    placeOfBegunCall: () => null,
+    placeOfText: ({ spaceId, mention }) =>
+      isId(spaceId) ? { spaceId, mention: isId(mention) ? mention : null } : null,
+    placeOfCall,
+    placeOfQuestion: (state) => placeOfCall(state) ?? activePlace(run) ?? placeOfTrigger(run),
+    placeOfBegunCall: (written) => placeIn(placementSoFar(written)),
     async check({ spaceId, mention }) {
       if (mention === run.agent.id) throw new ToolFailure('SELF_MENTION', 'An agent cannot mention itself.')
       const may = await posting.mayWrite(spaceId, mention)
       if (may.type === 'not-a-member') throw notAMember()
       if (may.type === 'mentions-no-agent') throw noAgentMember()
+      if (may.type === 'mentions-paused') throw new ToolFailure('AGENT_PAUSED', PAUSED)
       return may.lastSeq
     },
     at(_, spaceId) {
@@ -129,6 +144,13 @@ export function composites(
     },
     close: ({ spaceId }) => void open.delete(spaceId),
     open: () => [...open.values()].filter(({ message }) => message !== null),
-    shownBefore: () => [],
+    shownBefore: () => shown,
   }
+}
+
+const isId = (value: Json | undefined): value is string => typeof value === 'string' && value !== ''
+
+function placeIn(placement: Placement | null): Place | null {
+  if (placement === null || placement.spaceId === null) return null
+  return { spaceId: placement.spaceId, mention: placement.mention }
 }

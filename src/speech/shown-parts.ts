@@ -1,19 +1,28 @@
-import type { MessagePart } from '../spaces/message.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { NewWait } from '../runs/tool-calls.ts'
+import { indexOfCall } from '../spaces/message.ts'
 import { type Tool, ToolFailure, type ToolUse } from '../tools/tool.ts'
+import { isConfidential } from './guard.ts'
 import type { MessageGrowth } from './message-growth.ts'
-import type { MessagePolicy, OpenMessage } from './message-policy.ts'
-import { indexOfCall, type RunPosting, type ToolResult } from './run-posting.ts'
+import type { MessagePolicy, OpenMessage, Place } from './message-policy.ts'
+import { createPartDraft, type PartDraft } from './part-draft.ts'
+import { callPart, type RunPosting } from './run-posting.ts'
+import type { ToolResult } from './step.ts'
 
 /** The calls of a run that show, each as a part. */
 export interface ShownParts {
-  /** Shows a call whose input the model begins to write, where its place is known. */
+  /** Shows a call whose input the model begins to write, as soon as its place is known. */
   begin(callId: string, tool: Tool): void
+  /** More of its input, as raw JSON: what of it can be read shows now and then. */
+  write(callId: string, delta: string): void
   /** Shows a call whose input is whole. False: nowhere. @throws ToolFailure */
-  show(use: ToolUse, waitMs: number | null): Promise<boolean>
+  show(use: ToolUse, wait: NewWait | null): Promise<boolean>
   /** What a call came to, journaled with what that makes of its message. False: it shows nowhere. */
   settle(result: ToolResult): Promise<boolean>
-  /** Resolves when what has begun exists, or does not. */
-  begun(): Promise<void>
+  /** Nothing has shown. */
+  isQuiet(): boolean
+  /** Nothing more comes of what is being written: it is CANCELED. Resolves when all that has begun exists, or does not. */
+  cancelDrafts(): Promise<void>
 }
 
 interface ShownPart {
@@ -27,59 +36,97 @@ interface ShownPartsInput {
   growth: MessageGrowth
 }
 
-export function createShownParts({ posting, policy, growth }: ShownPartsInput): ShownParts {
-  const shown = new Map<string, ShownPart>(policy.shownBefore().map(([id, open]) => [id, { open, mention: null }]))
+export function createShownParts(platform: Platform, { posting, policy, growth }: ShownPartsInput): ShownParts {
+  const shown = new Map<string, ShownPart>()
+  /** Of the calls that show nowhere yet, or as what is being written of them. */
+  const drafts = new Map<string, PartDraft>()
+  for (const [callId, open] of policy.shownBefore()) {
+    if (policy.composite) drafts.set(callId, { push() {}, end: async () => open })
+    else shown.set(callId, { open, mention: null })
+  }
+
+  /** The parts of a message with that of the call, which is the last one if it is not among those that are whole. */
+  function partsWith(callId: string, { parts }: OpenMessage, { isUnfinished }: { isUnfinished: boolean }) {
+    return indexOfCall(parts, callId) < 0 ? [...parts, callPart(callId, { isUnfinished })] : parts
+  }
+
+  /** The message that a call goes to whose input is whole; null: none. @throws ToolFailure */
+  async function openOf(callId: string, place: Place | null): Promise<OpenMessage | null> {
+    const begun = (await drafts.get(callId)?.end()) ?? shown.get(callId)?.open
+    if (begun !== undefined && begun.spaceId !== place?.spaceId)
+      throw new ToolFailure('BAD_INPUT', 'Write each field of the input once.')
+    if (place === null) return null
+    await policy.check(place)
+    return begun ?? policy.at(callId, place.spaceId)
+  }
+
+  async function settle(result: ToolResult): Promise<boolean> {
+    const { toolCallId: callId, status } = result
+    const begun = (await drafts.get(callId)?.end()) ?? null
+    drafts.delete(callId)
+    const { open, mention } = shown.get(callId) ?? { open: begun, mention: null }
+    const message = await open?.message?.catch(() => null)
+    if (open === null || message == null) return false
+    const isBrokenOff = status === 'CANCELED'
+    const parts =
+      begun === null ? open.parts : partsWith(callId, open, { isUnfinished: isBrokenOff && policy.composite })
+    const goesOn = policy.composite && (mention === null || status !== 'DONE')
+    const changed = () => posting.callChanged(message, indexOfCall(parts, callId), result)
+    if (isBrokenOff) {
+      await posting.interrupt(message, parts, result)
+      policy.close(open)
+      return true
+    }
+    const grown =
+      goesOn && parts === open.parts
+        ? posting.checkHeard(open.spaceId).then(changed)
+        : growth.grow(open, message, parts, { result, ...(goesOn ? {} : { ends: { mention } }) })
+    await grown.catch(async (error) => {
+      if (!(error instanceof ToolFailure)) throw error
+      // Where a mention is refused, or the message has ended, its result is one nevertheless.
+      if (!isConfidential(error)) return changed()
+      await posting.withdraw(message, parts, result)
+      policy.close(open)
+    })
+    return true
+  }
 
   return {
-    begin(callId, { name: toolName, execution }) {
-      const place = policy.placeOfBegunCall()
-      if (place === null) return
-      const open: OpenMessage = { ...policy.at(callId, place.spaceId), parts: [{ type: 'tool', toolCallId: callId }] }
-      growth.begin(open, { toolCallId: callId, waitMs: null, writing: { toolName, execution } }).catch(() => {})
-      shown.set(callId, { open, mention: null })
-    },
-    async show({ callId, state }, waitMs) {
-      const place = policy.placeOfCall(state)
-      if (place === null) return false
-      await policy.check(place)
-      const { spaceId, mention } = place
-      const open = shown.get(callId)?.open ?? policy.at(callId, spaceId)
-      const call = { toolCallId: callId, waitMs }
-      const isNew = indexOfCall(open.parts, callId) < 0
-      const parts: MessagePart[] = isNew ? [...open.parts, { type: 'tool', toolCallId: callId }] : open.parts
+    begin: (id, tool) =>
+      void drafts.set(id, createPartDraft(platform, { posting, policy, growth, call: { id, tool } })),
+    write: (callId, delta) => drafts.get(callId)?.push(delta),
+    async show({ callId, state }, wait) {
+      const isAsked = wait?.approval !== undefined
+      const place = isAsked ? policy.placeOfQuestion(state) : policy.placeOfCall(state)
+      const open = await openOf(callId, place)
+      if (open === null || place === null) return false
+      const { mention } = place
+      const call = { toolCallId: callId, waitMs: null, ...wait }
+      const parts = partsWith(callId, open, { isUnfinished: false })
       shown.set(callId, { open, mention })
       if (open.message === null && !policy.composite) {
         // A message of one part begins with it.
         open.parts = parts
         await growth.begin(open, call)
-        return true
+      } else {
+        const message = await growth.begin(open)
+        const adds = { type: 'call' as const, shown: call }
+        const isLast = !policy.composite || mention !== null
+        if (wait !== null && isLast) await growth.grow(open, message, parts, { adds, ends: { mention } })
+        else if (parts !== open.parts) await growth.grow(open, message, parts, { adds })
+        else {
+          await posting.checkHeard(open.spaceId)
+          await posting.callChanged(message, indexOfCall(parts, callId), null)
+        }
       }
-      const message = await growth.begin(open)
-      const adds = { type: 'call' as const, shown: call }
-      const isLast = !policy.composite || mention !== null
-      if (waitMs !== null && isLast) await growth.grow(open, message, parts, { adds, ends: { mention } })
-      else if (isNew) await growth.grow(open, message, parts, { adds })
-      else await posting.callChanged(message, indexOfCall(parts, callId), null)
+      drafts.delete(callId)
       return true
     },
-    async settle(result) {
-      const { open, mention } = shown.get(result.toolCallId) ?? { open: null, mention: null }
-      const message = await open?.message?.catch(() => null)
-      if (open === null || message == null) return false
-      const { parts } = open
-      const changed = () => posting.callChanged(message, indexOfCall(parts, result.toolCallId), result)
-      if (result.status === 'CANCELED') {
-        await posting.interrupt(message, parts, result)
-        policy.close(open)
-      } else if (policy.composite && (mention === null || result.status !== 'DONE')) await changed()
-      else {
-        const whole = growth.grow(open, message, parts, { result, ends: { mention } })
-        // Where a mention is refused, or the message has ended, its result is one nevertheless.
-        await whole.catch((error) => (error instanceof ToolFailure ? changed() : Promise.reject(error)))
-      }
-      return true
-    },
-    async begun() {
+    settle,
+    isQuiet: () => shown.size === 0,
+    async cancelDrafts() {
+      for (const toolCallId of drafts.keys())
+        await settle({ toolCallId, status: 'CANCELED', output: null, error: null })
       await Promise.allSettled([...shown.values()].map(({ open }) => open.message))
     },
   }

@@ -3,24 +3,29 @@ import { LONGEST_MESSAGE } from '../lib/validate.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Message, MessagePart } from '../spaces/message.ts'
-import { ToolFailure, type ToolUse, type Utterance } from '../tools/tool.ts'
+import { type SpeechPresence, ToolFailure, type ToolUse, type Utterance } from '../tools/tool.ts'
 import { createDraftStream, type DraftStream } from './draft-stream.ts'
+import { isConfidential } from './guard.ts'
 import type { MessageGrowth } from './message-growth.ts'
 import type { MessagePolicy, OpenMessage, Place } from './message-policy.ts'
-import type { RunPosting, ToolResult } from './run-posting.ts'
-import type { UtteranceScanner } from './utterance-scanner.ts'
+import type { RunPosting } from './run-posting.ts'
+import type { ToolResult } from './step.ts'
+import { createUtteranceScanner, type UtteranceScanner } from './utterance-scanner.ts'
 
 /** What a run's calls say: each a text part, streamed while the model writes its call's input. */
 export interface SpokenParts {
-  open(callId: string, field: string): void
+  open(callId: string, presence: SpeechPresence): void
   write(callId: string, delta: string): void
   /** The whole text of a call: what is missing of it streams, and it becomes a part. @throws ToolFailure */
   say(use: ToolUse, utterance: Utterance): Promise<Message>
+  /** Whether people have seen of a call's text what is not whole, and may never be. */
+  isHeard(callId: string): Promise<boolean>
   /**
    * A call is over. Of a text that did not become a part, what was written stays, and nothing follows it in its message.
    * True: the result is journaled, by this or with the text that it said. False: it said nothing.
    */
   close(result: ToolResult): Promise<boolean>
+  isQuiet(): boolean
   /** Nothing more comes of what is being written. */
   interruptAll(): Promise<void>
 }
@@ -35,35 +40,47 @@ interface Writing {
   stream: DraftStream
   /** The last time that it was put into the database. */
   saved: Promise<unknown>
+  /** Why the rest is not said: not all who are there now may hear it. */
+  refusal: unknown
 }
 
 interface SpokenPartsInput {
   runId: string
+  onDelta: () => void
   posting: RunPosting
   policy: MessagePolicy
   growth: MessageGrowth
+  /** Whether the run knows what not everybody may hear. */
+  isMarked(): boolean
 }
 
 export function createSpokenParts(
   platform: Platform,
-  { runId, posting, policy, growth }: SpokenPartsInput,
+  { runId, onDelta, posting, policy, growth, isMarked }: SpokenPartsInput,
 ): SpokenParts {
-  const isSaveDue = createSavePace(platform.clock)
-  const scanners = new Map<string, UtteranceScanner>()
+  const isSaveDue = createSavePace(platform.clock, isMarked)
+  const opened = new Map<string, { scanner: UtteranceScanner; presence: SpeechPresence }>()
   const writings = new Map<string, Writing>()
   const journaled = new Set<string>()
 
-  /** Begins a text part: its text streams as soon as it is known that the agent may write there. */
-  function start(callId: string, place: Place): Writing {
+  /** What begins a message is looked at where that is written; what goes on in one is looked at here. */
+  async function beginIn(open: OpenMessage): Promise<Message> {
+    if (open.message !== null) await posting.checkHeard(open.spaceId)
+    return growth.begin(open)
+  }
+
+  /** Begins a text part: its text streams as soon as it is known that what is asked for first does not `refuse`, and that the agent may write there. */
+  function start(callId: string, place: Place, refuse: () => Promise<void> = async () => {}): Writing {
     const open = policy.at(callId, place.spaceId)
-    const checked = policy.check(place)
-    const message = checked.then(() => growth.begin(open))
+    const checked = refuse().then(() => policy.check(place))
+    const message = checked.then(() => beginIn(open))
     const isFirst = open.parts.length === 0
     const afterSeq = message.then(async ({ seq }) => (isFirst ? seq : ((await checked) ?? seq)))
     const ready = message.then(({ id }) => id)
     for (const promise of [message, afterSeq, ready]) promise.catch(() => {})
-    const stream = createDraftStream(platform, { spaceId: place.spaceId, partIndex: open.parts.length, runId }, ready)
-    const writing = { open, message, afterSeq, stream, saved: Promise.resolve() }
+    const into = { spaceId: place.spaceId, partIndex: open.parts.length, runId, onDelta }
+    const stream = createDraftStream(platform, into, ready)
+    const writing = { open, message, afterSeq, stream, saved: Promise.resolve(), refusal: null }
     writings.set(callId, writing)
     return writing
   }
@@ -71,7 +88,9 @@ export function createSpokenParts(
   function saveNowAndThen(writing: Writing): void {
     if (!isSaveDue()) return
     const saved = writing.message.then((message) => posting.save(message, soFar(writing)))
-    writing.saved = saved.catch(() => {})
+    writing.saved = saved.catch((error) => {
+      if (isConfidential(error)) writing.refusal ??= error
+    })
   }
 
   /** The parts of a message with what is written of the next one. */
@@ -111,15 +130,17 @@ export function createSpokenParts(
   }
 
   return {
-    open(callId, field) {
-      scanners.set(callId, policy.scanner(field))
+    open(callId, presence) {
+      opened.set(callId, { scanner: createUtteranceScanner(presence.field), presence })
     },
     write(callId, delta) {
-      const scanner = scanners.get(callId)
+      const { scanner, presence } = opened.get(callId) ?? {}
       const text = scanner?.push(delta) ?? ''
-      const place = scanner === undefined || text === '' ? null : policy.placeOfText(scanner)
-      if (place === null) return
-      const writing = writings.get(callId) ?? start(callId, place)
+      const before = scanner?.before() ?? null
+      const place = before === null || text === '' ? null : policy.placeOfText(before)
+      if (before === null || place === null) return
+      const writing = writings.get(callId) ?? start(callId, place, async () => presence?.refuse?.(before))
+      if (writing.refusal !== null) return
       writing.stream.push(text)
       saveNowAndThen(writing)
     },
@@ -131,11 +152,18 @@ export function createSpokenParts(
       const writing = before ?? start(callId, { spaceId, mention })
       if (writing.open.spaceId !== spaceId) throw new ToolFailure('BAD_INPUT', 'Write each field of the input once.')
       const message = await writing.message
-      await writing.stream.complete(text)
+      if (before !== undefined) await posting.checkHeard(spaceId)
       await writing.saved
+      if (writing.refusal !== null) throw writing.refusal
+      await writing.stream.complete(text)
       await addText(callId, writing, message, { ...utterance, text })
       writings.delete(callId)
       return message
+    },
+    async isHeard(callId) {
+      const writing = writings.get(callId)
+      const message = await writing?.message.catch(() => null)
+      return message != null && writing?.stream.text() !== ''
     },
     async close(result) {
       const { toolCallId } = result
@@ -143,6 +171,7 @@ export function createSpokenParts(
       if (writing === undefined) return journaled.has(toolCallId)
       return interrupt(toolCallId, writing, result)
     },
+    isQuiet: () => writings.size === 0,
     async interruptAll() {
       for (const [callId, writing] of writings) await interrupt(callId, writing, null)
     },
@@ -157,15 +186,17 @@ function postableText(given: string): string {
 }
 
 const SAVE_INTERVAL_MS = 1000
+/** Of what not everybody may hear: each time it is seen whether all who are there still may. */
+const LOOK_INTERVAL_MS = 100
 
 /**
  * Says, once a second, that the text of a message which is being written should be put into the database, should the live log
  * be lost with this process.
  */
-function createSavePace({ now }: Clock): () => boolean {
+function createSavePace({ now }: Clock, isMarked: () => boolean): () => boolean {
   let savedAt = now()
   return () => {
-    if (now() - savedAt < SAVE_INTERVAL_MS) return false
+    if (now() - savedAt < (isMarked() ? LOOK_INTERVAL_MS : SAVE_INTERVAL_MS)) return false
     savedAt = now()
     return true
   }

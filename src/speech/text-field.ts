@@ -12,6 +12,8 @@ export interface TextFieldScanner {
    * streamed; a value that is not a string adds nothing. Never throws: what is not JSON just yields nothing useful.
    */
   push(delta: string): string
+  /** Where in the JSON text the field's name begins; null until its value does. */
+  nameAt(): number | null
   /** Whether the field's closing quote has been seen. */
   isComplete(): boolean
 }
@@ -23,11 +25,17 @@ export function createTextFieldScanner(field = 'text'): TextFieldScanner {
   let inString = false
   let atKey = false
   let key = ''
+  let keyAt = 0
+  let nameAt: number | null = null
   let complete = false
+  let before = 0
 
-  function enterString(): void {
+  function enterString(at: number): void {
     inString = true
-    if (depth === 1 && atKey) key = ''
+    if (depth === 1 && atKey) {
+      key = ''
+      keyAt = at
+    }
     string.reset()
   }
 
@@ -36,6 +44,7 @@ export function createTextFieldScanner(field = 'text'): TextFieldScanner {
     const decoded = string.read(delta, from)
     const isKey = depth === 1 && atKey
     const isField = depth === 1 && !atKey && key === field
+    if (isField) nameAt ??= keyAt
     // One character more than the field's name is enough to know that a key is another one.
     if (isKey && key.length <= field.length) key += decoded.slice(0, field.length + 1)
     if (string.closed) {
@@ -45,8 +54,8 @@ export function createTextFieldScanner(field = 'text'): TextFieldScanner {
     return isField ? decoded : ''
   }
 
-  function readStructure(character: string): void {
-    if (character === '"') enterString()
+  function readStructure(character: string, at: number): void {
+    if (character === '"') enterString(at)
     else if (character === '{' || character === '[') {
       depth += 1
       if (depth === 1) atKey = character === '{'
@@ -63,14 +72,15 @@ export function createTextFieldScanner(field = 'text'): TextFieldScanner {
         added += readString(delta, position)
         position = string.position
       } else {
-        readStructure(delta[position] as string)
+        readStructure(delta[position] as string, before + position)
         position += 1
       }
     }
+    before += delta.length
     return added
   }
 
-  return { push, isComplete: () => complete }
+  return { push, nameAt: () => nameAt, isComplete: () => complete }
 }
 
 const ESCAPES: Record<string, string> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }

@@ -1,51 +1,48 @@
+import type { JsonObject } from '../lib/json.ts'
 import { createTextFieldScanner } from './text-field.ts'
 
-/** What is known of an utterance while the model writes the call's input, in whatever order it writes the fields. */
+/** What is known of an utterance while the model writes the call's input. */
 export interface UtteranceScanner {
-  /** Takes more of the input's JSON; answers with the text that can be streamed now. */
+  /** Takes more of the input's JSON; answers with the text that can be streamed now: none before `before` is known. */
   push(delta: string): string
-  /** Null until it is known. */
-  spaceId(): string | null
-  /** Null as long as none is known. */
-  mention(): string | null
+  /** The fields that stand before the text; null until the text has begun, and where they are too long to be looked at. */
+  before(): JsonObject | null
 }
 
-/**
- * Scans an input with a text in `field` and, where it names its space, `spaceId` and `mention`: then nothing streams before the
- * space is known. White space alone does not begin a text.
- */
-export function createUtteranceScanner(field: string, { namesSpace }: { namesSpace: boolean }): UtteranceScanner {
+/** What may stand before a text that streams. */
+const LONGEST_BEFORE = 20_000
+
+/** Scans an input with a text in `field`. White space alone does not begin a text. */
+export function createUtteranceScanner(field: string): UtteranceScanner {
   const text = createTextFieldScanner(field)
-  const space = createIdScanner('spaceId')
-  const mention = createIdScanner('mention')
+  let head = ''
+  let before: JsonObject | null = null
   let held = ''
-  let begun = false
+  let hasBegun = false
 
   return {
     push(delta) {
-      if (namesSpace) {
-        space.push(delta)
-        mention.push(delta)
-      }
+      if (!hasBegun && head.length <= LONGEST_BEFORE) head += delta
       held += text.push(delta).replaceAll('\0', '')
-      begun ||= (!namesSpace || space.value() !== null) && held.trim() !== ''
-      if (!begun) return ''
+      if (!hasBegun && held.trim() !== '') {
+        hasBegun = true
+        const end = text.nameAt() ?? 0
+        before = end <= LONGEST_BEFORE ? fieldsIn(head.slice(0, end)) : null
+      }
+      if (before === null) return ''
       const now = held
       held = ''
       return now
     },
-    spaceId: () => space.value(),
-    mention: () => mention.value(),
+    before: () => before,
   }
 }
 
-function createIdScanner(field: string) {
-  const scanner = createTextFieldScanner(field)
-  let value = ''
-  return {
-    push(delta: string) {
-      value += scanner.push(delta)
-    },
-    value: () => (scanner.isComplete() && value !== '' ? value : null),
+/** The fields of a JSON object that is cut off before the name of one. Null where that is none. */
+function fieldsIn(cutOff: string): JsonObject | null {
+  try {
+    return JSON.parse(`${cutOff.replace(/,?\s*$/, '')}}`) as JsonObject
+  } catch {
+    return null
   }
 }

@@ -1,5 +1,7 @@
 import type { Platform } from '../platform/platform.ts'
 import type { RunInHand, ToolScene } from '../tools/tool.ts'
+import { discreetly } from './discreet-posting.ts'
+import { createGuard } from './guard.ts'
 import { composites, eachPartAMessage } from './message-policy.ts'
 import { createRunPosting, type OriginIn, type RunPostingParts } from './run-posting.ts'
 import { createSpaceWriter, type SpaceWriter } from './space-writer.ts'
@@ -14,7 +16,14 @@ interface WriterInput {
 
 /** How a run is heard, by its agent's toolset: in the space that it has entered, or in those that its calls name. */
 export async function openWriter(platform: Platform, { speech, run, scene, fresh }: WriterInput): Promise<SpaceWriter> {
-  const posting = createRunPosting(platform, speech, { run, originIn: scene.originIn })
+  const guard = createGuard(run.claim.run, speech.discretion)
+  const isOpen = async (id: string) =>
+    (await platform.db.prisma.message.count({ where: { id, status: 'STREAMING' } })) > 0
+  const posting = discreetly(
+    createRunPosting(platform, speech, { run, originIn: scene.originIn, guard }),
+    guard,
+    isOpen,
+  )
   const begun = fresh ? [] : await posting.begun()
   const isEach = scene.agent.toolset === 'ACTIVE_SPACE'
   const policy = isEach ? eachPartAMessage(run, begun) : composites(run, begun, posting)

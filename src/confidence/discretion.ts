@@ -1,0 +1,93 @@
+import type { Run } from '../generated/prisma/client.ts'
+import { oneLine } from '../lib/json.ts'
+import type { Database } from '../platform/db.ts'
+import { type Marks, marksOf } from './marks.ts'
+import { type Obstacle, RULES, type Rules } from './rules.ts'
+import { type Cleared, type KnownWorld, readWorld } from './world.ts'
+
+/** Why something is not done, for a model to act on. */
+export interface Refusal {
+  code: 'CONFIDENTIAL'
+  message: string
+}
+
+/** What carries words and works for somebody: a run in hand. */
+export type Carrier = Pick<Run, 'agentId' | 'places' | 'label' | 'askers'>
+
+export type Clearance =
+  | { type: 'cleared'; cleared: Cleared }
+  | { type: 'refused'; refusal: Refusal }
+  /** Its agent does not belong there: nothing is said of the space. */
+  | { type: 'foreign' }
+
+/** What a run may do with what it knows, by the spaces as they are now. Each answer is one statement. */
+export interface Discretion {
+  /** Whether it may say in the space what it knows, or hand it on there. */
+  toSpeak(carrier: Carrier, spaceId: string): Promise<Clearance>
+  /** Why it may not enter, or read, a space that is confidential; null where it may. */
+  toEnter(carrier: Carrier, spaceId: string): Promise<Refusal | null>
+  /** The others of which it is told only that they are there. */
+  toCompare(carrier: Carrier, others: readonly (Marks & { id: string })[]): Promise<Set<string>>
+  /** Why it may not give what it knows to a tool outside the server; null where it may. */
+  toLeave(carrier: Marks, tool: { mayReceiveConfidential: boolean }): Promise<Refusal | null>
+}
+
+export function createDiscretion({ prisma }: Database, rules: Rules = RULES): Discretion {
+  return {
+    async toSpeak(carrier, spaceId) {
+      const marks = marksOf(carrier)
+      const world = await readWorld(prisma, { marks, spaceIds: [spaceId], memberId: carrier.agentId })
+      const space = world.spaces.get(spaceId)
+      if (space?.isOwn !== true) return { type: 'foreign' }
+      const label = rules.labelOf(marks, world)
+      const obstacle = rules.obstacle(label, spaceId, world)
+      if (!rules.mayEnter(carrier.askers, spaceId, world)) return { type: 'refused', refusal: NOT_FOR_ASKERS }
+      if (obstacle !== null) return { type: 'refused', refusal: notHeard(obstacle, spaceId, world) }
+      return { type: 'cleared', cleared: { version: space.version, from: label } }
+    },
+    async toEnter({ askers }, spaceId) {
+      const world = await readWorld(prisma, { marks: [], spaceIds: [spaceId] })
+      return rules.mayEnter(askers, spaceId, world) ? null : NOT_FOR_ASKERS
+    },
+    async toCompare(carrier, others) {
+      const world = await readWorld(prisma, { marks: [...marksOf(carrier), ...others.flatMap(marksOf)] })
+      const own = rules.labelOf(marksOf(carrier), world)
+      const isHidden = (other: Marks) => !rules.mayCompare(rules.labelOf(marksOf(other), world), own)
+      return new Set(others.filter(isHidden).map(({ id }) => id))
+    },
+    async toLeave(carrier, tool) {
+      if (carrier.label.length === 0 || rules.mayLeave(carrier.label, tool)) return null
+      const world = await readWorld(prisma, { marks: marksOf(carrier) })
+      const label = rules.labelOf(marksOf(carrier), world)
+      return rules.mayLeave(label, tool) ? null : notOutside(label, world)
+    },
+  }
+}
+
+const NOT_FOR_ASKERS: Refusal = {
+  code: 'CONFIDENTIAL',
+  message:
+    'That space is confidential, and not all for whom you work in this run belong there: you can neither read nor write in it now. Go on without it.',
+}
+
+/** A space that was deleted has no name. */
+const quoted = (name = '') => JSON.stringify(oneLine(name === '' ? 'a space that is gone' : name))
+
+function notHeard({ fromId, humanIds }: Obstacle, spaceId: string, { spaces }: KnownWorld): Refusal {
+  const [first, ...others] = humanIds
+  const space = spaces.get(spaceId)
+  const name = oneLine(space?.humans.find(({ id }) => id === first)?.name ?? 'somebody')
+  const who = others.length === 0 ? name : `${name} and ${others.length} more`
+  return {
+    code: 'CONFIDENTIAL',
+    message: `what you know comes from ${quoted(spaces.get(fromId)?.name)}; ${who}, who is in ${quoted(space?.name)}, may not hear it. Nothing was said. Say it where all who hear it belong there, or end.`,
+  }
+}
+
+function notOutside(label: readonly string[], { spaces }: KnownWorld): Refusal {
+  const from = label.map((id) => quoted(spaces.get(id)?.name)).join(', ')
+  return {
+    code: 'CONFIDENTIAL',
+    message: `what you know comes from ${from}, and this tool is outside the server: it was not called. Go on without it.`,
+  }
+}

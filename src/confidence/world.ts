@@ -1,0 +1,98 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import type { World } from './rules.ts'
+
+/** Spaces as they are at one moment: those that are confidential, and others that were asked for by name. */
+export interface KnownWorld extends World {
+  spaces: ReadonlyMap<string, KnownSpace>
+}
+
+export interface KnownSpace {
+  id: string
+  name: string
+  confidential: boolean
+  /** Raised whenever its members or settings change. */
+  version: number
+  humans: { id: string; name: string }[]
+  /** Whether the one who asks is a member. */
+  isOwn: boolean
+}
+
+interface Asked {
+  /** Of these those that are confidential. */
+  marks: readonly string[]
+  /** All of these. */
+  spaceIds?: readonly string[]
+  /** Who asks. */
+  memberId?: string
+}
+
+export async function readWorld(tx: Tx, { marks, spaceIds = [], memberId = '' }: Asked): Promise<KnownWorld> {
+  return worldOf(
+    await tx.$queryRaw<KnownSpace[]>`
+      SELECT s.id, s.name, s.confidential, s.version, (
+        SELECT coalesce(jsonb_agg(jsonb_build_object('id', e.id, 'name', e.name) ORDER BY e.name, e.id), '[]') FROM "Membership" m
+        JOIN "Entity" e ON e.id = m."entityId" AND e.kind = 'HUMAN' WHERE m."spaceId" = s.id
+      ) AS humans, EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = s.id AND o."entityId" = ${memberId}) AS "isOwn"
+      FROM "Space" s WHERE (s.confidential AND s.id = ANY(${[...marks]}::text[])) OR s.id = ANY(${[...spaceIds]}::text[])`,
+  )
+}
+
+export function worldOf(rows: readonly KnownSpace[]): KnownWorld {
+  const spaces = new Map(rows.map((row) => [row.id, row]))
+  const humans = new Map(rows.map((row) => [row.id, new Set(row.humans.map(({ id }) => id))]))
+  return {
+    spaces,
+    isConfidential: (spaceId) => spaces.get(spaceId)?.confidential === true,
+    humansOf: (spaceId) => humans.get(spaceId) ?? NOBODY,
+  }
+}
+
+/** A condition: a human belongs to all of these spaces that are confidential, and so may hear what comes from them. */
+export const isHeardBy = (humanId: Prisma.Sql, spaceIds: Prisma.Sql) => Prisma.sql`NOT EXISTS (
+  SELECT 1 FROM "Space" s WHERE s.confidential AND s.id = ANY(${spaceIds})
+    AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = s.id AND m."entityId" = ${humanId}))`
+
+/** The same of all humans who are in a space. */
+export const isHeardIn = (spaceId: Prisma.Sql, spaceIds: Prisma.Sql) => Prisma.sql`NOT EXISTS (
+  SELECT 1 FROM "Space" s WHERE s.confidential AND s.id = ANY(${spaceIds}) AND s.id <> ${spaceId} AND EXISTS (
+    SELECT 1 FROM "Membership" h JOIN "Entity" e ON e.id = h."entityId" AND e.kind = 'HUMAN' WHERE h."spaceId" = ${spaceId}
+      AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = s.id AND m."entityId" = h."entityId")))`
+
+/** Of each human that is asked about, those of the spaces that are confidential and that they do not belong to; nothing where there is none. */
+export async function readUnheard(
+  tx: Tx,
+  asked: readonly { humanId: string; spaceId: string }[],
+): Promise<Map<string, Set<string>>> {
+  if (asked.length === 0) return new Map()
+  const rows = await tx.$queryRaw<{ humanId: string; spaceIds: string[] }[]>`
+    SELECT asked."humanId", array_agg(s.id) AS "spaceIds" FROM unnest(
+      ${asked.map(({ humanId }) => humanId)}::text[], ${asked.map(({ spaceId }) => spaceId)}::text[]) AS asked("humanId", id)
+    JOIN "Space" s ON s.id = asked.id AND s.confidential
+    WHERE NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = s.id AND m."entityId" = asked."humanId")
+    GROUP BY asked."humanId"`
+  return new Map(rows.map(({ humanId, spaceIds }) => [humanId, new Set(spaceIds)]))
+}
+
+const NOBODY: ReadonlySet<string> = new Set()
+
+/** What was looked at before something is written in a space: it is written only while that holds. */
+export interface Cleared {
+  /** The space's. */
+  version: number
+  /** The confidential spaces whose words may go there. */
+  from: string[]
+}
+
+/**
+ * A condition on a row of "Space", in which words with these marks are to be written: they come from no confidential space but it, and it is
+ * not confidential itself; or all that is confidential was `cleared`, and the space is as it was then.
+ */
+export function mayBeWritten(spaceId: string, marks: readonly string[], cleared: Cleared | null): Prisma.Sql {
+  const known = [spaceId, ...(cleared?.from ?? [])]
+  const isKnown = Prisma.sql`NOT EXISTS (
+    SELECT 1 FROM "Space" c WHERE c.confidential AND c.id = ANY(${[...marks]}::text[]) AND c.id <> ALL(${known}::text[]))`
+  const isAsCleared =
+    cleared === null ? Prisma.sql`NOT "Space".confidential` : Prisma.sql`"Space".version = ${cleared.version}`
+  return Prisma.sql`(${isAsCleared} AND ${isKnown})`
+}

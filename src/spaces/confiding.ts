@@ -1,0 +1,44 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Space } from '../generated/prisma/client.ts'
+import { BadInputError, ForbiddenError } from '../lib/errors.ts'
+import type { Tx } from '../platform/db.ts'
+
+/** So many humans talk in confidence, where new spaces are confidential by themselves. */
+const MOST_OF_A_FEW = 2
+
+const FIELD = 'input.confidential'
+
+/**
+ * Whether a new space is confidential: as was asked for, else, where the server says so of small ones, if it has one or two humans.
+ * @throws BadInputError for a space without a human
+ */
+export function confidentialAtFirst(
+  asked: boolean | null | undefined,
+  { humans, isDefault }: { humans: number; isDefault: boolean },
+): boolean {
+  if (asked === true) checkHasHuman(humans)
+  return asked ?? (isDefault && humans > 0 && humans <= MOST_OF_A_FEW)
+}
+
+/**
+ * What an update makes of it, under the space's lock. @throws ForbiddenError for a human who would lift it; BadInputError for a space
+ * without a human, and for null
+ */
+export async function confidentialFromNow(
+  tx: Tx,
+  viewer: Viewer,
+  before: Pick<Space, 'id' | 'confidential'>,
+  asked: boolean | null | undefined,
+): Promise<{ confidential?: boolean }> {
+  if (asked === undefined || asked === before.confidential) return {}
+  if (asked === null) throw new BadInputError('It cannot be null: leave it out to keep it as it is.', FIELD)
+  if (!asked && viewer.scope !== 'ADMIN')
+    throw new ForbiddenError('Only an admin can lift it: what was said here in confidence would be free.')
+  if (asked) checkHasHuman(await tx.membership.count({ where: { spaceId: before.id, entity: { kind: 'HUMAN' } } }))
+  return { confidential: asked }
+}
+
+function checkHasHuman(humans: number): void {
+  if (humans === 0)
+    throw new BadInputError('A space without a human has nobody who could hear it in confidence.', FIELD)
+}

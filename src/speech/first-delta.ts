@@ -1,0 +1,21 @@
+import { histogram } from '../lib/metrics.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Claim } from '../runs/lifecycle.ts'
+
+const SECONDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 300]
+
+/** Called with each delta of a run: measures the first one of those that began here, from when the run was queued. */
+export function createFirstDelta({ metrics, clock }: Platform, { run, kind }: Claim): () => void {
+  const seconds = histogram(
+    metrics,
+    'parley_first_delta_seconds',
+    'From when a run was queued until the first text of it goes out to a space.',
+    { buckets: SECONDS },
+  )
+  let isAwaited = kind === 'started'
+  return () => {
+    if (!isAwaited) return
+    isAwaited = false
+    seconds.observe(Math.max(0, clock.now() - run.queuedAt.getTime()) / 1000)
+  }
+}
