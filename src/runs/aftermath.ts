@@ -21,5 +21,7 @@ export interface Aftermath {
 /** The one event that tells how an ended run ended. */
 export function endEventOf(run: Run): RunLogEvent {
   if (run.status === 'COMPLETED') return { type: 'RunCompleted' }
-  return run.status === 'FAILED' ? { type: 'RunFailed', error: run.error ?? '' } : { type: 'RunCanceled' }
+  // The words of what it knows in confidence are for admins: in the run itself.
+  const error = (run.label.length > 0 ? run.stopReason : run.error) ?? ''
+  return run.status === 'FAILED' ? { type: 'RunFailed', error } : { type: 'RunCanceled' }
 }

@@ -24,6 +24,8 @@ export interface Chain {
   replyStack: Waiter[]
   /** `<from>-><to>` of every mention so far. */
   mentionedPairs: string[]
+  /** Where what its agents have asked of one another may come from, besides its space. */
+  label: string[]
 }
 
 /** The agent that handed a run on, by the name that it had then, how and why. */

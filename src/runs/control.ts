@@ -7,7 +7,8 @@ import type { Platform } from '../platform/platform.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Runs } from './runs.ts'
 import type { ToolAnswers } from './tool-answers.ts'
-import type { ToolCalls } from './tool-calls.ts'
+import type { ToolCalls } from './tool-call-reading.ts'
+import type { Answerer } from './tool-calls.ts'
 
 /** What viewers may do with runs and with what waits for an answer. */
 export interface Control {
@@ -60,10 +61,13 @@ export function createControl(
       if (call == null || !(await visibility.toolCalls(viewer, [call])).has(call.id)) {
         throw new NotFoundError('There is no such tool call.')
       }
-      if (toolCalls.waitsFor(call) === 'MESSAGE')
+      const waits = toolCalls.waitsFor(call)
+      if (waits === 'MESSAGE')
         throw new ConflictError('This call waits for a message: post one in its space (sendMessage).')
+      if (waits === 'DECISION')
+        throw new ConflictError('This call waits for a decision: approve or deny it first (decideToolCall).')
       if (!(await mayAnswer(viewer, call, visibility))) throw new ForbiddenError(whoAnswers(call))
-      return toolAnswers.submit(call, toJson(result))
+      return toolAnswers.submit(call, toJson(result), answererOf(viewer))
     },
     async pendingToolCalls(viewer) {
       if (viewer.scope === 'ADMIN') return toolCalls.waiting({ spaceIds: null, agentIds: null }, MOST_PENDING)
@@ -77,9 +81,17 @@ export function createControl(
       const found = await Promise.all([
         toolCalls.waiting({ spaceIds, agentIds: [] }, MOST_PENDING),
         toolCalls.askingHuman(viewer.id, spaceIds, MOST_PENDING),
+        toolCalls.askingToDecide(viewer.id, spaceIds, MOST_PENDING),
       ])
       return found.flat().toSorted(byAge).slice(0, MOST_PENDING)
     },
+  }
+}
+
+function answererOf(viewer: Viewer): Answerer {
+  return {
+    humanId: viewer.scope === 'HUMAN' ? viewer.id : null,
+    serviceName: viewer.scope === 'SERVICE' ? viewer.name : null,
   }
 }
 

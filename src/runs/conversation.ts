@@ -28,10 +28,10 @@ export function pendingResult(toolCallId: string): Json {
 
 /** What the model was told of a call. */
 function resultOf(call: JournaledCall, { asynchronous }: { asynchronous: boolean }): Json {
-  const { id, status, output, settledAt } = call
-  if (asynchronous && isAnsweredOutside(call) && ['WAITING', 'DONE', 'TIMED_OUT'].includes(status))
-    return pendingResult(id)
-  return settledAt === null || status === 'CANCELED' ? INTERRUPTED : (output as Json)
+  const { id, status, output, settledAt, approvalState } = call
+  const isAnsweredLater = isAnsweredOutside(call) && ['WAITING', 'DONE', 'TIMED_OUT'].includes(status)
+  if (asynchronous && (isAnsweredLater || (approvalState !== null && status !== 'CANCELED'))) return pendingResult(id)
+  return settledAt === null || (status === 'CANCELED' && output === null) ? INTERRUPTED : (output as Json)
 }
 
 type Answered = JournaledStep<Pick<JournaledGeneration, 'assistant'>>

@@ -39,7 +39,7 @@ export function createDue({ db, logger }: Platform, timed: Timed[]): Due {
 
   return {
     async look() {
-      const rows = await db.prisma.$queryRaw<{ source: number; id: string | null; inMs: number }[]>(statement)
+      const rows = await db.query<{ source: number; id: string | null; inMs: number }>(statement)
       for (const source of timed.keys())
         handle(
           source,

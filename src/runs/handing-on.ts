@@ -15,8 +15,8 @@ export interface HandingOn {
   /** Why the run may not mention that agent in that space, which must be one of MENTION_CHAIN routing. */
   refuseMention(question: HandingOnQuestion & { expectReply: boolean }): Promise<Refusal | null>
   /**
-   * Why the run may not hand its trigger to that agent. `inChain`: only where MENTION_CHAIN routing holds.
-   * The target belongs to the trigger's space; `spaceId` counts where there is none.
+   * Why the run may not hand its trigger to that agent of the space. `inChain`: only where MENTION_CHAIN routing holds. The target
+   * must belong to the trigger's space too, or it could be shown nothing.
    */
   refuseDelegation(question: HandingOnQuestion & { inChain: boolean }): Promise<Refusal | null>
   /** Why the run may not stay silent any more. */

@@ -1,5 +1,6 @@
 import { Prisma } from '../generated/prisma/client.ts'
-import type { Database, Tx } from '../platform/db.ts'
+import { type Changes, namedParts, partName } from '../platform/changes.ts'
+import { type Database, queryWithin, type Tx } from '../platform/db.ts'
 
 /** The run is over or was taken over by another worker: nothing of it may be written any more. Only holds throw it. */
 export class RunLostError extends Error {
@@ -14,9 +15,6 @@ export interface HeldRun {
   run: { id: string }
   attempt: number
 }
-
-/** Statements by their names, in one WITH: each must read `FROM held`, or from one that does, or ask for `HELD`. */
-export type Changes = Record<string, Prisma.Sql>
 
 /** A condition within a hold's statement: the run is this claim's. */
 export const HELD = Prisma.sql`EXISTS (SELECT 1 FROM held)`
@@ -37,7 +35,7 @@ export interface HowHeld {
  * while the run is RUNNING under this attempt, or not at all: a stop, an end or another claim comes before or after.
  */
 export interface Hold {
-  /** Changes in one statement. @returns the row of the last one, null where it changed none @throws RunLostError */
+  /** Changes in one statement: each must read `FROM held`, or from one that does, or ask for `HELD`. @returns the row of the last one, null where it changed none @throws RunLostError */
   write<Row>(changes: Changes, how?: HowHeld): Promise<Row | null>
   /** `write`, and what follows from it in the same transaction. @throws RunLostError */
   writeThen<Row, T>(changes: Changes, how: HowHeld, then: (tx: Tx, row: Row | null) => Promise<T>): Promise<T>
@@ -50,7 +48,9 @@ export interface Hold {
 
 export function holdOf(db: Database, held: HeldRun): Hold {
   return {
-    write: (changes, how) => writeHeld(how?.tx ?? db.prisma, held, changes, how),
+    async write<Row>(changes: Changes, how: HowHeld = {}) {
+      return rowOf<Row>(held, await queryWithin(db, how.tx, heldStatement(held, changes, how)))
+    },
     writeThen: (changes, how, then) => db.transaction(async (tx) => then(tx, await writeHeld(tx, held, changes, how))),
     transaction: (work, how) =>
       db.transaction(async (tx) => {
@@ -63,19 +63,27 @@ export function holdOf(db: Database, held: HeldRun): Hold {
 /** The same within a transaction that there is already. */
 export async function writeHeld<Row>(
   tx: Tx,
-  { run, attempt }: HeldRun,
+  held: HeldRun,
   changes: Changes = {},
   how: HowHeld = {},
 ): Promise<Row | null> {
-  const named = Object.entries(changes).map(([name, change]) => Prisma.sql`, ${nameOf(name)} AS (${change})`)
+  return rowOf<Row>(held, await tx.$queryRaw<Answer[]>(heldStatement(held, changes, how)))
+}
+
+interface Answer {
+  isWritten: boolean | null
+}
+
+function heldStatement({ run, attempt }: HeldRun, changes: Changes, how: HowHeld): Prisma.Sql {
   const answering = how.returning ?? Object.keys(changes).at(-1)
   const answer =
     answering === undefined
       ? Prisma.sql`SELECT false AS "isWritten" FROM held`
-      : Prisma.sql`SELECT changed.* FROM held LEFT JOIN (SELECT true AS "isWritten", * FROM ${nameOf(answering)}) changed ON true`
-  const rows = await tx.$queryRaw<(Row & { isWritten: boolean | null })[]>`
-    WITH held AS (${heldRow(run.id, attempt, how)}) ${joined(named)} ${answer}`
-  const [first] = rows
+      : Prisma.sql`SELECT changed.* FROM held LEFT JOIN (SELECT true AS "isWritten", * FROM ${partName(answering)}) changed ON true`
+  return Prisma.sql`WITH ${namedParts({ held: heldRow(run.id, attempt, how), ...changes })} ${answer}`
+}
+
+function rowOf<Row>({ run }: HeldRun, [first]: Answer[]): Row | null {
   if (first === undefined) throw new RunLostError(run.id)
   const { isWritten, ...row } = first
   return isWritten === true ? (row as Row) : null
@@ -85,11 +93,10 @@ export async function writeHeld<Row>(
 function heldRow(runId: string, attempt: number, { sets, isProgress = false }: HowHeld): Prisma.Sql {
   const isHeld = Prisma.sql`id = ${runId} AND status = 'RUNNING' AND attempt = ${attempt}`
   const changes = [...(isProgress ? [Prisma.sql`"fruitlessAttempts" = 0`] : []), ...(sets === undefined ? [] : [sets])]
-  if (changes.length === 0)
-    return Prisma.sql`SELECT id AS "runId", "agentId" FROM "Run" WHERE ${isHeld} FOR NO KEY UPDATE`
-  return Prisma.sql`UPDATE "Run" SET ${Prisma.join(changes)} WHERE ${isHeld} RETURNING id AS "runId", "agentId"`
+  if (changes.length === 0) return Prisma.sql`SELECT ${HELD_COLUMNS} FROM "Run" WHERE ${isHeld} FOR NO KEY UPDATE`
+  return Prisma.sql`UPDATE "Run" SET ${Prisma.join(changes)} WHERE ${isHeld} RETURNING ${HELD_COLUMNS}`
 }
 
-const nameOf = (name: string) => Prisma.raw(`"${name}"`)
-
-const joined = (parts: Prisma.Sql[]) => (parts.length === 0 ? Prisma.empty : Prisma.join(parts, ' '))
+/** What a run's changes may read of it: what its usage counts for, besides its agent (ledger.ts), and its marks. */
+const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
+  coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", places AS "runPlaces", label AS "runLabel"`

@@ -1,39 +1,30 @@
 import { Prisma, type Run, type RunStatus } from '../generated/prisma/client.ts'
+import { messageOf } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { agentChannel, JOBS_CHANNEL, runTopic } from '../realtime/topics.ts'
 import { type Aftermath, endEventOf } from './aftermath.ts'
+import { IS_LEFT_TO_OTHERS } from './approval.ts'
 import { cascadeOf } from './cascade.ts'
 import { type Claim, type Claimed, claimNext } from './claiming.ts'
 import { forEach, type Timed } from './due.ts'
 import { writeHeld } from './hold.ts'
+import { type Completion, completing, outOfTime, type RunEnding, type StopOptions } from './run-ending.ts'
 import { ACTIVE_STATUSES } from './runs.ts'
 import { createStopSignals, type StopSignals } from './stop-signal.ts'
 import { cancelAll } from './tool-calls.ts'
 
 export type { Claim } from './claiming.ts'
+export type { Completion, RunEnding } from './run-ending.ts'
 
 /** Why a worker gives a run back: it stops, as workers do; the database was away; or something broke that should not have. */
 export type HandBackReason = 'handed-over' | 'outage' | 'fault'
 
-/** How a run ends, and why. */
-export type RunEnding =
-  | {
-      status: 'COMPLETED'
-      stopReason: 'FINISHED' | 'SKIPPED' | 'ALL_ANSWERED' | 'MAX_STEPS' | 'MAX_TOOL_CALLS' | 'TOKEN_BUDGET'
-      summary: string | null
-      /** It called skip. */
-      skipped?: { reason: string | null }
-    }
-  | { status: 'FAILED'; stopReason: 'MODEL_FAILED' | 'TIME_LIMIT' | 'WORKER_LOST' | 'INTERNAL'; error: string }
-  | { status: 'CANCELED'; stopReason: 'STOPPED'; stoppedById: string | null }
-  /** Its agent left the space that had triggered it, before it began. */
-  | { status: 'CANCELED'; stopReason: 'GONE' }
-  | { status: 'CANCELED'; stopReason: 'HANDED_ON'; delegated: { targetAgentId: string; reason: string | null } }
-
 export interface LifecycleHooks {
   /** In the transaction that ends a run: what its chain, its outcome and whoever waits for it need. */
   onRunEnded(tx: Tx, run: Run, ending: RunEnding): Promise<RunAftermath>
+  /** A condition on a row of "Run": should it complete without a skip, `onRunEnded` has nothing to do. Whatever is added there belongs here too. */
+  endsAlone: Prisma.Sql
 }
 
 export interface RunAftermath {
@@ -50,8 +41,12 @@ export interface Lifecycle {
   announce(claim: Claim): Promise<void>
   /** RUNNING → WAITING_TOOL, while at least one of its calls waits. False: all are answered, go on. @throws RunLostError */
   pause(claim: Claim, waitingIds: string[]): Promise<boolean>
-  /** RUNNING under this claim → its end. False: it was no longer this worker's to end. */
-  end(claim: Claim, ending: RunEnding): Promise<boolean>
+  /** What completes a run in a hold's `sets`, with its last step, where nothing follows from that: else it goes on RUNNING, to be ended by `end`. */
+  completing(ending: Completion): Prisma.Sql
+  /** Tells of an end that `completing` has written. */
+  completed(claim: Claim): Promise<void>
+  /** RUNNING under this claim → its end. Null: it was no longer this worker's to end. `isErased`: nothing else is left of it. */
+  end(claim: Claim, ending: RunEnding): Promise<{ isErased?: boolean } | null>
   /** Living and past its time → FAILED, and whoever executes it lets go. */
   expire(runId: string): Promise<void>
   /** RUNNING, and its lease was not renewed: whoever has room may claim it after a pause; the third time in a row → FAILED. */
@@ -63,6 +58,8 @@ export interface Lifecycle {
   stop(runId: string, options: StopOptions): Promise<Run[]>
   /** QUEUED runs that a space had triggered in which their agent is no member any more → CANCELED, of one agent there or of all. */
   leave(left: { agentId: string; spaceId: string } | null): Promise<void>
+  /** Living runs whose agent was deleted, or the space that had triggered them or that their cycle has events of → CANCELED, GONE. */
+  endGone(): Promise<void>
   /** Finishes what a process that died between ending a run and tidying up after it left behind. */
   sweep(): Promise<void>
   /**
@@ -75,37 +72,51 @@ export interface Lifecycle {
   stopSignals: StopSignals
 }
 
-export interface StopOptions {
-  cascade: boolean
-  /** The human or agent that stops it; null for the operator. */
-  byId: string | null
-}
-
 /** Claims without anything journaled in between that a run survives. */
 const MOST_FRUITLESS_ATTEMPTS = 3
 const DIED_TOO_OFTEN = `The worker died ${MOST_FRUITLESS_ATTEMPTS} times without getting any further with this run.`
 
 export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks: LifecycleHooks): Lifecycle {
-  const { db, signals, log, config } = platform
+  const { db, signals, log, logger, config } = platform
   const stopSignals = createStopSignals(signals)
 
   async function changed(run: Run): Promise<void> {
-    await signals.publish(agentChannel(run.agentId), { type: 'run-changed' })
+    await signals.publish(agentChannel(run.agentId), { type: 'run-changed' }, runTopic(run.id))
+  }
+
+  async function announce({ run, kind }: Claim): Promise<void> {
+    const topic = runTopic(run.id)
+    const told =
+      kind === 'resumed'
+        ? log.append(topic, { type: 'RunResumed' }, { guard: topic })
+        : log.append(topic, { type: 'RunStarted' }, { once: 'started', guard: topic })
+    // What the run tells from here on comes after it, in the order of the calls.
+    told.catch((error) => logger.warn({ runId: run.id, error: messageOf(error) }, 'an event of a run was lost'))
+    if (kind === 'taken-over') await aftermath.takeOver(run)
+    await changed(run)
   }
 
   /** The compare-and-set to an end, its transaction, and what follows. */
-  async function finish(from: EndFrom, ending: RunEnding): Promise<Run | null> {
-    const ended = await db.transaction((tx) => writeEnd(tx, from, ending, hooks))
+  async function finish(from: EndFrom, ending: RunEnding, alongside?: StopOptions['alongside']) {
+    const ended = await db.transaction(async (tx) => {
+      const ended = await writeEnd(tx, from, ending, hooks)
+      if (ended !== null) await alongside?.(tx)
+      return ended
+    })
     if (ended === null) return null
     await aftermath.settle(ended.run, ended.isErased ? { type: 'RunCanceled' } : endEventOf(ended.run))
     await ended.afterCommit()
     await changed(ended.run)
-    return ended.run
+    return { ...ended.run, isErased: ended.isErased === true }
   }
 
-  function stopOne(runId: string, stoppedById: string | null): Promise<Run | null> {
+  function stopOne(
+    runId: string,
+    stoppedById: string | null,
+    alongside?: StopOptions['alongside'],
+  ): Promise<Run | null> {
     const ending: RunEnding = { status: 'CANCELED', stopReason: 'STOPPED', stoppedById }
-    return stopSignals.stop(runId, () => finish({ id: runId, statuses: ACTIVE_STATUSES }, ending))
+    return stopSignals.stop(runId, () => finish({ id: runId, statuses: ACTIVE_STATUSES }, ending, alongside))
   }
 
   async function expire(runId: string): Promise<void> {
@@ -126,6 +137,17 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
     for (const { id } of runs) await finish({ id, statuses: ['QUEUED'] }, ending)
   }
 
+  async function endGone(): Promise<void> {
+    const runs = await db.prisma.$queryRaw<{ id: string }[]>`
+      SELECT r.id FROM "Run" r WHERE r.status = ANY(${ACTIVE_STATUSES}::"RunStatus"[]) AND ${IS_GONE}`
+    const ending: RunEnding = { status: 'CANCELED', stopReason: 'GONE' }
+    const end = (id: string) => stopSignals.stop(id, () => finish({ id, statuses: ACTIVE_STATUSES }, ending))
+    await forEach(
+      runs.map(({ id }) => id),
+      async (id) => void (await end(id)),
+    )
+  }
+
   /** After one attempt too many: nobody takes it up again. */
   async function giveUp(runId: string, attempt: number): Promise<void> {
     const ending: RunEnding = { status: 'FAILED', stopReason: 'WORKER_LOST', error: DIED_TOO_OFTEN }
@@ -144,13 +166,7 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
       if (claimed.claims.length > 0) await platform.racepoint('claimed')
       return claimed
     },
-    async announce({ run, kind }) {
-      const topic = runTopic(run.id)
-      if (kind === 'resumed') await log.append(topic, { type: 'RunResumed' }, { guard: topic })
-      else await log.append(topic, { type: 'RunStarted' }, { once: 'started', guard: topic })
-      if (kind === 'taken-over') await aftermath.takeOver(run)
-      await changed(run)
-    },
+    announce,
     async pause(claim, waitingIds) {
       if (!(await db.transaction((tx) => writePause(tx, claim)))) return false
       const topic = runTopic(claim.run.id)
@@ -158,9 +174,11 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
       await changed(claim.run)
       return true
     },
-    async end({ run, attempt }, ending) {
-      return (await finish({ id: run.id, statuses: ['RUNNING'], attempt }, ending)) !== null
+    completing: (ending) => completing(ending, hooks.endsAlone),
+    async completed({ run }) {
+      await Promise.all([aftermath.settle({ ...run, status: 'COMPLETED' }, { type: 'RunCompleted' }), changed(run)])
     },
+    end: ({ run, attempt }, ending) => finish({ id: run.id, statuses: ['RUNNING'], attempt }, ending),
     async handBack({ run: { id }, attempt }, reason) {
       const [run] = await db.prisma.$queryRaw<SetBack[]>`
         UPDATE "Run" SET ${setBack(reason)}, "leaseUntil" = NULL WHERE id = ${id} AND attempt = ${attempt} AND status = 'RUNNING'
@@ -171,34 +189,49 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
     },
     expire,
     lapse,
-    async stop(runId, { cascade, byId }) {
-      const stopped = await stopOne(runId, byId)
+    async stop(runId, { cascade, byId, alongside }) {
+      const stopped = await stopOne(runId, byId, alongside)
       const descendants = cascade ? await cascadeOf(db, runId, (id) => stopOne(id, byId)) : []
       await signals.publish(JOBS_CHANNEL, {})
       return stopped === null ? descendants : [stopped, ...descendants]
     },
     leave,
+    endGone,
     async sweep() {
       await aftermath.sweep()
       await leave(null)
+      await endGone()
     },
-    timed: [
-      {
-        what: 'a run past its time',
-        rows: Prisma.sql`SELECT id, "deadlineAt" AS at FROM "Run" WHERE "deadlineAt" IS NOT NULL`,
-        handle: (ids) => forEach(ids, expire),
-      },
-      {
-        what: 'a lease that was not renewed',
-        rows: Prisma.sql`SELECT id, coalesce("leaseUntil", '-infinity') AS at FROM "Run" WHERE status = 'RUNNING' AND "claimableAt" IS NULL`,
-        handle: (ids) => forEach(ids, lapse),
-      },
-    ],
+    timed: timedBy({ expire, lapse }),
     stopSignals,
   }
 }
 
+function timedBy({ expire, lapse }: Pick<Lifecycle, 'expire' | 'lapse'>): Timed[] {
+  return [
+    {
+      what: 'a run past its time',
+      rows: Prisma.sql`SELECT id, "deadlineAt" AS at FROM "Run" WHERE "deadlineAt" IS NOT NULL`,
+      handle: (ids) => forEach(ids, expire),
+    },
+    {
+      what: 'a lease that was not renewed',
+      rows: Prisma.sql`SELECT id, coalesce("leaseUntil", '-infinity') AS at FROM "Run" WHERE status = 'RUNNING' AND "claimableAt" IS NULL`,
+      handle: (ids) => forEach(ids, lapse),
+    },
+  ]
+}
+
 type SetBack = Pick<Run, 'attempt' | 'fruitlessAttempts'>
+
+const isNoSpace = (id: Prisma.Sql) =>
+  Prisma.sql`(${id} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s.id = ${id} AND s."deletedAt" IS NULL))`
+
+/** A run `r` of an agent, or about a space, that was deleted. */
+const IS_GONE = Prisma.sql`(
+  NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = r."agentId") OR ${isNoSpace(Prisma.sql`r."triggerSpaceId"`)}
+  OR (r."triggerType" = 'INBOX' AND EXISTS (
+    SELECT 1 FROM "InboxEvent" e WHERE e."runId" = r.id AND ${isNoSpace(Prisma.sql`e."spaceId"`)})))`
 
 const HAS_LAPSED = Prisma.sql`
   status = 'RUNNING' AND "claimableAt" IS NULL AND coalesce("leaseUntil", '-infinity') <= clock_timestamp()`
@@ -216,11 +249,6 @@ function setBack(reason: HandBackReason): Prisma.Sql {
   return Prisma.sql`"fruitlessAttempts" = greatest(0, "fruitlessAttempts" - ${excused}::int),
     setbacks = ${inARow} + 1, "claimableAt" = CASE WHEN "fruitlessAttempts" - ${excused}::int < ${MOST_FRUITLESS_ATTEMPTS}
       THEN clock_timestamp() + least(60, 2 ^ (${inARow})) * interval '1 second' END`
-}
-
-/** What a run that took too long is told to have ended of. */
-export function outOfTime(maxRunSeconds: number): string {
-  return `The run took longer than ${maxRunSeconds} s, the most it may (PARLEY_MAX_RUN_SECONDS).`
 }
 
 /** From where a run may come to its end. */
@@ -255,16 +283,15 @@ async function writeEnd(tx: Tx, from: EndFrom, ending: RunEnding, hooks: Lifecyc
  * While it waits for who was given a time of their own, the run's time stands still.
  */
 async function writePause(tx: Tx, claim: Claim): Promise<boolean> {
-  const { run } = claim
   await writeHeld(tx, claim)
   const count = await tx.$executeRaw`
     UPDATE "Run" SET status = 'WAITING_TOOL', "fruitlessAttempts" = 0, setbacks = 0, "leaseUntil" = NULL,
       "timeLeftMs" = CASE WHEN w.patient THEN greatest(0, extract(epoch FROM "deadlineAt" - now()) * 1000)::int END,
       "deadlineAt" = CASE WHEN w.patient THEN NULL ELSE "deadlineAt" END
     FROM (
-      SELECT count(*) AS calls, bool_or(coalesce(t."timeoutGiven", false)) AS patient
+      SELECT count(*) AS calls, bool_or(coalesce(t."timeoutGiven", false) OR coalesce((c.approval->>'patient')::boolean, false)) AS patient
       FROM "ToolCall" c LEFT JOIN "AgentTool" t ON t."agentId" = c."agentId" AND t.name = c."toolName"
-      WHERE c."runId" = ${run.id} AND c.status = 'WAITING'
-    ) w WHERE id = ${run.id} AND w.calls > 0`
+      WHERE c."runId" = ${claim.run.id} AND ${IS_LEFT_TO_OTHERS}
+    ) w WHERE id = ${claim.run.id} AND w.calls > 0`
   return count > 0
 }

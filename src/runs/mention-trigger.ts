@@ -1,5 +1,5 @@
 import type { JsonObject } from '../lib/json.ts'
-import { cut, oneLine } from '../lib/json.ts'
+import { cut, nameIn } from '../lib/json.ts'
 
 /** A message that mentions an agent, as routing sees it. */
 export interface Mentioning {
@@ -29,5 +29,5 @@ export function mentionInPrompt(payload: unknown): { inWords: string; quoted: st
   }
   if (mentionReason !== undefined) return { inWords: ', which mentions you:', quoted: JSON.stringify(payload) }
   if (addressee == null) return { inWords: '', quoted: null }
-  return { inWords: `, addressed to ${oneLine(addressee.name)} (id: ${addressee.id})`, quoted: null }
+  return { inWords: `, addressed to ${nameIn(addressee.name)} (id: ${addressee.id})`, quoted: null }
 }

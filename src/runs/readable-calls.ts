@@ -3,12 +3,15 @@ import type { Tx } from '../platform/db.ts'
 import type { MessagePart } from '../spaces/message.ts'
 import { LONGEST_OUTPUT, readableText } from '../spaces/readable-text.ts'
 
+/** What a tool returns that shows only because people are asked about it is nobody's but its run's. */
+const SHOWS_OUTPUT = Prisma.sql`(c.approval->>'hidesOutput')::boolean IS NOT TRUE`
+
 /** A subquery: the calls that a message shows, as a JSON array of ReadableCall; of a long output the beginning. */
 export function shownCalls(messageId: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     SELECT jsonb_agg(jsonb_build_object('id', c.id, 'name', c."toolName", 'status', c.status,
-      'output', CASE WHEN length(c.output::text) <= ${2 * LONGEST_OUTPUT} THEN c.output END,
-      'outputStart', CASE WHEN length(c.output::text) > ${2 * LONGEST_OUTPUT} THEN left(c.output::text, ${LONGEST_OUTPUT}) END))
+      'output', CASE WHEN ${SHOWS_OUTPUT} AND length(c.output::text) <= ${2 * LONGEST_OUTPUT} THEN c.output END,
+      'outputStart', CASE WHEN ${SHOWS_OUTPUT} AND length(c.output::text) > ${2 * LONGEST_OUTPUT} THEN left(c.output::text, ${LONGEST_OUTPUT}) END))
     FROM "ToolCall" c WHERE c."messageId" = ${messageId}`
 }
 
@@ -18,10 +21,14 @@ export async function loadReadableText(tx: Tx, parts: readonly MessagePart[]): P
   if (ids.length === 0) return readableText(parts, [])
   const calls = await tx.toolCall.findMany({
     where: { id: { in: ids } },
-    select: { id: true, toolName: true, status: true, output: true },
+    select: { id: true, toolName: true, status: true, output: true, approval: true },
   })
   return readableText(
     parts,
-    calls.map(({ toolName: name, ...call }) => ({ ...call, name })),
+    calls.map(({ toolName: name, approval, output, ...call }) => ({
+      ...call,
+      name,
+      output: (approval as { hidesOutput?: boolean } | null)?.hidesOutput === true ? null : output,
+    })),
   )
 }

@@ -8,8 +8,6 @@ export interface WaitState {
     messageId: string
     afterSeq: number
     underWay: Record<string, number>
-    /** Milliseconds since 1970. */
-    until: number
     /** A human may answer it. */
     asksPeople: boolean
   }
@@ -27,11 +25,20 @@ export interface WaitingCall {
   spaceId: string
 }
 
-/** The end of a wait for a reply. */
+export interface SettledWait {
+  reply: Reply | null
+  /** The spaces, confidential now, that the reply comes from. */
+  label: string[]
+  afterCommit(): Promise<void>
+}
+
+/** How a wait for a reply goes on, and how it ends. */
 export interface ReplyWaits {
+  /** Of a call that a run which is taken up again waits with: how much of its time is left, by the database's clock. */
+  leftMs(callId: string): Promise<number>
   /**
    * In the transaction that settles the call. What answers it is decided here, where no message that was posted meanwhile has done so;
    * `found` null: its time is up. The message that asked is whole then.
    */
-  settle(tx: Tx, call: WaitingCall, found: Reply | null): Promise<{ reply: Reply | null; afterCommit(): Promise<void> }>
+  settle(tx: Tx, call: WaitingCall, found: Reply | null): Promise<SettledWait>
 }

@@ -7,32 +7,66 @@ export interface RunEvents {
   text(step: number, delta: string): void
   reasoning(step: number, delta: string): void
   toolInput(step: number, toolCallId: string, toolName: string, delta: string): void
-  /** Anything else: what is held of deltas goes first. */
+  /** Anything else, after what came before it: within `PARLEY_DELTA_MS`, with what else has come by then. */
   emit(event: RunLogEvent): void
+  /** Sends what is held. Whatever is appended to the run's topic from now on comes after it. */
+  flush(): void
   /** Resolves when everything so far is in the log, or given up. */
   settled(): Promise<void>
 }
 
-export function createRunEvents({ log, logger, config, deltas }: Platform, runId: string): RunEvents {
+type DeltaEvent = Extract<RunLogEvent, { delta: string }>
+
+const CONFIDENTIAL = { confidential: true } as const
+
+/** The deltas of a run that knows something of a confidential space say so. */
+export function createRunEvents(
+  { log, logger, config, deltas }: Platform,
+  run: { id: string; label: readonly string[] },
+): RunEvents {
+  const { id: runId } = run
   const topic = runTopic(runId)
-  const templates = new Map<string, (delta: string) => RunLogEvent>()
+  const templates = new Map<string, (delta: string) => DeltaEvent>()
+  const held: RunLogEvent[] = []
+  let timer: NodeJS.Timeout | undefined
   let pending: Promise<unknown> = Promise.resolve()
 
-  function append(event: RunLogEvent): void {
-    const appended = log.append(topic, event, { guard: topic }).catch((error) => {
-      logger.warn({ runId, event: event.type, error: messageOf(error) }, 'an event of a run was lost')
-    })
-    pending = Promise.all([pending, appended])
+  /** All that is held goes out in one batch. */
+  function send(): void {
+    clearTimeout(timer)
+    timer = undefined
+    for (const event of held.splice(0)) {
+      const appended = log.append(topic, event, { guard: topic }).catch((error) => {
+        logger.warn({ runId, event: event.type, error: messageOf(error) }, 'an event of a run was lost')
+      })
+      pending = Promise.all([pending, appended])
+    }
   }
 
+  let isHolding = false
   const joiner = deltas.joiner({ intervalMs: config.deltaMs, place: topic }, (key, delta) => {
     const template = templates.get(key)
-    if (template !== undefined) append(template(delta))
+    if (template !== undefined) held.push({ ...template(delta), ...(run.label.length > 0 ? CONFIDENTIAL : {}) })
+    if (!isHolding) send()
   })
 
-  function push(key: string, delta: string, template: (delta: string) => RunLogEvent): void {
+  function push(key: string, delta: string, template: (delta: string) => DeltaEvent): void {
     if (!templates.has(key)) templates.set(key, template)
     joiner.push(key, delta)
+  }
+
+  function hold(event: RunLogEvent): void {
+    isHolding = true
+    joiner.flush()
+    isHolding = false
+    held.push(event)
+    if (config.deltaMs === 0) send()
+    else timer ??= setTimeout(send, config.deltaMs)
+  }
+
+  function flush(): void {
+    joiner.flush()
+    send()
   }
 
   return {
@@ -41,12 +75,10 @@ export function createRunEvents({ log, logger, config, deltas }: Platform, runId
       push(`r${step}`, delta, (joined) => ({ type: 'RunReasoningDelta', step, delta: joined })),
     toolInput: (step, toolCallId, toolName, delta) =>
       push(toolCallId, delta, (joined) => ({ type: 'RunToolInputDelta', step, toolCallId, toolName, delta: joined })),
-    emit(event) {
-      joiner.flush()
-      append(event)
-    },
+    emit: hold,
+    flush,
     async settled() {
-      joiner.flush()
+      flush()
       await pending
     },
   }

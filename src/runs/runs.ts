@@ -1,13 +1,18 @@
-import type { Prisma, Run, RunStatus, TriggerType } from '../generated/prisma/client.ts'
+import { confidentialAmong, type Provenance } from '../confidence/marks.ts'
+import { Prisma, type Run, type RunStatus, type TriggerType } from '../generated/prisma/client.ts'
 import { newId, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Json } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
+import { insertionOf } from '../platform/insertion.ts'
 import type { Platform } from '../platform/platform.ts'
 import { agentChannel, JOBS_CHANNEL } from '../realtime/topics.ts'
 
-/** A run to be: what wakes which agent, and where it comes from. Absent fields are null. */
-export interface NewRun {
+/**
+ * A run to be: what wakes which agent, and where it comes from. Absent fields are null. Its row's label are those of its marks that are
+ * confidential when it is written.
+ */
+export interface NewRun extends Provenance {
   agent: { id: string }
   /** The same key starts one run only. */
   dedupKey: string | null
@@ -34,7 +39,7 @@ export interface NewRun {
 }
 
 export interface StartedRuns {
-  /** Those that are new, in the order given; a repeat by `dedupKey` is not among them. */
+  /** Those that are new; a repeat by `dedupKey` is not among them. */
   runs: Run[]
   /** Wakes the workers and whoever watches the agents, once committed. */
   afterCommit(): Promise<void>
@@ -44,6 +49,8 @@ export interface StartedRuns {
 export interface Runs {
   /** Writes runs as QUEUED, which workers claim, in the caller's transaction. */
   start(tx: Tx, runs: NewRun[]): Promise<StartedRuns>
+  /** Once runs are committed: wakes the workers and whoever watches the agents, `beside` what is told of a topic. */
+  announce(runs: Pick<Run, 'agentId'>[], beside?: string): Promise<void>
   /** By id, in the order of the ids; null where there is none. */
   getMany(ids: string[]): Promise<(Run | null)[]>
   /** By the run that it repeats. */
@@ -57,21 +64,33 @@ export interface Runs {
 /** Those of runs that have not ended. */
 export const ACTIVE_STATUSES: RunStatus[] = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
+/** Writes runs as QUEUED, at least one, each with an id greater than those before it: a statement, or a part of one. */
+export function started(runs: NewRun[], within: { from?: string; enteredSeq?: Prisma.Sql } = {}): Prisma.Sql {
+  const { from, enteredSeq } = within
+  return insertionOf('Run', runs.map(rowOf), {
+    ...(from === undefined ? {} : { from }),
+    computed: {
+      label: confidentialAmong(Prisma.sql`r.places || r.label`),
+      ...(enteredSeq === undefined ? {} : { enteredSeq }),
+    },
+  })
+}
+
 export function createRuns({ db, signals }: Platform): Runs {
+  async function announce(runs: Pick<Run, 'agentId'>[], beside?: string): Promise<void> {
+    if (runs.length === 0) return
+    await Promise.all([
+      signals.publish(JOBS_CHANNEL, {}, beside),
+      ...runs.map(({ agentId }) => signals.publish(agentChannel(agentId), { type: 'run-changed' }, beside)),
+    ])
+  }
+
   return {
     async start(tx, newRuns) {
-      const data = newRuns.map(rowOf)
-      const runs = data.length === 0 ? [] : await tx.run.createManyAndReturn({ data, skipDuplicates: true })
-      runs.sort((a, b) => data.findIndex(({ id }) => id === a.id) - data.findIndex(({ id }) => id === b.id))
-      return {
-        runs,
-        async afterCommit() {
-          if (runs.length === 0) return
-          await signals.publish(JOBS_CHANNEL, {})
-          await Promise.all(runs.map(({ agentId }) => signals.publish(agentChannel(agentId), { type: 'run-changed' })))
-        },
-      }
+      const runs = newRuns.length === 0 ? [] : await tx.$queryRaw<Run[]>(started(newRuns))
+      return { runs, afterCommit: () => announce(runs) }
     },
+    announce,
     async getMany(ids) {
       const rows = await db.prisma.run.findMany({ where: { id: { in: wellFormedIds(ids) } } })
       return inOrderOf(ids, rows)
@@ -94,15 +113,29 @@ export function createRuns({ db, signals }: Platform): Runs {
   }
 }
 
-function rowOf({ agent, rootId, triggerPayload, wokenBy, ...run }: NewRun): Prisma.RunCreateManyInput {
+function rowOf({ agent, rootId, ...run }: NewRun): Partial<Record<keyof Run, unknown>> {
   const id = newId('run')
-  return {
-    ...run,
-    id,
-    agentId: agent.id,
-    status: 'QUEUED',
-    rootId: rootId ?? id,
-    ...(triggerPayload == null ? {} : { triggerPayload: triggerPayload as Prisma.InputJsonValue }),
-    ...(wokenBy == null ? {} : { wokenBy: wokenBy as Prisma.InputJsonValue }),
-  }
+  return { ...run, id, agentId: agent.id, status: 'QUEUED', rootId: rootId ?? id }
+}
+
+/** A run's times, which are text in JSON. */
+const TIMES = {
+  usageDay: true,
+  claimableAt: true,
+  leaseUntil: true,
+  deadlineAt: true,
+  queuedAt: true,
+  startedAt: true,
+  finishedAt: true,
+} satisfies Record<TimesOf<Run>, true>
+
+type TimesOf<Row> = { [Field in keyof Row]-?: NonNullable<Row[Field]> extends Date ? Field : never }[keyof Row]
+
+/** A run whose row comes from JSON. */
+export function runOfJson(row: Run): Run {
+  const times = Object.keys(TIMES).map((field) => {
+    const time = row[field as keyof typeof TIMES]
+    return [field, time === null ? null : new Date(time)]
+  })
+  return { ...row, ...Object.fromEntries(times) }
 }

@@ -6,6 +6,7 @@ import type { Platform } from '../platform/platform.ts'
 import { sentAndAdded } from './conversation.ts'
 import { type FailedModel, type JournaledStep, journaledSteps } from './journal.ts'
 import { messagesFor } from './model-messages.ts'
+import type { Withheld } from './withheld.ts'
 
 /** What a step was sent, and what came back: for admins. */
 export interface StepRecord {
@@ -25,8 +26,12 @@ export interface StepRecord {
   cachedInputTokens: number
   outputTokens: number
   usageEstimated: boolean
+  costNanos: number | null
   msToFirstChunk: number | null
   durationMs: number
+  /** The spaces, confidential then, whose words its run had been shown. */
+  label: string[]
+  withheld: Withheld[]
 }
 
 export interface StepRecordHooks {
@@ -87,6 +92,7 @@ function recordsOf(steps: JournaledStep<Step>[], recorded: unknown[], mode: { as
       response,
       finishReason: step.finishReason ?? 'unknown',
       durationMs: step.durationMs ?? 0,
+      withheld: (step.withheld ?? []) as unknown as Withheld[],
     }
   })
 }

@@ -1,10 +1,8 @@
 import { Prisma, type Run, type ToolCall, type ToolCallStatus, type ToolExecution } from '../generated/prisma/client.ts'
-import { wellFormedIds } from '../lib/ids.ts'
-import { inOrderOf } from '../lib/in-order.ts'
-import { type Json, jsonbText } from '../lib/json.ts'
+import { type Json, type JsonObject, jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
-import type { Platform } from '../platform/platform.ts'
-import { isMet, type WaitCondition } from '../spaces/reply-search.ts'
+import { HIDDEN_IF_UNHEARD, IS_LEFT_TO_OTHERS, type NewApproval } from './approval.ts'
+import { cancelNoted } from './call-notifications.ts'
 
 // The only writer of ToolCall. What a run writes of its calls are changes for its hold (hold.ts), so that one statement can
 // hold them and what they belong to; some read from `message`, the row of the message that shows the call.
@@ -16,6 +14,13 @@ import { isMet, type WaitCondition } from '../spaces/reply-search.ts'
 //           │           FAILED: no such tool,   │
 //           │           or no JSON              │
 //           └─ broken off ─▶ CANCELED ◀─ the run's end, but for what a think cycle asked somebody outside
+//
+// A call that asks for approval first:
+//
+//   WAITING (PENDING) ─ enough agree ──▶ (APPROVED) WAITING for who answers it outside, as above
+//     │   │   └─ its time is up ───▶ TIMED_OUT (EXPIRED)  └▶ RUNNING, `carryAt` set ─ carried ─▶ DONE, FAILED, TIMED_OUT
+//     │   └─ somebody denies ──▶ FAILED (DENIED)                    (carrying.ts: by any worker, its run waits or sleeps)
+//     └─ the run's end (of a cycle, but where it ends well), or its agent leaves the space ──▶ CANCELED (CANCELED)
 
 /** A tool call as the model made it. */
 export interface NewToolCall {
@@ -44,8 +49,10 @@ export interface Settlement {
 export interface ShownCall {
   toolCallId: string
   waitMs: number | null
-  /** What is known of a call whose input the model is still writing: it is in no journaled step yet. */
-  writing?: { toolName: string; execution: ToolExecution | null }
+  /** What it waits for is a decision. */
+  approval?: NewApproval
+  /** What is known of a call whose input the model is still writing, `input` being what can be read of it: it is in no journaled step yet. */
+  writing?: { toolName: string; execution: ToolExecution | null; input: JsonObject | null }
 }
 
 /** What somebody outside the server executes. */
@@ -67,14 +74,15 @@ export function isJournaled({ stepIndex }: Pick<ToolCall, 'stepIndex'>): boolean
 /** The calls of a generation that has ended; of one that shows already, its step and input come now. */
 export function recorded(stepIndex: number, calls: NewToolCall[]): Prisma.Sql {
   return Prisma.sql`
-    INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, input, output, error, state, "settledAt")
+    INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, input, output, error, state, "settledAt", places, label)
     SELECT c.id, held."runId", held."agentId", ${stepIndex}, c."modelCallId", c."toolName", c.execution::"ToolExecution",
-      c.status::"ToolCallStatus", c.input, CASE c.status WHEN 'FAILED' THEN c.output END, c.error, c.state, CASE c.status WHEN 'FAILED' THEN now() END
+      c.status::"ToolCallStatus", c.input, CASE c.status WHEN 'FAILED' THEN c.output END, c.error, c.state, CASE c.status WHEN 'FAILED' THEN now() END,
+      held."runPlaces", held."runLabel"
     FROM held, jsonb_to_recordset(${jsonbText(calls)}::jsonb) AS c(id text, "modelCallId" text, "toolName" text,
       execution text, status text, input jsonb, output jsonb, error text, state jsonb)
     ON CONFLICT (id) DO UPDATE SET "stepIndex" = EXCLUDED."stepIndex", "modelCallId" = EXCLUDED."modelCallId",
       status = EXCLUDED.status, input = EXCLUDED.input, output = EXCLUDED.output, error = EXCLUDED.error, state = EXCLUDED.state,
-      "settledAt" = EXCLUDED."settledAt"
+      "settledAt" = EXCLUDED."settledAt", places = EXCLUDED.places, label = EXCLUDED.label
     RETURNING id`
 }
 
@@ -85,6 +93,15 @@ export function settled(toolCallId: string, settlement: Settlement, source: 'hel
     UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
       "settledAt" = now()
     FROM ${Prisma.raw(source)} WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+}
+
+/** A result of a call that shows nowhere any more. */
+export function withdrawn(toolCallId: string, settlement: Settlement): Prisma.Sql {
+  const { status, output, error } = settlement
+  return Prisma.sql`
+    UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
+      "settledAt" = now(), "messageId" = NULL, "spaceId" = NULL
+    FROM held WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
 }
 
 /** What a call must remember over a crash. */
@@ -121,30 +138,48 @@ export async function replied(tx: Tx, found: { id: string; reply: object }[]): P
  * A call shows in the `message`. While the model still writes its input it is begun by that; its step and the model's id of it
  * come with the journal, and where that was faster only the message is missing. One that waits gets its deadline.
  */
-export function shown({ toolCallId, waitMs, writing }: ShownCall): Prisma.Sql {
+export function shown({ toolCallId, waitMs, approval, writing }: ShownCall): Prisma.Sql {
   if (writing !== undefined) {
     return Prisma.sql`
-      INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, "messageId", "spaceId")
+      INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, input, "messageId", "spaceId")
       SELECT ${toolCallId}, held."runId", held."agentId", ${NO_STEP}::int, ${toolCallId}, ${writing.toolName},
-        ${writing.execution}::"ToolExecution", 'STREAMING', message.id, message."spaceId"
+        ${writing.execution}::"ToolExecution", 'STREAMING',
+        ${writing.input === null ? null : jsonbText(writing.input)}::jsonb, message.id, message."spaceId"
       FROM held, message
       ON CONFLICT (id) DO UPDATE SET "messageId" = EXCLUDED."messageId", "spaceId" = EXCLUDED."spaceId" RETURNING id`
   }
-  const waits = waitMs === null ? Prisma.empty : Prisma.sql`, ${waitingFor(waitMs)}`
+  const waits = waitMs === null ? Prisma.empty : Prisma.sql`, ${waitingFor({ waitMs, approval })}`
   return Prisma.sql`
     UPDATE "ToolCall" SET "messageId" = message.id, "spaceId" = message."spaceId" ${waits}
-    FROM message WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+    FROM message WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".*`
 }
 
-/** By the database's clock, which says when the time is up. */
-const waitingFor = (ms: number) =>
-  Prisma.sql`status = 'WAITING', "expiresAt" = clock_timestamp() + ${ms} * interval '1 millisecond'`
-
-/** A call that shows nowhere waits for an answer from outside. */
-export function waiting(toolCallId: string, waitMs: number): Prisma.Sql {
+/** What is written so far of the input of a call that shows: none once it is in the journal. */
+export function written(toolCallId: string, input: Json): Prisma.Sql {
   return Prisma.sql`
-    UPDATE "ToolCall" SET ${waitingFor(waitMs)}
-    FROM held WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+    UPDATE "ToolCall" SET input = ${jsonbText(input)}::jsonb
+    FROM held WHERE "ToolCall".id = ${toolCallId} AND status = 'STREAMING' RETURNING "ToolCall".id`
+}
+
+/** What a call waits for, and how long. */
+export type NewWait = Pick<ShownCall, 'approval'> & { waitMs: number }
+
+/** By the database's clock, which says when the time is up. */
+function waitingFor({ waitMs, approval }: NewWait): Prisma.Sql {
+  const until = Prisma.sql`now() + ${waitMs} * interval '1 millisecond'`
+  const waits = Prisma.sql`status = 'WAITING', "expiresAt" = ${until}`
+  if (approval === undefined) return waits
+  const { approverIds, escalateToIds, expiresInSeconds: _, escalateAfterSeconds, ...terms } = approval
+  return Prisma.sql`${waits}, approval = ${jsonbText(terms)}::jsonb, "approvalState" = 'PENDING', "approvalExpiresAt" = ${until},
+    "approverIds" = ${approverIds}::text[], "escalateToIds" = ${escalateToIds}::text[], "inputDigest" = ${terms.writtenDigest},
+    "escalatesAt" = now() + ${escalateAfterSeconds}::int * interval '1 second'`
+}
+
+/** A call that shows nowhere waits for somebody outside the run. */
+export function waiting(toolCallId: string, wait: NewWait): Prisma.Sql {
+  return Prisma.sql`
+    UPDATE "ToolCall" SET ${waitingFor(wait)}
+    FROM held WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".*`
 }
 
 /** The calls whose input a dead worker was receiving. */
@@ -154,31 +189,92 @@ export function brokenOff(runId: string): Prisma.Sql {
     FROM held WHERE "ToolCall"."runId" = ${runId} AND status = 'STREAMING' RETURNING "ToolCall".id`
 }
 
-/** Compare-and-set from WAITING, by an answer or, where `isDue` is asked for, by the database's clock. Null: it waits no more, or still. */
+/** Who submits a result; both null for an admin, or where nobody does. */
+export interface Answerer {
+  humanId: string | null
+  serviceName: string | null
+}
+
+export interface HowAnswered {
+  /** Only one whose time is up, by the database's clock. */
+  isDue?: boolean
+  by?: Answerer
+  /** What its approval comes to by that: of one that waits for a decision; absent, of one that waits for its result. */
+  decided?: 'DENIED' | 'EXPIRED' | 'CANCELED'
+}
+
+/** Compare-and-set from WAITING. Null: it waits no more, or still, or for something else. */
 export async function answer(
   tx: Tx,
   toolCallId: string,
   { status, output, error }: Settlement,
-  { isDue }: { isDue: boolean },
+  { isDue = false, by, decided }: HowAnswered,
 ): Promise<ToolCall | null> {
+  const approvalState = decided === undefined ? Prisma.sql`"approvalState"` : Prisma.sql`${decided}::"ApprovalState"`
+  const isAsked = Prisma.sql`"approvalState" IS NOT DISTINCT FROM 'PENDING'`
   const [call] = await tx.$queryRaw<ToolCall[]>`
     UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
-      "settledAt" = now()
-    WHERE id = ${toolCallId} AND status = 'WAITING' AND (NOT ${isDue}::boolean OR "expiresAt" <= now()) RETURNING *`
+      "settledAt" = now(), "approvalState" = ${approvalState}, "escalatesAt" = NULL, ${HIDDEN_IF_UNHEARD},
+      "answeredById" = ${by?.humanId ?? null}, "answeredByService" = ${by?.serviceName ?? null}
+    WHERE id = ${toolCallId} AND status = 'WAITING' AND (NOT ${isDue}::boolean OR "expiresAt" <= now())
+      AND ${decided === undefined ? Prisma.sql`NOT ${isAsked}` : isAsked} RETURNING *`
   return call ?? null
 }
 
-/** In the transaction that ends a run otherwise than by itself. What a think cycle asked somebody outside is still answered, to the inbox. */
-export async function cancelAll(tx: Tx, { id: runId, triggerType }: Pick<Run, 'id' | 'triggerType'>): Promise<void> {
-  const answeredLater = { NOT: { status: 'WAITING' as const, execution: { in: ANSWERED_OUTSIDE } } }
-  await tx.toolCall.updateMany({
-    where: {
-      runId,
-      status: { in: ['STREAMING', 'RUNNING', 'WAITING'] },
-      ...(triggerType === 'INBOX' ? answeredLater : {}),
-    },
-    data: { status: 'CANCELED', settledAt: new Date() },
-  })
+/** Under a lock on a PENDING call: its input is this now. */
+export async function edited(tx: Tx, toolCallId: string, input: Json, inputDigest: string): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "ToolCall" SET input = ${jsonbText(input)}::jsonb, "inputDigest" = ${inputDigest} WHERE id = ${toolCallId}`
+}
+
+/** Under a lock on a PENDING call: enough have agreed. It waits for its result for `answerMs`, or, null, to be carried out. */
+export async function approved(tx: Tx, toolCallId: string, answerMs: number | null): Promise<ToolCall | null> {
+  const next =
+    answerMs === null
+      ? Prisma.sql`status = 'RUNNING', "expiresAt" = NULL, "carryAt" = now()`
+      : Prisma.sql`"expiresAt" = clock_timestamp() + ${answerMs} * interval '1 millisecond'`
+  const [call] = await tx.$queryRaw<ToolCall[]>`
+    UPDATE "ToolCall" SET "approvalState" = 'APPROVED', "escalatesAt" = NULL, ${next}
+    WHERE id = ${toolCallId} AND status = 'WAITING' AND "approvalState" = 'PENDING' RETURNING *`
+  return call ?? null
+}
+
+/** Those to whom it is escalated may decide too from now on. Null: it is not pending, or escalated already, or nobody is left. */
+export async function escalated(tx: Tx, toolCallId: string, { isDue }: { isDue: boolean }): Promise<ToolCall | null> {
+  const [call] = await tx.$queryRaw<ToolCall[]>`
+    UPDATE "ToolCall" SET "escalatedAt" = now(), "escalatesAt" = NULL
+    WHERE id = ${toolCallId} AND status = 'WAITING' AND "approvalState" = 'PENDING' AND "escalatesAt" IS NOT NULL
+      AND (NOT ${isDue}::boolean OR "escalatesAt" <= now()) RETURNING *`
+  return call ?? null
+}
+
+/** Under a lock on a call that waits: who sees to it; null for nobody. */
+export function claimed(tx: Tx, toolCallId: string, humanId: string | null): Promise<ToolCall> {
+  return tx.toolCall.update({ where: { id: toolCallId }, data: { claimedById: humanId } })
+}
+
+/** What is set of a call that nobody carries out, answers or decides any more. */
+export const CANCELED = Prisma.sql`status = 'CANCELED', "settledAt" = now(), "escalatesAt" = NULL, "carryAt" = NULL,
+  "approvalState" = CASE "approvalState" WHEN 'PENDING' THEN 'CANCELED' ELSE "approvalState" END`
+
+/**
+ * In the transaction that ends a run otherwise than by itself. What a think cycle asked somebody outside is still answered, to the
+ * inbox, unless the cycle is GONE, and what people approved is carried out; what it asked people to decide is not, and told so.
+ */
+export async function cancelAll(
+  tx: Tx,
+  { id: runId, triggerType, stopReason }: Pick<Run, 'id' | 'triggerType' | 'stopReason'>,
+): Promise<void> {
+  const isAnsweredLater =
+    triggerType === 'INBOX' && stopReason !== 'GONE'
+      ? Prisma.sql`"carryAt" IS NOT NULL OR (status = 'WAITING' AND execution = ANY(${ANSWERED_OUTSIDE}::"ToolExecution"[])
+        AND "approvalState" IS DISTINCT FROM 'PENDING')`
+      : Prisma.sql`false`
+  await tx.$executeRaw`
+    WITH canceled AS (
+      UPDATE "ToolCall" SET ${CANCELED}
+      WHERE "runId" = ${runId} AND status IN ('STREAMING', 'RUNNING', 'WAITING') AND NOT (${isAnsweredLater}) RETURNING *
+    ) ${cancelNoted('canceled')}`
 }
 
 /** Of a run that is rolled back nothing stays. */
@@ -192,70 +288,8 @@ export const UNANSWERED = Prisma.sql`SELECT id, "expiresAt" AS at FROM "ToolCall
 /** A condition on a call: people are asked for a reply to its message. */
 const ASKS_PEOPLE = Prisma.sql`(status = 'RUNNING' AND (state#>>'{wait,asksPeople}')::boolean)`
 
-/** A condition: a call that the message shows waits for an answer, or another than `exceptId` asks people for a reply to it. */
+/** A condition: a call that the message shows waits for somebody outside its run, or another than `exceptId` asks people for a reply to it. */
 export function showsWaiting(messageId: string, exceptId = ''): Prisma.Sql {
   return Prisma.sql`EXISTS (
-    SELECT 1 FROM "ToolCall" WHERE "messageId" = ${messageId} AND id <> ${exceptId} AND (status = 'WAITING' OR ${ASKS_PEOPLE}))`
-}
-
-/** Whether a call waits for a reply to its message, of people or agents. */
-function waitsForReply({ status, state, settledAt }: ToolCall): boolean {
-  return status === 'RUNNING' && settledAt === null && (state as { wait?: unknown } | null)?.wait !== undefined
-}
-
-/** Whether a message of this human answers a call that waits for a reply. */
-function mayReply({ input }: ToolCall, humanId: string): boolean {
-  const conditions = (input as { wait?: { for?: WaitCondition[] } } | null)?.wait?.for ?? []
-  return conditions.some((one) => isMet(one, { senderId: humanId, kind: 'HUMAN' }))
-}
-
-/** Tool calls, as they are read. */
-export interface ToolCalls {
-  /** What a call waits for: RESULT, that somebody submits; MESSAGE, in its space; null for nobody. */
-  waitsFor(call: ToolCall): 'RESULT' | 'MESSAGE' | null
-  /** Of each message, the call that waits for a reply to it. */
-  waitingByMessage(messageIds: readonly string[]): Promise<Map<string, ToolCall>>
-  /** Those that wait for a message which the human may post, oldest first. */
-  askingHuman(humanId: string, spaceIds: string[], most: number): Promise<ToolCall[]>
-  getMany(ids: string[]): Promise<(ToolCall | null)[]>
-  ofRuns(runIds: string[]): Promise<Map<string, ToolCall[]>>
-  /** Those that wait and show in one of these spaces, or are EXTERNAL ones of these agents (null: of all); oldest first. */
-  waiting(where: { spaceIds: string[] | null; agentIds: string[] | null }, most: number): Promise<ToolCall[]>
-}
-
-export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
-  return {
-    async getMany(ids) {
-      const rows = await db.prisma.toolCall.findMany({ where: { id: { in: wellFormedIds(ids) } } })
-      return inOrderOf(ids, rows)
-    },
-    async ofRuns(runIds) {
-      const rows = await db.prisma.toolCall.findMany({ where: { runId: { in: runIds } }, orderBy: { id: 'asc' } })
-      return Map.groupBy(rows, (row) => row.runId)
-    },
-    waitsFor: (call) => (call.status === 'WAITING' ? 'RESULT' : waitsForReply(call) ? 'MESSAGE' : null),
-    async waitingByMessage(messageIds) {
-      const rows = await db.prisma.toolCall.findMany({
-        where: { messageId: { in: [...messageIds] }, status: 'RUNNING', execution: null },
-        orderBy: { id: 'asc' },
-      })
-      return new Map(rows.filter(waitsForReply).map((call) => [call.messageId ?? '', call]))
-    },
-    async askingHuman(humanId, spaceIds, most) {
-      const rows = await db.prisma.toolCall.findMany({
-        where: { spaceId: { in: spaceIds }, status: 'RUNNING', state: { path: ['wait', 'asksPeople'], equals: true } },
-        orderBy: { id: 'asc' },
-      })
-      return rows.filter((call) => mayReply(call, humanId)).slice(0, most)
-    },
-    waiting({ spaceIds, agentIds }, most) {
-      const external = { execution: 'EXTERNAL' as const, ...(agentIds === null ? {} : { agentId: { in: agentIds } }) }
-      const inSpaces = { execution: 'SPACE' as const, ...(spaceIds === null ? {} : { spaceId: { in: spaceIds } }) }
-      return db.prisma.toolCall.findMany({
-        where: { status: 'WAITING', OR: [inSpaces, external] },
-        orderBy: { id: 'asc' },
-        take: most,
-      })
-    },
-  }
+    SELECT 1 FROM "ToolCall" WHERE "messageId" = ${messageId} AND id <> ${exceptId} AND (${IS_LEFT_TO_OTHERS} OR ${ASKS_PEOPLE}))`
 }

@@ -1,13 +1,14 @@
 import type { Platform } from '../platform/platform.ts'
 import { createCallNews } from './call-news.ts'
+import { waitNoted } from './call-notifications.ts'
 import { holdOf } from './hold.ts'
 import type { Claim } from './lifecycle.ts'
-import { waiting } from './tool-calls.ts'
+import { type NewWait, waiting } from './tool-calls.ts'
 
-/** Calls that show nowhere and wait for an answer from outside. */
+/** Calls that show nowhere and wait for somebody outside their run. */
 export interface ToolWaits {
-  /** The call waits for `waitMs` at most. @throws RunLostError */
-  begin(claim: Claim, toolCallId: string, waitMs: number): Promise<void>
+  /** The call waits for an answer, or for the decision of who is asked by name, for `waitMs` at most. @throws RunLostError */
+  begin(claim: Claim, toolCallId: string, wait: NewWait): Promise<void>
 }
 
 export function createToolWaits(platform: Platform): ToolWaits {
@@ -15,9 +16,11 @@ export function createToolWaits(platform: Platform): ToolWaits {
   const callNews = createCallNews(platform)
 
   return {
-    async begin(claim, toolCallId, waitMs) {
-      await holdOf(db, claim).write({ call: waiting(toolCallId, waitMs) })
-      await callNews.waits({ id: toolCallId, agentId: claim.run.agentId, spaceId: null })
+    async begin(claim, toolCallId, wait) {
+      const changes = { call: waiting(toolCallId, wait), notice: waitNoted('call') }
+      await holdOf(db, claim).write(changes, { returning: 'call' })
+      const call = { id: toolCallId, agentId: claim.run.agentId, spaceId: null, ...wait.approval }
+      await callNews.waits({ ...call, escalatedAt: null }, wait.approval === undefined ? 'answerers' : 'deciders')
     },
   }
 }

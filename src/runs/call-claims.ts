@@ -1,0 +1,68 @@
+import type { ToolCall } from '../generated/prisma/client.ts'
+import { ConflictError, ForbiddenError } from '../lib/errors.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { type Audience, audienceOf } from './call-news.ts'
+import { noted } from './call-notifications.ts'
+import type { CallSettling } from './call-settling.ts'
+import { decidersOf } from './deciders.ts'
+import { waitsFor } from './tool-call-reading.ts'
+import { claimed } from './tool-calls.ts'
+
+/** Who sees to calls that wait. */
+export interface CallClaims {
+  /** By one who may see the call. @throws ConflictError, ForbiddenError */
+  claim(call: ToolCall, humanId: string, release: boolean): Promise<ToolCall>
+  /** Of each call the human that has claimed it, as long as it waits and may be answered by that human. */
+  claimersOf(calls: readonly ToolCall[]): Promise<Map<string, string>>
+}
+
+export function createCallClaims({ db }: Platform, settling: Pick<CallSettling, 'tellChanged'>): CallClaims {
+  return {
+    async claim({ id }, humanId, release) {
+      const { call, audience } = await db.transaction((tx) => claimIn(tx, id, humanId, release))
+      if (audience !== null) await settling.tellChanged(call, audience)
+      return call
+    },
+    async claimersOf(calls) {
+      const held = calls.filter((call) => call.claimedById !== null && isClaimable(call))
+      const stands = await Promise.all(held.map((call) => mayAnswer(db.prisma, call, call.claimedById ?? '')))
+      return new Map(held.flatMap((call, index) => (stands[index] === true ? [[call.id, call.claimedById ?? '']] : [])))
+    },
+  }
+}
+
+const isClaimable = (call: ToolCall) => ['RESULT', 'DECISION'].includes(waitsFor(call) ?? '')
+
+async function claimIn(
+  tx: Tx,
+  id: string,
+  humanId: string,
+  release: boolean,
+): Promise<{ call: ToolCall; audience: Audience | null }> {
+  const [call] = await tx.$queryRaw<ToolCall[]>`SELECT * FROM "ToolCall" WHERE id = ${id} FOR NO KEY UPDATE`
+  if (call === undefined || !isClaimable(call)) throw new ConflictError(whyNot(call))
+  if (!(await mayAnswer(tx, call, humanId)))
+    throw new ForbiddenError('Only who may answer this call can say that they see to it.')
+  const { claimedById } = call
+  const isAnothers = claimedById !== null && claimedById !== humanId && (await mayAnswer(tx, call, claimedById))
+  if (isAnothers)
+    throw new ConflictError('Somebody else sees to this call: see claimedBy. You may answer it nevertheless.')
+  if (claimedById === (release ? null : humanId)) return { call, audience: null }
+  const changed = await claimed(tx, id, release ? null : humanId)
+  if (!release) await noted(tx, id, 'tool_call.claimed')
+  return { call: changed, audience: audienceOf(call) }
+}
+
+function whyNot(call: ToolCall | undefined): string {
+  if (call !== undefined && waitsFor(call) === 'MESSAGE')
+    return 'This call waits for a message: post one in its space (sendMessage).'
+  return 'This call waits no more.'
+}
+
+/** Whether a human may give what a call waits for. */
+async function mayAnswer(tx: Tx, call: ToolCall, humanId: string): Promise<boolean> {
+  if (waitsFor(call) === 'DECISION') return (await decidersOf(tx, call.id)).includes(humanId)
+  if (call.execution !== 'SPACE' || call.spaceId === null) return false
+  return (await tx.membership.count({ where: { spaceId: call.spaceId, entityId: humanId } })) > 0
+}

@@ -1,0 +1,48 @@
+import { LABEL_NOW } from '../confidence/marks.ts'
+import { Prisma, type ToolCall } from '../generated/prisma/client.ts'
+import { jsonbText } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import { HIDDEN_IF_UNHEARD } from './approval.ts'
+import type { Settlement } from './tool-calls.ts'
+
+// With tool-calls.ts the writer of ToolCall: RUNNING with `carryAt`, an approved call from hand to hand until it is carried out.
+
+/** So long a worker has a call in hand without renewing that. */
+const CARRY_LEASE = Prisma.sql`interval '10 seconds'`
+
+/** An approved call that nobody has in hand is this worker's; what it comes from may have become confidential meanwhile. */
+export async function takenInHand(tx: Tx, toolCallId: string): Promise<ToolCall | null> {
+  const [call] = await tx.$queryRaw<ToolCall[]>`
+    UPDATE "ToolCall" SET "carryAt" = clock_timestamp() + ${CARRY_LEASE}, "carryAttempt" = "carryAttempt" + 1, ${LABEL_NOW}
+    WHERE id = ${toolCallId} AND status = 'RUNNING' AND "carryAt" <= clock_timestamp() RETURNING *`
+  return call ?? null
+}
+
+/** Of those that a worker has in hand, the ones that are its own still, for another while. */
+export async function keptInHand(tx: Tx, inHand: { id: string; attempt: number }[]): Promise<string[]> {
+  const rows = await tx.$queryRaw<{ id: string }[]>`
+    UPDATE "ToolCall" c SET "carryAt" = clock_timestamp() + ${CARRY_LEASE}
+    FROM unnest(${inHand.map(({ id }) => id)}::text[], ${inHand.map(({ attempt }) => attempt)}::int[]) AS h(id, attempt)
+    WHERE c.id = h.id AND c."carryAttempt" = h.attempt AND c.status = 'RUNNING' AND c."carryAt" IS NOT NULL RETURNING c.id`
+  return rows.map(({ id }) => id)
+}
+
+/** Whoever has room may take it. */
+export async function putBack(tx: Tx, { id, attempt }: { id: string; attempt: number }): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "ToolCall" SET "carryAt" = now()
+    WHERE id = ${id} AND "carryAttempt" = ${attempt} AND status = 'RUNNING' AND "carryAt" IS NOT NULL`
+}
+
+/** What came of a call in hand. Null: it was canceled, or another worker has it. */
+export async function carried(
+  tx: Tx,
+  { id, attempt }: { id: string; attempt: number },
+  { status, output, error }: Settlement,
+): Promise<ToolCall | null> {
+  const [call] = await tx.$queryRaw<ToolCall[]>`
+    UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
+      "settledAt" = now(), "carryAt" = NULL, ${HIDDEN_IF_UNHEARD}
+    WHERE id = ${id} AND "carryAttempt" = ${attempt} AND status = 'RUNNING' AND "carryAt" IS NOT NULL RETURNING *`
+  return call ?? null
+}

@@ -1,0 +1,183 @@
+import type { ToolCall } from '../generated/prisma/client.ts'
+import { BadInputError, ConflictError, ForbiddenError } from '../lib/errors.ts'
+import { type JsonObject, oneLine, toJson } from '../lib/json.ts'
+import { checkJsonSize } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import { digestOf, termsOf } from './approval.ts'
+import { noted } from './call-notifications.ts'
+import { type LockedRun, lockRunOf, type Settled } from './call-settling.ts'
+import { decidersOf } from './deciders.ts'
+import { approved, edited } from './tool-calls.ts'
+
+/** What a human says of a call. */
+export interface GivenDecision {
+  approve: boolean
+  reason: string | null
+  /** What the tool is given instead; undefined: what it is given stays. */
+  input: unknown
+  /** Of the input that the human saw; null: the one that the model wrote. */
+  inputDigest: string | null
+}
+
+/** What a decision, or a time, has come to. */
+export interface Decided {
+  call: ToolCall
+  /** Null: nothing of it is settled. */
+  settled: Settled | null
+  follow?: { afterCommit(): Promise<void> } | null
+}
+
+/** Why a call is not carried out. */
+export interface Refusal {
+  state: 'DENIED' | 'EXPIRED' | 'CANCELED'
+  /** What the model is told; absent: the state. */
+  code?: 'CONFIDENTIAL'
+  message: string
+  /** Who could decide when it was; absent: who can now. */
+  deciders?: string[]
+}
+
+/** What a decision may lead to. */
+export interface DecidingParts {
+  /** In the transaction that approves a call: what that means for a mind that does not wait for it. */
+  onApproved(tx: Tx, call: ToolCall): Promise<{ afterCommit(): Promise<void> } | null> | null
+  end(tx: Tx, run: LockedRun, call: ToolCall, refusal: Refusal): Promise<Decided | null>
+}
+
+/** What is wrong with an input, by a JSON Schema that somebody wrote, in words; null where nothing is. */
+export interface InputCheck {
+  checkInput(tool: { inputSchema: JsonObject; isForeign: true }, input: unknown): Promise<string | null>
+}
+
+interface Deciding {
+  callId: string
+  humanId: string
+  given: GivenDecision
+}
+
+/** In order: the run's row lock, the call's; who may; what it is about; the decision; and what it comes to. */
+export async function decideIn(tx: Tx, parts: DecidingParts, { callId, humanId, given }: Deciding): Promise<Decided> {
+  const run = await lockRunOf(tx, callId, { unlessLocked: false })
+  const call = await lockCall(tx, callId)
+  if (run === null || call === null) throw new ConflictError('Its run is over, and nothing of it is left.')
+  await checkIsPending(tx, call)
+  const deciders = await decidersOf(tx, callId)
+  if (!deciders.includes(humanId)) throw new ForbiddenError('You are not one of those who are asked to decide on this.')
+  const before = checkIsSeen(call, given)
+  await checkIsFirst(tx, { callId, humanId, digest: before })
+  const digest = await inputAfter(tx, call, given)
+  await tx.$executeRaw`
+    INSERT INTO "Decision" ("toolCallId", "humanId", "inputDigest", approve, reason, at)
+    VALUES (${callId}, ${humanId}, ${digest}, ${given.approve}, ${given.reason}, now())
+    ON CONFLICT ("toolCallId", "humanId", "inputDigest") DO UPDATE
+      SET approve = excluded.approve, reason = excluded.reason, at = excluded.at, counted = NULL`
+  const decided = given.approve
+    ? await approveIn(tx, parts, { ...call, inputDigest: digest }, deciders)
+    : await parts.end(tx, run, call, {
+        state: 'DENIED',
+        message: await deniedText(tx, humanId, given.reason),
+        deciders,
+      })
+  return decided ?? { call: (await lockCall(tx, callId)) ?? call, settled: null }
+}
+
+/** Under a lock on a pending call: approves it where enough of those agree who may decide. */
+export async function approveIn(
+  tx: Tx,
+  { onApproved }: Pick<DecidingParts, 'onApproved'>,
+  call: Pick<ToolCall, 'id' | 'inputDigest' | 'approval'>,
+  deciders: string[],
+): Promise<Decided | null> {
+  const { id: toolCallId, inputDigest } = call
+  const agreed = await tx.decision.count({
+    where: { toolCallId, inputDigest: inputDigest ?? '', approve: true, humanId: { in: deciders }, counted: null },
+  })
+  const terms = termsOf(call)
+  if (terms === null || agreed < terms.quorum) return null
+  const done = await approved(tx, toolCallId, terms.answerMs)
+  if (done === null) return null
+  await closeDecisions(tx, done, deciders)
+  await noted(tx, done.id, 'tool_call.decided')
+  if (done.status === 'WAITING') await noted(tx, done.id, 'tool_call.waiting')
+  return { call: done, settled: null, follow: await onApproved(tx, done) }
+}
+
+export async function lockCall(tx: Tx, id: string): Promise<ToolCall | null> {
+  const [call] = await tx.$queryRaw<ToolCall[]>`SELECT * FROM "ToolCall" WHERE id = ${id} FOR NO KEY UPDATE`
+  return call ?? null
+}
+
+/** The same before anything is locked, for who comes after others have decided. */
+export async function checkWaits(tx: Tx, callId: string): Promise<void> {
+  const call = await tx.toolCall.findUnique({ where: { id: callId } })
+  if (call !== null) await checkIsPending(tx, call)
+}
+
+/** @throws ConflictError, saying how it stands */
+async function checkIsPending(tx: Tx, { id, status, approvalState }: ToolCall): Promise<void> {
+  if (approvalState === null) throw new ConflictError('This call waits for no decision.')
+  if (approvalState !== 'PENDING')
+    throw new ConflictError(`This call waits for no decision any more: it is ${approvalState.toLowerCase()}.`)
+  if (status !== 'WAITING') throw new ConflictError('This call waits for no decision any more: it is over.')
+  const [late] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "ToolCall" WHERE id = ${id} AND "expiresAt" <= now()`
+  if (late !== undefined) throw new ConflictError('This call waits for no decision any more: it has expired.')
+}
+
+/** @returns the digest of the input as it stands @throws ConflictError where the human saw another one */
+function checkIsSeen(call: ToolCall, { inputDigest }: GivenDecision): string {
+  const stands = call.inputDigest ?? ''
+  if ((inputDigest ?? termsOf(call)?.writtenDigest) !== stands)
+    throw new ConflictError('The input of this call has changed: look at it again, and give its inputDigest.')
+  return stands
+}
+
+/** Before anything is locked: others' schemas take their time. */
+export async function checkEdit(
+  { checkInput }: InputCheck,
+  call: ToolCall,
+  { approve, input }: GivenDecision,
+): Promise<void> {
+  const terms = termsOf(call)
+  if (terms === null || call.approvalState !== 'PENDING') return
+  if (!approve) throw new BadInputError('A denial changes nothing: leave the input out.', 'input.input')
+  checkJsonSize(input, 'input.input')
+  const fault = await checkInput({ inputSchema: terms.inputSchema, isForeign: true }, input)
+  if (fault !== null) throw new BadInputError(`The input does not fit the tool's schema: ${fault}`, 'input.input')
+}
+
+/** Writes an edited input. @returns the digest of the input that the decision is about */
+async function inputAfter(tx: Tx, call: ToolCall, { input }: GivenDecision): Promise<string> {
+  const stands = call.inputDigest ?? ''
+  if (input === undefined) return stands
+  const json = toJson(input)
+  const digest = digestOf(json)
+  if (digest !== stands) {
+    await edited(tx, call.id, json, digest)
+    // For good, also should somebody change it back.
+    await tx.decision.updateMany({ where: { toolCallId: call.id }, data: { counted: false } })
+  }
+  return digest
+}
+
+async function checkIsFirst(
+  tx: Tx,
+  { callId: toolCallId, humanId, digest }: { callId: string; humanId: string; digest: string },
+): Promise<void> {
+  const before = await tx.decision.findFirst({ where: { toolCallId, humanId, inputDigest: digest, counted: null } })
+  if (before !== null) throw new ConflictError('You have decided about this input already.')
+}
+
+/**
+ * Which of the decisions counted, once it is decided, whatever becomes of their humans later: also one who leaves in this moment, and
+ * whom the next statement would not find any more.
+ */
+export async function closeDecisions(tx: Tx, { id, inputDigest }: ToolCall, deciders: string[]): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "Decision" SET counted = (counted IS NULL AND "inputDigest" = ${inputDigest} AND "humanId" = ANY(${deciders}::text[])) WHERE "toolCallId" = ${id}`
+}
+
+async function deniedText(tx: Tx, humanId: string, reason: string | null): Promise<string> {
+  const human = await tx.entity.findUnique({ where: { id: humanId }, select: { name: true } })
+  const why = reason === null ? '' : `: ${JSON.stringify(reason)}`
+  return `Denied by ${JSON.stringify(oneLine(human?.name ?? 'somebody'))}${why}. It was not carried out. Do not call it again with the same input: adapt, or go on without it.`
+}

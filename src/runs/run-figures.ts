@@ -1,0 +1,122 @@
+import { Gauge } from 'prom-client'
+import { sleep } from '../lib/async.ts'
+import { messageOf } from '../lib/errors.ts'
+import { atMost, counter, OTHER } from '../lib/metrics.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Aftermath } from './aftermath.ts'
+
+/** Agents with a label of their own: those with the most living runs, and the first whose runs a process ends. */
+const MOST_LIVING_AGENTS = 20
+const MOST_ENDING_AGENTS = 200
+/** A scrape finds what another one has read so long ago. */
+const FRESH_MS = 1000
+const TIMEOUT_MS = 2000
+const LIVING = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
+
+type FigurePlatform = Pick<Platform, 'db' | 'metrics' | 'logger'>
+
+/** Counts the runs that this process ends: the lifecycle has each of them settled. */
+export function countingEnds({ metrics }: Pick<Platform, 'metrics'>, aftermath: Aftermath): Aftermath {
+  const ended = counter(
+    metrics,
+    'parley_runs_ended_total',
+    'Runs that this process has ended, by status, reason and agent (the first 200, the rest as other).',
+    ['status', 'reason', 'agent'],
+  )
+  const agentOf = atMost(MOST_ENDING_AGENTS)
+  return {
+    ...aftermath,
+    settle(run, end) {
+      ended.inc({ status: run.status, reason: run.stopReason ?? 'FINISHED', agent: agentOf(run.agentId) })
+      return aftermath.settle(run, end)
+    },
+  }
+}
+
+interface Row {
+  status: string
+  agent: string
+  runs: number
+  oldestSeconds: number | null
+  inboxSeconds: number | null
+}
+
+/**
+ * What is living in the database, for whoever scrapes: the same from every process, so take the largest, not the sum. One statement a
+ * second at most, and none where nobody asks.
+ */
+export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
+  const readAnew = () =>
+    readLiving(db).catch((error) => {
+      logger.warn({ error: messageOf(error) }, 'what lives could not be counted')
+      return null
+    })
+  const read = keptFor(FRESH_MS, readAnew)
+  const figure = <Label extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly Label[],
+    show: (gauge: Gauge<Label>, rows: Row[] | null) => void,
+  ) => {
+    const gauge = new Gauge({
+      ...{ name, help, labelNames, registers: [metrics] },
+      async collect() {
+        const rows = await read()
+        gauge.reset()
+        show(gauge, rows)
+      },
+    })
+  }
+  figure('parley_database_up', 'Whether the database answers this process within 2 s.', [], (gauge, rows) =>
+    gauge.set(rows === null ? 0 : 1),
+  )
+  figure(
+    'parley_runs',
+    'Living runs, by status and agent (the 20 with the most, the rest as other).',
+    ['status', 'agent'],
+    (gauge, rows) => {
+      for (const status of LIVING) gauge.set({ status, agent: OTHER }, 0)
+      for (const { status, agent, runs } of rows ?? []) if (runs > 0) gauge.set({ status, agent }, runs)
+    },
+  )
+  figure(
+    'parley_oldest_queued_run_seconds',
+    'Since when the oldest run that could begin is waiting for a worker; those of paused agents do not count.',
+    [],
+    (gauge, rows) => gauge.set(Math.max(0, ...(rows ?? []).map(({ oldestSeconds }) => oldestSeconds ?? 0))),
+  )
+  figure(
+    'parley_oldest_inbox_event_seconds',
+    'Since when the oldest inbox event that no cycle has taken is waiting; those of paused agents do not count.',
+    [],
+    (gauge, rows) => gauge.set(Math.max(0, ...(rows ?? []).map(({ inboxSeconds }) => inboxSeconds ?? 0))),
+  )
+}
+
+/** Null where the database does not answer in time. */
+function readLiving(db: Platform['db']): Promise<Row[] | null> {
+  const rows = db.prisma.$queryRaw<Row[]>`
+    WITH living AS (
+      SELECT status, "agentId", count(*) AS runs, min("queuedAt") FILTER (WHERE status = 'QUEUED' AND "claimableAt" <= now()) AS oldest
+      FROM "Run" WHERE status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL') GROUP BY status, "agentId"
+    ), shown AS (
+      SELECT "agentId" FROM living GROUP BY "agentId" ORDER BY sum(runs) DESC, "agentId" LIMIT ${MOST_LIVING_AGENTS}
+    )
+    SELECT l.status::text, coalesce(s."agentId", 'other') AS agent, sum(l.runs)::int AS runs,
+      extract(epoch FROM now() - min(l.oldest))::float8 AS "oldestSeconds", NULL::float8 AS "inboxSeconds"
+    FROM living l LEFT JOIN shown s USING ("agentId") GROUP BY 1, 2
+    UNION ALL
+    SELECT 'INBOX', '', 0, NULL, extract(epoch FROM now() - min(e."createdAt"))::float8
+    FROM "InboxEvent" e JOIN "Agent" a ON a.id = e."agentId"
+    WHERE e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL AND NOT a.paused`
+  return Promise.race([rows, sleep(TIMEOUT_MS).then(() => null)])
+}
+
+/** What `read` came to, until so many ms after it began. */
+function keptFor<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
+  let kept: { at: number; value: Promise<T> } | null = null
+  return () => {
+    if (kept === null || performance.now() - kept.at > ms) kept = { at: performance.now(), value: read() }
+    return kept.value
+  }
+}

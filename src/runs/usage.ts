@@ -1,0 +1,171 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import { BadInputError } from '../lib/errors.ts'
+import type { Platform } from '../platform/platform.ts'
+import { spaceTopic } from '../realtime/topics.ts'
+import type { Timed } from './due.ts'
+import { TODAY, type Usage } from './ledger.ts'
+
+/** What usage can be told apart by. */
+export type UsageDimension = 'DAY' | 'AGENT' | 'SPACE' | 'MODEL'
+
+/** Which usage is asked for: of the days (UTC) that begin at `from` or later, and before `to`. */
+export interface UsageFilter {
+  from: Date
+  to: Date
+  by: readonly UsageDimension[]
+  agentId?: string | null
+  spaceId?: string | null
+}
+
+/** What was used by one of each dimension that was asked for; the others are null. */
+export interface UsageRow {
+  day: Date | null
+  agentId: string | null
+  /** Null, too, for what no space set off. */
+  spaceId: string | null
+  model: string | null
+  /** Those that used a model, each once; what was rolled back is a skipped cycle. */
+  runs: number
+  skippedCycles: number
+  inputTokens: number
+  cachedInputTokens: number
+  outputTokens: number
+  /** In nano-dollars; null where some of it had no known price. */
+  costNanos: number | null
+}
+
+/** Tokens and their cost, of whatever they are the sum. */
+export interface CostedUsage extends Usage {
+  costNanos: number | null
+}
+
+/** What generations have used, from the ledger: also of cycles that were rolled back, and of runs of which nothing else is left. */
+export interface UsageReading {
+  /** By day, agent, space, model, in this order. @throws BadInputError for more than 10,000 rows */
+  query(filter: UsageFilter): Promise<UsageRow[]>
+  /** What all runs and cycles of each root have used so far; a root that is left out has used nothing. */
+  ofRoots(rootIds: readonly string[]): Promise<Map<string, CostedUsage>>
+  /** What each agent, and each space, has used today (UTC), by its id; one that is left out has used nothing. */
+  today(ownerIds: readonly string[]): Promise<Map<string, SpentToday>>
+  /** Messages whose usage has changed since those who see them were told. */
+  timed: Timed
+}
+
+/** All tokens, and what they cost: null where some had no known price. */
+export interface SpentToday {
+  tokens: number
+  costNanos: number | null
+}
+
+const MOST_ROWS = 10_000
+const LARGEST_INT = 2_147_483_647
+
+const COLUMNS: Record<UsageDimension, Prisma.Sql> = {
+  DAY: Prisma.sql`d.day`,
+  AGENT: Prisma.sql`d."agentId"`,
+  SPACE: Prisma.sql`d."spaceId"`,
+  MODEL: Prisma.sql`d.model`,
+}
+const DIMENSIONS = Object.keys(COLUMNS) as UsageDimension[]
+
+export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): UsageReading {
+  return {
+    async query(filter) {
+      const rows = await db.query<UsageRow>(statementOf(filter))
+      if (rows.length > MOST_ROWS)
+        throw new BadInputError(`That is more than ${MOST_ROWS} rows: ask for fewer days, or by less.`, 'by')
+      return rows
+    },
+    async ofRoots(rootIds) {
+      const rows = await db.prisma.rootUsage.findMany({ where: { rootId: { in: [...rootIds] } } })
+      return new Map(
+        rows.map(({ rootId, isUnpriced, isEstimated: estimated, costNanos, ...tokens }) => {
+          const usage = {
+            inputTokens: Math.min(tokens.inputTokens, LARGEST_INT),
+            cachedInputTokens: Math.min(tokens.cachedInputTokens, LARGEST_INT),
+            outputTokens: Math.min(tokens.outputTokens, LARGEST_INT),
+          }
+          return [rootId, { ...usage, estimated, costNanos: isUnpriced ? null : costNanos }]
+        }),
+      )
+    },
+    async today(ownerIds) {
+      const ofOwner = (owner: Prisma.Sql) => Prisma.sql`
+        SELECT ${owner} AS id, sum("inputTokens" + "outputTokens") AS tokens,
+          CASE WHEN bool_or("isUnpriced") THEN NULL ELSE sum("costNanos") END AS "costNanos"
+        FROM "DailyUsage" WHERE day = ${TODAY} AND ${owner} = ANY(${[...ownerIds]}::text[]) GROUP BY 1`
+      const rows = await db.prisma.$queryRaw<(SpentToday & { id: string })[]>`
+        ${ofOwner(Prisma.sql`"agentId"`)} UNION ALL ${ofOwner(Prisma.sql`"spaceId"`)}`
+      return new Map(rows.map(({ id, ...spent }) => [id, spent]))
+    },
+    timed: {
+      what: 'what a message has used so far',
+      rows: Prisma.sql`SELECT "rootId" AS id, "tellAt" AS at FROM "RootUsage" WHERE "tellAt" IS NOT NULL`,
+      async handle(rootIds) {
+        const changed = await db.prisma.$queryRaw<Changed[]>(taken(rootIds))
+        for (const { messageId, spaceId } of changed)
+          if (spaceId !== null) await log.append(spaceTopic(spaceId), { type: 'MessageUpdated', messageId })
+        if (changed.length > 0) await db.prisma.$executeRaw(told(changed))
+      },
+    },
+  }
+}
+
+function statementOf({ from, to, by, agentId, spaceId }: UsageFilter): Prisma.Sql {
+  const columns = DIMENSIONS.filter((dimension) => by.includes(dimension)).map((dimension) => COLUMNS[dimension])
+  const shown = (dimension: UsageDimension, none: Prisma.Sql) => (by.includes(dimension) ? COLUMNS[dimension] : none)
+  const groups = columns.length === 0 ? Prisma.empty : Prisma.sql`GROUP BY ${Prisma.join(columns)}`
+  const order = columns.length === 0 ? Prisma.empty : Prisma.sql`ORDER BY ${Prisma.join(columns)}`
+  return Prisma.sql`
+    SELECT ${shown('DAY', Prisma.sql`NULL::date`)}::timestamp AT TIME ZONE 'UTC' AS day, ${shown('AGENT', Prisma.sql`NULL::text`)} AS "agentId",
+      nullif(${shown('SPACE', Prisma.sql`''`)}, '') AS "spaceId", ${shown('MODEL', Prisma.sql`NULL::text`)} AS model,
+      coalesce(sum(d.runs), 0)::int AS runs, coalesce(sum(d."skippedCycles"), 0)::int AS "skippedCycles",
+      coalesce(sum(d."inputTokens"), 0) AS "inputTokens", coalesce(sum(d."cachedInputTokens"), 0) AS "cachedInputTokens",
+      coalesce(sum(d."outputTokens"), 0) AS "outputTokens",
+      CASE WHEN bool_or(d."isUnpriced") THEN NULL ELSE coalesce(sum(d."costNanos"), 0) END AS "costNanos"
+    FROM "DailyUsage" d WHERE d.day >= ${firstDayFrom(from)}::date AND d.day < ${firstDayFrom(to)}::date
+      ${agentId == null ? Prisma.empty : Prisma.sql`AND d."agentId" = ${agentId}`}
+      ${spaceId == null ? Prisma.empty : Prisma.sql`AND d."spaceId" = ${spaceId}`}
+    ${groups} ${order} LIMIT ${MOST_ROWS + 1}`
+}
+
+const DAY_MS = 86_400_000
+
+const LAST_DAY = Date.parse('9999-12-31T00:00:00Z')
+
+/** The first day that begins at this moment or later; the calendar's last where there is none. */
+function firstDayFrom(moment: Date): string {
+  const day = Math.ceil(moment.getTime() / DAY_MS) * DAY_MS
+  return new Date(Math.min(day, LAST_DAY)).toISOString().slice(0, 10)
+}
+
+interface Changed {
+  messageId: string
+  /** Null where the message is gone. */
+  spaceId: string | null
+  /** All tokens, as those who see it are told now. */
+  tokens: number
+}
+
+/** Should this process die before it has told of them, they are due again then. */
+function taken(rootIds: string[]): Prisma.Sql {
+  return Prisma.sql`
+    WITH taken AS (
+      UPDATE "RootUsage" u SET "tellAt" = clock_timestamp() + interval '10 seconds'
+      FROM (
+        SELECT "rootId" FROM "RootUsage" WHERE "rootId" = ANY(${rootIds}::text[]) AND "tellAt" <= clock_timestamp()
+        FOR NO KEY UPDATE SKIP LOCKED
+      ) due WHERE u."rootId" = due."rootId" RETURNING u."rootId", u."inputTokens" + u."outputTokens" AS tokens
+    )
+    SELECT t."rootId" AS "messageId", m."spaceId", t.tokens FROM taken t LEFT JOIN "Message" m ON m.id = t."rootId"`
+}
+
+/** What has come meanwhile is told of in its turn. */
+function told(changed: Changed[]): Prisma.Sql {
+  const ids = changed.map(({ messageId }) => messageId)
+  const tokens = changed.map((one) => one.tokens)
+  return Prisma.sql`
+    UPDATE "RootUsage" u SET "tellAt" = CASE WHEN u."inputTokens" + u."outputTokens" = t.tokens THEN NULL
+      ELSE clock_timestamp() + interval '2 seconds' END
+    FROM unnest(${ids}::text[], ${tokens}::float8[]) AS t("rootId", tokens) WHERE u."rootId" = t."rootId"`
+}
