@@ -8,10 +8,11 @@ import {
   type ToolSet,
 } from 'ai'
 import type { ModelSettings } from '../agents/model-settings.ts'
+import type { Prisma } from '../generated/prisma/client.ts'
 import type { StepPlan } from '../minds/mind.ts'
 import { ModelFailure } from '../minds/model-error.ts'
 import { wishing } from '../models/call-wishes.ts'
-import type { Journal } from '../runs/journal.ts'
+import type { Journal, JournaledStep } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import { messagesFor } from '../runs/model-messages.ts'
 import type { RunEvents } from '../runs/run-events.ts'
@@ -32,6 +33,8 @@ export interface Models {
 }
 
 export interface GenerationParts {
+  /** Why no model is asked once more: a budget is spent by now. Null: none is. */
+  overBudget(): Promise<string | null>
   claim: Claim
   tools: Map<string, Tool>
   models: Models
@@ -39,6 +42,8 @@ export interface GenerationParts {
   /** How long a model may send nothing before it has failed. */
   silenceMs: number
   journal: Journal
+  /** Whether the run ends with a step as the model has made it, and how that is written. */
+  completing(step: JournaledStep): Prisma.Sql | null
   writer: SpaceWriter
   events: RunEvents
 }

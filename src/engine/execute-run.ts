@@ -1,5 +1,6 @@
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
+import { onBehalfOf } from '../lib/log-context.ts'
 import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Claim } from '../runs/claiming.ts'
@@ -41,7 +42,8 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
     }
     const end = await perform(platform, parts, { claim, fresh, signal, standAside }).catch(ifLost)
     if (end.type === 'aborted') return
-    if (end.type !== 'waiting') await lifecycle.end(claim, endingOf(end))
+    if (end.type === 'finished' && end.isWritten === true) return lifecycle.completed(claim)
+    if (end.type !== 'waiting') await bringToEnd(parts, claim, endingOf(end))
     else if (!(await lifecycle.pause(claim, end.callIds))) await carryOut(claim, false, place, signal)
   }
 
@@ -59,22 +61,31 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
     while (!(await isBack()) && !until.aborted) await sleep(HAND_BACK_AGAIN_MS, until)
   }
 
-  return {
-    async execute(claim, place, handBack) {
-      const inHands = leases.take(claim)
-      const signal = AbortSignal.any([inHands.signal, handBack])
-      try {
-        await lifecycle.announce(claim)
-        await carryOut(claim, claim.attempt === 1, place, signal)
-        if (handBack.aborted && !inHands.signal.aborted) await lifecycle.handBack(claim, 'handed-over')
-      } catch (error) {
-        if (!inHands.signal.aborted) await giveBack(claim, error, signal)
-      } finally {
-        inHands.letGo()
-        if (inHands.signal.aborted) await lifecycle.stopSignals.confirm(claim.run.id)
-      }
-    },
+  async function execute(claim: Claim, place: Place, handBack: AbortSignal): Promise<void> {
+    const inHands = leases.take(claim)
+    const signal = AbortSignal.any([inHands.signal, handBack])
+    try {
+      await lifecycle.announce(claim)
+      await carryOut(claim, claim.attempt === 1, place, signal)
+      if (handBack.aborted && !inHands.signal.aborted) await lifecycle.handBack(claim, 'handed-over')
+    } catch (error) {
+      if (!inHands.signal.aborted) await giveBack(claim, error, signal)
+    } finally {
+      inHands.letGo()
+      if (inHands.signal.aborted) await lifecycle.stopSignals.confirm(claim.run.id)
+    }
   }
+
+  return {
+    execute: (claim, place, handBack) => onBehalfOf(idsOf(claim), () => execute(claim, place, handBack)),
+  }
+}
+
+const idsOf = ({ run }: Claim) => ({ runId: run.id, agentId: run.agentId })
+
+async function bringToEnd({ lifecycle, observer }: ExecutorParts, claim: Claim, ending: RunEnding): Promise<void> {
+  const ended = await lifecycle.end(claim, ending)
+  if (ended?.isErased === true) observer.erased(claim)
 }
 
 function ifLost(error: unknown): PerformEnd {
@@ -85,9 +96,10 @@ function ifLost(error: unknown): PerformEnd {
 function endingOf(end: Exclude<PerformEnd, { type: 'waiting' | 'aborted' }>): RunEnding {
   if (end.type === 'finished') return { status: 'COMPLETED', stopReason: end.stopReason, summary: end.text }
   if (end.type === 'failed') return { status: 'FAILED', stopReason: 'MODEL_FAILED', error: end.error }
+  if (end.type === 'over-budget') return { status: 'FAILED', stopReason: 'OVER_BUDGET', error: end.error }
   const { ending } = end
   const { reason } = ending
   if (ending.type === 'skip') return { status: 'COMPLETED', stopReason: 'SKIPPED', summary: null, skipped: { reason } }
-  const { targetAgentId } = ending
-  return { status: 'CANCELED', stopReason: 'HANDED_ON', delegated: { targetAgentId, reason } }
+  const { targetAgentId, spaceId } = ending
+  return { status: 'CANCELED', stopReason: 'HANDED_ON', delegated: { targetAgentId, spaceId, reason } }
 }

@@ -1,36 +1,59 @@
-import { Counter, type Registry } from 'prom-client'
-import type { Usage } from '../runs/journal.ts'
+import { counter, histogram } from '../lib/metrics.ts'
+import { costOf, usdOf } from '../lib/model-cost.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Usage } from '../runs/ledger.ts'
 
 /** What the runs of this process cost, for Prometheus: also of cycles of which nothing else is left. */
 export interface Figures {
   generated(model: string, usage: Usage): void
-  /** A think cycle ended with `skip`. */
+  /** How long a model took until it sent something. */
+  answered(model: string, ms: number): void
+  /** A think cycle ended with `skip`, and nothing else is left of it. */
   skipped(usage: Pick<Usage, 'inputTokens' | 'outputTokens'>): void
 }
 
-export function createFigures(registry: Registry): Figures {
-  const tokens = new Counter({
-    name: 'parley_tokens_total',
-    help: 'Tokens of generations of this process, by model and direction (input, output, and cached_input, which is part of input); estimated where the provider gave none.',
-    labelNames: ['model', 'direction'],
-    registers: [registry],
-  })
-  const skippedCycles = new Counter({
-    name: 'parley_skipped_cycles_total',
-    help: 'Think cycles of this process that ended with skip.',
-    registers: [registry],
-  })
-  const skippedTokens = new Counter({
-    name: 'parley_skipped_cycle_tokens_total',
-    help: 'Tokens of think cycles that ended with skip, by direction; also counted in parley_tokens_total.',
-    labelNames: ['direction'],
-    registers: [registry],
-  })
+const FIRST_CHUNK_SECONDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
+
+export function createFigures({ metrics, config }: Pick<Platform, 'metrics' | 'config'>): Figures {
+  const tokens = counter(
+    metrics,
+    'parley_tokens_total',
+    'Tokens of generations of this process, by model and direction (input, output, and cached_input, which is part of input); estimated where the provider gave none.',
+    ['model', 'direction'],
+  )
+  const cost = counter(
+    metrics,
+    'parley_cost_usd_total',
+    'What generations of this process cost by PARLEY_PRICES, by model; one without a price is not counted.',
+    ['model'],
+  )
+  const firstChunk = histogram(
+    metrics,
+    'parley_model_first_chunk_seconds',
+    'How long models took until the first of an answer came, by model.',
+    { buckets: FIRST_CHUNK_SECONDS, labelNames: ['model'] },
+  )
+  const skippedCycles = counter(
+    metrics,
+    'parley_skipped_cycles_total',
+    'Think cycles of this process that ended with skip before they did anything: nothing else is left of them.',
+  )
+  const skippedTokens = counter(
+    metrics,
+    'parley_skipped_cycle_tokens_total',
+    'Tokens of those skipped think cycles, by direction; also counted in parley_tokens_total.',
+    ['direction'],
+  )
   return {
-    generated(model, { inputTokens, cachedInputTokens, outputTokens }) {
-      tokens.inc({ model, direction: 'input' }, inputTokens)
-      tokens.inc({ model, direction: 'cached_input' }, cachedInputTokens)
-      tokens.inc({ model, direction: 'output' }, outputTokens)
+    generated(model, usage) {
+      tokens.inc({ model, direction: 'input' }, usage.inputTokens)
+      tokens.inc({ model, direction: 'cached_input' }, usage.cachedInputTokens)
+      tokens.inc({ model, direction: 'output' }, usage.outputTokens)
+      const price = config.prices.get(model)
+      if (price !== undefined) cost.inc({ model }, usdOf(costOf(price, usage)) ?? 0)
+    },
+    answered(model, ms) {
+      firstChunk.observe({ model }, ms / 1000)
     },
     skipped({ inputTokens, outputTokens }) {
       skippedCycles.inc()

@@ -9,10 +9,11 @@ import {
 import { DEEPEST_JSON, type Json, storableText, toJson } from '../lib/json.ts'
 import { madeBy } from '../runs/model-messages.ts'
 import type { NewToolCall } from '../runs/tool-calls.ts'
-import { withoutNulls } from '../tools/custom/json-schema.ts'
+import { withoutNulls } from '../tools/custom/schema-checks.ts'
 import { takePlacement } from '../tools/placement.ts'
 import { failureResult, type Tool } from '../tools/tool.ts'
-import { type LiveGeneration, NESTED_TOO_DEEP } from './live-generation.ts'
+import type { LiveGeneration } from './live-generation.ts'
+import { NESTED_TOO_DEEP } from './tapped-model.ts'
 
 type Content = readonly ContentPart<ToolSet>[]
 
@@ -41,20 +42,25 @@ function inputOf(input: unknown): Json {
 }
 
 /** What a call is carried out with. */
-function givenInput(written: unknown, tool: Tool | undefined): Json {
+async function givenInput(written: unknown, tool: Tool | undefined): Promise<Json> {
   const input = inputOf(written)
-  return tool === undefined ? input : withoutNulls(tool.inputSchema, input)
+  return tool === undefined ? input : withoutNulls(tool, input)
 }
 
 /** A generation's calls, for the journal: those that name no tool, or whose input is no JSON, have failed already. */
-export function callsOf(content: Content, tools: Map<string, Tool>, live: LiveGeneration): NewToolCall[] {
-  return content.flatMap((part) => (part.type === 'tool-call' ? [newCall(part, tools.get(part.toolName), live)] : []))
+export function callsOf(content: Content, tools: Map<string, Tool>, live: LiveGeneration): Promise<NewToolCall[]> {
+  const made = content.filter((part) => part.type === 'tool-call')
+  return Promise.all(made.map((part) => newCall(part, tools.get(part.toolName), live)))
 }
 
-function newCall(part: TypedToolCall<ToolSet>, tool: Tool | undefined, live: LiveGeneration): NewToolCall {
+async function newCall(
+  part: TypedToolCall<ToolSet>,
+  tool: Tool | undefined,
+  live: LiveGeneration,
+): Promise<NewToolCall> {
   const { toolCallId, toolName } = part
   const id = live.callIdOf(toolCallId)
-  const { input, state } = takePlacement(tool, givenInput(part.input, tool))
+  const { input, state } = takePlacement(tool, await givenInput(part.input, tool))
   const call = { id, modelCallId: toolCallId, toolName, execution: tool?.execution ?? null, input, state }
   const fault = faultOf(part, tool)
   if (fault === null) return { ...call, status: 'RUNNING', output: null, error: null }

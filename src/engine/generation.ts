@@ -4,16 +4,21 @@ import type { StepPlan } from '../minds/mind.ts'
 import { ModelFailure } from '../minds/model-error.ts'
 import { estimatedUsage, usageOf } from '../minds/token-usage.ts'
 import { messagesOfStep } from '../runs/conversation.ts'
-import type { FailedModel, Generation, JournaledStep } from '../runs/journal.ts'
+import type { FailedModel, Generation, JournaledStep, KeptStep } from '../runs/journal.ts'
 import type { NewToolCall } from '../runs/tool-calls.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
+import { heardInPart } from '../tools/tool.ts'
 import { type Attempt, attempt, type GenerationParts } from './attempt.ts'
 import { assistantMessage, callsOf } from './generated-content.ts'
 
 /** What came of a generation. */
 export type Generated =
   /** It is in the journal; its calls are left to whoever carries the journal on. */
-  { type: 'journaled'; step: JournaledStep } | { type: 'failed'; failure: ModelFailure } | { type: 'aborted' }
+  | { type: 'journaled'; step: KeptStep }
+  | { type: 'failed'; failure: ModelFailure }
+  /** What was asked for in vain has spent a budget. */
+  | { type: 'over-budget'; error: string }
+  | { type: 'aborted' }
 
 /** Attempts of one model beyond the first, where a stream has broken off: before one begins, the SDK tries again by itself. */
 const MOST_RETRIES = 2
@@ -32,6 +37,8 @@ export async function generate(parts: GenerationParts, steps: JournaledStep[], p
     const asked = await ask(parts, { steps, plan, name, failed, isLast })
     if (asked.type !== 'failed' || asked.hasShown || isLast) return asked
     failed.push({ model: name, error: asked.failure.message })
+    const over = await parts.overBudget()
+    if (over !== null) return { type: 'over-budget', error: over }
   }
   throw new Error('a step has a model at least')
 }
@@ -83,11 +90,23 @@ async function ask(parts: GenerationParts, question: Question): Promise<Generate
         : { type: 'failed', failure, hasShown }
     }
     await account(parts, plan, made, name)
-    if (isStopped || parts.signal.aborted) return { type: 'aborted' }
-    if (next === 'give up') return { type: 'failed', failure: failureOf(made), hasShown }
+    const end = await endAfter(parts, made, { isStopped, isOver: next === 'give up' })
+    if (end !== null) return { ...end, hasShown }
     await interrupt(parts.writer, made.live.begunCall())
     await sleep(FIRST_PAUSE_MS * 2 ** retries, parts.signal)
   }
+}
+
+/** Why this model is not asked once more, after an attempt that led to nothing; null where it is. */
+async function endAfter(
+  parts: GenerationParts,
+  made: Attempt,
+  { isStopped, isOver }: { isStopped: boolean; isOver: boolean },
+): Promise<Exclude<Generated, { type: 'journaled' }> | null> {
+  if (isStopped || parts.signal.aborted) return { type: 'aborted' }
+  if (isOver) return { type: 'failed', failure: failureOf(made) }
+  const over = await parts.overBudget()
+  return over === null ? null : { type: 'over-budget', error: over }
 }
 
 /** What broke off is kept where no other model is asked: it says what the run fails of. */
@@ -99,11 +118,15 @@ function nextOf(made: Attempt, retries: number, insists: boolean): 'keep' | 'aga
 async function keep(
   parts: GenerationParts,
   question: Question,
-  { live, end, startedAt }: Attempt,
-): Promise<JournaledStep> {
+  { live, end, startedAt, failure }: Attempt,
+): Promise<KeptStep> {
   if (end === null) throw new Error('only what came to an end is kept')
-  const calls = callsOf(end.content, parts.tools, live)
-  const step = await parts.journal.generated(parts.claim, generationOf(question, end, startedAt), calls)
+  const calls = await callsOf(end.content, parts.tools, live)
+  for (const call of calls)
+    if (call.status === 'FAILED' && (await parts.writer.isHeard(call.id))) call.output = heardInPart(call.output)
+  const isAll = failure === null && live.begunCall() === null
+  const generation = generationOf(question, end, startedAt)
+  const step = await parts.journal.generated(parts.claim, generation, calls, isAll ? parts.completing : undefined)
   await tellOf(parts, calls, live.begunCall(), end.finishReason)
   return step
 }
@@ -144,7 +167,7 @@ function generationOf(
   end: LanguageModelCallEndEvent,
   startedAt: Date,
 ): Generation {
-  const { instructions, messages, added, holdsResponse = false, activeTools } = plan
+  const { instructions, messages, added, holdsResponse = false, activeTools, withheld } = plan
   const last = steps.at(-1)
   const between = last === undefined || holdsResponse ? 0 : messagesOfStep(last).length
   const before = steps.findLast(({ step }) => step.instructions !== null)?.step.instructions
@@ -158,6 +181,7 @@ function generationOf(
     followsResponse: !holdsResponse,
     messagesAdded: messages.slice(messages.length - added),
     activeTools,
+    withheld,
     assistant: assistantMessage(name, end.content),
     finishReason: end.finishReason,
     usage: usageOf(

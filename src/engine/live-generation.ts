@@ -1,11 +1,11 @@
-import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from 'ai'
+import type { LanguageModel } from 'ai'
 import { newId } from '../lib/ids.ts'
-import { DEEPEST_JSON, isTooDeep } from '../lib/json.ts'
 import type { StreamPart } from '../models/language-model.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
 import { createTextFieldScanner, type TextFieldScanner } from '../speech/text-field.ts'
 import type { Tool } from '../tools/tool.ts'
+import { tapModel } from './tapped-model.ts'
 
 /** One attempt at a generation while it streams: what of it is shown live, and the ids of its calls. */
 export interface LiveGeneration {
@@ -33,7 +33,7 @@ interface LiveParts {
   onPart(): void
 }
 
-/** A message's deltas appear when its turn comes: live for the first call of a step, when it executes for later ones. */
+/** A message's deltas, and a shown input's, appear when their turn comes: live for the first call of a step, when it executes for later ones. */
 export function createLiveGeneration({ step, tools, writer, events, onPart }: LiveParts): LiveGeneration {
   const calls = new Map<string, { id: string; toolName: string; live: boolean }>()
   let begun: string | null = null
@@ -45,16 +45,17 @@ export function createLiveGeneration({ step, tools, writer, events, onPart }: Li
   function open(modelCallId: string, toolName: string) {
     const tool = tools.get(toolName)
     const isFirst = calls.size === 0
-    const call = { id: newId('tcl'), toolName, live: isFirst && tool?.presence.type === 'speech' }
+    const shows = isFirst && tool !== undefined && tool.presence.type !== 'hidden'
+    const call = { id: newId('tcl'), toolName, live: shows }
     calls.set(modelCallId, call)
-    if (isFirst && tool !== undefined && tool.presence.type !== 'hidden') {
+    if (shows) {
       begun = call.id
       if (tool.presence.type === 'part') {
         hasShown = true
         writer.openPart(call.id, tool)
-      } else {
+      } else if (tool.presence.type === 'speech') {
         text = createTextFieldScanner(tool.presence.field)
-        writer.open(call.id, tool.presence.field)
+        writer.open(call.id, tool.presence)
       }
     }
     return call
@@ -85,38 +86,4 @@ export function createLiveGeneration({ step, tools, writer, events, onPart }: Li
     hasBegun: () => hasBegun,
     received: () => received,
   }
-}
-
-/** What stands for an input that is nested too deep to be handled: no JSON, so that the call fails. */
-export const NESTED_TOO_DEEP = `(JSON nested deeper than ${DEEPEST_JSON})`
-
-function shallow(input: string): string {
-  if (input.length <= 2 * DEEPEST_JSON) return input
-  try {
-    return isTooDeep(JSON.parse(input)) ? NESTED_TOO_DEEP : input
-  } catch {
-    return input
-  }
-}
-
-/**
- * A model whose stream is seen at its edge. Everything of a generation has passed here when `onLanguageModelCallEnd` is
- * called, which the SDK's own `fullStream` does not promise to its consumer. `tap` must not throw.
- */
-function tapModel(model: LanguageModel, tap: (part: StreamPart) => void): LanguageModel {
-  if (typeof model === 'string') return model
-  const middleware: LanguageModelMiddleware = {
-    specificationVersion: 'v4',
-    async wrapStream({ doStream }) {
-      const { stream, ...rest } = await doStream()
-      const tapped = new TransformStream<StreamPart, StreamPart>({
-        transform(part, controller) {
-          tap(part)
-          controller.enqueue(part.type === 'tool-call' ? { ...part, input: shallow(part.input) } : part)
-        },
-      })
-      return { stream: stream.pipeThrough(tapped), ...rest }
-    },
-  }
-  return wrapLanguageModel({ model: model as Parameters<typeof wrapLanguageModel>[0]['model'], middleware })
 }

@@ -2,10 +2,12 @@ import type { Attributes } from '@opentelemetry/api'
 import { messageOf } from '../lib/errors.ts'
 import type { Json } from '../lib/json.ts'
 import { type CycleState, cycleStateOf } from '../minds/cycle-state.ts'
+import type { Mind, StepPlan } from '../minds/mind.ts'
 import type { SceneAgent } from '../minds/scene.ts'
 import type { Telemetry, TelemetrySpan } from '../platform/telemetry.ts'
 import type { Generation, Journal } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
+import { answeredAttributes, sentAttributes } from './captured-content.ts'
 import type { Figures } from './figures.ts'
 import type { ToolRunner } from './tool-runner.ts'
 
@@ -13,12 +15,16 @@ import type { ToolRunner } from './tool-runner.ts'
 export interface Observer {
   /** One stretch of a run begins. */
   begin(claim: Claim, agent: Pick<SceneAgent, 'id' | 'name' | 'model'>): RunObservation
+  /** A cycle's end by skip has left nothing of it. */
+  erased(claim: Claim): void
 }
 
 /** Watches a run by standing between its parts. */
 export interface RunObservation {
   journal: Journal
   watch(runner: ToolRunner): ToolRunner
+  /** Sees what each step is sent. */
+  watchMind(mind: Mind): Mind
   end(end: ObservedEnd): void
   failed(error: unknown): void
 }
@@ -42,11 +48,18 @@ interface ObserverParts {
  * of the AI SDK, else `parley.…`.
  */
 export function createObserver({ telemetry, figures, journal }: ObserverParts): Observer {
+  /** What cycles have spent that have called skip. */
+  const skipped = new WeakMap<Claim, Spent>()
   return {
+    erased(claim) {
+      figures.skipped(skipped.get(claim) ?? nothing())
+    },
     begin(claim, agent) {
       const span = telemetry.trace(`invoke_agent ${agent.name}`, runAttributes(claim, agent))
-      const spent = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0 }
+      const spent = nothing()
+      let steps = claim.run.stepCount
       let step: TelemetrySpan = span
+      let sent: Attributes = {}
 
       function closeStep(): void {
         if (step !== span) step.end()
@@ -61,28 +74,37 @@ export function createObserver({ telemetry, figures, journal }: ObserverParts): 
 
       function close(): void {
         closeStep()
-        span.set({ ...usageAttributes(spent), ...cycleAttributes(claim) })
+        span.set({ 'parley.run.steps': steps, ...usageAttributes(spent), ...cycleAttributes(claim) })
         span.end()
       }
 
       return {
         journal: {
           ...journal,
-          async generated(held, generation, calls) {
+          async generated(held, generation, ...rest) {
             closeStep()
+            steps = generation.index + 1
             step = span.child(`chat ${generation.model}`, stepAttributes(generation), generation.startedAt)
+            if (telemetry.capturesContent) step.set({ ...sent, ...answeredAttributes(generation) })
             count(generation.model, generation.usage)
-            return journal.generated(held, generation, calls)
+            if (generation.msToFirstChunk !== null) figures.answered(generation.model, generation.msToFirstChunk)
+            return journal.generated(held, generation, ...rest)
           },
           async abandoned(held, usage, model) {
             count(model, usage)
             await journal.abandoned(held, usage, model)
           },
         },
+        watchMind: (mind) =>
+          telemetry.capturesContent
+            ? seeing(mind, (plan) => {
+                sent = sentAttributes(plan)
+              })
+            : mind,
         watch: (runner) => watchTools(runner, telemetry, () => step),
         end(end) {
           const how = end.ending?.type ?? end.type
-          if (how === 'skip' && claim.run.triggerType === 'INBOX') figures.skipped(spent)
+          if (how === 'skip') skipped.set(claim, spent)
           span.set({ 'parley.run.end': how })
           if (end.error !== undefined) span.fail(end.error)
           close()
@@ -92,6 +114,21 @@ export function createObserver({ telemetry, figures, journal }: ObserverParts): 
           close()
         },
       }
+    },
+  }
+}
+
+type Spent = Omit<Generation['usage'], 'estimated'>
+
+const nothing = (): Spent => ({ inputTokens: 0, cachedInputTokens: 0, outputTokens: 0 })
+
+function seeing(mind: Mind, see: (plan: StepPlan) => void): Mind {
+  return {
+    ...mind,
+    async plan(steps) {
+      const plan = await mind.plan(steps)
+      see(plan)
+      return plan
     },
   }
 }
@@ -173,7 +210,7 @@ function stepAttributes({ index, model, usage, finishReason, msToFirstChunk, dur
   }
 }
 
-function usageAttributes(usage: Omit<Generation['usage'], 'estimated'>): Attributes {
+function usageAttributes(usage: Spent): Attributes {
   return {
     'gen_ai.usage.input_tokens': usage.inputTokens,
     'gen_ai.usage.cache_read.input_tokens': usage.cachedInputTokens,

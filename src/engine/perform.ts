@@ -1,5 +1,8 @@
 import { maxToolCallsOf } from '../agents/agent-settings.ts'
 import type { Recalling } from '../agents/recall.ts'
+import type { Discretion } from '../confidence/discretion.ts'
+import type { ModelPrices } from '../config.ts'
+import { usdOf } from '../lib/model-cost.ts'
 import type { Mind, MindInput } from '../minds/mind.ts'
 import type { Blame, ModelFailure } from '../minds/model-error.ts'
 import { createPersistentMind } from '../minds/persistent.ts'
@@ -7,29 +10,37 @@ import { originIn, type Scene, type SceneAgent, type SceneLoader } from '../mind
 import { createStatelessMind } from '../minds/stateless.ts'
 import { spentTokens } from '../minds/token-usage.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isBeingCarriedOut } from '../runs/approval.ts'
+import type { Approvals } from '../runs/approvals.ts'
 import { closingWords } from '../runs/conversation.ts'
+import { decisionsOn } from '../runs/decisions-told.ts'
 import type { Journal, JournaledCall, JournaledStep } from '../runs/journal.ts'
-import type { Claim, RunEnding } from '../runs/lifecycle.ts'
+import type { Claim, Completion, Lifecycle, RunEnding } from '../runs/lifecycle.ts'
 import { createRunEvents, type RunEvents } from '../runs/run-events.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
 import type { RunPostingParts } from '../speech/run-posting.ts'
+import type { SpaceWriter } from '../speech/space-writer.ts'
 import { finishing, openWriter } from '../speech/writer.ts'
 import { failureResult, type RequestedEnding, type RunInHand } from '../tools/tool.ts'
 import type { Toolbox } from '../tools/toolbox.ts'
 import type { GenerationParts, Models } from './attempt.ts'
 import { generate } from './generation.ts'
 import type { Observer } from './observation.ts'
+import { affordable, readOverBudget } from './spending.ts'
 import { type CallEnd, createToolRunner, type ToolRunner } from './tool-runner.ts'
 
 export interface PerformParts {
   journal: Journal
   waits: ToolWaits
+  approvals: Pick<Approvals, 'recheck'>
+  discretion: Pick<Discretion, 'toLeave'>
   speech: RunPostingParts
   scenes: SceneLoader
   toolbox: Toolbox
   models: Models
   observer: Observer
   recalling: Recalling
+  lifecycle: Pick<Lifecycle, 'completing'>
 }
 
 /** A claimed run, and what binds it to this process. */
@@ -45,13 +56,15 @@ type FinishReason = Exclude<Extract<RunEnding, { status: 'COMPLETED' }>['stopRea
 
 /** How a stretch of a run ended. */
 export type PerformEnd =
-  /** The model had nothing more to do, or may not do more: why, and its closing words. */
-  | { type: 'finished'; stopReason: FinishReason; text: string | null }
+  /** The model had nothing more to do, or may not do more: why, and its closing words; written with its last step already. */
+  | { type: 'finished'; stopReason: FinishReason; text: string | null; isWritten?: true }
   /** A tool has asked for this end. */
   | { type: 'ending'; ending: RequestedEnding }
   /** Calls wait for an answer from outside. */
   | { type: 'waiting'; callIds: string[] }
   | { type: 'failed'; error: string; blame: Blame }
+  /** A budget is spent, or forbids every model that could be asked. */
+  | { type: 'over-budget'; error: string }
   /** The signal aborted it. */
   | { type: 'aborted' }
 
@@ -59,7 +72,7 @@ export type PerformEnd =
 export async function perform(platform: Platform, parts: PerformParts, performance: Performance): Promise<PerformEnd> {
   const { scenes, toolbox, models, waits } = parts
   const { claim, fresh, signal } = performance
-  const events = createRunEvents(platform, claim.run.id)
+  const events = createRunEvents(platform, claim.run)
   const [scene, steps] = await Promise.all([scenes.load(claim), fresh ? [] : parts.journal.read(claim.run.id)])
   const observed = parts.observer.begin(claim, scene.agent)
   const { journal } = observed
@@ -69,11 +82,20 @@ export async function perform(platform: Platform, parts: PerformParts, performan
     scene: { agent: scene.agent, originIn: (spaceId) => originIn(scene, claim, spaceId) },
   })
   const tools = await toolbox.toolsFor({ run, scene, speech: writer })
-  const runner = observed.watch(createToolRunner({ platform, run, journal, waits, writer, events }))
-  const mind = mindOf(platform, parts, { claim, scene, run, tools, scenes, journal, clock: platform.clock })
+  const runner = observed.watch(createToolRunner({ ...parts, platform, run, journal, waits, writer, events }))
+  const input: MindInput = {
+    ...{ claim, scene, run, tools, scenes, journal, clock: platform.clock },
+    decisionsOn: (calls) => decisionsOn(platform.db.prisma, calls),
+  }
+  const mind = observed.watchMind(mindOf(platform, parts, input))
   const silenceMs = platform.config.limits.modelSilenceSeconds * 1000
-  const generation: GenerationParts = { claim, tools, models, signal, silenceMs, journal, writer, events }
-  const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent }, steps)
+  const completing = (step: JournaledStep) =>
+    isLast(step, run, writer) ? parts.lifecycle.completing(endWith(step)) : null
+  const overBudget = () => readOverBudget(platform.db, claim.run)
+  const calling = { claim, tools, models, signal, silenceMs }
+  const generation: GenerationParts = { ...calling, overBudget, journal, completing, writer, events }
+  const { prices } = platform.config
+  const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent, prices }, steps)
   try {
     const end = await finishing(writer, loop)
     if (end.type === 'failed') {
@@ -81,12 +103,14 @@ export async function perform(platform: Platform, parts: PerformParts, performan
       await mind.onFailed(end.blame)
     }
     observed.end(end)
+    // What is told of an end comes after these, and is waited for.
+    if (end.type === 'finished') events.flush()
+    else await events.settled()
     return end
   } catch (error) {
     observed.failed(error)
-    throw error
-  } finally {
     await events.settled()
+    throw error
   }
 }
 
@@ -119,6 +143,7 @@ interface Loop {
   runner: ToolRunner
   mind: Mind
   agent: SceneAgent
+  prices: ModelPrices
 }
 
 /**
@@ -132,11 +157,29 @@ async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformE
     const end = (await carryOut(loop, steps)) ?? endOf(loop, steps)
     if (steps.length > journaled.length && end?.type !== 'aborted') tellStepFinished(generation, steps)
     if (end !== null) return end
-    const generated = await generate(generation, steps, await mind.plan(steps))
+    const plan = affordable(await mind.plan(steps), loop.agent.budgetState, loop.prices)
+    if ('error' in plan) return { type: 'over-budget', error: plan.error }
+    const generated = await generate(generation, steps, plan)
+    if (generated.type === 'over-budget') return generated
     if (generated.type === 'failed') return failed(generated.failure)
+    if (generated.type === 'journaled' && generated.step.hasEnded === true) {
+      tellStepFinished(generation, [generated.step])
+      const { stopReason, summary: text } = endWith(generated.step)
+      return { type: 'finished', stopReason, text, isWritten: true }
+    }
     if (generated.type === 'aborted' || run.signal.aborted) return { type: 'aborted' }
     steps.push(generated.step)
   }
+}
+
+/** Whether a step as the model has made it is the run's last, and leaves nothing to be carried out or said. */
+function isLast(step: JournaledStep, { signal }: RunInHand, writer: SpaceWriter): boolean {
+  return step.calls.length === 0 && brokenOff(step) === null && !signal.aborted && writer.isQuiet()
+}
+
+/** What a run comes to by a step that calls nothing. */
+function endWith(step: JournaledStep): Completion & { stopReason: 'FINISHED' } {
+  return { status: 'COMPLETED', stopReason: 'FINISHED', summary: closingWords(step) }
 }
 
 /** Carries out, in order, the calls of a step that have no result yet. @returns an end, where it comes to one by that */
@@ -146,17 +189,27 @@ async function carryOut(loop: Loop, steps: JournaledStep[]): Promise<PerformEnd 
   if (last === undefined || brokenOff(last) !== null) return null
   const left = maxToolCallsOf(loop.agent) - callsIn(steps.slice(0, -1))
   const waiting: string[] = []
+  loop.run.ending ??= endingAskedFor(last)
   for (const [index, call] of last.calls.entries()) {
     if (call.settledAt !== null) continue
-    const end: CallEnd = call.status === 'WAITING' ? { type: 'waiting' } : await carryOutCall(loop, call, index < left)
+    const end: CallEnd = isLeftToOthers(call)
+      ? { type: 'waiting', isAsked: call.approvalState !== null }
+      : await carryOutCall(loop, call, index < left)
     if (end.type === 'aborted' || loop.run.signal.aborted) return { type: 'aborted' }
     if (end.type === 'settled') Object.assign(call, end.settlement, { settledAt: new Date() })
-    else call.status = 'WAITING'
+    else if (!isLeftToOthers(call)) waitsFrom(call, end)
     // A think cycle goes on: the answer will come to the inbox.
     if (end.type === 'waiting' && claim.run.triggerType !== 'INBOX') waiting.push(call.id)
   }
   return waiting.length > 0 ? { type: 'waiting', callIds: waiting } : null
 }
+
+function waitsFrom(call: JournaledCall, { isAsked }: Extract<CallEnd, { type: 'waiting' }>): void {
+  Object.assign(call, { status: 'WAITING', approvalState: isAsked ? 'PENDING' : null })
+}
+
+/** It waits for somebody outside, or is approved, and a worker carries it out. */
+const isLeftToOthers = (call: JournaledCall) => call.status === 'WAITING' || isBeingCarriedOut(call)
 
 async function carryOutCall({ generation, runner }: Loop, call: JournaledCall, isAllowed: boolean): Promise<CallEnd> {
   const { claim, tools, journal, writer } = generation
@@ -200,7 +253,7 @@ function brokenOff({ step, calls }: JournaledStep): PerformEnd | null {
   if (step.finishReason === 'interrupted') return failed('The model broke off in the middle of its answer.')
   if (step.finishReason === 'error') return failed('The model ended with an error.')
   if (step.finishReason === 'length' && calls.length > 0)
-    return failed('The model reached its output limit in the middle of a tool call.')
+    return failed('The model reached its output limit in the middle of a tool call.', 'limit')
   return null
 }
 
@@ -212,8 +265,9 @@ function failed({ message, blame }: ModelFailure): PerformEnd {
 function tellStepFinished({ events }: GenerationParts, steps: JournaledStep[]): void {
   const last = steps.at(-1)
   if (last === undefined) return
-  const { index, inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated } = last.step
-  const usage = { estimated, inputTokens, cachedInputTokens, outputTokens, totalTokens: inputTokens + outputTokens }
+  const { index, inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated, costNanos } = last.step
+  const tokens = { inputTokens, cachedInputTokens, outputTokens, totalTokens: inputTokens + outputTokens }
+  const usage = { estimated, ...tokens, costUsd: usdOf(costNanos) }
   events.emit({ type: 'RunStepFinished', step: index, usage })
 }
 

@@ -1,23 +1,30 @@
+import type { Discretion } from '../confidence/discretion.ts'
 import { unlessAborted } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { type Json, type JsonObject, storableText, toJson } from '../lib/json.ts'
 import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
+import { digestOf } from '../runs/approval.ts'
+import type { Approvals } from '../runs/approvals.ts'
 import { RunLostError } from '../runs/hold.ts'
 import type { Journal, JournaledCall } from '../runs/journal.ts'
 import type { RunEvents } from '../runs/run-events.ts'
-import type { Settlement } from '../runs/tool-calls.ts'
+import type { NewWait, Settlement } from '../runs/tool-calls.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
+import { isConfidential } from '../speech/guard.ts'
+import { isMessageEnded } from '../speech/run-posting.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
-import { checkInput } from '../tools/custom/json-schema.ts'
-import { failureResult, type RunInHand, type Tool, ToolFailure, type ToolUse } from '../tools/tool.ts'
+import { checkInput } from '../tools/custom/schema-checks.ts'
+import { noActiveSpace, orConfidential } from '../tools/space/failures.ts'
+import { failureResult, heardInPart, type RunInHand, type Tool, ToolFailure, type ToolUse } from '../tools/tool.ts'
+import { recordRefusal } from './refusals.ts'
 
 /** What became of a call. */
 export type CallEnd =
   /** The model gets its output; it is journaled. */
   | { type: 'settled'; settlement: Settlement }
   /** Somebody outside will answer. */
-  | { type: 'waiting' }
+  | { type: 'waiting'; isAsked: boolean }
   /** The run's signal aborted: whoever takes the run up carries it out, if anybody does. */
   | { type: 'aborted' }
 
@@ -27,7 +34,7 @@ export interface ToolRunner {
   carryOut(tool: Tool, call: JournaledCall): Promise<CallEnd>
 }
 
-const RUN_IS_OVER = 'You have ended this run: nothing more is said or shown in it.'
+const RUN_IS_OVER = 'You have ended this run: nothing more is done in it.'
 const NO_TARGET_SPACE =
   'A member of a space answers this tool: name the space in which to show it as targetSpaceId, one of YOUR SPACES.'
 
@@ -36,27 +43,44 @@ interface RunnerParts {
   run: RunInHand
   journal: Journal
   waits: ToolWaits
+  approvals: Pick<Approvals, 'recheck'>
+  discretion: Pick<Discretion, 'toLeave'>
   writer: SpaceWriter
   events: RunEvents
 }
 
-export function createToolRunner({ platform, run, journal, waits, writer, events }: RunnerParts): ToolRunner {
+export function createToolRunner({
+  platform,
+  run,
+  journal,
+  waits,
+  approvals,
+  discretion,
+  writer,
+  events,
+}: RunnerParts): ToolRunner {
   const { logger } = platform
 
-  async function waitUnseen(tool: Tool, callId: string, waitMs: number): Promise<void> {
+  async function waitUnseen(tool: Tool, callId: string, wait: NewWait): Promise<void> {
+    const isAskedByName = wait.approval !== undefined && wait.approval.approverIds.length > 0
+    if (wait.approval !== undefined && (!isAskedByName || tool.execution === 'SPACE')) throw noActiveSpace()
     if (tool.execution === 'SPACE') throw new ToolFailure('NO_TARGET_SPACE', NO_TARGET_SPACE)
-    await waits.begin(run.claim, callId, waitMs)
+    await waits.begin(run.claim, callId, wait)
   }
 
   /** @returns the tool's output, or null when somebody outside will answer. */
   async function attempt(tool: Tool, input: JsonObject, use: ToolUse): Promise<{ output: Json } | null> {
-    if (run.ending !== null && tool.presence.type !== 'hidden') throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
-    const fault = checkInput(tool.inputSchema, input)
-    const waitMs = tool.waitMs === undefined || fault !== null ? null : tool.waitMs
-    const shows = tool.presence.type === 'part' && (await writer.show(use, waitMs))
+    if (run.ending !== null) throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
+    const fault = await checkInput(tool, input)
+    const wait = fault === null ? waitOf(tool, input) : null
+    if (fault === null && tool.outside !== undefined)
+      orConfidential(await discretion.toLeave(run.claim.run, tool.outside))
+    const isPart = tool.presence.type === 'part' || wait?.approval !== undefined
+    const shows = isPart && (await writer.show(use, wait))
     if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
-    if (waitMs !== null) {
-      if (!shows) await waitUnseen(tool, use.callId, waitMs)
+    if (wait !== null) {
+      if (!shows) await waitUnseen(tool, use.callId, wait)
+      if (wait.approval !== undefined) await approvals.recheck({ toolCallId: use.callId })
       return null
     }
     // A tool that ignores the signal goes on alone: its result is discarded.
@@ -66,6 +90,20 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
   async function settle(callId: string, settlement: Settlement): Promise<void> {
     if (!(await writer.close({ toolCallId: callId, ...settlement })))
       await journal.settled(run.claim, callId, settlement)
+  }
+
+  async function refused({ id, toolName, input }: JournaledCall): Promise<void> {
+    const { id: runId, agentId } = run.claim.run
+    const activeSpaceId = run.activeSpace?.id ?? null
+    await recordRefusal(platform.db.prisma, { id, toolName, input, runId, agentId, activeSpaceId })
+  }
+
+  /** A failure, with what people have seen of the call's text: told once, also where its message was ended by somebody else. */
+  async function failed(error: unknown, call: JournaledCall): Promise<Settlement> {
+    const settlement = failureOf(error)
+    if (isConfidential(error)) await refused(call)
+    const isNews = !isMessageEnded(error) && (await writer.isHeard(call.id))
+    return isNews ? { ...settlement, output: heardInPart(settlement.output) } : settlement
   }
 
   return {
@@ -81,13 +119,13 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
       const state = (call.state ?? {}) as JsonObject
       try {
         const answer = await attempt(tool, call.input as JsonObject, { run, callId: call.id, state, carryOut })
-        if (answer === null) return { type: 'waiting' }
+        if (answer === null) return { type: 'waiting', isAsked: tool.approval !== undefined }
         if (run.ending !== ending) await journal.remember(run.claim, call.id, { ...state, ending: toJson(run.ending) })
         settlement = { status: 'DONE', output: toJson(answer.output), error: null }
       } catch (error) {
         if (run.signal.aborted) return { type: 'aborted' }
         if (error instanceof RunLostError || isOutage(error)) throw error
-        settlement = failureOf(error)
+        settlement = await failed(error, call)
         if (!(error instanceof ToolFailure))
           logger.error({ runId: run.claim.run.id, tool: tool.name, error: messageOf(error) }, 'a tool broke')
       }
@@ -98,8 +136,15 @@ export function createToolRunner({ platform, run, journal, waits, writer, events
   }
 }
 
+/** What a call waits for before anything else is done; null where it is carried out at once. */
+function waitOf({ approval, waitMs }: Tool, input: JsonObject): NewWait | null {
+  if (approval !== undefined)
+    return { waitMs: approval.expiresInSeconds * 1000, approval: { ...approval, writtenDigest: digestOf(input) } }
+  return waitMs === undefined ? null : { waitMs }
+}
+
 /** What a tool threw, as a result: its own failures in its words, anything unexpected without what happened inside. */
-function failureOf(error: unknown): Settlement {
+export function failureOf(error: unknown): Settlement {
   const known = error instanceof ToolFailure
   const message = known ? storableText(error.message) : 'The tool failed unexpectedly. Try something else.'
   const code = known ? error.code : 'TOOL_FAILED'

@@ -35,14 +35,22 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
   const handBack = new AbortController()
   const active = new Set<Promise<void>>()
   let aside = 0
+  /** What the last look has left for want of a place is looked at again when a place is free; else there is nothing to look for. */
+  let isPlaceWanted = true
+  let isPlaceFree = false
   const unsubscribe = await signals.subscribe(JOBS_CHANNEL, () => bell.ring())
+
+  function placeIsFree(): void {
+    isPlaceFree = true
+    if (isPlaceWanted) bell.ring()
+  }
 
   /** A run that waits for a reply counts no more, or those who would answer could not start. */
   function place(): Place {
     return {
       giveBack() {
         aside++
-        bell.ring()
+        placeIsFree()
       },
       takeAgain() {
         aside--
@@ -53,7 +61,7 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
   function begin(claim: Claim): void {
     const work = executor.execute(claim, place(), handBack.signal).finally(() => {
       active.delete(work)
-      bell.ring()
+      placeIsFree()
     })
     active.add(work)
   }
@@ -67,11 +75,14 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
   async function claimWhilePossible(pauseMs: number): Promise<number> {
     for (;;) {
       const room = config.workerConcurrency - active.size + aside
+      isPlaceWanted = true
+      isPlaceFree = false
       if (room <= 0 || stopping.signal.aborted) return Number.POSITIVE_INFINITY
-      const { claims, inboxes, isMoreThere } = await lifecycle.claim(room)
+      const { claims, inboxes, isMoreThere, isLeft } = await lifecycle.claim(room)
+      isPlaceWanted = isLeft === true || isMoreThere || claims.length + inboxes.length >= room
       claims.forEach(begin)
       await Promise.all(inboxes.map(beginCycle))
-      if (claims.length > 0) continue
+      if (isPlaceWanted && (claims.length > 0 || isPlaceFree)) continue
       return isMoreThere ? Math.min(LONGEST_PAUSE_MS, 2 * pauseMs) : Number.POSITIVE_INFINITY
     }
   }

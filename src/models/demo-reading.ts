@@ -64,7 +64,9 @@ export function readDemoPrompt({ prompt, tools = [], toolChoice }: CallOptions):
     recent: texts.flatMap((text) => readMessages(block(text, 'RECENT MESSAGES') ?? '')),
     memories: readBullets(block(instructions, '(?:YOUR )?MEMORIES') ?? ''),
     calls: readCalls(since),
-    tools: new Map(tools.flatMap((tool) => (tool.type === 'function' ? [[tool.name, tool.inputSchema]] : []))),
+    tools: new Map(
+      tools.flatMap((tool) => (tool.type === 'function' ? [[tool.name, tool.inputSchema as InputSchema]] : [])),
+    ),
     toolChoice: toolChoice?.type === 'tool' ? 'required' : (toolChoice?.type ?? 'auto'),
   }
 }

@@ -1,3 +1,4 @@
+import { counter } from '../lib/metrics.ts'
 import { parseModelName } from '../lib/model-name.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createProviderHealth } from './provider-health.ts'
@@ -23,13 +24,25 @@ export interface Models extends ModelRegistry {
   listProviders(): Promise<ModelProvider[]>
 }
 
-export function createModels(platform: Pick<Platform, 'db' | 'logger'>, options: ModelRegistryOptions): Models {
+export function createModels(
+  platform: Pick<Platform, 'db' | 'logger' | 'metrics'>,
+  options: ModelRegistryOptions,
+): Models {
   const registry = createModelRegistry(options)
   sayWarningsOnce(platform.logger, registry.redact)
   const health = createProviderHealth(platform)
+  const failures = counter(
+    platform.metrics,
+    'parley_provider_failures_total',
+    'Times that a provider of models failed this process: it did not answer, refused, or broke off.',
+    ['provider'],
+  )
   return {
     ...registry,
-    failed: (name) => health.failed(providerOf(name)),
+    failed(name) {
+      failures.inc({ provider: providerOf(name) })
+      return health.failed(providerOf(name))
+    },
     async resting(names) {
       const resting = await health.resting()
       return new Map(names.flatMap((name) => pairOf(name, resting.get(providerOf(name)))))

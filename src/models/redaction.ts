@@ -1,6 +1,9 @@
-/** What providers echo of keys: `sk-…` and its like, keys cut short by stars, bearer tokens, and keys in query strings. */
+/**
+ * What providers echo of keys: `sk-…` and its like, keys cut short by stars, bearer tokens, keys in query strings, and any long
+ * word of letters and digits (of one that names a request, or a UUID, nobody can make use).
+ */
 const KEY_LIKE =
-  /\b(sk|pk|rk|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}|(?<![\w*-])[\w-]*\*{3,}[\w*-]*|Bearer\s+[\w.~+/=-]+|(?<=[?&](?:api[-_]?key|key|token)=)[^&\s]+/gi
+  /\b(sk|pk|rk|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}|(?<![\w*-])[\w-]*\*{3,}[\w*-]*|Bearer\s+[\w.~+/=-]+|(?<![\w-])(?!req_|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\b)(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{32,}|(?<=[?&](?:api[-_]?key|key|token)=)[^&\s]+/gi
 
 /** Shorter ones would take words out of a text that are none. */
 const SHORTEST_SECRET = 6

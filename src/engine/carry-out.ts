@@ -1,0 +1,55 @@
+import type { Discretion } from '../confidence/discretion.ts'
+import type { ToolCall } from '../generated/prisma/client.ts'
+import { messageOf } from '../lib/errors.ts'
+import { type JsonObject, toJson } from '../lib/json.ts'
+import { onBehalfOf } from '../lib/log-context.ts'
+import { isOutage } from '../platform/database-errors.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { CarryingHooks } from '../runs/carrying.ts'
+import type { Settlement } from '../runs/tool-calls.ts'
+import { isConfidential } from '../speech/guard.ts'
+import { checkInput } from '../tools/custom/schema-checks.ts'
+import type { McpToolset } from '../tools/mcp/mcp-toolset.ts'
+import { orConfidential } from '../tools/space/failures.ts'
+import { type Tool, ToolFailure } from '../tools/tool.ts'
+import { ownToolOf } from '../tools/toolbox.ts'
+import type { OwnToolboxParts } from '../tools/toolbox-parts.ts'
+import { recordRefusal } from './refusals.ts'
+import { failureOf } from './tool-runner.ts'
+
+const CHANGED_TEXT =
+  'This tool is carried out in another way now than when people were asked: it was not called. Ask again where it still matters.'
+
+/** Carries out a call that people have approved: with the tool as the agent has it now, the input as it was approved. */
+export function createCarryOut(
+  { db, logger }: Platform,
+  parts: OwnToolboxParts & { mcp: McpToolset; discretion: Pick<Discretion, 'toLeave'> },
+): CarryingHooks['carryOut'] {
+  async function toolOf({ agentId, toolName }: ToolCall): Promise<Tool | undefined> {
+    const own = await db.prisma.agentTool.findUnique({ where: { agentId_name: { agentId, name: toolName } } })
+    if (own !== null) return ownToolOf(own, parts)
+    const servers = await db.prisma.mcpServer.findMany({ where: { agentId }, orderBy: { position: 'asc' } })
+    return parts.mcp.toolNamed(servers, toolName)
+  }
+
+  async function carryOut(call: ToolCall, signal: AbortSignal): Promise<Settlement> {
+    try {
+      const tool = await toolOf(call)
+      const input = call.input as JsonObject
+      if (tool?.carryOut === undefined)
+        throw new ToolFailure('NO_SUCH_TOOL', `You no longer have the tool ${call.toolName}.`)
+      if (tool.execution !== call.execution) throw new ToolFailure('TOOL_CHANGED', CHANGED_TEXT)
+      const fault = await checkInput(tool, input)
+      if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
+      if (tool.outside !== undefined) orConfidential(await parts.discretion.toLeave(call, tool.outside))
+      return { status: 'DONE', output: toJson(await tool.carryOut(input, { callId: call.id, signal })), error: null }
+    } catch (error) {
+      if (isOutage(error)) throw error
+      if (isConfidential(error)) await recordRefusal(db.prisma, { ...call, activeSpaceId: null })
+      if (!(error instanceof ToolFailure))
+        logger.error({ toolCallId: call.id, tool: call.toolName, error: messageOf(error) }, 'a tool broke')
+      return failureOf(error)
+    }
+  }
+  return (call, signal) => onBehalfOf({ runId: call.runId, agentId: call.agentId }, () => carryOut(call, signal))
+}

@@ -1,0 +1,88 @@
+import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from 'ai'
+import { DEEPEST_JSON, isTooDeep } from '../lib/json.ts'
+import type { StreamPart } from '../models/language-model.ts'
+
+/** What stands for an input that is nested too deep to be handled: no JSON, so that the call fails. */
+export const NESTED_TOO_DEEP = `(JSON nested deeper than ${DEEPEST_JSON})`
+
+/**
+ * A model whose stream is seen at its edge, part by part as it comes. The SDK, which leads each part through five streams, is given what
+ * belongs together as one: it is asked only for what came of the generation. Everything of that has passed here when
+ * `onLanguageModelCallEnd` is called, which the SDK's own `fullStream` does not promise to its consumer. `tap` must not throw.
+ */
+export function tapModel(model: LanguageModel, tap: (part: StreamPart) => void): LanguageModel {
+  if (typeof model === 'string') return model
+  const middleware: LanguageModelMiddleware = {
+    specificationVersion: 'v4',
+    async wrapStream({ doStream }) {
+      const { stream, ...rest } = await doStream()
+      return { stream: joined(stream, tap), ...rest }
+    },
+  }
+  return wrapLanguageModel({ model: model as Parameters<typeof wrapLanguageModel>[0]['model'], middleware })
+}
+
+type Delta = Extract<StreamPart, { delta: string }>
+
+/** The parts of a stream: of deltas of the same thing one, but for the very first, by which the SDK knows when the answer began. */
+function joined(stream: ReadableStream<StreamPart>, tap: (part: StreamPart) => void): ReadableStream<StreamPart> {
+  const reader = stream.getReader()
+  let hasBegun = false
+  let held: Delta | null = null
+  let fault: { error: unknown } | null = null
+
+  function release(): StreamPart[] {
+    const parts = held === null ? [] : [held]
+    held = null
+    return parts
+  }
+
+  /** What is to be passed on now that this part has come. */
+  function take(part: StreamPart): StreamPart[] {
+    tap(part)
+    if (!('delta' in part)) return [...release(), shallow(part)]
+    if (!hasBegun) {
+      hasBegun = true
+      return [part]
+    }
+    if (held?.type === part.type && held.id === part.id) {
+      held = longer(held, part)
+      return []
+    }
+    const before = release()
+    held = part
+    return before
+  }
+
+  return new ReadableStream<StreamPart>({
+    async pull(controller) {
+      for (let passed: StreamPart[] = []; passed.length === 0; ) {
+        if (fault !== null) throw fault.error
+        // What came before the stream broke off is passed on before that is.
+        const { done, value } = await reader.read().catch((error: unknown) => {
+          fault = { error }
+          return { done: false, value: undefined }
+        })
+        passed = value === undefined ? release() : take(value)
+        for (const part of passed) controller.enqueue(part)
+        if (done) return controller.close()
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  })
+}
+
+function longer(held: Delta, { delta, providerMetadata }: Delta): Delta {
+  const metadata = providerMetadata ?? held.providerMetadata
+  const grown = { ...held, delta: held.delta + delta }
+  return metadata === undefined ? grown : { ...grown, providerMetadata: metadata }
+}
+
+function shallow(part: StreamPart): StreamPart {
+  if (part.type !== 'tool-call' || part.input.length <= 2 * DEEPEST_JSON) return part
+  try {
+    return isTooDeep(JSON.parse(part.input)) ? { ...part, input: NESTED_TOO_DEEP } : part
+  } catch {
+    return part
+  }
+}
