@@ -1,5 +1,5 @@
 import type { Prisma, Toolset } from '../generated/prisma/client.ts'
-import { cutSaying, firstWithin, oneLine } from '../lib/json.ts'
+import { cutSaying, firstWithin, nameIn, oneLine } from '../lib/json.ts'
 import { chainOfRow, type TurnOutcome, type WokenBy } from '../runs/chains.ts'
 
 /** What a run's prompt says of the chain in which it has its turn. */
@@ -79,11 +79,14 @@ const LONGEST_REASON = 2000
 const NO_WAIT =
   '- Whom you mention here, by mentionAgent or in a message, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply.'
 
+export const TURNS_ELSEWHERE =
+  'one agent acts at a time. Whom you mention in a message there, or by mentionAgent right after it, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply: you are called back.'
+
 /** Of the user message: which agent handed this on, how and why. What it wrote is quoted. Null where none did. */
 export function wokenByLine(wokenBy: unknown): string | null {
   const by = wokenBy as WokenBy | null
   if (by === null || by === undefined) return null
-  const name = oneLine(by.agentName)
+  const name = nameIn(by.agentName)
   if (by.type === 'mention') {
     return `You were mentioned by ${name}${quoted(by.reason)}${by.expectReply ? ' (It waits for your reply.)' : ''}`
   }

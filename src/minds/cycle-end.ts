@@ -1,17 +1,21 @@
 import type { ModelMessage } from 'ai'
-import { hasWaiting } from '../agents/inbox-taking.ts'
-import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
-import type { Prisma, Run } from '../generated/prisma/client.ts'
+import { COME_BACK, postpone, RETRY_MINUTES } from '../agents/inbox-retrying.ts'
+import { sourceNameOf } from '../agents/inbox-source.ts'
+import { hasWaiting, type PutOff } from '../agents/inbox-taking.ts'
+import { Prisma, type Run } from '../generated/prisma/client.ts'
 import { toJson } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
 import { type JournaledStep, journaledSteps } from '../runs/journal.ts'
-import type { LifecycleHooks, RunEnding } from '../runs/lifecycle.ts'
+import { rolledBack } from '../runs/ledger.ts'
+import type { LifecycleHooks, RunAftermath, RunEnding } from '../runs/lifecycle.ts'
 import { eraseAll } from '../runs/tool-calls.ts'
 import { type CycleState, cycleStateOf } from './cycle-state.ts'
-import { lastingMessages, outlineOf } from './cycle-transcript.ts'
-import { sourceNameOf } from './inbox-message.ts'
+import { acceptedMessages, lastingMessages, outlineOf } from './cycle-transcript.ts'
+import { hasDoneNothing } from './done-nothing.ts'
+import type { OutcomeChanges } from './outcomes.ts'
+import { allWait, putOffAll, spentMeanwhile } from './over-budget.ts'
 import { estimateTokens } from './token-usage.ts'
 
 /** What the end of a run means for others, and how outcomes of messages are changed. */
@@ -19,43 +23,41 @@ export interface CycleEndHooks extends LifecycleHooks {
   outcomes(tx: Tx): OutcomeChanges
 }
 
-interface OutcomeChanges {
-  set(outcome: {
-    messageId: string
-    agentId: string
-    kind: 'SKIPPED' | 'FAILED'
-    reason: string | null
-    error?: string | null
-    runId: string | null
-  }): Promise<void>
-  announce(): Promise<void>
-}
-
 /**
  * What the end of a run means for others, and, where the run was a think cycle, for its agent. In the transaction that ends
- * the cycle, in order: the agent's row lock; its events are done; the cycle becomes a row of the consciousness, or, after a
+ * the cycle, in order: the agent's row lock; its events are done, or, where its provider failed, wait to be tried again; the cycle becomes a row of the consciousness, or, after a
  * skip, nothing is left of it; and workers are told where something has come meanwhile. What a cycle costs on its end does
  * not depend on how many came before it.
  */
 export function createCycleEnd(
   { signals, logger, config }: Platform,
-  { onRunEnded, outcomes }: CycleEndHooks,
+  { onRunEnded, endsAlone, outcomes }: CycleEndHooks,
 ): LifecycleHooks {
   return {
+    endsAlone: Prisma.sql`("Run"."triggerType" <> 'INBOX' AND ${endsAlone})`,
     async onRunEnded(tx, run, ending) {
       if (run.triggerType !== 'INBOX') return onRunEnded(tx, run, ending)
+      if (ending.stopReason === 'GONE')
+        return goneCycle(tx, run, { ...(await onRunEnded(tx, run, ending)), changes: outcomes(tx) })
       const restMs = config.limits.cycleRestMs
-      await tx.$executeRaw`
-        UPDATE "Agent" SET "restsUntil" = clock_timestamp() + ${restMs} * interval '1 millisecond' WHERE id = ${run.agentId}`
+      await rest(tx, run, restMs)
       const isErased = isSkip(ending) && (await hasDoneNothing(tx, run))
-      const effective = isErased ? ending : ordinary(ending)
+      const postponed = isOutage(run, ending) ? await postpone(tx, run.id) : []
+      const spent = await spentMeanwhile(tx, run, ending)
+      const effective = isErased ? ending : ordinary(ending, postponed, spent)
       const { afterCommit } = await onRunEnded(tx, run, effective)
-      const isPutBack = isRefused(run, effective) && (await putBack(tx, run))
-      const messageIds = await finishEvents(tx, run)
       const changes = outcomes(tx)
+      const isPutOff = await putOffAll(tx, run, spent, changes)
+      const isRefusedAlone = isRefused(run, effective) && (await putBack(tx, run))
+      const messageIds = await finishEvents(tx, run)
+      const isPutBack =
+        isPutOff ||
+        isRefusedAlone ||
+        (postponed.length > 0 && messageIds.length === 0 && (await hasDoneNothing(tx, run)))
       if (isErased) await erase(tx, run, messageIds, { reason: reasonOf(ending), changes })
       else if (!isPutBack) await remember(tx, run, effective)
       if (effective.status === 'FAILED') await noteFailure(run, effective.error, messageIds, changes)
+      await notePostponed(run, postponed, changes)
       if (effective !== ending) await tx.run.update({ where: { id: run.id }, data: summaryIn(effective) })
       const goesOn = await hasWaiting(tx, run.agentId)
       return {
@@ -74,6 +76,39 @@ export function createCycleEnd(
   }
 }
 
+/**
+ * Of a cycle whose agent, or a space that it had events of, was deleted nothing is remembered. What it had taken from elsewhere waits
+ * again where it has done nothing about it yet; else it is done.
+ */
+async function goneCycle(
+  tx: Tx,
+  run: Run,
+  { afterCommit, changes }: { afterCommit(): Promise<void>; changes: OutcomeChanges },
+): Promise<RunAftermath> {
+  await forgetTaken(tx, run)
+  if (await hasDoneNothing(tx, run))
+    await tx.inboxEvent.updateMany({ where: { runId: run.id, doneAt: null }, data: { runId: null } })
+  for (const messageId of await finishEvents(tx, run)) {
+    if (messageId !== run.triggerMessageId)
+      await changes.set({ messageId, agentId: run.agentId, kind: 'DROPPED', reason: null, runId: run.id })
+  }
+  return {
+    async afterCommit() {
+      await changes.announce()
+      await afterCommit()
+    },
+  }
+}
+
+/** An event `e` of an agent, or of a space, that was deleted. */
+const IS_GONE = Prisma.sql`(NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = e."agentId")
+  OR (e."spaceId" IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s.id = e."spaceId" AND s."deletedAt" IS NULL)))`
+
+async function forgetTaken(tx: Tx, { id: runId, forgets }: Run): Promise<void> {
+  await tx.$executeRaw`
+    DELETE FROM "InboxEvent" e WHERE e."runId" = ${runId} AND (${IS_GONE} OR e."spaceId" = ANY(${forgets}::text[]))`
+}
+
 type Skip = Extract<RunEnding, { status: 'COMPLETED' }>
 
 function isSkip(ending: RunEnding): ending is Skip {
@@ -84,8 +119,19 @@ function reasonOf(ending: RunEnding): string | null {
   return isSkip(ending) ? (ending.skipped?.reason ?? null) : null
 }
 
-/** A skip that comes too late to leave no trace. */
-function ordinary(ending: RunEnding): RunEnding {
+/** Two cycles in a row have a pause in between. After one that went well the provider answers: what waited for it need not any more. */
+async function rest(tx: Tx, { agentId, status }: Run, restMs: number): Promise<void> {
+  await tx.$executeRaw`
+    WITH back AS (
+      UPDATE "InboxEvent" SET ${COME_BACK} WHERE "agentId" = ${agentId} AND "retryAt" IS NOT NULL AND ${status === 'COMPLETED'}::boolean
+    )
+    UPDATE "Agent" SET "restsUntil" = clock_timestamp() + ${restMs} * interval '1 millisecond' WHERE id = ${agentId}`
+}
+
+/** A skip that comes too late to leave no trace; and a failure of which something is tried again. */
+function ordinary(ending: RunEnding, postponed: unknown[], spent: PutOff[]): RunEnding {
+  const isTriedAgain = postponed.length > 0 || allWait(spent)
+  if (isTriedAgain && ending.status === 'FAILED') return { ...ending, isTriedAgain }
   if (!isSkip(ending)) return ending
   return { status: 'COMPLETED', stopReason: 'SKIPPED', summary: ending.skipped?.reason ?? ending.summary }
 }
@@ -94,27 +140,10 @@ function summaryIn(ending: RunEnding): { summary?: string | null } {
   return ending.status === 'COMPLETED' ? { summary: ending.summary } : {}
 }
 
-/** Built-in tools that only look, or move the cycle itself. */
-const CHANGES_NOTHING = [
-  ...['enter_space', 'read_messages', 'readSpaceMessages', 'get_my_runs', 'getMyRuns', 'get_plans', 'getPlans', 'skip'],
-]
-/** Failures from before anything outside was reached. */
-const REFUSED_BEFORE = ['BAD_INPUT', 'BLOCKED_ADDRESS', 'NO_SUCH_TOOL', 'TOO_MANY_CALLS', 'NO_ACTIVE_SPACE']
-
-/**
- * It posted nothing, and called nothing that may have changed something outside the cycle: another server, somebody who is to
- * answer, what the agent knows or plans. A call that failed on its way out may have.
- */
-async function hasDoneNothing(tx: Tx, { id: runId }: Run): Promise<boolean> {
-  const [found] = await tx.$queryRaw<{ wrote: boolean; acted: boolean }[]>`
-    SELECT EXISTS (SELECT 1 FROM "RunSpace" WHERE "runId" = ${runId}) AS wrote, EXISTS (
-      SELECT 1 FROM "ToolCall" c WHERE c."runId" = ${runId}
-        AND CASE WHEN c.execution IS NULL THEN c."toolName" <> ALL(${CHANGES_NOTHING}::text[]) ELSE c.execution <> 'INTERNAL' END
-        AND (c.status IN ('WAITING', 'DONE', 'TIMED_OUT') OR (c.status = 'FAILED'
-          AND (c.execution = 'HTTP' OR strpos(c."toolName", ${MCP_NAME_SEPARATOR}) > 0)
-          AND coalesce(c.output->'error'->>'code', '') <> ALL(${REFUSED_BEFORE}::text[])))
-    ) AS acted`
-  return found !== undefined && !found.wrote && !found.acted
+/** The provider could not be had, or broke off: what it was sent is not to blame, as far as is known. */
+function isOutage({ state }: Run, { stopReason }: RunEnding): boolean {
+  const { failure } = cycleStateOf({ state })
+  return stopReason === 'MODEL_FAILED' && (failure === 'provider' || failure === 'unclear')
 }
 
 /** A provider did not take what the cycle sent it. */
@@ -136,7 +165,7 @@ async function putBack(tx: Tx, run: Run): Promise<boolean> {
 /** @returns the messages that the cycle was about */
 async function finishEvents(tx: Tx, run: Run): Promise<string[]> {
   const events = await tx.inboxEvent.updateManyAndReturn({
-    where: { runId: run.id, doneAt: null },
+    where: { runId: run.id, doneAt: null, retryAt: null },
     data: { doneAt: new Date() },
     select: { messageId: true },
   })
@@ -145,15 +174,28 @@ async function finishEvents(tx: Tx, run: Run): Promise<string[]> {
 
 /** Whoever sees a message that a failed cycle read sees that it failed. That of the whole cycle is written with the run's end. */
 async function noteFailure(
-  { id: runId, agentId, triggerMessageId }: Run,
+  { id: runId, agentId, triggerMessageId, label }: Run,
   failure: string,
   messageIds: string[],
   changes: OutcomeChanges,
 ): Promise<void> {
-  const [error = ''] = failure.split('\n', 1)
+  const error = label.length > 0 ? 'MODEL_FAILED' : failure.split('\n', 1).join()
   for (const messageId of messageIds) {
     if (messageId === triggerMessageId) continue
     await changes.set({ messageId, agentId, kind: 'FAILED', reason: null, error, runId })
+  }
+}
+
+/** Whoever sees a message that waits for the provider sees that it does, and the cycle that failed. */
+async function notePostponed(
+  { id: runId, agentId }: Run,
+  postponed: Awaited<ReturnType<typeof postpone>>,
+  changes: OutcomeChanges,
+): Promise<void> {
+  for (const { messageId, outages } of postponed) {
+    const minutes = RETRY_MINUTES[outages - 1] === 1 ? '1 minute' : `${RETRY_MINUTES[outages - 1]} minutes`
+    const reason = `Its model's provider failed: it is tried again in ${minutes}.`
+    if (messageId !== null) await changes.set({ messageId, agentId, kind: 'INBOX', reason, runId })
   }
 }
 
@@ -169,25 +211,28 @@ async function erase(
     if (messageId !== triggerMessageId) await changes.set({ messageId, agentId, kind: 'SKIPPED', reason, runId: null })
   }
   await eraseAll(tx, runId)
-  await tx.run.delete({ where: { id: runId } })
+  await tx.$executeRaw(rolledBack(runId))
 }
 
+/** Nothing where it is to be forgotten, or something that it was about was deleted in the moment before its end. */
 async function remember(tx: Tx, run: Run, ending: RunEnding): Promise<void> {
+  if (run.forgets.length > 0) return forgetTaken(tx, run)
   const state = cycleStateOf(run)
   const steps = await readSteps(tx, run.id)
-  const messages = isRefused(run, ending)
-    ? [await leftOut(tx, run), ...said(noteOf(ending))]
-    : [...lastingMessages(state, steps), ...said(noteOf(ending))]
-  const { cycleCount } = await tx.agent.update({
-    where: { id: run.agentId },
-    data: { cycleCount: { increment: 1 } },
-    select: { cycleCount: true },
-  })
+  const accepted = isRefused(run, ending) ? acceptedMessages(state, steps) : lastingMessages(state, steps)
+  const messages = [...(accepted ?? [await leftOut(tx, run)]), ...said(noteOf(ending))]
+  const [agent] = await tx.$queryRaw<{ cycleCount: number }[]>`
+    UPDATE "Agent" SET "cycleCount" = "cycleCount" + 1
+    WHERE id = ${run.agentId} AND NOT EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."runId" = ${run.id} AND ${IS_GONE})
+    RETURNING "cycleCount"`
+  if (agent === undefined) return forgetTaken(tx, run)
   await tx.cycle.create({
     data: {
       agentId: run.agentId,
-      index: cycleCount - 1,
+      index: agent.cycleCount - 1,
       runId: run.id,
+      places: run.places,
+      label: run.label,
       messages: toJson(messages) as Prisma.InputJsonValue,
       summary: summaryOf(ending, state, steps),
       tokenEstimate: estimateTokens(messages),
@@ -197,7 +242,8 @@ async function remember(tx: Tx, run: Run, ending: RunEnding): Promise<void> {
 
 /** What the mind is told of a cycle that it did not end itself. */
 function noteOf(ending: RunEnding): string | null {
-  if (ending.status === 'FAILED') return `[This cycle failed: ${ending.error}]`
+  if (ending.status === 'FAILED')
+    return `[This cycle failed: ${ending.error}${ending.isTriedAgain === true ? ' What it had read comes again.' : ''}]`
   return ending.stopReason === 'STOPPED' ? '[This cycle was stopped.]' : null
 }
 

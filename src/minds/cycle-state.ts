@@ -1,4 +1,5 @@
 import type { Recall, Recalling, StoredMessage } from '../agents/recall.ts'
+import { type Provenance, setsOf } from '../confidence/marks.ts'
 import { Prisma, type Run } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
@@ -44,15 +45,20 @@ export function recalledOf(
   )
 }
 
-/** Deepest of what a cycle thinks about: what it posts is one hop further. */
-export interface Lineage {
+/** Deepest of what a cycle thinks about: what it posts is one hop further, and what it uses counts for that space. */
+export interface Lineage extends Provenance {
   rootId: string
   depth: number
+  deepestSpaceId: string | null
 }
 
 /** Writes the state of a cycle that this claim executes, and what it stands for now. @throws RunLostError */
-export async function saveCycleState(tx: Tx, claim: Claim, state: CycleState, lineage: Lineage): Promise<void> {
-  const { rootId, depth } = lineage
-  const sets = Prisma.sql`state = ${jsonbText(state)}::jsonb, "rootId" = ${rootId}, depth = ${depth}`
+export async function saveCycleState(
+  tx: Tx,
+  claim: Claim,
+  state: CycleState,
+  { rootId, depth, deepestSpaceId, askers, ...marks }: Lineage,
+): Promise<void> {
+  const sets = Prisma.sql`${setsOf(marks)}, askers = ${askers}::text[], state = ${jsonbText(state)}::jsonb, "rootId" = ${rootId}, depth = ${depth}, "deepestSpaceId" = ${deepestSpaceId}`
   await writeHeld(tx, claim, {}, { sets })
 }

@@ -20,6 +20,23 @@ export function lastingMessages(state: CycleState, steps: JournaledStep[]): Mode
 }
 
 /**
+ * The same of a cycle that a provider refused when it had thought already: what it did is remembered; what came in last, the results
+ * of its last calls and events after them, is left out. Null: nothing of it was accepted.
+ */
+export function acceptedMessages(state: CycleState, steps: JournaledStep[]): ModelMessage[] | null {
+  const accepted = steps.filter(({ step }) => step.finishReason !== 'content-filter')
+  const last = accepted.at(-1)
+  if (last === undefined) return null
+  const injections = state.injections.filter(({ step }) => step <= last.step.index)
+  const calls = last.calls.map((call) => (call.settledAt === null ? call : { ...call, output: RESULT_LEFT_OUT }))
+  return lastingMessages({ ...state, injections }, [...accepted.slice(0, -1), { ...last, calls }])
+}
+
+const RESULT_LEFT_OUT = {
+  leftOut: 'This call has ended. What it returned is left out, because the provider refused it.',
+}
+
+/**
  * Reasoning, and the ids that a provider gave its items, stay behind: they are for the provider and the moment, and a
  * consciousness outlives both. Calls are known by our own ids, which no two steps share.
  */

@@ -1,5 +1,6 @@
 import type { CycleSettings } from '../agents/cycle-settings.ts'
 import { takeEvents } from '../agents/inbox-taking.ts'
+import { together } from '../confidence/marks.ts'
 import { type InboxEvent, Prisma, type Run } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
@@ -9,6 +10,7 @@ import { type Claim, claimNew, MAY_THINK } from '../runs/claiming.ts'
 import { ACTIVE_STATUSES } from '../runs/runs.ts'
 import type { CycleState, Lineage } from './cycle-state.ts'
 import { inboxMessage } from './inbox-message.ts'
+import { showOverBudget } from './over-budget.ts'
 
 /** The think cycles of persistent agents: each is a run, triggered by the inbox. */
 export interface Cycles {
@@ -22,24 +24,36 @@ export interface Cycles {
 /** Of a budget for the consciousness, the characters of inbox that one cycle takes: about half, at four characters a token. */
 export const INBOX_CHARACTERS_A_TOKEN = 2
 
-export function createCycles(platform: Platform): Cycles {
+export interface CycleHooks {
+  /** In the transaction that takes events out of an inbox which no cycle will have: their turns in chains are over. */
+  loseTurns(tx: Tx, events: InboxEvent[]): Promise<{ afterCommit(): Promise<void> }>
+}
+
+export function createCycles(platform: Platform, hooks: CycleHooks): Cycles {
   const { db, clock } = platform
   return {
     async claim(agentId) {
       const begun = await db.transaction(async (tx) => {
-        const cycle = await writeCycle(tx, agentId, clock.now())
-        return cycle && { claim: await claimNew(tx, platform, cycle.runId), events: cycle.events }
+        const cycle = await writeCycle(tx, agentId, clock.now(), hooks)
+        if (cycle === null) return null
+        const { runId, ...begun } = cycle
+        return { claim: runId === null ? null : await claimNew(tx, platform, runId), ...begun }
       })
       if (begun === null) return null
-      await announceTaken(platform, begun.events)
+      await announceTaken(platform, begun.changed)
+      await begun.lost.afterCommit()
       return begun.claim
     },
   }
 }
 
 interface BegunCycle {
-  runId: string
-  events: InboxEvent[]
+  /** Null: of what waits, nothing may be thought about now. */
+  runId: string | null
+  /** The events that it took, and those that were put off. */
+  changed: InboxEvent[]
+  /** The turns of those that are done unread. */
+  lost: { afterCommit(): Promise<void> }
 }
 
 interface AgentRow {
@@ -52,7 +66,7 @@ interface AgentRow {
  * Under the agent's row lock, which the end of a cycle takes too, after its run's: what arrives is seen by the one or by the
  * other. This waits for nobody, so that the two orders of locks cannot meet.
  */
-async function writeCycle(tx: Tx, agentId: string, now: number): Promise<BegunCycle | null> {
+async function writeCycle(tx: Tx, agentId: string, now: number, hooks: CycleHooks): Promise<BegunCycle | null> {
   const [agent] = await tx.$queryRaw<AgentRow[]>`
     SELECT id, cycle, "cycleCount" FROM "Agent" a WHERE id = ${agentId} AND mind = 'PERSISTENT' AND ${MAY_THINK}
     FOR NO KEY UPDATE SKIP LOCKED`
@@ -61,14 +75,20 @@ async function writeCycle(tx: Tx, agentId: string, now: number): Promise<BegunCy
     where: { agentId, triggerType: 'INBOX', status: { in: ACTIVE_STATUSES } },
     select: { id: true },
   })
-  return living === null ? beginCycle(tx, agent, now) : null
+  return living === null ? beginCycle(tx, agent, now, hooks) : null
 }
 
-async function beginCycle(tx: Tx, agent: AgentRow, now: number): Promise<BegunCycle | null> {
+async function beginCycle(tx: Tx, agent: AgentRow, now: number, { loseTurns }: CycleHooks): Promise<BegunCycle | null> {
   const id = newId('run')
   const mostCharacters = agent.cycle.maxConsciousnessTokens * INBOX_CHARACTERS_A_TOKEN
-  const { events, alone } = await takeEvents(tx, agent.id, id, mostCharacters)
-  if (events.length === 0) return null
+  const { events, alone, put } = await takeEvents(tx, agent.id, id, mostCharacters)
+  await showOverBudget(tx, put, agent.id)
+  const lost = await loseTurns(
+    tx,
+    put.flatMap(({ event, over }) => (over === 'ROOT' ? [event] : [])),
+  )
+  const changed = [...events, ...put.map(({ event }) => event)]
+  if (events.length === 0) return changed.length === 0 ? null : { runId: null, changed, lost }
   const state: CycleState = {
     cycle: agent.cycleCount,
     inbox: inboxMessage(events, new Date(now)),
@@ -81,12 +101,12 @@ async function beginCycle(tx: Tx, agent: AgentRow, now: number): Promise<BegunCy
   }
   await tx.run.create({ data: { ...runOf(events, id, agent.id), state: state as unknown as Prisma.InputJsonValue } })
   await showInOutcomes(tx, events, agent.id, id)
-  return { runId: id, events }
+  return { runId: id, changed, lost }
 }
 
 /** Root and depth are the deepest event's; what the events have in common is the cycle's trigger. */
 function runOf(events: InboxEvent[], id: string, agentId: string) {
-  const { rootId, depth } = deepest(events)
+  const lineage = deepest(events.map(lineageOf))
   const wokenBy = agreed(events, ({ wokenBy }) => (wokenBy === null ? null : JSON.stringify(wokenBy)))
   return {
     id,
@@ -102,14 +122,17 @@ function runOf(events: InboxEvent[], id: string, agentId: string) {
     parentRunId: agreed(events, ({ parentRunId }) => parentRunId),
     chainId: agreed(events, ({ chainId }) => chainId),
     wokenBy: wokenBy === null ? Prisma.DbNull : (JSON.parse(wokenBy) as Prisma.InputJsonValue),
-    rootId,
-    depth,
+    ...lineage,
   } satisfies Partial<Record<keyof Run, unknown>>
 }
 
-export function deepest(events: Lineage[]): Lineage {
-  const { rootId, depth } = events.reduce((most, event) => (event.depth > most.depth ? event : most))
-  return { rootId, depth }
+export function lineageOf({ rootId, depth, spaceId: deepestSpaceId, places, label, askers }: InboxEvent): Lineage {
+  return { rootId, depth, deepestSpaceId, places, label, askers }
+}
+
+export function deepest(lineages: Lineage[]): Lineage {
+  const { rootId, depth, deepestSpaceId } = lineages.reduce((most, one) => (one.depth > most.depth ? one : most))
+  return { rootId, depth, deepestSpaceId, ...together(lineages) }
 }
 
 /** What all events say; null where they differ. */
@@ -127,7 +150,8 @@ function textIn(payload: Prisma.JsonValue, field: string): string | null {
 export async function showInOutcomes(tx: Tx, events: InboxEvent[], agentId: string, runId: string): Promise<void> {
   const messageIds = events.flatMap(({ messageId }) => (messageId === null ? [] : [messageId]))
   if (messageIds.length === 0) return
-  await tx.outcome.updateMany({ where: { messageId: { in: messageIds }, agentId, kind: 'INBOX' }, data: { runId } })
+  const where = { messageId: { in: messageIds }, agentId, kind: { in: ['INBOX' as const, 'OVER_BUDGET' as const] } }
+  await tx.outcome.updateMany({ where, data: { kind: 'INBOX', runId } })
 }
 
 /** Once that is committed: tells whoever sees the messages. */

@@ -22,7 +22,20 @@ export function guidanceFor(tools: Map<string, Tool>): string[] {
       tools.has('sendSpaceMessage') ? `${DELEGATION} To stay involved, mention the agent instead.` : DELEGATION,
     )
   }
+  const asking = [...tools.values()].filter(({ approval }) => approval !== undefined)
+  if (asking.length > 0) lines.push(askedFirst(asking))
   return lines
+}
+
+const MOST_NAMED = 50
+
+/** Which tools ask people first. */
+function askedFirst(tools: Tool[]): string {
+  const named = tools
+    .slice(0, MOST_NAMED)
+    .map(({ name, approval }) => (approval?.quorum === 1 ? name : `${name} (${approval?.quorum} must agree)`))
+  const more = tools.length > MOST_NAMED ? ' and others' : ''
+  return `- People decide first about ${named.join(', ')}${more}: such a call is shown to them, and carried out only once they have approved it, perhaps with an input that they have changed. If they deny it, or do not decide in time, its result says so, with who and why: adapt to that, and do not ask for the same again.`
 }
 
 const SPACE_TOOLS = [
@@ -49,7 +62,11 @@ export function cycleGuidanceFor(tools: Map<string, Tool>, settings: CycleSettin
       '- [INBOX PREVIEW] shows what waits. These will be fully processed in your next cycle. If any are urgent or change your current task, adapt accordingly.',
     )
   }
-  if ([...tools.values()].some(({ asynchronous, waitMs }) => asynchronous && waitMs !== undefined)) {
+  if (
+    [...tools.values()].some(
+      ({ asynchronous, waitMs, approval }) => asynchronous && (waitMs !== undefined || approval !== undefined),
+    )
+  ) {
     lines.push(
       '- A tool that returns { "status": "pending" } is answered later: its result comes into your inbox as TOOL_RESULT with the same id. Do not call it again for that; go on, or end.',
     )

@@ -1,5 +1,5 @@
 import type { InboxEvent } from '../generated/prisma/client.ts'
-import { cut, type Json, oneLine } from '../lib/json.ts'
+import { cut, type Json, nameIn, oneLine } from '../lib/json.ts'
 import { wokenByLine } from './chain-section.ts'
 
 /** What the events' payloads hold, by the event's type; absent where an event was written otherwise. */
@@ -19,6 +19,8 @@ interface Payload {
   toolName?: string
   toolCallId?: string
   result?: Json
+  /** One line. */
+  decisions?: string
 }
 
 const SNIPPET_LENGTH = 50
@@ -51,16 +53,21 @@ function sourceLineOf(event: InboxEvent): string {
   const payload = event.payload as Payload
   switch (event.type) {
     case 'SPACE_MESSAGE': {
-      const who = `${oneLine(payload.senderName ?? 'somebody')} (${(payload.senderKind ?? 'HUMAN').toLowerCase()})`
-      return `- [${oneLine(payload.spaceName ?? '')} (id: ${payload.spaceId})] ${who}: ${JSON.stringify(payload.content ?? '')}${addressOf(payload)}`
+      const who = `${nameIn(payload.senderName ?? 'somebody')} (${(payload.senderKind ?? 'HUMAN').toLowerCase()})`
+      return `- [${nameIn(payload.spaceName ?? '')} (id: ${payload.spaceId})] ${who}: ${JSON.stringify(payload.content ?? '')}${addressOf(payload)}`
     }
     case 'PLAN':
-      return `- [PLAN ${oneLine(payload.name ?? '')}] ${oneLine(payload.instruction ?? '')}`
+      return `- [PLAN ${nameIn(payload.name ?? '')}] ${oneLine(payload.instruction ?? '')}`
     case 'SERVICE':
-      return `- [SERVICE ${oneLine(payload.name ?? '')}] ${JSON.stringify(payload.payload ?? null)}`
+      return `- [SERVICE ${nameIn(payload.name ?? '')}] ${JSON.stringify(payload.payload ?? null)}`
     case 'TOOL_RESULT':
-      return `- [TOOL_RESULT ${payload.toolName} (id: ${payload.toolCallId})] ${JSON.stringify(payload.result ?? null)}`
+      return `- [TOOL_RESULT ${payload.toolName} (id: ${payload.toolCallId})] ${JSON.stringify(payload.result ?? null)}${decisionsOf(payload)}`
   }
+}
+
+/** Below the result of a call that people decided on: what they decided. */
+function decisionsOf({ decisions }: Payload): string {
+  return decisions === undefined ? '' : `\n  It was ${decisions}.`
 }
 
 /** Below a message that was addressed to somebody: to whom. */
@@ -70,7 +77,7 @@ function addressOf({ mention }: Payload): string {
     addressee?: { id: string; name: string }
   }
   if (mentionReason !== undefined) return '\n  It mentions you.'
-  return addressee === undefined ? '' : `\n  It is addressed to ${oneLine(addressee.name)} (id: ${addressee.id}).`
+  return addressee === undefined ? '' : `\n  It is addressed to ${nameIn(addressee.name)} (id: ${addressee.id}).`
 }
 
 /** Sender, space and first words: `  [Family] Husam: "Actually cancel that, I changed my mi..."`. */
@@ -79,16 +86,5 @@ function previewLineOf({ type, payload: json }: InboxEvent): string {
   const source = type === 'SPACE_MESSAGE' ? payload.spaceName : type
   const sender = payload.senderName ?? payload.name ?? payload.toolName ?? 'system'
   const said = payload.content ?? payload.instruction ?? JSON.stringify(payload.payload ?? payload.result ?? '')
-  return `  [${oneLine(source ?? type)}] ${oneLine(sender)}: ${JSON.stringify(`${cut(oneLine(said), SNIPPET_LENGTH)}...`)}`
-}
-
-/** Where an event came from, without a word of what it says. */
-export function sourceNameOf({ type, payload: json }: Pick<InboxEvent, 'type' | 'payload'>): string {
-  const payload = json as Payload
-  const name = JSON.stringify(oneLine(payload.name ?? payload.toolName ?? ''))
-  if (type === 'PLAN') return `the plan ${name}`
-  if (type === 'SERVICE') return `the service ${name}`
-  if (type === 'TOOL_RESULT') return `a result of the tool ${name}`
-  const [sender, space] = [payload.senderName, payload.spaceName].map((text) => JSON.stringify(oneLine(text ?? '')))
-  return `a message from ${sender} (${(payload.senderKind ?? 'HUMAN').toLowerCase()}) in ${space} (id: ${payload.spaceId})`
+  return `  [${nameIn(source ?? type)}] ${nameIn(sender)}: ${JSON.stringify(`${cut(oneLine(said), SNIPPET_LENGTH)}...`)}`
 }

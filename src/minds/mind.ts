@@ -2,8 +2,10 @@ import type { ModelMessage } from 'ai'
 import type { ModelSettings } from '../agents/model-settings.ts'
 import type { ToolPhase } from '../agents/tool-phases.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { Journal, JournaledStep } from '../runs/journal.ts'
+import type { ToldDecisions } from '../runs/decisions-told.ts'
+import type { Journal, JournaledCall, JournaledStep } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
+import type { Withheld } from '../runs/withheld.ts'
 import type { RunInHand, Tool } from '../tools/tool.ts'
 import type { Blame } from './model-error.ts'
 import type { Scene, SceneAgent, SceneLoader } from './scene.ts'
@@ -22,6 +24,8 @@ export interface StepPlan {
   modelSettings: ModelSettings
   activeTools: string[]
   toolChoice: 'auto' | 'required' | 'none'
+  /** Of what the agent keeps, what it is not shown. */
+  withheld: Withheld[]
 }
 
 /** Prepares what the model is shown. */
@@ -40,8 +44,10 @@ export interface MindInput {
   run: RunInHand
   tools: Map<string, Tool>
   scenes: Pick<SceneLoader, 'refresh' | 'meanwhile'>
-  journal: Pick<Journal, 'entered'>
+  journal: Pick<Journal, 'entered' | 'marked'>
   clock: Clock
+  /** Of calls that people were asked about, those that are decided. */
+  decisionsOn(calls: JournaledCall[]): Promise<ToldDecisions[]>
 }
 
 /** The models and the tools of a step, by the agent's phases. Whoever has `skip` may always call it. */

@@ -13,9 +13,9 @@ import { cut, storableText } from '../lib/json.ts'
 /**
  * What a failure is to be put down to. `provider`: it cannot be reached, has no capacity, or does not know the key or the
  * model; `prompt`: it does not take what it was sent; `unclear`: its answer broke off, or it broke, which some servers say of a
- * prompt that is too long.
+ * prompt that is too long; `limit`: the model came to the end of what it may write.
  */
-export type Blame = 'provider' | 'prompt' | 'unclear'
+export type Blame = 'provider' | 'prompt' | 'unclear' | 'limit'
 
 /** The model cannot be had, or failed. The message is for the run's `error`. */
 export class ModelFailure extends Error {

@@ -2,12 +2,15 @@ import type { ModelMessage } from 'ai'
 import type { CycleSettings } from '../agents/cycle-settings.ts'
 import { countWaiting, firstWaiting, takeUrgentEvents } from '../agents/inbox-taking.ts'
 import type { Recall, Recalling } from '../agents/recall.ts'
+import { take, together } from '../confidence/marks.ts'
 import type { Prisma, RunStatus } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
-import { announceTaken, deepest, INBOX_CHARACTERS_A_TOKEN, showInOutcomes } from './cycle.ts'
+import type { Withheld } from '../runs/withheld.ts'
+import { announceTaken, deepest, INBOX_CHARACTERS_A_TOKEN, lineageOf, showInOutcomes } from './cycle.ts'
 import { type CycleState, cycleStateOf, saveCycleState } from './cycle-state.ts'
 import { messagesOfCycle } from './cycle-transcript.ts'
 import { cycleGuidanceFor, guidanceFor } from './guidance.ts'
+import { hiddenCycles, withheldTogether } from './hidden-cycles.ts'
 import { MOST_PREVIEW_LINES, previewMessage, urgentMessage } from './inbox-message.ts'
 import { type Mind, type MindInput, phaseOf } from './mind.ts'
 import type { Blame } from './model-error.ts'
@@ -30,6 +33,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
   const guidance = [...guidanceFor(tools), ...cycleGuidanceFor(tools, settings)]
   let state = cycleStateOf(claim.run)
   let recalled: ModelMessage[] | null = null
+  let withheldCycles: Withheld[] = []
 
   const instructions = () =>
     instructionsOf({ claim, scene, activeSpaceId: run.activeSpace?.id ?? null, guidance, showsRuns: false })
@@ -49,8 +53,12 @@ export function createPersistentMind(input: PersistentInput): Mind {
     const { divisor, isRefused } = await thriftAfterFailures(platform, agent.id)
     const allowed = Math.floor(settings.maxConsciousnessTokens / (isRefused ? 1 : divisor))
     const budget = Math.floor(whole / divisor)
+    const { hidden, label, withheld } = await hiddenCycles(platform.db, agent.id, scene)
+    withheldCycles = withheld
+    take(claim.run, { label })
     const { recall, messages, tokens } = await recalling.choose(agent.id, {
       budget,
+      hidden,
       allowed: { tokens: allowed, leastWhole: settings.minRecentCycles },
     })
     const consciousnessTokens = tokens + estimateTokens(state.inbox)
@@ -72,7 +80,8 @@ export function createPersistentMind(input: PersistentInput): Mind {
         spaceMessages: state.spaceMessages + events.filter(({ type }) => type === 'SPACE_MESSAGE').length,
         injections: [...state.injections, { step, text: urgentMessage(events) }],
       }
-      const lineage = deepest([claim.run, ...events])
+      const { rootId, depth, deepestSpaceId, places, label, askers } = claim.run
+      const lineage = deepest([{ rootId, depth, deepestSpaceId, places, label, askers }, ...events.map(lineageOf)])
       await saveCycleState(tx, claim, next, lineage)
       await showInOutcomes(tx, events, agent.id, claim.run.id)
       return { next, lineage, events }
@@ -88,11 +97,12 @@ export function createPersistentMind(input: PersistentInput): Mind {
   /** Takes what is urgent; @returns a glance at what waits, where nothing was. */
   async function lookAtInbox(step: number): Promise<ModelMessage[]> {
     if (step === 0 || (!settings.inboxPreview && !settings.urgentInjection)) return []
-    const waiting = await countWaiting(platform.db.prisma, agent.id)
+    const waiting = await countWaiting(platform.db.prisma, agent.id, claim.run.id)
     const mayTake = settings.urgentInjection && waiting.urgent > 0 && !state.alone
     if (mayTake && (await takeUrgent(step))) return []
     if (!settings.inboxPreview || waiting.total === 0) return []
-    const events = await firstWaiting(platform.db.prisma, agent.id, MOST_PREVIEW_LINES)
+    const events = await firstWaiting(platform.db.prisma, agent.id, claim.run.id, MOST_PREVIEW_LINES)
+    take(claim.run, together(events))
     return events.length === 0 ? [] : [{ role: 'user', content: previewMessage(events, waiting.total) }]
   }
 
@@ -107,6 +117,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
       return {
         instructions: instructions(),
         messages: [...recalled, inbox, ...messagesOfCycle(state, steps), ...preview],
+        withheld: withheldTogether(scene.withheld, withheldCycles),
         added: (step === 0 ? 1 : 0) + injected + preview.length,
         ...phaseOf(agent, step, input),
       }
@@ -147,10 +158,11 @@ interface Thrift {
  */
 async function thriftAfterFailures({ db }: Platform, agentId: string): Promise<Thrift> {
   const ended = await db.prisma.$queryRaw<{ status: RunStatus; failure: Blame | null }[]>`
-    SELECT status, state->>'failure' AS failure FROM "Run"
-    WHERE "agentId" = ${agentId} AND "triggerType" = 'INBOX' AND status IN ('COMPLETED', 'FAILED', 'CANCELED')
-      AND coalesce(state->>'failure', '') <> 'provider'
-    ORDER BY id DESC LIMIT ${ENDS_LOOKED_AT}`
+    SELECT * FROM (
+      SELECT status, state->>'failure' AS failure FROM "Run"
+      WHERE "agentId" = ${agentId} AND "triggerType" = 'INBOX' AND status IN ('COMPLETED', 'FAILED', 'CANCELED')
+      ORDER BY id DESC LIMIT ${ENDS_LOOKED_AT}
+    ) ended WHERE coalesce(failure, '') <> 'provider'`
   const other = ended.findIndex(({ status }) => status !== 'FAILED')
   const failures = other === -1 ? ended : ended.slice(0, other)
   return {

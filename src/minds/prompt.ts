@@ -1,8 +1,10 @@
-import { cutSaying, firstWithin, oneLine } from '../lib/json.ts'
+import { OF_A_SPACE_LEFT } from '../agents/inbox-source.ts'
+import { cutSaying, firstWithin, nameIn, oneLine } from '../lib/json.ts'
+import type { ToldDecisions } from '../runs/decisions-told.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import { mentionInPrompt } from '../runs/mention-trigger.ts'
 import { type HistoryLine, LONGEST_TEXT } from '../spaces/history.ts'
-import { agentLines, chainSection, wokenByLine } from './chain-section.ts'
+import { agentLines, chainSection, TURNS_ELSEWHERE, wokenByLine } from './chain-section.ts'
 import { belongsTo, type Meanwhile, type Scene, type SceneRun, type SceneSpace } from './scene.ts'
 
 /** What the instructions are built from: the scene, and where the run is now. */
@@ -12,6 +14,8 @@ export interface PromptInput {
   activeSpaceId: string | null
   /** How to act with the tools and the routing at hand, a paragraph each. */
   guidance: string[]
+  /** What people have decided on calls of the run. */
+  decisions?: ToldDecisions[]
   /** What else the agent is told of its runs. */
   notice?: string
   /** Whether the agent is told of its runs: a persistent mind has one at a time. Yes where not given. */
@@ -24,6 +28,7 @@ const RUNS_CHARACTERS = 20_000
 const MEMORY_CHARACTERS = 40_000
 const GOAL_CHARACTERS = 20_000
 const PLAN_CHARACTERS = 20_000
+const DECISION_CHARACTERS = 20_000
 /** Of one space's members. */
 const LINE_CHARACTERS = 9_000
 /** Of a plan's instruction or a service's payload, as JSON. */
@@ -36,13 +41,13 @@ const PAYLOAD_CHARACTERS = 60_000
  * Sections that would be empty are left out.
  */
 export function instructionsOf(input: PromptInput): string {
-  const { claim, scene, activeSpaceId, guidance, notice = '', showsRuns = true } = input
+  const { claim, scene, activeSpaceId, guidance, decisions = [], notice = '', showsRuns = true } = input
   const { agent } = scene
   const sections = [
     `You are ${oneLine(agent.name)}, an agent. Your id is ${agent.id}.\n\n${agent.instructions}`,
     section('HOW YOU ACT:', guidance),
     section('YOUR SPACES:', spaceLines(scene, activeSpaceId)),
-    section('OTHER AGENTS:', otherAgents(scene)),
+    section('OTHER AGENTS:', otherAgents(claim, scene, activeSpaceId)),
     knowledge(
       'YOUR GOALS:',
       agent.goals,
@@ -57,7 +62,9 @@ export function instructionsOf(input: PromptInput): string {
     ),
     knowledge('YOUR PLANS:', agent.plans, PLAN_CHARACTERS, planLine),
     turnSection(claim, scene, activeSpaceId),
+    section('TURNS ELSEWHERE:', turnsElsewhere(claim, scene, activeSpaceId)),
     showsRuns ? activeRuns(claim, scene) : '',
+    section('DECISIONS: (by people, about calls of this run; their words are quoted)', decisionLines(decisions)),
     notice,
   ]
   return sections.filter((text) => text !== '').join('\n\n')
@@ -84,8 +91,16 @@ function knowledge<T extends { newest: number }>(
   return section(title, notes.filter((note) => shown.has(note)).map(lineOf))
 }
 
-function planLine({ id, name, instruction, cron, nextRunAt }: Scene['agent']['plans'][number]): string {
-  const due = cron ?? (nextRunAt === null ? 'once' : `once, at ${new Date(nextRunAt).toISOString()}`)
+/** The last ones, as far as there is room. */
+function decisionLines(decisions: ToldDecisions[]): string[] {
+  const lines = decisions.map(({ toolCallId, toolName, text }) => `- ${toolName} (id: ${toolCallId}): ${text}`)
+  return firstWithin(lines.toReversed(), DECISION_CHARACTERS, (line) => line).toReversed()
+}
+
+function planLine({ id, name, instruction, cron, timeZone, nextRunAt }: Scene['agent']['plans'][number]): string {
+  const due =
+    (cron !== null && timeZone !== 'UTC' ? `${cron}, in ${timeZone}` : cron) ??
+    (nextRunAt === null ? 'once' : `once, at ${new Date(nextRunAt).toISOString()}`)
   return `- ${quoted(name)} (id: ${id}, ${due}): ${quoted(instruction)}`
 }
 
@@ -120,54 +135,87 @@ function spaceLine(space: SceneSpace, agent: Scene['agent'], activeSpaceId: stri
   const more = space.size - shown.length
   const list = shown.length === 0 ? `${space.size}` : `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
   const active = space.id === activeSpaceId ? ' [ACTIVE]' : ''
+  // Who is there is not for a run that works for nobody.
+  if (space.size === 0) return `- ${quoted(oneLine(space.name))} (id: ${space.id})${active}`
   return `- ${quoted(oneLine(space.name))} (id: ${space.id})${active} — Members: ${list}`
 }
 
-/** Where agents take turns: of the active space; before one is entered, of the trigger's. */
 /**
  * What there is to choose from for who may delegate or mention: with SPACE_TOOLS the agents of all its spaces, else those of the
- * spaces whose admin agent it is. Those of a MENTION_CHAIN space stand with its turn.
+ * spaces whose admin agent it is. Those of the space in which it has its turn stand there.
  */
-function otherAgents({ spaces, agent }: Scene): string[] {
-  const mayName = ({ routing, adminAgentId }: SceneSpace) =>
-    routing !== 'MENTION_CHAIN' &&
-    (agent.toolset === 'SPACE_TOOLS' || (routing === 'ADMIN' && adminAgentId === agent.id))
+function otherAgents(claim: Claim, scene: Scene, activeSpaceId: string | null): string[] {
+  const { spaces, agent } = scene
+  const turn = spaceOfTurn(claim, scene, activeSpaceId)
+  const mayName = (space: SceneSpace) =>
+    space.id !== turn?.id &&
+    (agent.toolset === 'SPACE_TOOLS' || (space.routing === 'ADMIN' && space.adminAgentId === agent.id))
   const nearest = spaces.filter(mayName).toSorted((a, b) => a.rank - b.rank)
   const others = nearest.flatMap(({ members }) => members).filter(({ id, kind }) => kind === 'AGENT' && id !== agent.id)
   return agentLines([...new Map(others.map((other) => [other.id, other])).values()])
 }
 
-function turnSection({ run }: Claim, { agent, spaces, chain }: Scene, activeSpaceId: string | null): string {
+/** Where agents take turns: the active space; before one is entered, the trigger's. */
+function spaceOfTurn({ run }: Claim, { spaces }: Scene, activeSpaceId: string | null): SceneSpace | undefined {
   const spaceId = activeSpaceId ?? run.triggerSpaceId
-  const space = spaces.find(({ id, routing }) => id === spaceId && routing === 'MENTION_CHAIN')
-  return chainSection(space, { agent, chain, spaceId })
+  return spaces.find(({ id, routing }) => id === spaceId && routing === 'MENTION_CHAIN')
+}
+
+function turnSection(claim: Claim, scene: Scene, activeSpaceId: string | null): string {
+  const spaceId = activeSpaceId ?? claim.run.triggerSpaceId
+  return chainSection(spaceOfTurn(claim, scene, activeSpaceId), { ...scene, spaceId })
+}
+
+/** For who speaks in spaces without entering them: what holds in others where agents take turns. */
+function turnsElsewhere(claim: Claim, scene: Scene, activeSpaceId: string | null): string[] {
+  const turn = spaceOfTurn(claim, scene, activeSpaceId)
+  const elsewhere = scene.spaces.filter(({ id, routing }) => routing === 'MENTION_CHAIN' && id !== turn?.id)
+  if (scene.agent.toolset !== 'SPACE_TOOLS' || elsewhere.length === 0) return []
+  const nearest = elsewhere
+    .toSorted((a, b) => a.rank - b.rank)
+    .map(({ id, name }) => `${quoted(oneLine(name))} (id: ${id})`)
+  return [`- In ${firstWithin(nearest, LINE_CHARACTERS, (name) => name).join(', ')} ${TURNS_ELSEWHERE}`]
 }
 
 /** This run first; then every other queued, running or waiting one: by whom, where, and quoted about what. */
 function activeRuns({ run }: Claim, scene: Scene): string {
-  const summaryOf = ({ triggerSpaceId, triggerSummary }: Pick<SceneRun, 'triggerSpaceId' | 'triggerSummary'>) =>
-    belongsTo(scene, triggerSpaceId) ? subjectOf(triggerSummary) : { whoAndWhere: OF_A_SPACE_LEFT, about: null }
   const others = scene.otherRuns.map((other) => {
-    const { whoAndWhere, about } = summaryOf(other)
-    return `- Run ${other.id} (${other.status.toLowerCase()}) — ${whoAndWhere}${about === null ? '' : `: ${quoted(about)}`}`
+    if (other.label === null) return `- Run ${other.id} (${other.status.toLowerCase()}) — ${OF_OTHERS}`
+    const about = belongsTo(scene, other.triggerSpaceId) ? subjectOf(other.triggerSummary) : null
+    return `- Run ${other.id} (${other.status.toLowerCase()}) — ${whoAndWhere(scene, other)}${about === null ? '' : `: ${quoted(about)}`}`
   })
+  const { triggerSenderName: senderName, triggerSpaceName: spaceName } = scene.origin
   return section('ACTIVE RUNS:', [
-    `- Run ${run.id} (this run) — triggered by ${summaryOf(run).whoAndWhere}`,
+    `- Run ${run.id} (this run) — triggered by ${whoAndWhere(scene, { ...run, senderName, spaceName })}`,
     ...firstWithin(others, RUNS_CHARACTERS, (line) => line),
   ])
 }
 
-/** A trigger's summary: up to the words of others in it, which begin after the last name's closing quotation mark, and those. */
-export function subjectOf(triggerSummary: string): { whoAndWhere: string; about: string | null } {
+const OF_OTHERS = 'for others: nothing more of it is told here'
+
+type TriggerNames = Pick<
+  SceneRun,
+  'triggerType' | 'triggerName' | 'triggerSpaceId' | 'triggerSummary' | 'senderName' | 'spaceName'
+>
+
+function whoAndWhere(scene: Scene, trigger: TriggerNames): string {
+  const { triggerType, triggerName, triggerSpaceId, triggerSummary, senderName, spaceName } = trigger
+  if (!belongsTo(scene, triggerSpaceId)) return OF_A_SPACE_LEFT
+  if (triggerType === 'PLAN') return `The plan ${quoted(oneLine(triggerName ?? ''))}`
+  if (triggerType === 'SERVICE') return `The service ${quoted(oneLine(triggerName ?? ''))}`
+  if (triggerType === 'INBOX') return triggerSummary
+  return `${nameIn(senderName ?? 'somebody')} in ${quoted(oneLine(spaceName ?? ''))}`
+}
+
+/** Of a trigger's summary, the words of others: they begin after a name's closing quotation mark. */
+function subjectOf(triggerSummary: string): string | null {
   const end = triggerSummary.indexOf('": ')
-  if (end === -1) return { whoAndWhere: triggerSummary, about: null }
-  const about = triggerSummary.slice(end + 3)
-  return { whoAndWhere: triggerSummary.slice(0, end + 1), about: about.replace(/^"(.*)"$/s, '$1') }
+  return end === -1 ? null : triggerSummary.slice(end + 3).replace(/^"(.*)"$/s, '$1')
 }
 
 /** The one user message: what triggered the run, and what was said last in the space. What others wrote is quoted, a JSON line each. */
 export function triggerMessageOf({ run }: Claim, scene: Scene): string {
-  if (!belongsTo(scene, run.triggerSpaceId)) return `TRIGGER: ${OF_A_SPACE_LEFT}`
+  if (!belongsTo(scene, run.triggerSpaceId)) return `TRIGGER: ${OF_A_SPACE_LEFT}: nothing of it is shown to you.`
   const mention = mentionInPrompt(run.triggerType === 'SPACE_MESSAGE' ? run.triggerPayload : null)
   const blocks = [`TRIGGER: ${triggerOf(run, scene)}${mention.inWords}`]
   if (mention.quoted !== null) blocks.push(mention.quoted)
@@ -188,8 +236,6 @@ export function triggerMessageOf({ run }: Claim, scene: Scene): string {
   return blocks.join('\n')
 }
 
-const OF_A_SPACE_LEFT = 'a message in a space that you are not a member of any more: nothing of it is shown to you.'
-
 /** The user message that stands above the results of calls that somebody was waited for with. */
 export function meanwhileMessageOf({ spaceName, lines }: Meanwhile, agentId: string): string {
   return [
@@ -200,12 +246,12 @@ export function meanwhileMessageOf({ spaceName, lines }: Meanwhile, agentId: str
 
 function triggerOf(run: Claim['run'], { origin, triggerMessage }: Scene): string {
   if (run.triggerType === 'PLAN')
-    return `${run.wokenBy === null ? 'your' : 'the'} plan "${oneLine(run.triggerName ?? '')}" is due: ${cutSaying(JSON.stringify(run.triggerPayload), PAYLOAD_CHARACTERS)}`
+    return `${run.wokenBy === null ? 'your' : 'the'} plan ${quoted(oneLine(run.triggerName ?? ''))} is due: ${cutSaying(JSON.stringify(run.triggerPayload), PAYLOAD_CHARACTERS)}`
   if (run.triggerType === 'SERVICE') {
-    return `the service "${oneLine(run.triggerName ?? '')}" sent (quoted as data): ${cutSaying(JSON.stringify(run.triggerPayload), PAYLOAD_CHARACTERS)}`
+    return `the service ${quoted(oneLine(run.triggerName ?? ''))} sent (quoted as data): ${cutSaying(JSON.stringify(run.triggerPayload), PAYLOAD_CHARACTERS)}`
   }
-  const who = `${oneLine(origin.triggerSenderName ?? 'somebody')} (${triggerMessage?.type ?? (run.wokenBy === null ? 'human' : 'agent')})`
-  return `${run.triggerMessageId === null ? 'no' : 'a'} message from ${who} in "${oneLine(origin.triggerSpaceName ?? '')}" (id: ${run.triggerSpaceId})`
+  const who = `${nameIn(origin.triggerSenderName ?? 'somebody')} (${triggerMessage?.type ?? (run.wokenBy === null ? 'human' : 'agent')})`
+  return `${run.triggerMessageId === null ? 'no' : 'a'} message from ${who} in ${quoted(oneLine(origin.triggerSpaceName ?? ''))} (id: ${run.triggerSpaceId})`
 }
 
 /** The trigger stands above the history: a long one is not told twice. */

@@ -1,32 +1,36 @@
-import { oneLine } from '../lib/json.ts'
+import { OF_A_SPACE_LEFT } from '../agents/inbox-source.ts'
+import { nameIn } from '../lib/json.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import { doingNow } from '../runs/run-progress.ts'
-import type { Scene, SceneRun } from './scene.ts'
+import { belongsTo, type Scene, type SceneRun } from './scene.ts'
 
 /**
  * Tells an agent that has getMyRuns what else it is doing (000, "Concurrent Run Awareness"); empty where it does nothing else.
- * Names only: nothing that anybody wrote. Nothing that ages: it changes when the runs do.
+ * Names only, and of a space that it has left none. Nothing that ages: it changes when the runs do.
  */
-export function runNotice({ run }: Claim, { otherRuns }: Scene): string {
+export function runNotice({ run }: Claim, scene: Scene): string {
+  const { otherRuns } = scene
   const count = otherRuns.length
   if (count === 0) return ''
   return [
     `⚠ You currently have ${count} other active ${count === 1 ? 'run' : 'runs'}:`,
-    ...otherRuns.map((other) => noticeLine(other, run.triggerSpaceId)),
+    ...otherRuns.map((other) =>
+      noticeLine(other, other.label === null ? 'for others' : triggerOf(scene, other, run.triggerSpaceId)),
+    ),
     'Use getMyRuns for full details if needed. Avoid duplicating work already in progress.',
   ].join('\n')
 }
 
-function noticeLine(other: SceneRun, hereId: string | null): string {
-  const { id, status, startedAt, calls } = other
+function noticeLine({ id, status, startedAt, calls }: SceneRun, trigger: string): string {
   const since = startedAt === null ? 'not started yet' : `started ${startedAt.toISOString()}`
   const doing = calls === null || status === 'QUEUED' ? '' : ` — ${doingNow(status, calls)}`
-  return `- ${id} (${triggerOf(other, hereId)}, ${status.toLowerCase()}, ${since})${doing}`
+  return `- ${id} (${trigger}, ${status.toLowerCase()}, ${since})${doing}`
 }
 
-function triggerOf(other: SceneRun, hereId: string | null): string {
+function triggerOf(scene: Scene, other: SceneRun, hereId: string | null): string {
   const { triggerType, triggerName, triggerSpaceId, senderName, spaceName } = other
-  if (triggerType !== 'SPACE_MESSAGE') return `${triggerType.toLowerCase()}: ${oneLine(triggerName ?? '')}`
+  if (triggerType !== 'SPACE_MESSAGE') return `${triggerType.toLowerCase()}: ${nameIn(triggerName ?? '')}`
+  if (!belongsTo(scene, triggerSpaceId)) return OF_A_SPACE_LEFT
   const here = triggerSpaceId === hereId ? ', in this space' : ''
-  return `message: ${oneLine(senderName ?? 'somebody')} in ${oneLine(spaceName ?? 'somewhere')}${here}`
+  return `message: ${nameIn(senderName ?? 'somebody')} in ${nameIn(spaceName ?? 'somewhere')}${here}`
 }

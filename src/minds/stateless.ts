@@ -1,7 +1,9 @@
 import type { ModelMessage } from 'ai'
+import { take } from '../confidence/marks.ts'
 import { sentAndAdded } from '../runs/conversation.ts'
 import type { JournaledStep } from '../runs/journal.ts'
 import { isAnsweredOutside } from '../runs/tool-calls.ts'
+import { labelOf } from '../spaces/history.ts'
 import { guidanceFor } from './guidance.ts'
 import { type Mind, type MindInput, phaseOf, type StepPlan } from './mind.ts'
 import { instructionsOf, meanwhileMessageOf, triggerMessageOf } from './prompt.ts'
@@ -19,14 +21,19 @@ export function createStatelessMind(input: MindInput): Mind {
       if (steps.length > 0) await scenes.refresh(claim, scene)
       const shown = await messagesOf(input, steps)
       const activeSpaceId = run.activeSpace?.id ?? null
+      const decisions = await input.decisionsOn(steps.flatMap(({ calls }) => calls))
       return {
-        instructions: instructionsOf({ claim, scene, activeSpaceId, guidance, notice: notice() }),
+        instructions: instructionsOf({ claim, scene, activeSpaceId, guidance, decisions, notice: notice() }),
         ...shown,
+        withheld: scene.withheld,
         ...phaseOf(scene.agent, steps.length, input),
       }
     },
     isDone: () => false,
-    async onFailed() {},
+    // What a provider says may quote what it was sent: who may hear that goes by all that the run was shown.
+    async onFailed() {
+      if (claim.run.label.length > 0) await input.journal.marked(claim)
+    },
   }
 }
 
@@ -51,14 +58,17 @@ async function messagesOf(input: MindInput, steps: JournaledStep[]): Promise<Sho
   return { messages, added: messages.length - (isAsSent ? sent.length : 0), holdsResponse: true }
 }
 
-/** What was said in the active space while the last step's calls waited for somebody; `read_messages` counts from here on. */
+/** What was said in the active space, as far as the run may be told of that, while the last step's calls waited for somebody; `read_messages` counts from here on. */
 async function sinceTheWait(input: MindInput, last: JournaledStep | undefined): Promise<ModelMessage[]> {
   const { claim, scene, run, scenes, journal } = input
-  const waited = last?.calls.find((call) => isAnsweredOutside(call) && call.status !== 'FAILED')
-  if (waited === undefined || run.activeSpace === null) return []
+  const waited = last?.calls.find(
+    (call) => (isAnsweredOutside(call) && call.status !== 'FAILED') || call.approvalState !== null,
+  )
+  if (waited === undefined || run.activeSpace === null || !belongsTo(scene, run.activeSpace.id)) return []
   const meanwhile = await scenes.meanwhile(claim, { spaceId: run.activeSpace.id, callId: waited.id })
   if (meanwhile === null) return []
   run.activeSpace = { id: run.activeSpace.id, seq: meanwhile.seq }
+  take(claim.run, { places: [run.activeSpace.id], label: labelOf(meanwhile.lines) })
   await journal.entered(claim, run.activeSpace.id, meanwhile.seq)
   if (meanwhile.lines.length === 0) return []
   return [{ role: 'user', content: meanwhileMessageOf(meanwhile, scene.agent.id) }]

@@ -1,6 +1,6 @@
 import type { LanguageModelUsage } from 'ai'
 import { estimateTokenCount } from 'tokenx'
-import type { Usage } from '../runs/journal.ts'
+import type { Usage } from '../runs/ledger.ts'
 
 /** About how many tokens a value's text has, for budgets and where the provider says nothing. */
 export function estimateTokens(value: unknown): number {

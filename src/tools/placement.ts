@@ -35,6 +35,22 @@ export function placementOf({ placement }: JsonObject): Placement {
   return { spaceId, mention: spaceId === null ? null : idIn(mention, 'mention') }
 }
 
+/**
+ * Where a call shows, by what is written of its input, in the order in which the model wrote it. Null where that is not known yet, as
+ * a placement may still be written, and where it is nowhere or no id: what is said of that waits until the input is whole.
+ */
+export function placementSoFar(written: JsonObject): Placement | null {
+  const fields = Object.keys(written)
+  const last = fields.at(-1)
+  const isWritten = fields.includes('targetSpaceId') && !PLACEMENT_FIELDS.some((field) => field === last)
+  if (!isWritten) return null
+  try {
+    return placementOf({ placement: written })
+  } catch {
+    return null
+  }
+}
+
 function idIn(value: Json | undefined, field: string): string | null {
   if (value == null || value === '') return null
   if (typeof value !== 'string') throw new ToolFailure('BAD_INPUT', `${field} must be a string: an id.`)

@@ -9,6 +9,7 @@ import type {
 } from '../generated/prisma/client.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
+import type { AskedApproval } from '../runs/approval.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import type { Message } from '../spaces/message.ts'
 
@@ -26,6 +27,15 @@ export class ToolFailure extends Error {
 export function failureResult(code: string, message: string): JsonObject {
   return { error: { code, message } }
 }
+
+/** The same for a call of whose text people have seen a part: said again as a whole, it would stand there twice. */
+export function heardInPart(output: Json): Json {
+  const { code, message } = ((output as JsonObject | null)?.['error'] ?? {}) as { code?: string; message?: string }
+  return failureResult(code ?? 'FAILED', `${message ?? ''} ${HEARD_IN_PART}`.trimStart())
+}
+
+const HEARD_IN_PART =
+  'People have seen what you wrote: it stands in the space, cut off. Do not say it again; say only what is still missing.'
 
 /** The space that a run has entered. */
 export interface ActiveSpace {
@@ -64,8 +74,8 @@ export interface RunInHand {
 
 /** An end that a tool asks for. What it means for others is written in the transaction that ends the run. */
 export type RequestedEnding =
-  /** Silently hands the trigger to another agent: the run is CANCELED. */
-  | { type: 'delegate'; targetAgentId: string; reason: string | null }
+  /** Silently hands the trigger to another agent of a space: the run is CANCELED. */
+  | { type: 'delegate'; targetAgentId: string; spaceId: string; reason: string | null }
   /** There is nothing for this agent to do. */
   | { type: 'skip'; reason: string | null }
 
@@ -78,9 +88,16 @@ export interface ToolUse {
   state: JsonObject
   /**
    * For a tool that changes the database: does that and journals the call's result in one transaction, so that a call that is
-   * taken up after a crash has had no effect yet. Whatever throws undoes it. @throws what `work` throws, RunLostError
+   * taken up after a crash has had no effect yet. Whatever throws undoes it. The audit log has an entry for each of what `work` says
+   * that it has changed, by id; without a word of that, for the agent. @throws what `work` throws, RunLostError
    */
-  carryOut(work: (tx: Tx) => Promise<JsonObject>): Promise<Json>
+  carryOut(work: (tx: Tx, changed: (ids: readonly string[]) => void) => Promise<JsonObject>): Promise<Json>
+}
+
+/** A call that is carried out outside its run. */
+export interface CarriedCall {
+  callId: string
+  signal: AbortSignal
 }
 
 /** What an agent can do. */
@@ -89,14 +106,22 @@ export interface Tool {
   description: string
   /** JSON Schema of the input object: checked before `execute`. */
   inputSchema: JsonObject
+  /** Somebody outside wrote its schema, which may be anything. */
+  isForeign?: true
   /** How it is shown. */
   presence: Presence
   /** Fields of its input that say where the call shows: they are no part of what is checked, kept, shown and executed. */
   placement?: readonly string[]
   /** Who carries it out, for an agent's own tool; null for a built-in. */
   execution: ToolExecution | null
+  /** It is carried out outside the server, and is given what comes from confidential spaces or not. */
+  outside?: { mayReceiveConfidential: boolean }
   /** Somebody outside answers it, within this time; `execute` is not called then. */
   waitMs?: number
+  /** People decide before it is carried out: not in its run then, but by `carryOut`, unless somebody outside answers it. */
+  approval?: AskedApproval
+  /** Carries it out by its input alone, without the run that asked for it. @throws ToolFailure */
+  carryOut?(input: JsonObject, use: CarriedCall): Promise<Json>
   /** The model goes on without that answer, which comes to the agent's inbox. */
   asynchronous?: boolean
   /** @returns the result for the model. @throws ToolFailure for what the model can act on. */
@@ -106,10 +131,17 @@ export interface Tool {
 export type Presence =
   /** Nothing of it shows in a space. */
   | { type: 'hidden' }
-  /** The text field of its input is a message, streamed while the model writes it. */
-  | { type: 'speech'; field: string }
+  | SpeechPresence
   /** The call shows as a part in the active space. */
   | { type: 'part' }
+
+/** The text field of its input is a message, streamed while the model writes it. */
+export interface SpeechPresence {
+  type: 'speech'
+  field: string
+  /** Whether a call will be refused, as far as the fields tell that precede its text: then nothing of it streams. @throws ToolFailure */
+  refuse?(before: JsonObject): Promise<void>
+}
 
 /** How a run is heard: what tools call to post. What was streamed already is not said again. */
 export interface Speech {

@@ -1,8 +1,8 @@
 import type { Goals } from '../agents/goals.ts'
 import type { Inbox } from '../agents/inbox.ts'
 import type { Memories } from '../agents/memories.ts'
+import type { Discretion } from '../confidence/discretion.ts'
 import type { Plans } from '../plans/plans.ts'
-import type { Clock } from '../platform/clock.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
 import type { HandingOn } from '../runs/handing-on.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
@@ -22,8 +22,16 @@ export interface ToolboxInput {
   speech: Speech
 }
 
+/** What an agent's own tools are made from. */
+export interface OwnToolboxParts {
+  http: GuardedHttp
+  secretBox: SecretBox
+  limits: { toolWaitSeconds: number }
+}
+
 /** What tools are made from. */
-export interface ToolboxParts {
+export interface ToolboxParts extends OwnToolboxParts {
+  discretion: Discretion
   history: History
   historyLimit: number
   runs: Runs
@@ -31,10 +39,7 @@ export interface ToolboxParts {
   replies: Replies
   replyWaits: ReplyWaits
   inbox: Inbox
-  clock: Clock
   lifecycle: Lifecycle
-  http: GuardedHttp
-  secretBox: SecretBox
   mcp: McpToolset
   memories: Memories
   goals: Goals

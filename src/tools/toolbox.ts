@@ -1,6 +1,8 @@
+import type { ApprovalPolicy } from '../agents/approval-policy.ts'
 import { openHeaders } from '../agents/outgoing-request.ts'
 import type { AgentTool } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
+import { askedApproval } from './asked-approval.ts'
 import { ownTool } from './custom/own-tool.ts'
 import { knowledgeTools } from './knowledge/knowledge-tools.ts'
 import { chainTools } from './routing/chain-tools.ts'
@@ -9,7 +11,7 @@ import { activeSpaceTools } from './space/toolset.ts'
 import { displayTool } from './space-tools/display-tool.ts'
 import { spaceTools } from './space-tools/toolset.ts'
 import type { Tool } from './tool.ts'
-import type { ToolboxInput, ToolboxParts } from './toolbox-parts.ts'
+import type { OwnToolboxParts, ToolboxInput, ToolboxParts } from './toolbox-parts.ts'
 
 /** The tools of a run, by name: the sum of its toolset, its routing, its mind and the agent's own. */
 export interface Toolbox {
@@ -42,7 +44,11 @@ function routingTools({ scene, run }: ToolboxInput, parts: ToolboxParts): Tool[]
   return [...chainTools(scene, parts), ...delegation]
 }
 
-function ownToolOf(row: AgentTool, { http, secretBox }: ToolboxParts): Tool {
+/** A tool that an agent brings, with the approval that it asks for. */
+export function ownToolOf(row: AgentTool, { http, secretBox, limits }: OwnToolboxParts): Tool {
   const settings = { ...row, inputSchema: row.inputSchema as JsonObject }
-  return ownTool(settings, { http, headers: () => openHeaders('tool', settings, secretBox) })
+  const tool = ownTool(settings, { http, headers: () => openHeaders('tool', settings, secretBox) })
+  const policy = row.approval as ApprovalPolicy | null
+  if (policy === null) return tool
+  return { ...tool, approval: askedApproval(policy, { ...settings, answerMs: tool.waitMs ?? null }, limits) }
 }

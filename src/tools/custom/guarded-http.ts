@@ -8,6 +8,8 @@ export interface GuardedRequest {
   url: string
   headers?: Record<string, string>
   body?: string
+  /** An answer that redirects is not followed, and so no 2xx. */
+  stays?: true
   /** For the whole exchange: names, connections, redirects and the body. */
   timeoutMs: number
   signal?: AbortSignal
@@ -92,7 +94,8 @@ export function createGuardedHttp(options: GuardedHttpOptions = {}): GuardedHttp
       const { url, method, headers, body } = hop
       const response = await request(url, { dispatcher, method, headers: [...headers].flat(), body, signal })
       const location = response.headers.location
-      if (!isRedirect(response.statusCode) || typeof location !== 'string') return await readAnswer(response, maxBytes)
+      const leads = isRedirect(response.statusCode) && typeof location === 'string' && given.stays !== true
+      if (!leads) return await readAnswer(response, maxBytes)
       response.body.on('error', () => {}).destroy()
       hop = nextHop(hop, response.statusCode, location, redirects)
     }

@@ -1,8 +1,9 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import { Ajv2019 } from 'ajv/dist/2019.js'
 import { Ajv2020 } from 'ajv/dist/2020.js'
+import traverse from 'json-schema-traverse'
 import { LRUCache } from 'lru-cache'
-import type { Json, JsonObject } from '../../lib/json.ts'
+import type { JsonObject } from '../../lib/json.ts'
 
 /**
  * Why a schema cannot be a tool's input schema, in a sentence; null where it can. It must be a JSON Schema (draft 7, 2019-09
@@ -16,53 +17,45 @@ export function checkInputSchema(schema: unknown): string | null {
   if (top.type !== 'object') return 'The input schema must have "type": "object" at the top.'
   const refused = ['oneOf', 'anyOf', 'allOf', 'not', 'enum'].find((keyword) => keyword in top)
   if (refused !== undefined) return `The input schema must not have "${refused}" at the top.`
+  return faultOf(top, 'input schema')
+}
+
+/** Why a schema cannot be that of what is submitted as a result, in a sentence; null where it can: any JSON Schema that compiles. */
+export function checkSchema(schema: unknown): string | null {
+  if (typeof schema !== 'object' || schema === null || Array.isArray(schema))
+    return 'The schema must be a JSON Schema object.'
+  return faultOf(schema as JsonObject, 'schema')
+}
+
+function faultOf(schema: JsonObject, what: string): string | null {
   try {
-    compiled(top)
+    compiled(schema)
     return null
   } catch (error) {
-    return `The input schema is not valid JSON Schema: ${error instanceof Error ? error.message : error}.`
+    return `The ${what} is not valid JSON Schema: ${error instanceof Error ? error.message : error}.`
   }
 }
 
-/**
- * What is wrong with a tool's input, in words that a model can act on; null where nothing is. A schema that does not compile
- * accepts every object, so that an agent's run does not fail on a tool that was accepted before.
- */
+/** What is wrong with a tool's input, in words that a model can act on; null where nothing is. */
 export function checkInput(schema: JsonObject, input: unknown): string | null {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return 'The input must be a JSON object.'
+  return checkJson(schema, input)
+}
+
+/** The same of any JSON, such as what is submitted as a call's result. */
+export function checkJson(schema: JsonObject, value: unknown): string | null {
   let validate: ValidateFunction
   try {
     validate = compiled(schema)
   } catch {
-    return null
+    return 'The input schema of this tool is not valid JSON Schema: it takes no input. Go on without this tool.'
   }
-  if (validate(input)) return null
+  if (validate(value) === true) return null
   const errors = (validate.errors ?? []).filter(({ keyword }) => keyword !== 'if')
   const shown = [...new Set(errors.map(inWords))].slice(0, SHOWN)
   const more = errors.length > SHOWN ? `; and ${errors.length - SHOWN} more` : ''
   return `${shown.join('; ')}${more}.`
 }
-
-/**
- * An input in which a null stands for what was left out, as many models write it: without the nulls of optional properties.
- * One that the schema takes as it is means its nulls, and stays.
- */
-export function withoutNulls(schema: JsonObject, input: Json): Json {
-  return checkInput(schema, input) === null ? input : dropNulls(schema, input)
-}
-
-function dropNulls(schema: Json | undefined, value: Json): Json {
-  if (!isObject(schema)) return value
-  if (Array.isArray(value)) return value.map((item) => dropNulls(schema.items, item))
-  if (!isObject(value)) return value
-  const required = Array.isArray(schema.required) ? schema.required : []
-  const properties = isObject(schema.properties) ? schema.properties : {}
-  const kept = Object.entries(value).filter(([name, one]) => one !== null || required.includes(name))
-  return Object.fromEntries(kept.map(([name, one]) => [name, dropNulls(properties[name], one)]))
-}
-
-const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** How many faults of an input are told at once. */
 const SHOWN = 5
@@ -73,34 +66,44 @@ const OPTIONS = {
   validateFormats: false,
   allErrors: true,
   messages: true,
-  // Two schemas may have the same $id; ajv would refuse the second.
-  addUsedSchema: false,
 } as const
 
-const DIALECTS = {
-  'draft-07': new Ajv(OPTIONS),
-  '2019-09': new Ajv2019(OPTIONS),
-  '2020-12': new Ajv2020(OPTIONS),
-}
+const DIALECTS = { 'draft-07': Ajv, '2019-09': Ajv2019, '2020-12': Ajv2020 }
 
-/** Compiling takes milliseconds, so what was compiled is kept: the most recently used, by the schema's JSON text. It says nothing of who asked. */
-const cache = new LRUCache<string, ValidateFunction>({ max: 500 })
+/** Where a schema is checked against its dialect's own: nothing of it is kept there. */
+const metaSchemas = new Map<keyof typeof DIALECTS, Ajv>()
 
+/** Compiling takes milliseconds, so what was compiled is kept: the most recently used, by the schema's JSON text and its length. */
+const cache = new LRUCache<string, ValidateFunction>({ maxSize: 2_000_000, sizeCalculation: (_, text) => text.length })
+
+/** Each schema is compiled by itself: what it calls itself and its parts means nothing to another one. @throws why it cannot be */
 function compiled(schema: JsonObject): ValidateFunction {
   const key = JSON.stringify(schema)
   const known = cache.get(key)
   if (known !== undefined) return known
-  const { $schema, ...body } = schema
-  const dialect = /\b(2019-09|2020-12)\b/.exec(typeof $schema === 'string' ? $schema : '')?.[1]
-  const ajv = DIALECTS[(dialect as '2019-09' | undefined) ?? 'draft-07']
-  try {
-    const validate = ajv.compile(body)
-    cache.set(key, validate)
-    return validate
-  } finally {
-    // ajv keeps every schema it has compiled, for ever.
-    ajv.removeSchema(body)
-  }
+  const { $schema, ...rest } = schema
+  const named = /\b(2019-09|2020-12)\b/.exec(typeof $schema === 'string' ? $schema : '')?.[1]
+  const dialect = (named as keyof typeof DIALECTS | undefined) ?? 'draft-07'
+  const body = withoutIds(rest)
+  const meta = metaSchemas.get(dialect) ?? new DIALECTS[dialect](OPTIONS)
+  metaSchemas.set(dialect, meta)
+  if (meta.validateSchema(body) !== true) throw new Error(meta.errorsText(meta.errors))
+  const validate = new DIALECTS[dialect]({ ...OPTIONS, validateSchema: false }).compile(body)
+  cache.set(key, validate)
+  return validate
+}
+
+/**
+ * A copy in which no part has an address of its own: that could stand in the way of the specification's schemas, and nothing of a
+ * tool's schema is found by address. @throws for one that is to be checked by asking somebody (ajv's `$async`)
+ */
+function withoutIds(schema: JsonObject): JsonObject {
+  const copy = structuredClone(schema)
+  traverse(copy, { allKeys: true }, (part) => {
+    if ('$async' in part) throw new Error('$async is not allowed')
+    for (const name of ['$id', 'id']) if (typeof part[name] === 'string') delete part[name]
+  })
+  return copy
 }
 
 /** `days must be integer`, `address.city is required`, … */

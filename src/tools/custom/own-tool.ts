@@ -1,6 +1,6 @@
 import { messageOf } from '../../lib/errors.ts'
 import { DEEPEST_JSON, isTooDeep, type Json, type JsonObject } from '../../lib/json.ts'
-import { type Tool, ToolFailure, type ToolUse } from '../tool.ts'
+import { type CarriedCall, type Tool, ToolFailure } from '../tool.ts'
 import type { GuardedHttp } from './guarded-http.ts'
 
 /** A tool that an agent brings, as it is stored. */
@@ -12,6 +12,7 @@ export interface OwnToolSettings {
   visible: boolean
   timeoutMs: number
   url: string | null
+  mayReceiveConfidential: boolean
 }
 
 export interface OwnToolParts {
@@ -25,16 +26,22 @@ export interface OwnToolParts {
  * input.
  */
 export function ownTool(settings: OwnToolSettings, parts: OwnToolParts): Tool {
-  const { name, description, inputSchema, execution, visible, timeoutMs } = settings
+  const { name, description, inputSchema, execution, visible, timeoutMs, mayReceiveConfidential } = settings
+  const isOutside = execution === 'HTTP' || execution === 'EXTERNAL'
   const waits = execution === 'SPACE' || execution === 'EXTERNAL'
+  const carryOut = (input: JsonObject, use: CarriedCall) =>
+    execution === 'HTTP' ? call(settings, parts, input, use) : Promise.resolve<Json>(input)
   return {
     name,
     description,
     inputSchema,
+    isForeign: true,
     presence: visible ? { type: 'part' } : { type: 'hidden' },
     execution,
+    ...(isOutside ? { outside: { mayReceiveConfidential } } : {}),
     ...(waits ? { waitMs: timeoutMs } : {}),
-    execute: (input, use) => (execution === 'HTTP' ? call(settings, parts, input, use) : Promise.resolve(input)),
+    carryOut,
+    execute: (input, { callId, run }) => carryOut(input, { callId, signal: run.signal }),
   }
 }
 
@@ -43,24 +50,34 @@ async function call(
   { url, timeoutMs }: OwnToolSettings,
   { http, headers }: OwnToolParts,
   input: JsonObject,
-  use: ToolUse,
+  { callId, signal }: CarriedCall,
 ): Promise<Json> {
+  const own = headers()
   const outcome = await http.send({
     method: 'POST',
     url: url ?? '',
     headers: {
       accept: 'application/json',
-      ...headers(),
+      ...own,
       'content-type': 'application/json',
-      'idempotency-key': use.callId,
+      'idempotency-key': callId,
     },
     body: JSON.stringify(input),
     timeoutMs,
-    signal: use.run.signal,
+    signal,
   })
-  if (outcome.type === 'failure') throw new ToolFailure(outcome.code, outcome.message)
+  if (outcome.type === 'failure') throw new ToolFailure(outcome.code, withoutValues(outcome.message, own))
   return answerOf(outcome.contentType, outcome.body)
 }
+
+/** A server that repeats what it was sent does not show the model the headers that it was sent. */
+function withoutValues(message: string, headers: Record<string, string>): string {
+  const secrets = Object.values(headers).filter(({ length }) => length >= SHORTEST_SECRET)
+  return secrets.reduce((cleaned, secret) => cleaned.replaceAll(secret, '[removed]'), message)
+}
+
+/** Shorter values would take words out of a text that are none. */
+const SHORTEST_SECRET = 6
 
 /** JSON where the answer says that it is, else its text. */
 function answerOf(contentType: string, body: string): Json {

@@ -17,8 +17,9 @@ export function deleteGoalsTool(name: string, goals: Goals): Tool {
     execution: null,
     execute({ ids }, { run, carryOut }) {
       const asked = textsOf(ids)
-      return carryOut(async (tx) => {
-        const deleted = await refusable(() => goals.delete(run.agent.id, asked, tx))
+      return carryOut(async (tx, changed) => {
+        const deleted = await refusable(() => goals.delete(run.agent.id, asked, { tx, marks: run.claim.run }))
+        changed(deleted)
         return { success: true, deleted, notFound: missingOf(asked, deleted) }
       })
     },

@@ -19,7 +19,7 @@ export function deleteMemoriesTool(name: string, memories: Memories): Tool {
     execute({ keys }, { run, carryOut }) {
       const asked = textsOf(keys)
       return carryOut(async (tx) => {
-        const deleted = await refusable(() => memories.delete(run.agent.id, asked, tx))
+        const deleted = await refusable(() => memories.delete(run.agent.id, asked, { tx, marks: run.claim.run }))
         return { success: true, deleted, notFound: missingOf(asked, deleted) }
       })
     },

@@ -18,8 +18,9 @@ export function deletePlansTool(name: string, plans: Plans): Tool {
     execution: null,
     execute({ names }, { run, carryOut }) {
       const asked = textsOf(names).map((text) => text.trim())
-      return carryOut(async (tx) => {
-        const deleted = await refusable(() => plans.deleteOwn(run.agent.id, asked, tx))
+      return carryOut(async (tx, changed) => {
+        const deleted = await refusable(() => plans.deleteOwn(run.agent.id, asked, { tx, marks: run.claim.run }))
+        changed(deleted.map(({ id }) => id))
         const found = deleted.flatMap((plan) => [plan.id, plan.name])
         return { success: true, deleted: deleted.map((plan) => plan.name), notFound: missingOf(asked, found) }
       })

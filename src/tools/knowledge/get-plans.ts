@@ -12,7 +12,7 @@ export function getPlansTool(name: string, plans: Plans): Tool {
     presence: { type: 'hidden' },
     execution: null,
     async execute(_, { run }) {
-      const own = (await plans.listMany([run.agent.id])).get(run.agent.id) ?? []
+      const own = await plans.listKnown(run.agent.id, run.claim.run)
       return { success: true, plans: own.map(planEntry) }
     },
   }

@@ -35,8 +35,11 @@ export function setGoalsTool(name: string, goals: Goals): Tool {
     presence: { type: 'hidden' },
     execution: null,
     execute({ goals: given }, { run, carryOut }) {
-      return carryOut(async (tx) => {
-        const written = await refusable(() => goals.set(run.agent.id, (given as JsonObject[]).map(goalInput), tx))
+      return carryOut(async (tx, changed) => {
+        const written = await refusable(() =>
+          goals.set(run.agent.id, (given as JsonObject[]).map(goalInput), { tx, marks: run.claim.run }),
+        )
+        changed(written.map(({ id }) => id))
         return {
           success: true,
           goals: written.map(({ id, description, status }) => ({ id, description, status: status.toLowerCase() })),

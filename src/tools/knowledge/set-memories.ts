@@ -30,7 +30,9 @@ export function setMemoriesTool(name: string, memories: Memories): Tool {
     execution: null,
     execute({ memories: given }, { run, carryOut }) {
       return carryOut(async (tx) => {
-        const all = await refusable(() => memories.set(run.agent.id, given as unknown as MemoryInput[], tx))
+        const all = await refusable(() =>
+          memories.set(run.agent.id, given as unknown as MemoryInput[], { tx, marks: run.claim.run }),
+        )
         return { success: true, keys: all.map(({ key }) => key) }
       })
     },

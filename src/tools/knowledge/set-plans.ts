@@ -19,8 +19,14 @@ export function setPlansTool(name: string, plans: Plans): Tool {
     presence: { type: 'hidden' },
     execution: null,
     execute({ plans: given }, { run, carryOut }) {
-      return carryOut(async (tx) => {
-        const written = await refusable(() => plans.setOwn(run.agent.id, (given as JsonObject[]).map(planInput), tx))
+      return carryOut(async (tx, changed) => {
+        const written = await refusable(() =>
+          plans.setOwn(run.agent.id, (given as JsonObject[]).map(planInput), {
+            ...{ tx, rootId: run.claim.run.rootId },
+            provenance: run.claim.run,
+          }),
+        )
+        changed(written.map(({ id }) => id))
         return { success: true, plans: written.map(planEntry) }
       })
     },
@@ -43,8 +49,9 @@ const PLAN_SCHEMA = {
 }
 
 /** A plan as an agent is shown it. */
-export function planEntry({ id, name, instruction, cron, nextRunAt, enabled }: Plan): JsonObject {
-  return { id, name, instruction, cron, nextRunAt: nextRunAt?.toISOString() ?? null, enabled }
+export function planEntry({ id, name, instruction, cron, timeZone, nextRunAt, enabled }: Plan): JsonObject {
+  const zone: JsonObject = timeZone === 'UTC' ? {} : { timeZone }
+  return { id, name, instruction, cron, ...zone, nextRunAt: nextRunAt?.toISOString() ?? null, enabled }
 }
 
 /** A date, or a time with its offset: one without would be read in this machine's own time zone. */

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { createMCPClient, type ListToolsResult, type MCPClient, MCPClientError } from '@ai-sdk/mcp'
 import { unlessAborted } from '../../lib/async.ts'
 import { failureOf, type GuardedHttp } from '../custom/guarded-http.ts'
@@ -10,6 +11,8 @@ export interface McpAddress {
 }
 
 export interface McpCallOptions {
+  /** Goes with the request as `Idempotency-Key`: a call that is repeated after a crash has the same. */
+  callId: string
   timeoutMs: number
   signal: AbortSignal
 }
@@ -30,14 +33,24 @@ const CONNECT_TIMEOUT_MS = 5_000
 const MOST_PAGES = 20
 
 export function createMcpConnection({ url, headers }: McpAddress, http: GuardedHttp): McpConnection {
+  /** The protocol has no place for it, but its transport is HTTP. */
+  const callBeingMade = new AsyncLocalStorage<string>()
   let client: Promise<MCPClient> | null = null
   let stop = new AbortController()
+
+  const withKey: typeof http.fetch = (input, init) => {
+    const key = callBeingMade.getStore()
+    if (key === undefined || init?.method !== 'POST') return http.fetch(input, init)
+    const withIt = new Headers(init.headers)
+    withIt.set('idempotency-key', key)
+    return http.fetch(input, { ...init, headers: withIt })
+  }
 
   function connect(): Promise<MCPClient> {
     if (client !== null) return client
     stop = new AbortController()
     const connecting = createMCPClient({
-      transport: { type: 'http', url, headers, fetch: http.fetch },
+      transport: { type: 'http', url, headers, fetch: withKey },
       clientName: 'parley',
       // Not the signal of whoever is first: others may wait for the same client.
       initializationOptions: { timeout: CONNECT_TIMEOUT_MS, signal: stop.signal },
@@ -77,12 +90,17 @@ export function createMcpConnection({ url, headers }: McpAddress, http: GuardedH
   return {
     list,
 
-    async call(toolName, input, { timeoutMs, signal }) {
+    async call(toolName, input, { callId, timeoutMs, signal }) {
       const deadline = AbortSignal.timeout(timeoutMs)
       const ended = AbortSignal.any([signal, deadline])
       const request = { name: toolName, arguments: input, options: { signal: ended } }
       try {
-        return readResult(await unlessAborted(ended, callOnce(request)))
+        return readResult(
+          await unlessAborted(
+            ended,
+            callBeingMade.run(callId, () => callOnce(request)),
+          ),
+        )
       } catch (error) {
         if (signal.aborted) return { type: 'failure', code: 'CANCELED', message: 'The call was canceled.' }
         if (deadline.aborted) return { type: 'failure', code: 'TIMED_OUT', message: lateAfter(timeoutMs) }

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ListToolsResult } from '@ai-sdk/mcp'
 import { MCP_NAME_SEPARATOR } from '../../agents/tool-names.ts'
-import { cut, DEEPEST_JSON, isTooDeep, type Json, type JsonObject, storableText } from '../../lib/json.ts'
-import { checkInputSchema } from '../custom/json-schema.ts'
+import { canonicalText, cut, DEEPEST_JSON, isTooDeep, type JsonObject, storableText } from '../../lib/json.ts'
 
 /** A tool of an MCP server, as a model is shown it. */
 export interface McpTool {
@@ -17,17 +16,25 @@ export interface McpTool {
   fingerprint: string
 }
 
-/** What a server offers. A tool that models' providers would refuse is left out, with the reason. */
+/** What a server offers. What cannot be taken for a tool is left out, with the reason. */
 export interface McpDefinitions {
   tools: McpTool[]
   refused: { toolName: string; reason: string }[]
+  /** The fingerprints of all that it lists, allowed or not, by its own names. */
+  seen: Record<string, string>
 }
 
 const MOST_TOOLS = 100
+const MOST_LISTED = 2000
 const LONGEST_DESCRIPTION = 8_000
 const LONGEST_SCHEMA = 65_536
+/** Of all that are read of one server, in characters: they are kept with it. */
+const LONGEST_LIST = 1_048_576
 
-/** Reads a server's list of tools; of the allowed ones only, where `allowedTools` is not null. */
+/**
+ * Reads a server's list of tools; of the allowed ones only, where `allowedTools` is not null. What it costs to read one is bounded
+ * by its size: whether its schema can be used is asked of those that are offered (`checkInputSchema`).
+ */
 export function readDefinitions(
   serverName: string,
   listed: ListToolsResult['tools'],
@@ -36,19 +43,32 @@ export function readDefinitions(
   const tools: McpTool[] = []
   const refused: McpDefinitions['refused'] = []
   const names = new Set<string>()
-  for (const definition of listed) {
-    if (allowedTools !== null && !allowedTools.includes(definition.name)) continue
+  let size = 0
+  const seen = new Map<string, string>()
+  for (const definition of listed.slice(0, MOST_LISTED)) {
     const read = readDefinition(serverName, definition)
+    if (read.reason === null) seen.set(definition.name, read.tool.fingerprint)
+    if (allowedTools !== null && !allowedTools.includes(definition.name)) continue
     const isRepeated = names.has(read.tool.name)
     const reason = read.reason ?? (isRepeated ? 'Another tool of the server has the same name.' : null)
     if (reason !== null) refused.push({ toolName: definition.name, reason })
     else if (tools.length >= MOST_TOOLS)
       refused.push({ toolName: definition.name, reason: `Only ${MOST_TOOLS} tools of a server are offered.` })
-    else tools.push(read.tool)
+    else if (size + sizeOf(read.tool) > LONGEST_LIST)
+      refused.push({
+        toolName: definition.name,
+        reason: `The tools of a server have ${LONGEST_LIST} characters in all.`,
+      })
+    else {
+      tools.push(read.tool)
+      size += sizeOf(read.tool)
+    }
     names.add(read.tool.name)
   }
-  return { tools, refused }
+  return { tools, refused, seen: Object.fromEntries(seen) }
 }
+
+const sizeOf = ({ description, inputSchema }: McpTool) => description.length + JSON.stringify(inputSchema).length
 
 function readDefinition(
   serverName: string,
@@ -61,7 +81,7 @@ function readDefinition(
   const reason = faultOf(toolName, schema)
   // Of the whole definition, so that a change behind what is cut off shows too.
   const fingerprint = createHash('sha256')
-    .update(reason === null ? canonical({ name: toolName, description, inputSchema: given }) : '')
+    .update(reason === null ? canonicalText({ name: toolName, description, inputSchema: given }) : '')
     .digest('base64url')
   const tool = {
     name: offeredName(serverName, toolName),
@@ -81,26 +101,22 @@ function faultOf(toolName: string, schema: JsonObject): string | null {
   if (isTooDeep(schema)) return `Its input schema is nested deeper than ${DEEPEST_JSON}.`
   if (JSON.stringify(schema).length > LONGEST_SCHEMA)
     return `Its input schema is longer than ${LONGEST_SCHEMA} characters.`
-  return checkInputSchema(schema)
+  return null
+}
+
+/** Whether what a model calls by this name can be a tool of that server. */
+export function mayBeOf(serverName: string, offered: string): boolean {
+  return offered.startsWith(`${serverName}${MCP_NAME_SEPARATOR}`.slice(0, LONGEST_NAME - HASH_LENGTH - 1))
 }
 
 const LONGEST_OWN_NAME = 200
 const LONGEST_NAME = 64
+const HASH_LENGTH = 8
 
 /** Providers allow letters, digits, `_` and `-`, 64 at most; what does not fit ends with a part of its hash, to stay unique. */
 function offeredName(serverName: string, toolName: string): string {
   const name = `${serverName}${MCP_NAME_SEPARATOR}${toolName}`
   if (/^[A-Za-z0-9_-]+$/.test(name) && name.length <= LONGEST_NAME) return name
-  const hash = createHash('sha256').update(name).digest('hex').slice(0, 8)
+  const hash = createHash('sha256').update(name).digest('hex').slice(0, HASH_LENGTH)
   return `${name.replace(/[^A-Za-z0-9_-]+/g, '_').slice(0, LONGEST_NAME - hash.length - 1)}_${hash}`
-}
-
-/** JSON with the keys of every object in order: the same definition has the same text however the server orders it. */
-function canonical(value: Json): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
-  const entries = Object.keys(value)
-    .sort()
-    .map((key) => `${JSON.stringify(key)}:${canonical(value[key] as Json)}`)
-  return `{${entries.join(',')}}`
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { ListToolsResult } from '@ai-sdk/mcp'
 import type { Clock } from '../../platform/clock.ts'
 import type { GuardedHttp } from '../custom/guarded-http.ts'
+import { checkInputSchema } from '../custom/schema-checks.ts'
 import { createMcpConnection, type McpAddress, type McpCallOptions, type McpConnection } from './connection.ts'
 import { type McpTool, readDefinitions } from './definitions.ts'
 import type { McpOutcome } from './results.ts'
@@ -12,19 +13,24 @@ export interface McpServerAccess extends McpAddress {
   name: string
   /** By the server's own names; null for all that it offers. */
   allowedTools: string[] | null
-  /** The fingerprint of each tool's definition that is trusted, by the server's own name of the tool. */
-  fingerprints: Record<string, string>
+  /**
+   * The fingerprint of each tool's definition that is trusted, by the server's own name of the tool; null for a server that was never
+   * listed: whoever gave it to the agent trusts it as it is.
+   */
+  fingerprints: Record<string, string> | null
+  /** It is asked again also where it has just failed. */
+  again?: true
 }
 
 export interface McpListing {
   /** What a model may be offered now. */
   tools: McpTool[]
-  /** Tools whose definition is not the trusted one any more: not offered until an admin confirms the new fingerprint. */
-  changed: { serverName: string; toolName: string; fingerprint: string }[]
+  /** Tools that a known server has added, or whose definition is not the trusted one any more: not offered until an admin confirms. */
+  unconfirmed: { serverName: string; toolName: string; fingerprint: string }[]
   /** Servers that could not be asked, and single tools (`toolName` set) that models' providers would refuse. */
   failed: { serverName: string; toolName: string | null; reason: string }[]
-  /** Definitions seen for the first time, by server and tool: to be kept as trusted with the server. */
-  firstSeen: Record<string, Record<string, string>>
+  /** Of each server that answered: what it lists of what the agent may use, offered or not, and the fingerprints of all. */
+  listed: Record<string, { tools: McpTool[]; seen: Record<string, string> }>
 }
 
 /** The tools that agents have from MCP servers. One client for each server is shared by all runs of this process. */
@@ -58,12 +64,12 @@ export interface McpToolsOptions {
 export function createMcpTools(options: McpToolsOptions): McpTools {
   const servers = createServers(options)
 
-  async function listServer({ name, allowedTools, fingerprints, ...address }: McpServerAccess): Promise<McpListing> {
+  async function listServer({ name, allowedTools, fingerprints, ...server }: McpServerAccess): Promise<McpListing> {
     try {
-      return compare(name, await servers.list(address), allowedTools, fingerprints)
+      return await compare(name, await servers.list(server), allowedTools, fingerprints)
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
-      return { tools: [], changed: [], failed: [{ serverName: name, toolName: null, reason }], firstSeen: {} }
+      return { tools: [], unconfirmed: [], failed: [{ serverName: name, toolName: null, reason }], listed: {} }
     }
   }
 
@@ -72,9 +78,9 @@ export function createMcpTools(options: McpToolsOptions): McpTools {
       const listings = await Promise.all(given.map(listServer))
       return {
         tools: listings.flatMap(({ tools }) => tools),
-        changed: listings.flatMap(({ changed }) => changed),
+        unconfirmed: listings.flatMap(({ unconfirmed }) => unconfirmed),
         failed: listings.flatMap(({ failed }) => failed),
-        firstSeen: Object.assign({}, ...listings.map(({ firstSeen }) => firstSeen)),
+        listed: Object.assign({}, ...listings.map(({ listed }) => listed)),
       }
     },
     call: servers.call,
@@ -82,23 +88,28 @@ export function createMcpTools(options: McpToolsOptions): McpTools {
   }
 }
 
-/** What a server lists against what is trusted of it. */
-function compare(
+/** What a server lists against what is trusted of it. The schemas of what is not trusted are not even looked at. */
+async function compare(
   serverName: string,
-  listed: ListToolsResult['tools'],
+  list: ListToolsResult['tools'],
   allowedTools: string[] | null,
-  fingerprints: Record<string, string>,
-): McpListing {
-  const { tools, refused } = readDefinitions(serverName, listed, allowedTools)
-  const trusted = new Map(Object.entries(fingerprints))
-  const changed = tools.filter(({ toolName, fingerprint }) => (trusted.get(toolName) ?? fingerprint) !== fingerprint)
-  const firstSeen = tools.filter(({ toolName }) => !trusted.has(toolName))
-  const kept = Object.fromEntries(firstSeen.map(({ toolName, fingerprint }) => [toolName, fingerprint]))
+  fingerprints: Record<string, string> | null,
+): Promise<McpListing> {
+  const { tools: listed, refused, seen } = readDefinitions(serverName, list, allowedTools)
+  const trusted = new Map(Object.entries(fingerprints ?? seen))
+  const [confirmed = [], unconfirmed = []] = [true, false].map((isTrusted) =>
+    listed.filter(({ toolName, fingerprint }) => (trusted.get(toolName) === fingerprint) === isTrusted),
+  )
+  const faults = await Promise.all(confirmed.map(({ inputSchema }) => checkInputSchema(inputSchema)))
+  const unusable = confirmed.flatMap(({ toolName }, index) => {
+    const reason = faults[index] ?? null
+    return reason === null ? [] : [{ toolName, reason }]
+  })
   return {
-    tools: tools.filter((tool) => !changed.includes(tool)),
-    changed: changed.map(({ toolName, fingerprint }) => ({ serverName, toolName, fingerprint })),
-    failed: refused.map((refusal) => ({ serverName, ...refusal })),
-    firstSeen: firstSeen.length === 0 ? {} : { [serverName]: kept },
+    tools: confirmed.filter((_, index) => faults[index] === null),
+    unconfirmed: unconfirmed.map(({ toolName, fingerprint }) => ({ serverName, toolName, fingerprint })),
+    failed: [...refused, ...unusable].map((refusal) => ({ serverName, ...refusal })),
+    listed: { [serverName]: { tools: listed, seen } },
   }
 }
 
@@ -147,10 +158,10 @@ function createServers({ http, clock, ...times }: McpToolsOptions) {
 
   return {
     /** Asks the server, or gives what it answered, its failure too, while that is fresh. */
-    list(address: McpAddress): Promise<ListToolsResult['tools']> {
+    list({ again = false, ...address }: McpAddress & { again?: boolean }): Promise<ListToolsResult['tools']> {
       const server = serverAt(address)
       const { listing: last } = server
-      const freshMs = last?.failed === true ? failureFreshMs : listFreshMs
+      const freshMs = last?.failed !== true ? listFreshMs : again ? 0 : failureFreshMs
       if (last !== null && clock.now() - last.at < freshMs) return last.tools
       const listing = { at: clock.now(), tools: server.connection.list(listTimeoutMs), failed: false }
       server.listing = listing

@@ -1,24 +1,47 @@
+import type { ApprovalPolicy } from '../../agents/approval-policy.ts'
+import type { ListedMcpTool } from '../../agents/mcp-servers.ts'
 import { openHeaders } from '../../agents/outgoing-request.ts'
 import type { McpServer } from '../../generated/prisma/client.ts'
 import { messageOf } from '../../lib/errors.ts'
-import { jsonbText } from '../../lib/json.ts'
+import { type JsonObject, jsonbText } from '../../lib/json.ts'
 import type { Platform } from '../../platform/platform.ts'
-import { type Tool, ToolFailure } from '../tool.ts'
-import type { McpServerAccess, McpTools } from './mcp-tools.ts'
+import { askedApproval } from '../asked-approval.ts'
+import { type CarriedCall, type Tool, ToolFailure } from '../tool.ts'
+import { type McpTool, mayBeOf } from './definitions.ts'
+import type { McpListing, McpServerAccess, McpTools } from './mcp-tools.ts'
 
 /** The tools that an agent has from its MCP servers, as a run gets them. */
 export interface McpToolset {
-  /** Asks the servers; one that is down costs its tools and a line in the log. What is seen first is trusted from then on. */
+  /** Asks the servers; one that is down costs its tools and a line in the log. What a server lists first is trusted from then on. */
   toolsFor(servers: McpServer[]): Promise<Tool[]>
+  /**
+   * The same of one tool, by the name that a model calls it by, for a call that was made earlier: a server that has just failed is asked
+   * again. Undefined: it is not offered any more. @throws ToolFailure where the server cannot be asked
+   */
+  toolNamed(servers: McpServer[], name: string): Promise<Tool | undefined>
 }
 
 const CALL_TIMEOUT_MS = 60_000
 
-export function createMcpToolset({ db, secretBox, logger }: Platform, mcp: McpTools): McpToolset {
+/** Whether a server's calls ask first, or those of this tool. */
+function policyOf(servers: McpServer[], { serverName, toolName }: McpTool): ApprovalPolicy | null {
+  const server = servers.find(({ name }) => name === serverName)
+  const named = (server?.approvalTools ?? null) as string[] | null
+  return named === null || named.includes(toolName) ? ((server?.approval ?? null) as ApprovalPolicy | null) : null
+}
+
+function mayReceiveConfidential(servers: McpServer[], { serverName, toolName }: McpTool): boolean {
+  const server = servers.find(({ name }) => name === serverName)
+  const named = (server?.confidentialTools ?? null) as string[] | null
+  return server?.mayReceiveConfidential === true && (named === null || named.includes(toolName))
+}
+
+export function createMcpToolset({ db, secretBox, logger, config }: Platform, mcp: McpTools): McpToolset {
   /** Nothing for a server whose headers cannot be opened: it is left out as one that is down is. */
   function accessTo(row: McpServer): McpServerAccess[] {
     const { name: serverName, url, restricted, allowedTools } = row
-    const fingerprints = row.fingerprints as Record<string, string>
+    const known = row.fingerprints as Record<string, string>
+    const fingerprints = row.listing === null && Object.keys(known).length === 0 ? null : known
     try {
       const headers = openHeaders('mcp', row, secretBox)
       return [{ name: serverName, url, headers, allowedTools: restricted ? allowedTools : null, fingerprints }]
@@ -28,51 +51,85 @@ export function createMcpToolset({ db, secretBox, logger }: Platform, mcp: McpTo
     }
   }
 
-  /** Adds what is not there yet: another run may have seen the same tool at the same time. */
-  async function trust(servers: McpServer[], firstSeen: Record<string, Record<string, string>>): Promise<void> {
-    for (const { agentId, name } of servers) {
-      const seen = firstSeen[name]
-      if (seen === undefined || Object.keys(seen).length === 0) continue
+  /** Keeps what a server lists where that is new, for who confirms it; of one that was never listed it is trusted. */
+  async function keep(servers: McpServer[], listed: McpListing['listed']): Promise<void> {
+    for (const { agentId, name, listing } of servers) {
+      const { tools, seen } = listed[name] ?? { tools: null, seen: {} }
+      const now = tools?.map(listedOf)
+      if (now === undefined || isSameListing(now, listing as ListedMcpTool[] | null)) continue
       await db.prisma.$executeRaw`
-        UPDATE "McpServer" SET fingerprints = ${jsonbText(seen)}::jsonb || fingerprints WHERE "agentId" = ${agentId} AND name = ${name}`
+        UPDATE "McpServer" SET listing = ${jsonbText(now)}::jsonb,
+          fingerprints = CASE WHEN listing IS NULL AND fingerprints = '{}' THEN ${jsonbText(seen)}::jsonb ELSE fingerprints END
+        WHERE "agentId" = ${agentId} AND name = ${name}`
     }
   }
+
+  async function ask(servers: McpServer[], accesses: McpServerAccess[]): Promise<McpListing> {
+    const listing = await mcp.list(accesses)
+    for (const { serverName, toolName, reason } of listing.failed)
+      logger.warn({ serverName, toolName, reason }, 'an MCP server was left out')
+    for (const { serverName, toolName } of listing.unconfirmed) {
+      logger.warn(
+        { serverName, toolName },
+        'an MCP tool is new or has changed since it was first used: an admin must confirm it (confirmMcpTools)',
+      )
+    }
+    await keep(servers, listing.listed)
+    return listing
+  }
+
+  function toolOf(servers: McpServer[], access: McpServerAccess, tool: McpTool): Tool {
+    const carryOut = async (input: JsonObject, { callId, signal }: CarriedCall) => {
+      const use = { callId, signal, timeoutMs: CALL_TIMEOUT_MS }
+      const outcome = await mcp.call(access, tool.toolName, input, use)
+      if (outcome.type === 'failure') throw new ToolFailure(outcome.code, outcome.message)
+      return outcome.output
+    }
+    const { name, description, inputSchema } = tool
+    const policy = policyOf(servers, tool)
+    const outside = { mayReceiveConfidential: mayReceiveConfidential(servers, tool) }
+    const terms = { inputSchema, visible: false, answerMs: null }
+    return {
+      ...{ name, description, inputSchema, isForeign: true, presence: { type: 'hidden' }, execution: null },
+      outside,
+      ...(policy === null ? {} : { approval: askedApproval(policy, terms, config.limits) }),
+      carryOut,
+      execute: (input, { callId, run }) => carryOut(input, { callId, signal: run.signal }),
+    }
+  }
+
+  const toolsIn = (servers: McpServer[], accesses: McpServerAccess[], tools: McpTool[]): Tool[] =>
+    tools.flatMap((tool) => {
+      const access = accesses.find(({ name }) => name === tool.serverName)
+      return access === undefined ? [] : [toolOf(servers, access, tool)]
+    })
 
   return {
     async toolsFor(servers) {
       if (servers.length === 0) return []
       const accesses = servers.flatMap(accessTo)
-      const { tools, changed, failed, firstSeen } = await mcp.list(accesses)
-      for (const { serverName, toolName, reason } of failed)
-        logger.warn({ serverName, toolName, reason }, 'an MCP server was left out')
-      for (const { serverName, toolName } of changed) {
-        logger.warn(
-          { serverName, toolName },
-          'an MCP tool has changed since it was first used: an admin must confirm it',
-        )
-      }
-      await trust(servers, firstSeen)
-      return tools.flatMap((tool) => {
-        const access = accesses.find(({ name }) => name === tool.serverName)
-        if (access === undefined) return []
-        return [
-          {
-            name: tool.name,
-            description: tool.description,
-            inputSchema: tool.inputSchema,
-            presence: { type: 'hidden' },
-            execution: null,
-            async execute(input, { run }) {
-              const outcome = await mcp.call(access, tool.toolName, input, {
-                timeoutMs: CALL_TIMEOUT_MS,
-                signal: run.signal,
-              })
-              if (outcome.type === 'failure') throw new ToolFailure(outcome.code, outcome.message)
-              return outcome.output
-            },
-          } satisfies Tool,
-        ]
-      })
+      return toolsIn(servers, accesses, (await ask(servers, accesses)).tools)
+    },
+    async toolNamed(servers, name) {
+      const asked = servers.filter((server) => mayBeOf(server.name, name))
+      const accesses = asked.flatMap(accessTo).map((access) => ({ ...access, again: true as const }))
+      const { tools, failed } = await ask(asked, accesses)
+      const found = toolsIn(asked, accesses, tools).find((tool) => tool.name === name)
+      const down = failed.find(({ toolName }) => toolName === null)
+      if (found === undefined && down !== undefined) throw new ToolFailure('UNREACHABLE', down.reason)
+      return found
     },
   }
+}
+
+const listedOf = ({ toolName, description, inputSchema, fingerprint }: McpTool): ListedMcpTool => ({
+  name: toolName,
+  description: description === '' ? null : description,
+  inputSchema,
+  fingerprint,
+})
+
+function isSameListing(now: ListedMcpTool[], before: ListedMcpTool[] | null): boolean {
+  const marks = (tools: ListedMcpTool[]) => tools.map(({ name, fingerprint }) => `${name} ${fingerprint}`).join('\n')
+  return before !== null && marks(now) === marks(before)
 }

@@ -1,5 +1,6 @@
 import type { Run } from '../../generated/prisma/client.ts'
 import type { HandingOn } from '../../runs/handing-on.ts'
+import { noActiveSpace } from '../space/failures.ts'
 import type { Tool, ToolScene } from '../tool.ts'
 import { failIfOver, orFail } from './handing-on.ts'
 
@@ -40,7 +41,9 @@ export function delegateToAgentTool(handingOn: Pick<HandingOn, 'refuseDelegation
       const { run: row } = run.claim
       const question = { run: row, spaceId: row.triggerSpaceId, targetId: targetAgentId, inChain: false }
       orFail(await handingOn.refuseDelegation(question))
-      run.ending = { type: 'delegate', targetAgentId, reason: null }
+      const { spaceId } = question
+      if (spaceId === null) throw noActiveSpace()
+      run.ending = { type: 'delegate', targetAgentId, spaceId, reason: null }
       return { success: true, delegatedTo: targetAgentId }
     },
   }

@@ -1,4 +1,5 @@
 import type { HandingOn } from '../../runs/handing-on.ts'
+import { noActiveSpace } from '../space/failures.ts'
 import type { Tool } from '../tool.ts'
 import { failIfOver, orFail } from './handing-on.ts'
 
@@ -7,7 +8,7 @@ export function delegateTool(handingOn: HandingOn, namesItsSpaces: boolean): Too
   return {
     name: 'delegate',
     description:
-      'Hand this over to another agent of your active space without saying anything, because it is the one who should deal with it. Your run ends at once, nothing of it is posted, and whoever waits for you waits for that agent instead. Not possible once you have said something here: then use mentionAgent.',
+      'Hand what woke you over to another agent of your active space without saying anything, because it is the one who should deal with it. Your run ends at once, nothing of it is posted, and whoever waits for you waits for that agent instead. Not possible once you have said something here: then use mentionAgent.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -20,11 +21,16 @@ export function delegateTool(handingOn: HandingOn, namesItsSpaces: boolean): Too
     execution: null,
     async execute({ targetAgentEntityId, reason }, { run }) {
       failIfOver(run)
-      const activeSpaceId = run.activeSpace?.id ?? null
-      const spaceId = namesItsSpaces ? await handingOn.placeOf(run.claim.run, activeSpaceId) : activeSpaceId
+      const { run: row } = run.claim
+      const { id: activeSpaceId = null } = run.activeSpace ?? {}
+      // Who names its spaces enters none.
+      const spaceId = namesItsSpaces
+        ? (row.triggerSpaceId ?? (await handingOn.placeOf(row, activeSpaceId)))
+        : (activeSpaceId ?? row.triggerSpaceId)
       const targetAgentId = String(targetAgentEntityId)
-      orFail(await handingOn.refuseDelegation({ run: run.claim.run, spaceId, targetId: targetAgentId, inChain: true }))
-      run.ending = { type: 'delegate', targetAgentId, reason: typeof reason === 'string' ? reason : null }
+      orFail(await handingOn.refuseDelegation({ run: row, spaceId, targetId: targetAgentId, inChain: true }))
+      if (spaceId === null) throw noActiveSpace()
+      run.ending = { type: 'delegate', targetAgentId, spaceId, reason: typeof reason === 'string' ? reason : null }
       return { success: true, delegatedTo: targetAgentId }
     },
   }

@@ -18,7 +18,7 @@ export function skipTool(handingOn: Pick<HandingOn, 'refuseSkip'>, mind: Mind): 
     inputSchema: {
       type: 'object',
       properties: {
-        reason: { type: 'string', description: 'Briefly, why. For the log only: nobody in a space sees it.' },
+        reason: { type: 'string', description: 'Briefly, why. People in a space do not see it.' },
       },
     },
     presence: { type: 'hidden' },

@@ -1,15 +1,28 @@
-import type { Run, RunStatus } from '../../generated/prisma/client.ts'
+import type { Inbox } from '../../agents/inbox.ts'
+import { OF_A_SPACE_LEFT, sourceNameOf } from '../../agents/inbox-source.ts'
+import type { Discretion } from '../../confidence/discretion.ts'
+import type { InboxEvent, Run, RunStatus } from '../../generated/prisma/client.ts'
 import type { RunProgress } from '../../runs/run-progress.ts'
 import type { Runs } from '../../runs/runs.ts'
 import type { Tool } from '../tool.ts'
+import { comparable } from './comparable.ts'
 
 const STATUSES = ['queued', 'running', 'waiting_tool', 'completed', 'failed', 'canceled']
 const MOST = 50
+/** Of what a cycle took. */
+const MOST_NAMED = 10
+interface GetMyRunsParts {
+  progress: Pick<RunProgress, 'lastWords'>
+  inbox: Pick<Inbox, 'takenBy'>
+  discretion: Pick<Discretion, 'toCompare'>
+  /** Whether the agent belongs to the space. */
+  isMember(spaceId: string): boolean
+}
 
 /** The agent's own runs: those under way, or those of one status, past ones included. */
 export function getMyRunsTool(
   runs: Pick<Runs, 'ofAgent' | 'activeOf'>,
-  progress: Pick<RunProgress, 'lastWords'>,
+  { progress, inbox, isMember, discretion }: GetMyRunsParts,
 ): Tool {
   return {
     name: 'get_my_runs',
@@ -29,16 +42,40 @@ export function getMyRunsTool(
       const active = (await runs.activeOf([run.agent.id])).get(run.agent.id) ?? []
       const found = await runs.ofAgent(run.agent.id, statuses, Math.min(Math.trunc(Number(limit)), MOST) + 1)
       const shown = found.filter(({ id }) => id !== run.claim.run.id).slice(0, Number(limit))
-      const words = await progress.lastWords(shown)
+      const cycles = shown.flatMap(({ id, triggerType }) => (triggerType === 'INBOX' ? [id] : []))
+      const [words, taken] = await Promise.all([progress.lastWords(shown), inbox.takenBy(cycles, MOST_NAMED + 1)])
+      const told = await comparable(discretion, run.claim.run, shown)
+      const aboutOf = (other: Run) => summaryOf(other, taken.get(other.id) ?? [], isMember)
       return {
-        runs: shown.map((other) => entryOf(other, words.get(other.id))),
+        runs: shown.map((other) =>
+          told.has(other.id) ? entryOf(other, aboutOf(other), words.get(other.id)) : bareEntryOf(other),
+        ),
         totalActive: active.length,
       }
     },
   }
 }
 
-function entryOf(run: Run, said: string | undefined) {
+/** What woke a run: nothing of a space that the agent is no member of any more; of a think cycle what it took, without a word of that. */
+function summaryOf(run: Run, taken: InboxEvent[], isMember: (spaceId: string) => boolean): string {
+  const { triggerType, triggerSpaceId, triggerSummary } = run
+  if (triggerType !== 'INBOX')
+    return triggerSpaceId === null || isMember(triggerSpaceId) ? triggerSummary : OF_A_SPACE_LEFT
+  const names = taken
+    .slice(0, MOST_NAMED)
+    .map((event) => (event.spaceId === null || isMember(event.spaceId) ? sourceNameOf(event) : OF_A_SPACE_LEFT))
+  if (taken.length > MOST_NAMED) names.push('…')
+  return names.length === 0 ? triggerSummary : `${triggerSummary}: ${[...new Set(names)].join('; ')}`
+}
+
+/** Of a run that is for others. */
+const bareEntryOf = (run: Run) => ({
+  runId: run.id,
+  status: run.status.toLowerCase(),
+  startedAt: run.startedAt?.toISOString() ?? null,
+})
+
+function entryOf(run: Run, triggerSummary: string, said: string | undefined) {
   const ended =
     run.finishedAt === null
       ? {}
@@ -47,7 +84,7 @@ function entryOf(run: Run, said: string | undefined) {
     runId: run.id,
     status: run.status.toLowerCase(),
     triggerType: run.triggerType.toLowerCase(),
-    triggerSummary: run.triggerSummary,
+    triggerSummary,
     activeSpaceId: run.activeSpaceId,
     startedAt: run.startedAt?.toISOString() ?? null,
     ...(said === undefined ? {} : { said }),

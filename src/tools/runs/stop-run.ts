@@ -1,3 +1,5 @@
+import type { Tx } from '../../platform/db.ts'
+import { noteDeed } from '../../platform/record.ts'
 import type { Lifecycle } from '../../runs/lifecycle.ts'
 import type { Runs } from '../../runs/runs.ts'
 import { type Tool, ToolFailure } from '../tool.ts'
@@ -17,7 +19,7 @@ export function stopRunTool(runs: Pick<Runs, 'getMany'>, lifecycle: Pick<Lifecyc
     },
     presence: { type: 'hidden' },
     execution: null,
-    async execute({ runId }, { run }) {
+    async execute({ runId }, { run, callId }) {
       const id = String(runId)
       if (id === run.claim.run.id)
         throw new ToolFailure('BAD_INPUT', 'This run cannot stop itself: end it by calling no more tools.')
@@ -26,7 +28,10 @@ export function stopRunTool(runs: Pick<Runs, 'getMany'>, lifecycle: Pick<Lifecyc
         throw new ToolFailure('NOT_FOUND', 'You have no run with that id: get_my_runs lists yours.')
       }
       // A call that is taken up again after a crash finds the run stopped by itself.
-      const [stopped] = await lifecycle.stop(id, { cascade: false, byId: run.agent.id })
+      const detail = { runId: run.claim.run.id, toolCallId: callId }
+      const deed = { actorId: run.agent.id, serviceName: null, action: 'tool:stop_run', targetId: id, detail }
+      const alongside = (tx: Tx) => noteDeed(tx, deed)
+      const [stopped] = await lifecycle.stop(id, { cascade: false, byId: run.agent.id, alongside })
       const ended = stopped ?? (await runs.getMany([id]))[0]
       if (ended?.status !== 'CANCELED') throw new ToolFailure('CONFLICT', 'That run had already finished.')
       return { success: true, runId: id, status: 'canceled' }

@@ -1,12 +1,20 @@
+import { OF_A_SPACE_LEFT } from '../../agents/inbox-source.ts'
+import type { Discretion } from '../../confidence/discretion.ts'
 import type { Run } from '../../generated/prisma/client.ts'
 import type { RunProgress, RunReport } from '../../runs/run-progress.ts'
 import type { Runs } from '../../runs/runs.ts'
+import { comparable } from '../runs/comparable.ts'
 import type { Tool } from '../tool.ts'
 
 const MOST = 50
 
 /** The agent's other runs that are under way, with what each has done so far. */
-export function getMyRunsTool(runs: Pick<Runs, 'activeOf'>, progress: RunProgress): Tool {
+export function getMyRunsTool(
+  runs: Pick<Runs, 'activeOf'>,
+  progress: RunProgress,
+  { isMember, discretion }: { isMember(spaceId: string): boolean; discretion: Pick<Discretion, 'toCompare'> },
+): Tool {
+  const isOfMember = ({ triggerSpaceId }: Run) => triggerSpaceId === null || isMember(triggerSpaceId)
   return {
     name: 'getMyRuns',
     description:
@@ -27,27 +35,38 @@ export function getMyRunsTool(runs: Pick<Runs, 'activeOf'>, progress: RunProgres
     execution: null,
     async execute({ status = 'all', triggerSpaceId }, { run }) {
       const active = (await runs.activeOf([run.agent.id])).get(run.agent.id) ?? []
-      const others = active
+      const ofStatus = active
         .filter(({ id }) => id !== run.claim.run.id)
         .filter((other) => status === 'all' || other.status.toLowerCase() === status)
-        .filter((other) => triggerSpaceId === undefined || other.triggerSpaceId === triggerSpaceId)
+      const told = await comparable(discretion, run.claim.run, ofStatus)
+      // Of a run that is for others it is not told either whether it is from there.
+      const isFromThere = ({ id, triggerSpaceId: fromId }: Run) => told.has(id) && fromId === triggerSpaceId
+      const others = ofStatus
+        .filter((other) => triggerSpaceId === undefined || isFromThere(other))
         .toReversed()
         .slice(0, MOST)
       const reports = await progress.ofRuns(others)
       return {
         currentRunId: run.claim.run.id,
-        otherActiveRuns: others.map((other) => entryOf(other, reports.get(other.id))),
+        otherActiveRuns: others.map((other) =>
+          told.has(other.id) ? entryOf(other, reports.get(other.id), isOfMember) : bareEntryOf(other),
+        ),
       }
     },
   }
 }
 
-function entryOf(run: Run, report: RunReport | undefined) {
+/** Of a run that is for others. */
+const bareEntryOf = ({ id: runId, status, startedAt }: Run) => ({
+  ...{ runId, status: status.toLowerCase(), startedAt: startedAt?.toISOString() ?? null },
+})
+
+function entryOf(run: Run, report: RunReport | undefined, isMember: (run: Run) => boolean) {
   return {
     runId: run.id,
     triggerType: run.triggerType.toLowerCase(),
-    triggerSource: report?.triggerSource ?? run.triggerSummary,
-    about: report?.about ?? run.triggerSummary,
+    triggerSource: isMember(run) ? (report?.triggerSource ?? run.triggerSummary) : OF_A_SPACE_LEFT,
+    about: isMember(run) ? (report?.about ?? run.triggerSummary) : OF_A_SPACE_LEFT,
     status: run.status.toLowerCase(),
     startedAt: run.startedAt?.toISOString() ?? null,
     progress: {

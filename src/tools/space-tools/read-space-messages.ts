@@ -1,12 +1,20 @@
-import { type History, RESULT_CHARACTERS } from '../../spaces/history.ts'
-import { notAMember } from '../space/failures.ts'
+import type { Discretion } from '../../confidence/discretion.ts'
+import { take } from '../../confidence/marks.ts'
+import { type History, labelOf, RESULT_CHARACTERS } from '../../spaces/history.ts'
+import { notAMember, orConfidential } from '../space/failures.ts'
 import type { Tool } from '../tool.ts'
 
 const DEFAULT_LIMIT = 15
 const MOST = 50
 
 /** Reads the last messages of a space by its id, oldest first: who said what, and when. */
-export function readSpaceMessagesTool(history: History): Tool {
+export function readSpaceMessagesTool({
+  history,
+  discretion,
+}: {
+  history: History
+  discretion: Pick<Discretion, 'toEnter'>
+}): Tool {
   return {
     name: 'readSpaceMessages',
     description:
@@ -28,9 +36,12 @@ export function readSpaceMessagesTool(history: History): Tool {
     async execute({ spaceId, limit = DEFAULT_LIMIT }, { run }) {
       const id = String(spaceId)
       const readerId = run.agent.id
-      if ((await history.enter(id, readerId)) === null) throw notAMember()
+      const space = await history.enter(id, readerId)
+      if (space === null) throw notAMember()
+      if (space.confidential) orConfidential(await discretion.toEnter(run.claim.run, id))
       const wanted = Math.max(1, Math.min(Math.trunc(Number(limit)), MOST))
       const lines = await history.read({ spaceId: id, readerId, limit: wanted, characters: RESULT_CHARACTERS })
+      take(run.claim.run, { places: [id], label: [...labelOf(lines), ...(space.confidential ? [id] : [])] })
       return lines.map(({ sender, type, text, timestamp }) => ({ sender, type, text, timestamp }))
     },
   }

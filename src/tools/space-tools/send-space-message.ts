@@ -1,9 +1,11 @@
 import type { Inbox } from '../../agents/inbox.ts'
+import { take } from '../../confidence/marks.ts'
+import { prefixOf } from '../../lib/ids.ts'
 import type { Json, JsonObject } from '../../lib/json.ts'
-import type { Clock } from '../../platform/clock.ts'
 import type { ReplyWaits, WaitState } from '../../runs/reply-waits.ts'
 import type { Replies } from '../../spaces/replies.ts'
 import type { Reply, WaitCondition } from '../../spaces/reply-search.ts'
+import { checkInput, withoutNulls } from '../custom/schema-checks.ts'
 import { type CompositeSpeech, type Tool, ToolFailure, type ToolUse } from '../tool.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 60
@@ -13,12 +15,9 @@ interface SendParts {
   speech: CompositeSpeech
   replies: Replies
   replyWaits: ReplyWaits
-  /** Whether it is a human, of the members of the agent's spaces. */
-  isHuman(entityId: string): boolean
   /** Whether the space has MENTION_CHAIN routing: its agents act in turn. */
   isChain(spaceId: string): boolean
   inbox: Pick<Inbox, 'answered'>
-  clock: Clock
 }
 
 /** Says something in a space by its id; may wake an agent there, and may wait for an answer. */
@@ -28,7 +27,7 @@ export function sendSpaceMessageTool(parts: SendParts): Tool {
     description:
       'Say something in a space that you belong to: the way to be heard, in every space, also in the one that woke you. With mention you wake an agent there, once your message stands. With wait you go on only when somebody has answered. Use either, both or none.',
     inputSchema: INPUT_SCHEMA,
-    presence: { type: 'speech', field: 'text' },
+    presence: { type: 'speech', field: 'text', refuse: (before) => refuseBefore(parts, before) },
     execution: null,
     async execute({ spaceId, text, mention, wait }, use) {
       // Some models fill in what they leave out.
@@ -44,6 +43,24 @@ export function sendSpaceMessageTool(parts: SendParts): Tool {
   }
 }
 
+/** What can be known to be wrong before the text is written: models write the fields in whatever order. @throws ToolFailure */
+async function refuseBefore(parts: SendParts, before: JsonObject): Promise<void> {
+  const tool = { inputSchema: { ...INPUT_SCHEMA, required: [] } }
+  const fields = (await withoutNulls(tool, before)) as JsonObject
+  const fault = await checkInput(tool, fields)
+  if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
+  if (fields['wait'] === undefined) return
+  const { isInVain } = asked(parts, String(fields['spaceId']), fields['wait'] as JsonObject)
+  if (isInVain) throw new ToolFailure('NOBODY_CAN_ANSWER', NOBODY_CAN_ANSWER)
+}
+
+/** For whom a wait waits, whether people are among them, and whether nobody can answer. @throws ToolFailure */
+function asked({ isChain }: SendParts, spaceId: string, wait: JsonObject) {
+  const conditions = conditionsOf(wait['for'] as JsonObject[])
+  const people = conditions.some(mayBeMetByPeople)
+  return { conditions, people, isInVain: !people && isChain(spaceId) }
+}
+
 const NOBODY_CAN_ANSWER =
   'In that space agents act one at a time: none can answer while you wait. End your turn with mentionAgent and expectReply instead.'
 
@@ -51,41 +68,43 @@ const sent = (messageId: string) => ({ messageId, sent: true })
 
 /** The subscription stands before anything is posted. A run that is taken up again waits for what is left of the time. */
 async function sayAndWait(
-  { speech, replies, replyWaits, isHuman, isChain, inbox, clock }: SendParts,
+  parts: SendParts,
   use: ToolUse,
   utterance: { spaceId: string; text: string; mention: string | null },
   wait: JsonObject,
 ): Promise<Json> {
+  const { speech, replies, replyWaits, inbox } = parts
   const { run, state, callId } = use
-  const conditions = conditionsOf(wait.for as JsonObject[])
-  const people = conditions.some((one) => mayBeMetByPeople(one, isHuman))
-  if (state.wait === undefined && !people && isChain(utterance.spaceId))
-    throw new ToolFailure('NOBODY_CAN_ANSWER', NOBODY_CAN_ANSWER)
+  const { conditions, people, isInVain } = asked(parts, utterance.spaceId, wait)
+  if (state['wait'] === undefined && isInVain) throw new ToolFailure('NOBODY_CAN_ANSWER', NOBODY_CAN_ANSWER)
   const listening = await replies.listen(utterance.spaceId)
   try {
     let pending = state.wait as WaitState['wait'] | undefined
+    const waitMs = timeoutMs(wait)
+    const forMs = pending === undefined ? waitMs : await replyWaits.leftMs(callId)
     if (pending === undefined) {
       const underWay = Object.fromEntries(await listening.underWay(run.agent.id))
-      const waitMs = timeoutMs(wait)
       await speech.say(use, {
         ...utterance,
         finishes: true,
         journals({ id }, afterSeq) {
-          pending = { messageId: id, afterSeq, underWay, until: clock.now() + waitMs, asksPeople: people }
+          pending = { messageId: id, afterSeq, underWay, asksPeople: people }
           return { type: 'asks', state: { ...state, wait: pending }, waitMs, people }
         },
       })
     }
-    const { messageId, afterSeq, until, ...since } = pending as WaitState['wait']
+    const { messageId, afterSeq, ...since } = pending as WaitState['wait']
     const underWay = new Map(Object.entries(since.underWay))
     const { agent, claim, signal } = run
-    const waiting = listening.reply({ afterSeq, underWay, until, conditions, waiterId: agent.id, signal })
+    const waiting = listening.reply({ afterSeq, underWay, forMs, conditions, waiterId: agent.id, signal })
     const found = await run.standAside(waiting)
     signal.throwIfAborted()
     const call = { callId, runId: claim.run.id, agentId: agent.id, messageId, spaceId: utterance.spaceId }
     let settled: Awaited<ReturnType<ReplyWaits['settle']>> | undefined
-    const output = await use.carryOut(async (tx) => {
+    const output = await use.carryOut(async (tx, changed) => {
+      changed([utterance.spaceId])
       settled = await replyWaits.settle(tx, call, found)
+      if (settled.reply !== null) take(claim.run, { places: [utterance.spaceId], label: settled.label })
       return answered(messageId, settled.reply)
     })
     await settled?.afterCommit()
@@ -98,8 +117,8 @@ async function sayAndWait(
   }
 }
 
-function mayBeMetByPeople(condition: WaitCondition, isHuman: SendParts['isHuman']): boolean {
-  return condition.type === 'entity' ? isHuman(condition.entityId) : condition.type !== 'agent'
+function mayBeMetByPeople(condition: WaitCondition): boolean {
+  return condition.type === 'entity' ? prefixOf(condition.entityId) === 'hum' : condition.type !== 'agent'
 }
 
 function answered(messageId: string, reply: Reply | null): JsonObject {

@@ -6,15 +6,16 @@ import { sendSpaceMessageTool } from './send-space-message.ts'
 
 /** SPACE_TOOLS: every call names its space. */
 export function spaceTools({ speech, scene }: ToolboxInput, parts: ToolboxParts): Tool[] {
-  const { history, runs, runProgress } = parts
+  const { runs, runProgress } = parts
   if (speech.composite === null) throw new Error('this run is heard in the space that it has entered')
-  const members = scene.spaces.flatMap((space) => space.members)
-  const isHuman = (entityId: string) => members.some(({ id, kind }) => id === entityId && kind === 'HUMAN')
   const isChain = (spaceId: string) =>
     scene.spaces.some(({ id, routing }) => id === spaceId && routing === 'MENTION_CHAIN')
   return [
-    readSpaceMessagesTool(history),
-    sendSpaceMessageTool({ ...parts, speech: speech.composite, isHuman, isChain }),
-    getMyRunsTool(runs, runProgress),
+    readSpaceMessagesTool(parts),
+    sendSpaceMessageTool({ ...parts, speech: speech.composite, isChain }),
+    getMyRunsTool(runs, runProgress, {
+      isMember: (spaceId) => scene.spaces.some(({ id }) => id === spaceId),
+      discretion: parts.discretion,
+    }),
   ]
 }

@@ -1,10 +1,15 @@
-import { type History, RESULT_CHARACTERS } from '../../spaces/history.ts'
+import type { Discretion } from '../../confidence/discretion.ts'
+import { take } from '../../confidence/marks.ts'
+import { type History, labelOf, RESULT_CHARACTERS, readable } from '../../spaces/history.ts'
 import type { Tool } from '../tool.ts'
-import { notAMember } from './failures.ts'
+import { notAMember, orConfidential } from './failures.ts'
 import { readOnFrom } from './read-messages.ts'
 
 /** Makes a space the active one, and shows what was said there last. Members do not notice. */
-export function enterSpaceTool(history: History, historyLimit: number): Tool {
+export function enterSpaceTool(
+  { history, discretion }: { history: History; discretion: Pick<Discretion, 'toEnter'> },
+  historyLimit: number,
+): Tool {
   return {
     name: 'enter_space',
     description:
@@ -20,6 +25,9 @@ export function enterSpaceTool(history: History, historyLimit: number): Tool {
       const id = String(spaceId)
       const space = await history.enter(id, run.agent.id)
       if (space === null) throw notAMember()
+      const isConfidential = space.confidential
+      if (isConfidential) orConfidential(await discretion.toEnter(run.claim.run, id))
+      take(run.claim.run, { places: [id], label: isConfidential ? [id] : [] })
       await run.enter({ id, seq: space.lastSeq })
       const lines = await history.read({
         spaceId: id,
@@ -29,11 +37,12 @@ export function enterSpaceTool(history: History, historyLimit: number): Tool {
         characters: RESULT_CHARACTERS,
         readOn: readOnFrom,
       })
+      take(run.claim.run, { label: labelOf(lines) })
       return {
         success: true,
         spaceId: id,
         spaceName: space.name,
-        history: lines.map(({ senderId, ...line }) => ({ ...line })),
+        history: readable(lines),
         totalMessages: space.lastSeq,
       }
     },

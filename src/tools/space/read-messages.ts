@@ -1,6 +1,8 @@
-import { type History, RESULT_CHARACTERS } from '../../spaces/history.ts'
+import type { Discretion } from '../../confidence/discretion.ts'
+import { take } from '../../confidence/marks.ts'
+import { type History, labelOf, RESULT_CHARACTERS, readable } from '../../spaces/history.ts'
 import { type Tool, ToolFailure } from '../tool.ts'
-import { noActiveSpace, notAMember } from './failures.ts'
+import { noActiveSpace, notAMember, orConfidential } from './failures.ts'
 
 /** How the whole of a message that was cut is read, from its place among those up to where the run entered. */
 export const readOnFrom = (back: number): string =>
@@ -10,8 +12,14 @@ const MOST_AT_ONCE = 100
 /** No space has more messages: the greatest `seq`. */
 const FARTHEST_BACK = 2_147_483_647
 
+/** What tools that read spaces are made from. */
+export interface ReadingParts {
+  history: History
+  discretion: Pick<Discretion, 'toEnter'>
+}
+
 /** Pages back through the active space. Counted from where the run entered it, so that new messages shift nothing. */
-export function readMessagesTool(history: History): Tool {
+export function readMessagesTool({ history, discretion }: ReadingParts): Tool {
   return {
     name: 'read_messages',
     description:
@@ -39,7 +47,9 @@ export function readMessagesTool(history: History): Tool {
       if (run.activeSpace === null) throw noActiveSpace()
       if (Number(offset) > FARTHEST_BACK) throw new ToolFailure('BAD_INPUT', `offset must be <= ${FARTHEST_BACK}.`)
       const { id, seq } = run.activeSpace
-      if ((await history.enter(id, run.agent.id)) === null) throw notAMember()
+      const space = await history.enter(id, run.agent.id)
+      if (space === null) throw notAMember()
+      if (space.confidential) orConfidential(await discretion.toEnter(run.claim.run, id))
       const lines = await history.read({
         spaceId: id,
         readerId: run.agent.id,
@@ -49,7 +59,8 @@ export function readMessagesTool(history: History): Tool {
         characters: RESULT_CHARACTERS,
         readOn: readOnFrom,
       })
-      return lines.map(({ senderId, ...line }) => ({ ...line }))
+      take(run.claim.run, { places: [id], label: [...labelOf(lines), ...(space.confidential ? [id] : [])] })
+      return readable(lines)
     },
   }
 }

@@ -8,14 +8,15 @@ import { sendMessageTool } from './send-message.ts'
 
 /** ACTIVE_SPACE: the space entered is where everything happens. */
 export function activeSpaceTools(
-  { speech }: ToolboxInput,
-  { history, historyLimit, runs, runProgress, lifecycle }: ToolboxParts,
+  { speech, scene }: ToolboxInput,
+  { history, discretion, historyLimit, runs, runProgress, inbox, lifecycle }: ToolboxParts,
 ): Tool[] {
+  const isMember = (spaceId: string) => scene.spaces.some(({ id }) => id === spaceId)
   return [
-    enterSpaceTool(history, historyLimit),
+    enterSpaceTool({ history, discretion }, historyLimit),
     sendMessageTool(speech),
-    readMessagesTool(history),
-    getMyRunsTool(runs, runProgress),
+    readMessagesTool({ history, discretion }),
+    getMyRunsTool(runs, { progress: runProgress, inbox, isMember, discretion }),
     stopRunTool(runs, lifecycle),
   ]
 }

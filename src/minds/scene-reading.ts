@@ -1,0 +1,276 @@
+import DataLoader from 'dataloader'
+import { confidentialAmong } from '../confidence/marks.ts'
+import {
+  type Agent,
+  type AgentTool,
+  type EntityKind,
+  type McpServer,
+  Prisma,
+  type Routing,
+  type Run,
+} from '../generated/prisma/client.ts'
+import { type BudgetState, budgetState } from '../platform/budget-state.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { CallInBrief } from '../runs/run-progress.ts'
+import type { Withheld } from '../runs/withheld.ts'
+import type { HistoryRow } from '../spaces/history.ts'
+import type { EventSource } from './cycle-origin.ts'
+
+/** A space that the agent belongs to. */
+export interface SceneSpace {
+  id: string
+  name: string
+  routing: Routing
+  adminAgentId: string | null
+  /** How near it is to what the run does: the active one and the trigger's first, then those joined last. */
+  rank: number
+  confidential: boolean
+  /** Of a confidential one: those of the humans whom the run works for that belong there. */
+  askersThere: string[]
+  /** How many members it has. */
+  size: number
+  /** At most 100 of them, agents before humans; none of a space that is too far for them to be shown. In join order. */
+  members: { id: string; name: string; kind: EntityKind; description: string | null }[]
+}
+
+/** Another run of the agent that is queued, running or waiting. */
+export interface SceneRun
+  extends Pick<
+    Run,
+    'id' | 'status' | 'triggerType' | 'triggerName' | 'triggerSpaceId' | 'triggerSummary' | 'startedAt'
+  > {
+  senderName: string | null
+  spaceName: string | null
+  /** Null where it is told of no more than that there is one. */
+  label: string[] | null
+  /** Those that have no result, and the last one; null where the agent is not told of them. */
+  calls: CallInBrief[] | null
+}
+
+/** What an agent has noted for itself, and may spend in this run. `newest`: 1 for what was written last. From JSON: a time is text. */
+export interface Knowledge {
+  budgetState: BudgetState | null
+  memories: { key: string; value: string; newest: number }[]
+  goals: { id: string; description: string; newest: number }[]
+  plans: {
+    id: string
+    name: string
+    instruction: string
+    cron: string | null
+    timeZone: string
+    nextRunAt: string | null
+    newest: number
+  }[]
+}
+
+export interface SceneAgent extends Agent, Knowledge {
+  name: string
+  tools: AgentTool[]
+  mcpServers: McpServer[]
+}
+
+/** What of a scene changes while its run goes on. */
+type Changing = Knowledge & Pick<Rows, 'spaces' | 'otherRuns' | 'worksIn' | 'keptMarks'>
+
+/** A scene as it is read. */
+interface Rows {
+  agent: SceneAgent
+  spaces: SceneSpace[]
+  otherRuns: SceneRun[]
+  /** The space that the run works in: its trigger's; begun by a plan or a service, the one that it has entered. */
+  worksIn: string | null
+  /** The spaces, confidential now, that anything comes from which its agent has noted. */
+  keptMarks: string[]
+  /** The same of its think cycles. */
+  cycleMarks: string[]
+  /** Of the trigger's space, newest first; none once the run has a step, and of a think cycle. */
+  lines: HistoryRow[]
+  /** Of a think cycle: the events that it has taken so far. */
+  sources: EventSource[]
+}
+
+/** Reads scenes by the ids of their runs: those that are asked for at the same time in one statement. @throws where there is no such run */
+export interface SceneReading {
+  whole(runId: string): Promise<Rows>
+  changing(runId: string): Promise<Changing>
+  /** What an agent has noted that comes from none of these spaces, with its marks; and how much does, by space. */
+  openTo(agentId: string, hidden: readonly string[]): Promise<{ notes: MarkedNotes; withheld: Withheld[] }>
+}
+
+/** As Knowledge, each with where it comes from. */
+export type MarkedNotes = {
+  [Kind in 'memories' | 'goals' | 'plans']: (Knowledge[Kind][number] & { marks: string[] })[]
+}
+
+/** `history`: a JSON array of the rows of a run `r`'s trigger's space. */
+export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { history: Prisma.Sql }): SceneReading {
+  const whole = together<Rows>(async (runIds) => {
+    const rows = await db.query<WholeRow>(wholeStatement(runIds, history))
+    return new Map(
+      rows.map(({ runId, spaces, otherRuns, lines, sources, worksIn, keptMarks, cycleMarks, ...agent }) => [
+        runId,
+        { agent, spaces, otherRuns: otherRuns.map(runOfJson), lines, sources, worksIn, keptMarks, cycleMarks },
+      ]),
+    )
+  })
+  const changing = together<Changing>(async (runIds) => {
+    const rows = await db.query<Changing & { runId: string }>(changingStatement(runIds))
+    return new Map(rows.map(({ runId, ...row }) => [runId, { ...row, otherRuns: row.otherRuns.map(runOfJson) }]))
+  })
+  return {
+    whole,
+    changing,
+    async openTo(agentId, hidden) {
+      const [notes] = await db.query<MarkedNotes>(
+        Prisma.sql`SELECT ${knowledgeBut(Prisma.sql`${[...hidden]}::text[]`)} FROM "Agent" a WHERE a.id = ${agentId}`,
+      )
+      const withheld = await db.query<Withheld>(withheldStatement(agentId, hidden))
+      return { notes: notes ?? { memories: [], goals: [], plans: [] }, withheld }
+    },
+  }
+}
+
+type WholeRow = SceneAgent & Omit<Rows, 'agent'> & { runId: string }
+
+/** Whoever asks in the same tick is answered together; where that fails, one by one, so that no run fails for another. */
+function together<T>(read: (runIds: readonly string[]) => Promise<Map<string, T>>): (runId: string) => Promise<T> {
+  async function one(runId: string, rows: Map<string, T>): Promise<T> {
+    const row = rows.get(runId)
+    if (row === undefined) throw new Error(`there is no run ${runId}`)
+    return row
+  }
+  const loader = new DataLoader<string, T>(
+    async (runIds) => {
+      const rows = await read(runIds).catch((error) => (runIds.length === 1 ? Promise.reject(error) : null))
+      const each = runIds.map(async (runId) => one(runId, rows ?? (await read([runId]))))
+      return (await Promise.allSettled(each)).map((end) => (end.status === 'fulfilled' ? end.value : end.reason))
+    },
+    { cache: false },
+  )
+  return (runId) => loader.load(runId)
+}
+
+/** In JSON a time is text. */
+const runOfJson = (run: SceneRun): SceneRun => ({
+  ...run,
+  startedAt: run.startedAt === null ? null : new Date(run.startedAt),
+})
+
+/** Far more of each than a prompt has room for: the newest. What they are shown by is chosen in the prompt. */
+const KNOWLEDGE_CHARACTERS = 40_000
+
+/** What an agent has noted for itself, as columns beside `a`, but what comes from a hidden space: as much as can be shown, the newest first. */
+const knowledgeBut = (hidden: Prisma.Sql) => Prisma.sql`
+      (SELECT coalesce(jsonb_agg(m ORDER BY m.key), '[]') FROM (
+        SELECT key, value, places || label AS marks, row_number() OVER newest AS newest, sum(length(key) + length(value)) OVER newest AS reach
+        FROM "Memory" WHERE "agentId" = a.id AND NOT (places || label && ${hidden}) WINDOW newest AS (ORDER BY "updatedAt" DESC, key)
+      ) m WHERE m.reach <= ${KNOWLEDGE_CHARACTERS}) AS memories,
+      (SELECT coalesce(jsonb_agg(g ORDER BY g.id), '[]') FROM (
+        SELECT id, description, places || label AS marks, row_number() OVER newest AS newest, sum(length(description)) OVER newest AS reach
+        FROM "Goal" WHERE "agentId" = a.id AND status = 'ACTIVE' AND NOT (places || label && ${hidden}) WINDOW newest AS (ORDER BY id DESC)
+      ) g WHERE g.reach <= ${KNOWLEDGE_CHARACTERS}) AS goals,
+      (SELECT coalesce(jsonb_agg(p ORDER BY p.id), '[]') FROM (
+        SELECT id, name, instruction, cron, "timeZone", "nextRunAt", places || label AS marks, row_number() OVER newest AS newest, sum(length(instruction)) OVER newest AS reach
+        FROM "Plan" WHERE "agentId" = a.id AND enabled AND NOT (places || label && ${hidden}) WINDOW newest AS (ORDER BY id DESC)
+      ) p WHERE p.reach <= ${KNOWLEDGE_CHARACTERS}) AS plans`
+
+/** All of it: what of it comes from confidential spaces is read anew without that. */
+const KNOWLEDGE = knowledgeBut(Prisma.sql`'{}'::text[]`)
+
+const noted = (table: Prisma.Sql) => Prisma.sql`SELECT unnest(places || label) FROM ${table} WHERE "agentId" = a.id`
+const MEMORY = Prisma.sql`"Memory"`
+const GOAL = Prisma.sql`"Goal"`
+const PLAN = Prisma.sql`"Plan"`
+const CYCLE = Prisma.sql`"Cycle"`
+
+/** Of what these tables hold of an agent `a`: the spaces, confidential now, that any of it comes from. */
+const marksIn = (...tables: Prisma.Sql[]) => Prisma.sql`
+  CASE WHEN EXISTS (SELECT 1 FROM "Space" WHERE confidential) THEN ARRAY(
+    SELECT s.id FROM "Space" s WHERE s.confidential AND s.id IN (${Prisma.join(tables.map(noted), ' UNION ')}) ORDER BY s.id)
+  ELSE '{}'::text[] END`
+
+/** Beside a run `r` of an agent `a`. */
+const RECALL = Prisma.sql`
+  CASE WHEN r."triggerSpaceId" IS NOT NULL THEN r."triggerSpaceId"
+    WHEN NOT EXISTS (SELECT 1 FROM "InboxEvent" i WHERE i."runId" = r.id AND i."spaceId" IS NOT NULL AND r."triggerType" = 'INBOX')
+    THEN r."activeSpaceId" END AS "worksIn",
+  ${marksIn(MEMORY, GOAL, PLAN)} AS "keptMarks"`
+
+const withheldStatement = (agentId: string, hidden: readonly string[]) => {
+  const count = (table: Prisma.Sql) =>
+    Prisma.sql`(SELECT count(*) FROM ${table} WHERE "agentId" = ${agentId} AND places || label @> ARRAY[h.id])::int`
+  return Prisma.sql`
+    SELECT h.id AS "spaceId", ${count(MEMORY)} AS memories, ${count(GOAL)} AS goals, ${count(PLAN)} AS plans, 0 AS cycles
+    FROM unnest(${[...hidden]}::text[]) AS h(id) ORDER BY h.id`
+}
+
+/** What a run `r` may spend. */
+const BUDGET = Prisma.sql`${budgetState({
+  agentId: Prisma.sql`r."agentId"`,
+  spaceId: Prisma.sql`coalesce(r."deepestSpaceId", r."triggerSpaceId")`,
+  rootId: Prisma.sql`r."rootId"`,
+})} AS "budgetState"`
+
+/** Far more than execute at once: a prompt has room for no more of those that wait. */
+const MOST_OTHER_RUNS = 100
+
+/** Beside a run `r` of an agent `a`. What they are at is read where the agent is told of it: stateless ones with SPACE_TOOLS. */
+const OTHER_RUNS = Prisma.sql`(
+  SELECT coalesce(jsonb_agg(to_jsonb(other) ORDER BY other.id), '[]') FROM (
+    SELECT o.id, o.status, o."triggerType", o."triggerName", o."triggerSpaceId", o."triggerSummary", o."startedAt",
+      e.name AS "senderName", s.name AS "spaceName", ${confidentialAmong(Prisma.sql`o.places || o.label`)} AS label,
+      CASE WHEN a.toolset = 'SPACE_TOOLS' AND a.mind = 'STATELESS' THEN (
+        SELECT coalesce(jsonb_agg(jsonb_build_object('toolName', c."toolName", 'status', c.status, 'execution', c.execution,
+          'isSettled', c."settledAt" IS NOT NULL, 'waits', coalesce(c.state ? 'wait', false)) ORDER BY c.id), '[]')
+        FROM "ToolCall" c WHERE c."runId" = o.id
+          AND (c."settledAt" IS NULL OR c.id = (SELECT max(l.id) FROM "ToolCall" l WHERE l."runId" = o.id))
+      ) END AS calls
+    FROM "Run" o LEFT JOIN "Entity" e ON e.id = o."triggerSenderId" LEFT JOIN "Space" s ON s.id = o."triggerSpaceId"
+    WHERE o."agentId" = r."agentId" AND o.status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL') AND o.id <> r.id
+    ORDER BY o.id LIMIT ${MOST_OTHER_RUNS}
+  ) other) AS "otherRuns"`
+
+/** Spaces of an agent that are looked at for one prompt, members of one of them, and members in all. */
+const MOST_SPACES = 300
+const MOST_MEMBERS = 100
+const MOST_MEMBERS_IN_ALL = 1000
+
+/** Beside a run `r`: the nearest spaces; members only of those that are near enough for them to be shown. */
+const SPACES = Prisma.sql`(
+  WITH own AS (
+    SELECT s.id, s.name, s.routing, s."adminAgentId", m."joinedAt", s.confidential,
+      CASE WHEN s.confidential THEN ARRAY(SELECT k."entityId" FROM "Membership" k WHERE k."spaceId" = s.id AND k."entityId" = ANY(r.askers))
+        ELSE '{}'::text[] END AS "askersThere",
+      (SELECT count(*) FROM "Membership" o WHERE o."spaceId" = s.id)::int AS size,
+      CASE s.id WHEN r."activeSpaceId" THEN 0 WHEN r."triggerSpaceId" THEN 1 ELSE 2 END AS distance
+    FROM "Membership" m JOIN "Space" s ON s.id = m."spaceId"
+    WHERE m."entityId" = r."agentId" ORDER BY distance, m."joinedAt" DESC, s.id DESC LIMIT ${MOST_SPACES}
+  ), ranked AS (
+    SELECT *, (row_number() OVER near)::int AS rank, sum(least(size, ${MOST_MEMBERS})) OVER near - least(size, ${MOST_MEMBERS}) AS before
+    FROM own WINDOW near AS (ORDER BY distance, "joinedAt" DESC, id DESC)
+  )
+  SELECT coalesce(jsonb_agg(jsonb_build_object('id', id, 'name', name, 'routing', routing, 'adminAgentId', "adminAgentId",
+    'confidential', confidential, 'askersThere', "askersThere", 'size', size, 'rank', rank, 'members', CASE WHEN before < ${MOST_MEMBERS_IN_ALL} THEN (
+      SELECT jsonb_agg(jsonb_build_object('id', n.id, 'name', n.name, 'kind', n.kind, 'description', n.description) ORDER BY n."joinedAt", n.id)
+      FROM (
+        SELECT e.id, e.name, e.kind, left(d.description, 300) AS description, o."joinedAt"
+        FROM "Membership" o JOIN "Entity" e ON e.id = o."entityId" LEFT JOIN "Agent" d ON d.id = e.id
+        WHERE o."spaceId" = ranked.id ORDER BY e.kind = 'HUMAN', o."joinedAt", e.id LIMIT ${MOST_MEMBERS}
+      ) n) ELSE '[]' END) ORDER BY "joinedAt", id), '[]')
+  FROM ranked) AS spaces`
+
+const SOURCES = Prisma.sql`(
+  SELECT coalesce(jsonb_agg(jsonb_build_object('type', i.type, 'spaceId', i."spaceId", 'payload', i.payload) ORDER BY i.id), '[]')
+  FROM "InboxEvent" i WHERE i."runId" = r.id AND r."triggerType" = 'INBOX') AS sources`
+
+const wholeStatement = (runIds: readonly string[], history: Prisma.Sql) => Prisma.sql`
+  SELECT r.id AS "runId", a.*, e.name,
+    (SELECT coalesce(jsonb_agg(t ORDER BY t.position), '[]') FROM "AgentTool" t WHERE t."agentId" = a.id) AS tools,
+    (SELECT coalesce(jsonb_agg(s ORDER BY s.position), '[]') FROM "McpServer" s WHERE s."agentId" = a.id) AS "mcpServers",
+    ${KNOWLEDGE}, ${RECALL}, ${marksIn(CYCLE)} AS "cycleMarks", ${BUDGET}, ${SPACES}, ${OTHER_RUNS}, ${SOURCES},
+    CASE WHEN r."triggerSpaceId" IS NULL OR r."triggerType" = 'INBOX' OR r."stepCount" > 0 THEN '[]' ELSE (${history}) END AS lines
+  FROM "Run" r JOIN "Agent" a ON a.id = r."agentId" JOIN "Entity" e ON e.id = a.id WHERE r.id = ANY(${[...runIds]}::text[])`
+
+const changingStatement = (runIds: readonly string[]) => Prisma.sql`
+  SELECT r.id AS "runId", ${KNOWLEDGE}, ${RECALL}, ${BUDGET}, ${SPACES}, ${OTHER_RUNS}
+  FROM "Run" r JOIN "Agent" a ON a.id = r."agentId" WHERE r.id = ANY(${[...runIds]}::text[])`
