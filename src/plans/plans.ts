@@ -1,24 +1,37 @@
 import type { Viewer } from '../access/viewer.ts'
-import type { Plan } from '../generated/prisma/client.ts'
+import { isKnownTo, isOfLabel, type Marks, type Provenance, UNMARKED } from '../confidence/marks.ts'
+import { type Plan, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkName, checkText } from '../lib/validate.ts'
 import { type Tx, within } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { checkSchedule, type Schedule, type ScheduleInput } from './schedule.ts'
+import { checkSchedule, checkTimeZone, nextSlot, type Schedule, type ScheduleInput } from './schedule.ts'
 
 export interface CreatePlanInput {
   agentId: string
   name: string
   instruction: string
   schedule: ScheduleInput
+  /** That a cron is read in; absent: UTC. */
+  timeZone?: string | null
+}
+
+/** Absent: stays as it is. */
+export interface UpdatePlanInput {
+  id: string
+  instruction?: string | null
+  schedule?: ScheduleInput | null
+  timeZone?: string | null
+  enabled?: boolean | null
 }
 
 /** A plan as its agent sets it. */
 export interface PlanInput extends ScheduleInput {
   name: string
   instruction: string
+  timeZone?: string | null
 }
 
 /**
@@ -31,6 +44,11 @@ export interface Plans {
    * @throws ForbiddenError, NotFoundError for no agent, BadInputError, LimitExceededError past 100 enabled plans.
    */
   create(viewer: Viewer, input: CreatePlanInput): Promise<Plan>
+  /**
+   * Admins only. A schedule or a time zone that changes counts from now on; one that is enabled passes over the slots in between.
+   * @throws ForbiddenError, NotFoundError, BadInputError, also to enable one that is over without a new schedule.
+   */
+  update(viewer: Viewer, input: UpdatePlanInput): Promise<Plan>
   /** Admins only: nothing of it fires any more. @throws ForbiddenError, NotFoundError */
   delete(viewer: Viewer, input: { id: string }): Promise<{ deletedPlanId: string }>
   /** By id, in the order of the ids; null where there is none. Says nothing of who may see them. */
@@ -40,20 +58,30 @@ export interface Plans {
   /**
    * Sets plans of an agent, for the agent itself, all or none; comes back with them. One of the same name is replaced and keeps
    * its id; of a name given twice the last counts. In the caller's transaction where there is one.
+   * `rootId` and `provenance`: of the run that sets them; where the root that is a plan's, they are due a minute later at the earliest.
    * @throws NotFoundError, BadInputError with `plans.<index>.<field>`, LimitExceededError past 100 enabled plans.
    */
-  setOwn(agentId: string, plans: readonly PlanInput[], tx?: Tx): Promise<Plan[]>
+  setOwn(
+    agentId: string,
+    plans: readonly PlanInput[],
+    by?: { tx?: Tx; rootId?: string; provenance?: Provenance },
+  ): Promise<Plan[]>
   /** Removes plans of an agent by name or id, for the agent itself; comes back with those that there were. */
-  deleteOwn(agentId: string, namesOrIds: readonly string[], tx?: Tx): Promise<Plan[]>
+  deleteOwn(agentId: string, namesOrIds: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<Plan[]>
+  /** An agent's plans of which a run of it may know, oldest first. */
+  listKnown(agentId: string, marks: Marks): Promise<Plan[]>
 }
 
 const MOST_PLANS = 100
 const LONGEST_INSTRUCTION = 32_000
 
 /** A plan to be, checked. */
-interface NewPlan extends Schedule {
+interface NewPlan extends Schedule, Provenance {
   name: string
   instruction: string
+  timeZone: string
+  /** As in Plan. */
+  originId: string | null
 }
 
 export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): Plans {
@@ -65,18 +93,33 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
       const plan = checkPlan({ ...input, ...schedule }, clock.now(), 'input.', 'input.schedule.')
       return db.transaction(async (tx) => {
         await lockPlans(tx, agentId)
-        const namesake = await tx.plan.findUnique({ where: { agentId_name: { agentId, name: plan.name } } })
-        if (namesake?.enabled) throw new BadInputError('The agent has a plan of this name.', 'input.name')
-        if (namesake !== null) await remove(tx, [namesake.id])
+        const namesake = await namesakeOf(tx, agentId, plan)
+        if (namesake !== null && !isOver(namesake))
+          throw new BadInputError('The agent has a plan of this name.', 'input.name')
+        if (namesake !== null) await removePlans(tx, [namesake.id])
         const written = await write(tx, platform, agentId, plan)
         await makeRoom(tx, agentId)
         return written
       })
     },
+    async update(viewer, input) {
+      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can change plans.')
+      return db.transaction(async (tx) => {
+        const [before] = await tx.$queryRaw<
+          Plan[]
+        >`SELECT * FROM "Plan" WHERE id = ANY(${wellFormedIds([input.id])}::text[]) FOR UPDATE`
+        if (before === undefined) throw new NotFoundError(NO_SUCH_PLAN)
+        const plan = await tx.plan.update({ where: { id: before.id }, data: changesOf(input, before, clock.now()) })
+        if (plan.enabled && plan.nextRunAt !== null)
+          await platform.jobs.enqueue(tx, [{ wakeUp: { type: 'plan', planId: plan.id }, at: plan.nextRunAt }])
+        return plan
+      })
+    },
     async delete(viewer, { id }) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can delete plans.')
-      if ((await db.transaction((tx) => remove(tx, wellFormedIds([id])))) === 0)
-        throw new NotFoundError('There is no such plan.')
+      await db.transaction(async (tx) => {
+        if ((await removePlans(tx, wellFormedIds([id]))) === 0) throw new NotFoundError(NO_SUCH_PLAN)
+      })
       return { deletedPlanId: id }
     },
     async getMany(ids) {
@@ -90,22 +133,29 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
       })
       return Map.groupBy(rows, ({ agentId }) => agentId)
     },
-    async setOwn(agentId, given, outer) {
+    async setOwn(agentId, given, { tx: outer, rootId, provenance = UNMARKED } = {}) {
+      const { places, label, askers } = provenance
       if (given.length > MOST_PLANS) throw new BadInputError(`At most ${MOST_PLANS} plans.`, 'plans')
       const plans = given.map((plan, index) => checkPlan(plan, clock.now(), `plans.${index}.`, `plans.${index}.`))
       return within(db, outer, async (tx) => {
         await lockPlans(tx, agentId)
         const written: Plan[] = []
-        for (const plan of lastOfEachName(plans)) written.push(await write(tx, platform, agentId, plan))
+        const descend = rootId === undefined ? (plan: NewPlan) => plan : await descentFrom(tx, rootId, clock.now())
+        for (const plan of lastOfEachName(plans))
+          written.push(await write(tx, platform, agentId, { ...descend(plan), places, label, askers }))
         await makeRoom(tx, agentId)
         return written
       })
     },
-    async deleteOwn(agentId, namesOrIds, outer) {
-      const chosen = { in: namesOrIds.filter((text) => !text.includes('\0')).map((text) => text.trim().toWellFormed()) }
-      return within(db, outer, async (tx) => {
-        const plans = await tx.plan.findMany({ where: { agentId, OR: [{ name: chosen }, { id: chosen }] } })
-        await remove(
+    listKnown: (agentId, marks) =>
+      db.prisma.$queryRaw`SELECT * FROM "Plan" WHERE "agentId" = ${agentId} AND ${isKnownTo(marks)} ORDER BY id`,
+    async deleteOwn(agentId, namesOrIds, by) {
+      const chosen = namesOrIds.filter((text) => !text.includes('\0')).map((text) => text.trim().toWellFormed())
+      return within(db, by?.tx, async (tx) => {
+        const plans = await tx.$queryRaw<Plan[]>`
+          SELECT * FROM "Plan" WHERE "agentId" = ${agentId} AND (name = ANY(${chosen}::text[]) OR id = ANY(${chosen}::text[]))
+            AND ${by === undefined ? Prisma.sql`true` : isKnownTo(by.marks)} ORDER BY id`
+        await removePlans(
           tx,
           plans.map(({ id }) => id),
         )
@@ -115,17 +165,70 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
   }
 }
 
+export const NO_SUCH_PLAN = 'There is no such plan.'
+
+/** It has fired, and will not again: its place may be taken. One that an admin has disabled is not over. */
+function isOver({ enabled, nextRunAt }: Pick<Plan, 'enabled' | 'nextRunAt'>): boolean {
+  return !enabled && nextRunAt === null
+}
+
 function checkPlan(
-  { name, instruction, ...schedule }: PlanInput,
+  { name, instruction, timeZone: zone, ...schedule }: PlanInput,
   now: number,
   field: string,
   scheduleField: string,
 ): NewPlan {
-  if (instruction.trim() === '') throw new BadInputError('A plan needs an instruction.', `${field}instruction`)
+  const timeZone = checkTimeZone(zone, `${field}timeZone`)
   return {
     name: checkName(name, `${field}name`),
-    instruction: checkText(instruction, LONGEST_INSTRUCTION, `${field}instruction`),
-    ...checkSchedule(schedule, now, scheduleField),
+    instruction: checkInstruction(instruction, `${field}instruction`),
+    timeZone,
+    originId: null,
+    ...UNMARKED,
+    ...checkSchedule(schedule, { now, timeZone }, scheduleField),
+  }
+}
+
+function checkInstruction(instruction: string, field: string): string {
+  if (instruction.trim() === '') throw new BadInputError('A plan needs an instruction.', field)
+  return checkText(instruction, LONGEST_INSTRUCTION, field)
+}
+
+/** @throws BadInputError */
+function changesOf(input: UpdatePlanInput, before: Plan, now: number): Partial<Plan> {
+  for (const field of ['instruction', 'schedule', 'timeZone', 'enabled'] as const)
+    if (input[field] === null)
+      throw new BadInputError('It cannot be null: leave it out to keep it as it is.', `input.${field}`)
+  const { instruction, schedule, timeZone: zone, enabled = before.enabled } = input
+  const timeZone = zone == null ? before.timeZone : checkTimeZone(zone, 'input.timeZone')
+  const isAnew = schedule != null || zone != null || (enabled && !before.enabled)
+  const cron = before.cron === null ? {} : { cron: before.cron }
+  const asBefore = before.cron === null ? before : checkSchedule(cron, { now, timeZone }, 'input.')
+  const next = schedule == null ? asBefore : checkSchedule(schedule, { now, timeZone }, 'input.schedule.')
+  if (enabled && isAnew && (next.nextRunAt === null || next.nextRunAt.getTime() <= now))
+    throw new BadInputError('This plan is over: give it a new schedule.', 'input.schedule')
+  return {
+    timeZone,
+    enabled: enabled === true,
+    ...(instruction == null ? {} : { instruction: checkInstruction(instruction, 'input.instruction') }),
+    ...(isAnew ? { cron: next.cron, nextRunAt: next.nextRunAt, createdAt: new Date(now) } : {}),
+  }
+}
+
+/** A plan that a plan's run makes is due so much later at the earliest. */
+const LEAST_DELAY_MS = 60_000
+
+/** What becomes of a plan that a run of this root makes. */
+async function descentFrom(tx: Tx, rootId: string, now: number): Promise<(plan: NewPlan) => NewPlan> {
+  const firing = await tx.planFiring.findFirst({ where: { rootId } })
+  if (firing === null) return (plan) => ({ ...plan, originId: rootId })
+  const originId = firing.originId ?? firing.planId
+  const earliest = now + LEAST_DELAY_MS
+  return ({ nextRunAt, ...plan }) => {
+    const { cron, timeZone } = plan
+    const isSoon = nextRunAt.getTime() < earliest
+    const later = (cron === null ? null : nextSlot({ cron, timeZone }, earliest - 1)) ?? new Date(earliest)
+    return { ...plan, originId, nextRunAt: isSoon ? later : nextRunAt }
   }
 }
 
@@ -140,6 +243,13 @@ async function lockPlans(tx: Tx, agentId: string): Promise<void> {
   if (agent === undefined) throw new NotFoundError('There is no such agent.')
 }
 
+/** The plan of that name, if there is one, under the label that the new one has. */
+async function namesakeOf(tx: Tx, agentId: string, { name, places, label }: NewPlan): Promise<Plan | null> {
+  const [plan] = await tx.$queryRaw<Plan[]>`
+    SELECT * FROM "Plan" WHERE "agentId" = ${agentId} AND name = ${name} AND ${isOfLabel({ places, label })} LIMIT 1`
+  return plan ?? null
+}
+
 /** The plan, and the job of its first slot. The job of a schedule that it replaces will find nothing due. */
 async function write(
   tx: Tx,
@@ -148,11 +258,11 @@ async function write(
   plan: NewPlan,
 ): Promise<Plan> {
   const values = { ...plan, enabled: true, createdAt: new Date(clock.now()) }
-  const written = await tx.plan.upsert({
-    where: { agentId_name: { agentId, name: plan.name } },
-    create: { id: newId('pln'), agentId, ...values },
-    update: values,
-  })
+  const before = await namesakeOf(tx, agentId, plan)
+  const written =
+    before === null
+      ? await tx.plan.create({ data: { id: newId('pln'), agentId, ...values } })
+      : await tx.plan.update({ where: { id: before.id }, data: values })
   await jobs.enqueue(tx, [{ wakeUp: { type: 'plan', planId: written.id }, at: plan.nextRunAt }])
   return written
 }
@@ -162,22 +272,28 @@ async function makeRoom(tx: Tx, agentId: string): Promise<void> {
   const plans = await tx.plan.findMany({
     where: { agentId },
     orderBy: { id: 'asc' },
-    select: { id: true, enabled: true },
+    select: { id: true, enabled: true, nextRunAt: true },
   })
-  const over = plans.filter(({ enabled }) => !enabled)
+  const over = plans.filter(isOver)
   if (plans.length - over.length > MOST_PLANS) {
     throw new LimitExceededError(`An agent has at most ${MOST_PLANS} plans: delete some first.`)
   }
-  await remove(
+  await removePlans(
     tx,
     over.slice(0, Math.max(0, plans.length - MOST_PLANS)).map(({ id }) => id),
   )
 }
 
-/** Removes plans, and what is known of their past slots. Comes back with how many there were. */
-async function remove(tx: Tx, ids: string[]): Promise<number> {
+/**
+ * Removes plans, and what is known of their past slots; of those that count towards an origin's limit an hour later.
+ * Comes back with how many there were.
+ */
+export async function removePlans(tx: Tx, ids: string[]): Promise<number> {
   if (ids.length === 0) return 0
   const { count } = await tx.plan.deleteMany({ where: { id: { in: ids } } })
-  await tx.planFiring.deleteMany({ where: { planId: { in: ids } } })
+  await tx.$executeRaw`
+    DELETE FROM "PlanFiring" f WHERE ("planId" = ANY(${ids}::text[]) AND "originId" IS NULL)
+      OR ("originId" IS NOT NULL AND "firedAt" < clock_timestamp() - interval '1 hour' AND NOT EXISTS (
+        SELECT 1 FROM "Plan" p WHERE p.id = f."planId"))`
   return count
 }

@@ -1,10 +1,11 @@
 import { CronExpressionParser } from 'cron-parser'
 import { BadInputError, messageOf } from '../lib/errors.ts'
 import { checkInteger } from '../lib/validate.ts'
+import { instantOf, isTimeZone, wallTime } from './time-zones.ts'
 
 /** When a plan fires: exactly one of the three. */
 export interface ScheduleInput {
-  /** Five fields (minute, hour, day of month, month, day of week), in UTC: again and again. */
+  /** Five fields (minute, hour, day of month, month, day of week), in the plan's time zone: again and again. */
   cron?: string | null
   /** Once, at this time. */
   at?: Date | null
@@ -24,45 +25,65 @@ const MOST_SECONDS = 2 ** 31 - 1
 const LATEST_MS = Date.UTC(9999, 11, 31)
 
 /** `field` is where the schedule stands in the input, with a dot at its end where it is an object. @throws BadInputError */
-export function checkSchedule({ cron, at, afterSeconds }: ScheduleInput, now: number, field: string): Schedule {
+export function checkSchedule(
+  { cron, at, afterSeconds }: ScheduleInput,
+  { now, timeZone }: { now: number; timeZone: string },
+  field: string,
+): Schedule {
   if ([cron, at, afterSeconds].filter((choice) => choice != null).length !== 1) {
     throw new BadInputError('A schedule is exactly one of cron, at and afterSeconds.', field.replace(/\.$/, ''))
   }
-  if (cron != null) return recurring(cron, now, `${field}cron`)
+  if (cron != null) return recurring(cron, { now, timeZone }, `${field}cron`)
   if (at != null) return { cron: null, nextRunAt: checkFuture(at, now, `${field}at`) }
   const seconds = checkInteger(afterSeconds as number, 1, MOST_SECONDS, `${field}afterSeconds`)
   return { cron: null, nextRunAt: new Date(now + seconds * 1000) }
 }
 
+/** The time zone that a plan's cron is read in; UTC for none. @throws BadInputError */
+export function checkTimeZone(name: string | null | undefined, field: string): string {
+  if (name == null) return 'UTC'
+  if (isTimeZone(name)) return name
+  throw new BadInputError('That is no IANA time zone, such as "Europe/Berlin" or "UTC".', field)
+}
+
+export interface Recurrence {
+  cron: string
+  timeZone: string
+}
+
 /** The first slot of a cron schedule after a time; null where none will ever come. */
-export function nextSlot(cron: string, afterMs: number): Date | null {
+export function nextSlot(recurrence: Recurrence, afterMs: number): Date | null {
   try {
-    return slotAfter(cron, afterMs)
+    return slotAfter(recurrence, afterMs)
   } catch {
     return null
   }
 }
 
-function slotAfter(cron: string, afterMs: number): Date {
-  return CronExpressionParser.parse(cron, { currentDate: new Date(afterMs), tz: 'UTC' })
-    .next()
-    .toDate()
+/** The schedule is read on the wall's clock. What that shows twice is over after the first time; what it leaps over comes with the leap. */
+function slotAfter({ cron, timeZone }: Recurrence, afterMs: number): Date {
+  const from = wallTime(afterMs, timeZone)
+  const walls = CronExpressionParser.parse(cron, { currentDate: new Date(from), tz: 'UTC' })
+  for (;;) {
+    const instant = instantOf(walls.next().getTime(), timeZone)
+    if (instant > afterMs) return new Date(instant)
+  }
 }
 
-function recurring(given: string, now: number, field: string): Schedule {
+function recurring(given: string, { now, timeZone }: { now: number; timeZone: string }, field: string): Schedule {
   const fields = given.trim().split(/\s+/)
   const cron = fields.join(' ')
   // cron-parser fills in missing fields, takes a sixth for seconds, and gives H another value at each parsing.
   if (fields.length !== 5 || cron.length > LONGEST_CRON || /(?<![a-z])h(?![a-z])/i.test(cron)) throw notCron(field)
   try {
-    return { cron, nextRunAt: slotAfter(cron, now) }
+    return { cron, nextRunAt: slotAfter({ cron, timeZone }, now) }
   } catch (error) {
     throw notCron(field, ` (${messageOf(error)})`)
   }
 }
 
 function notCron(field: string, detail = ''): BadInputError {
-  const expected = 'five fields in UTC, minute, hour, day of month, month and day of week, such as "0 6 * * 1-5"'
+  const expected = 'five fields, minute, hour, day of month, month and day of week, such as "0 6 * * 1-5"'
   return new BadInputError(`That is not a cron schedule: ${expected}${detail}.`, field)
 }
 

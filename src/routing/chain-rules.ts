@@ -25,6 +25,8 @@ export interface Delegation {
   type: 'delegation'
   targetId: string
   reason: string | null
+  /** Where it was made: the target is a member there. */
+  spaceId: string
 }
 
 /** Who has the next turn, and why. */
@@ -62,26 +64,46 @@ export function refuseMention(
         'That agent has already mentioned you in this chain, so you cannot mention it back: it is called back by itself if it waits for you. Say what you have to say, and end.',
     }
   }
-  if (depth >= maxChainDepth) return tooDeep(maxChainDepth)
-  if (expectReply && replyStack.length >= maxReplyStack) {
-    return {
-      code: 'REPLY_STACK_FULL',
-      message: `${maxReplyStack} agents wait for a reply in this chain already, the most there may be. Mention without expectReply, or answer with what you have.`,
-    }
+  const tooDeep = refuseByDepth({ depth, replyStack }, { expectReply }, maxChainDepth)
+  if (tooDeep !== null || !expectReply || replyStack.length < maxReplyStack) return tooDeep
+  return {
+    code: 'REPLY_STACK_FULL',
+    message: `${maxReplyStack} agents wait for a reply in this chain already, the most there may be. Mention without expectReply, or answer with what you have.`,
   }
-  return null
 }
 
 /** Why a chain goes no further by delegation; null where it may. */
-export function refuseDelegation({ depth }: ChainState, { maxChainDepth }: ChainLimits): Refusal | null {
-  return depth >= maxChainDepth ? tooDeep(maxChainDepth) : null
+export function refuseDelegation(
+  state: Pick<ChainState, 'depth' | 'replyStack'>,
+  { maxChainDepth }: Pick<ChainLimits, 'maxChainDepth'>,
+): Refusal | null {
+  return refuseByDepth(state, { expectReply: false }, maxChainDepth)
 }
 
-function tooDeep(maxChainDepth: number): Refusal {
-  return {
-    code: 'LOOP_LIMIT',
-    message: `This chain has had ${maxChainDepth} runs, the most it may have: nobody can be woken any more. Answer with what you have.`,
-  }
+/** How many runs there must be room for when an agent is woken next: its own, and one to call back each that waits then. */
+export function runsToCome(
+  { replyStack }: Pick<ChainState, 'replyStack'>,
+  { expectReply }: { expectReply: boolean },
+): number {
+  return 1 + replyStack.length + (expectReply ? 1 : 0)
+}
+
+/** Whoever was told that it is called back is: no later turn takes the run that this needs. */
+function refuseByDepth(
+  { depth, replyStack }: Pick<ChainState, 'depth' | 'replyStack'>,
+  { expectReply }: { expectReply: boolean },
+  maxChainDepth: number,
+): Refusal | null {
+  const hasRoom = (replies: boolean) => depth + runsToCome({ replyStack }, { expectReply: replies }) <= maxChainDepth
+  if (hasRoom(expectReply)) return null
+  const had = `This chain has had ${depth} of the ${maxChainDepth} runs that it may have`
+  const why =
+    depth >= maxChainDepth
+      ? ': nobody can be woken any more. Answer with what you have.'
+      : expectReply && hasRoom(false)
+        ? ': you could not be called back. Mention without expectReply, or answer with what you have.'
+        : ', and keeps the others for the agents that wait to be called back. Answer with what you have: they get it.'
+  return { code: 'LOOP_LIMIT', message: `${had}${why}` }
 }
 
 /**
@@ -94,34 +116,32 @@ export function afterTurn(
   handingOn: Mention | Delegation | null,
   limits: ChainLimits,
 ): Step {
-  if (handingOn?.type === 'delegation') return within({ state, next: handingOn }, limits)
-  if (handingOn?.type !== 'mention' || refuseMention(state, agentId, handingOn, limits) !== null) {
-    return callBack(state, limits)
+  if (handingOn === null) return callBack(state, limits)
+  if (handingOn.type === 'delegation') {
+    return refuseDelegation(state, limits) === null ? { state, next: handingOn } : callBack(state, limits)
   }
+  if (refuseMention(state, agentId, handingOn, limits) !== null) return callBack(state, limits)
   const { targetId, reason, spaceId, expectReply } = handingOn
   const mentionedPairs = [...new Set([...state.mentionedPairs, pairOf(agentId, targetId)])]
   const waiter = { entityId: agentId, reason, spaceId }
   const replyStack = expectReply ? [...state.replyStack, waiter] : state.replyStack
-  return within({ state: { ...state, mentionedPairs, replyStack }, next: handingOn }, limits)
+  return { state: { ...state, mentionedPairs, replyStack }, next: handingOn }
 }
 
 /** The agent that asked last is called back; nobody where nobody waits. */
 export function callBack(state: ChainState, limits: ChainLimits): Step {
   const waiter = state.replyStack.at(-1)
   if (waiter === undefined) return { state, next: null }
-  return within(
-    { state: { ...state, replyStack: state.replyStack.slice(0, -1) }, next: { type: 'callback', waiter } },
-    limits,
-  )
+  const step: Step = {
+    state: { ...state, replyStack: state.replyStack.slice(0, -1) },
+    next: { type: 'callback', waiter },
+  }
+  return state.depth < limits.maxChainDepth ? step : cutShort(step)
 }
 
 /** At a limit nobody is woken any more: whoever waits, waits no longer. */
 export function cutShort({ state, next }: Step): Step {
   return { state: { ...state, replyStack: [] }, next: null, ...(next === null ? {} : { forbidden: next }) }
-}
-
-function within(step: Step, { maxChainDepth }: ChainLimits): Step {
-  return step.state.depth < maxChainDepth ? step : cutShort(step)
 }
 
 /** The agent whose turn it is. */

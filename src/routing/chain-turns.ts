@@ -1,14 +1,14 @@
-import type { Run } from '../generated/prisma/client.ts'
+import type { Provenance } from '../confidence/marks.ts'
+import { Prisma, type Run } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { JsonObject } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { type Chain, chainOfRow, type TurnOutcome } from '../runs/chains.ts'
 import type { RunEnding } from '../runs/lifecycle.ts'
 import { type Delegation, type Mention, NEW_CHAIN } from './chain-rules.ts'
-import { placeOfHandoff } from './handoff.ts'
 
 /** A run whose turn it is, or what waited to become one. */
-export type ChainTurn = Pick<Run, 'id' | 'agentId' | 'chainId' | 'rootId' | 'depth'>
+export type ChainTurn = Pick<Run, 'id' | 'agentId' | 'chainId' | 'rootId' | 'depth' | keyof Provenance>
 
 /** How a run's turn in a chain ended: what it handed on, if anything, and what it is to who waits. */
 export interface TurnEnd {
@@ -28,9 +28,16 @@ export async function turnEndOf(tx: Tx, run: Run, ending: RunEnding): Promise<Tu
     return { ...end, handingOn: await mentionOf(tx, run.id), silent: 'skipped', reason: ending.skipped?.reason ?? null }
   }
   if (ending.stopReason !== 'HANDED_ON') return { ...end, silent: 'stopped' }
-  const { targetAgentId: targetId, reason } = ending.delegated
-  return { ...end, handingOn: { type: 'delegation', targetId, reason }, silent: 'skipped' }
+  const { targetAgentId: targetId, ...delegated } = ending.delegated
+  return { ...end, handingOn: { type: 'delegation', targetId, ...delegated }, silent: 'skipped' }
 }
+
+/** A condition on a row of "Run": it is in no chain, and asks for none to begin with its end. */
+export const HAS_NO_TURN = Prisma.sql`(
+  "Run"."chainId" IS NULL
+  AND NOT EXISTS (SELECT 1 FROM "ToolCall" c
+    WHERE c."runId" = "Run".id AND c."toolName" = 'mentionAgent' AND c.execution IS NULL AND c.status = 'DONE')
+  AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE m."runId" = "Run".id AND m."mentionedAgentId" IS NOT NULL))`
 
 /** The request that mentionAgent left in the journal; else the last mention that a message of the run carries. */
 async function mentionOf(tx: Tx, runId: string): Promise<Mention | null> {
@@ -80,10 +87,16 @@ export async function chainOf(tx: Tx, { run, handingOn }: TurnEnd): Promise<Chai
     return isItsTurn ? chainOfRow(row) : null
   }
   if (handingOn === null) return null
-  const spaceId = handingOn.type === 'mention' ? handingOn.spaceId : placeOfHandoff(run)
-  const space = spaceId === null ? null : await tx.space.findUnique({ where: { id: spaceId } })
+  const space = await tx.space.findUnique({ where: { id: handingOn.spaceId } })
   if (space?.routing !== 'MENTION_CHAIN') return null
-  const chain = { id: newId('chn'), spaceId: space.id, ...NEW_CHAIN, holderId: run.agentId, holderRunId: run.id }
+  const chain = {
+    id: newId('chn'),
+    spaceId: space.id,
+    ...NEW_CHAIN,
+    label: [],
+    holderId: run.agentId,
+    holderRunId: run.id,
+  }
   const { replyStack, mentionedPairs, ...row } = chain
   await tx.chain.create({ data: row })
   await tx.run.update({ where: { id: run.id }, data: { chainId: chain.id } })

@@ -1,4 +1,5 @@
 import type { Inbox } from '../agents/inbox.ts'
+import { marksOf, union } from '../confidence/marks.ts'
 import type { Run } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -20,7 +21,7 @@ import type { Handoff } from './handoff.ts'
 import { allowance } from './loop-limits.ts'
 import { inboxEventOf, runOf } from './message-trigger.ts'
 import type { OutcomeChanges } from './outcome-changes.ts'
-import { agentMember, loadMessageTrigger, type Woke, wake } from './wake.ts'
+import { agentMember, isOverBudget, loadMessageTrigger, type Woke, wake } from './wake.ts'
 
 /** Passes the turn from run to run. */
 export interface Chaining {
@@ -82,9 +83,10 @@ export function createChaining({ config }: Platform, { handoff, ...wakers }: Cha
 
   async function call(tx: Tx, { chain, end: { run }, outcomes }: Giving, given: Call): Promise<Woke> {
     const { agentId, spaceId, messageId, senderId } = given
-    const agent = await agentMember(tx, spaceId, agentId)
-    if (agent === null) return { type: 'gone' }
-    const lineage = { rootId: run.rootId, depth: run.depth + 1, parentRunId: run.id, chainId: chain.id }
+    const agent = await agentMember(tx, { spaceId, agentId, rootId: run.rootId })
+    if (agent === null || (await isOverBudget(outcomes, agent, messageId))) return { type: 'gone' }
+    const by = { ...run, label: union(run.label, chain.label) }
+    const lineage = { rootId: run.rootId, depth: run.depth + 1, parentRunId: run.id, chainId: chain.id, by }
     const allowed = await allowance(tx, lineage, limits)
     if (allowed.count === 0) return { type: 'limit', reason: allowed.reason }
     const trigger = await loadMessageTrigger(tx, { spaceId, messageId, senderId, seq: null })
@@ -129,7 +131,8 @@ export function createChaining({ config }: Platform, { handoff, ...wakers }: Cha
       const woke = await give(tx, { chain, end, before, outcomes }, next)
       if (woke.type === 'woken') {
         const { id: holderRunId = null } = woke.run ?? {}
-        await saveChain(tx, { ...chain, depth: chain.depth + 1, holderId: agentOf(next), holderRunId })
+        const label = union(chain.label, marksOf(end.run))
+        await saveChain(tx, { ...chain, label, depth: chain.depth + 1, holderId: agentOf(next), holderRunId })
         return woke
       }
       unreachable ??=

@@ -1,49 +1,42 @@
-import type { Inbox } from '../agents/inbox.ts'
+import { arrived, type Inbox } from '../agents/inbox.ts'
 import type { Limits } from '../config.ts'
-import type { EntityKind, Mind, OutcomeKind, Routing, Run } from '../generated/prisma/client.ts'
+import { type EntityKind, type OutcomeKind, Prisma, type Routing, type Run } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { jsonbText } from '../lib/json.ts'
+import { overBudget, WHY_OVER_BUDGET } from '../platform/budget-state.ts'
+import { type Changes, statementOf } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { spaceTopic } from '../realtime/topics.ts'
 import { loadReadableText } from '../runs/readable-calls.ts'
-import type { Runs } from '../runs/runs.ts'
+import { type Runs, runOfJson, started } from '../runs/runs.ts'
 import { type Message, textOf } from '../spaces/message.ts'
-import type { PostingHooks } from '../spaces/posting.ts'
+import type { PostingHooks, Routed, RoutedMessage } from '../spaces/posting.ts'
+import { readableText } from '../spaces/readable-text.ts'
 import { admin } from './admin.ts'
 import { broadcast } from './broadcast.ts'
 import { type Allowance, allowance } from './loop-limits.ts'
 import { mentionChain } from './mention-chain.ts'
-import { inboxEventOf, type MessageTrigger, runOf } from './message-trigger.ts'
-import { ANSWERED, answerWaits } from './reply-waits.ts'
-import type { AgentMember, Room, Route, RoutingDecision } from './route.ts'
+import { inboxEventOf, type MessageTrigger, provenanceOfMessage, runOf } from './message-trigger.ts'
+import { ANSWERED, answerWaits, isNoReply } from './reply-waits.ts'
+import { createRooms, type KnownRoom, type Rooms } from './rooms.ts'
+import type { AgentMember, Route, RoutingDecision } from './route.ts'
 
 const ROUTES: Record<Routing, Route> = { BROADCAST: broadcast, ADMIN: admin, MENTION_CHAIN: mentionChain }
 
 /** Carries out what a space's routing decides of a message. */
 export interface Dispatch extends PostingHooks<Run> {}
 
-interface MemberRow {
-  id: string
-  name: string
-  kind: EntityKind
-  mind: Mind | null
-  spaceName: string
-  lastSeq: number
-  routing: Routing
-  adminAgentId: string | null
-  joinedAt: Date
-  lastPickedId: string | null
-  lastPickedJoinedAt: Date | null
-}
-
-/** The space, its members in join order, and the sender, who may have left since. */
+/** A message and the room that it comes into; its sender may have left since. */
 interface Scene {
-  spaceName: string
-  /** The last message there: later than this one, where that was written for a while. */
-  lastSeq: number
+  message: RoutedMessage
+  /** All that agents read of it. */
+  content: string
   sender: { name: string; kind: EntityKind }
-  room: Room
+  room: KnownRoom
+  /** By agent, the run whose wait it answers. */
+  answered: Map<string, string>
 }
 
 interface Verdict {
@@ -57,39 +50,53 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
   const { db } = platform
   const { limits } = platform.config
   const { runs, inbox } = parts
+  const rooms = createRooms(platform)
+
+  function routedOf(spaceId: string, { runs: rows, inboxes }: Came): Routed<Run> {
+    const beside = spaceTopic(spaceId)
+    const started = rows.map(runOfJson)
+    return {
+      runs: started,
+      async afterCommit() {
+        await Promise.all([
+          runs.announce(started, beside),
+          ...(inboxes.length === 0 ? [] : [inbox.announce(inboxes, beside)]),
+        ])
+      },
+    }
+  }
 
   return {
     async route(tx, message) {
-      const scene = await loadScene(tx, message)
-      const content = await loadReadableText(tx, message.parts)
-      const answered = await answerWaits(tx, { message, sender: scene.sender, content })
-      const decision = decisionOf(message, scene, answered)
+      const scene = await loadScene(tx, rooms, message)
+      const decision = decisionOf(scene)
       if (decision.picked !== null) await takeTurn(tx, message.spaceId, decision.picked)
       const allowed = decision.wakes.length === 0 ? UNLIMITED : await allowanceOf(tx, message, limits)
-      const woken = decision.wakes.slice(0, allowed.count).map(({ agent }) => agent)
-      const chainId = scene.room.routing === 'MENTION_CHAIN' && woken.length > 0 ? newId('chn') : null
-      const trigger = triggerOf(message, scene, content)
-      const lineage = { rootId: message.rootId, depth: message.depth, parentRunId: message.runId, chainId }
-      const stateless = woken.filter((agent) => agent.mind === 'STATELESS')
-      const persistent = woken.filter((agent) => agent.mind === 'PERSISTENT')
-      const started = await runs.start(
-        tx,
-        stateless.map((agent) => runOf(agent, trigger, { ...lineage, dedupKey: `${agent.id}:${message.id}` })),
+      const changes = { message: Prisma.sql`SELECT * FROM "Message" WHERE id = ${message.id}` }
+      const [row] = await tx.$queryRaw<{ came: Came }[]>(
+        statementOf({ ...changes, ...consequences(scene, decision, allowed) }, 'routed'),
       )
-      const arrived = await inbox.deliver(
-        tx,
-        persistent.map((agent) => inboxEventOf(agent, trigger, { ...lineage, dedupKey: message.id })),
-      )
-      const [first] = woken
-      if (chainId !== null && first !== undefined) await beginChain(tx, chainId, message, first.id, started.runs[0])
-      const verdicts = verdictsOf(decision, allowed, started.runs, arrived.agentIds)
-      await writeOutcomes(tx, message.id, [...verdicts, ...answeredOf(scene.room, answered)])
+      if (row === undefined) throw new Error(`there is no message ${message.id} to route`)
+      return routedOf(message.spaceId, row.came)
+    },
+    async foresee(message) {
+      const room = await rooms.known(message.spaceId)
+      const sender = room?.members.get(message.senderId)
+      if (room === null || sender === undefined || faultOfMention(message, room) !== null) return null
+      const scene = { message, content: readableText(message.parts, []), sender, room, answered: NOBODY }
+      const decision = decisionOf(scene)
+      // What agents set off is counted, one message at a time.
+      if (message.depth > 0 && decision.wakes.length > 0) return null
       return {
-        runs: started.runs,
-        async afterCommit() {
-          await started.afterCommit()
-          await arrived.afterCommit()
+        version: room.version,
+        isAsKnown: isAsKnown(scene),
+        turn: decision.picked,
+        changes: consequences(scene, decision, UNLIMITED),
+        routedOf(came, version) {
+          if (decision.picked !== null) Object.assign(room, { version, lastPicked: decision.picked })
+          return routedOf(message.spaceId, came as Came)
         },
+        refused: () => rooms.forget(message.spaceId),
       }
     },
     async startedBy(messageId) {
@@ -100,49 +107,55 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
   }
 }
 
+const NOBODY: Scene['answered'] = new Map()
+
+/** An agent was told before it spoke that one is paused; what it has said by now is not taken back. */
+function faultOfMention(
+  { mentionedAgentId: id, senderId }: RoutedMessage,
+  { agents, members }: KnownRoom,
+): string | null {
+  if (id === null) return null
+  const mentioned = agents.find((agent) => agent.id === id)
+  if (mentioned === undefined) return 'Only an agent that is a member of the space can be mentioned.'
+  const isByHuman = members.get(senderId)?.kind === 'HUMAN'
+  return isByHuman && mentioned.paused === true ? 'This agent is paused: mention another one, or none.' : null
+}
+
+/**
+ * What the version of a room does not say: nobody waits for a reply there, who is named is called so still, the same agents are paused,
+ * and none has spent a budget.
+ */
+function isAsKnown({ message, sender, room: { agents } }: Scene): Prisma.Sql {
+  const mentioned = agents.find(({ id }) => id === message.mentionedAgentId)
+  const named = [{ id: message.senderId, name: sender.name }, ...(mentioned === undefined ? [] : [mentioned])]
+  const names = named.map(
+    ({ id, name }) => Prisma.sql`EXISTS (SELECT 1 FROM "Entity" WHERE id = ${id} AND name = ${name})`,
+  )
+  const all = agents.map(({ id }) => id)
+  const paused = agents.flatMap(({ id, paused }) => (paused === true ? [id] : []))
+  return Prisma.sql`${isNoReply(message)} AND ${Prisma.join(names, ' AND ')} AND NOT EXISTS (
+    SELECT 1 FROM "Agent" a WHERE a.id = ANY(${all}::text[])
+      AND (a.paused <> (a.id = ANY(${paused}::text[])) OR ${overBudget({ ...message, agentId: Prisma.sql`a.id` })} IS NOT NULL))`
+}
+
 /** What the space's routing says of whoever was not waiting for this message. */
-function decisionOf(message: Message, { sender, room }: Scene, answered: Map<string, string>): RoutingDecision {
+function decisionOf({ message, sender, room, answered }: Scene): RoutingDecision {
   const { wakes, sleeps, picked } = ROUTES[room.routing]({ ...message, senderKind: sender.kind }, room)
   const others = ({ agent }: { agent: AgentMember }) => !answered.has(agent.id)
   const isAnswered = picked !== null && answered.has(picked.id)
   return { wakes: wakes.filter(others), sleeps: sleeps.filter(others), picked: isAnswered ? null : picked }
 }
 
-async function loadScene(tx: Tx, message: Message): Promise<Scene> {
-  const rows = await tx.$queryRaw<MemberRow[]>`
-    SELECT e.id, e.name, e.kind, a.mind, s.name AS "spaceName", s."lastSeq", s.routing, s."adminAgentId", m."joinedAt",
-      s."lastPickedId", s."lastPickedJoinedAt"
-    FROM "Space" s
-    JOIN "Membership" m ON m."spaceId" = s.id
-    JOIN "Entity" e ON e.id = m."entityId"
-    LEFT JOIN "Agent" a ON a.id = e.id
-    WHERE s.id = ${message.spaceId}
-    ORDER BY m."joinedAt", e.id`
-  const agents = rows.flatMap((row): AgentMember[] =>
-    row.mind === null ? [] : [{ ...row, mind: row.mind, joinedAt: row.joinedAt.getTime() }],
-  )
-  if (message.mentionedAgentId !== null && !agents.some((agent) => agent.id === message.mentionedAgentId)) {
-    throw new BadInputError('Only an agent that is a member of the space can be mentioned.', 'input.mentionedAgentId')
-  }
-  const member = rows.find((row) => row.id === message.senderId)
+async function loadScene(tx: Tx, rooms: Rooms, message: Message): Promise<Scene> {
+  const room = await rooms.read(tx, message)
+  if (room === null) throw new Error(`there is no space ${message.spaceId}`)
+  const fault = faultOfMention(message, room)
+  if (fault !== null) throw new BadInputError(fault, 'input.mentionedAgentId')
+  const member = room.members.get(message.senderId)
   const sender = member ?? (await tx.entity.findUniqueOrThrow({ where: { id: message.senderId } }))
-  const [space] = rows
-  return {
-    spaceName: space?.spaceName ?? '',
-    lastSeq: space?.lastSeq ?? message.seq,
-    sender,
-    room: {
-      routing: space?.routing ?? 'BROADCAST',
-      adminAgentId: space?.adminAgentId ?? null,
-      lastPicked: placeOf(space),
-      agents,
-    },
-  }
-}
-
-function placeOf(space: MemberRow | undefined): Room['lastPicked'] {
-  if (space?.lastPickedId == null || space.lastPickedJoinedAt === null) return null
-  return { id: space.lastPickedId, joinedAt: space.lastPickedJoinedAt.getTime() }
+  const content = await loadReadableText(tx, message.parts)
+  const answered = await answerWaits(tx, { message, sender, content })
+  return { message, content, sender, room, answered }
 }
 
 /** The space's row is locked by the message's counter: turns are taken one at a time. */
@@ -160,43 +173,90 @@ async function allowanceOf(tx: Tx, message: Message, limits: Limits): Promise<Al
   return message.depth === 0 ? UNLIMITED : allowance(tx, message, limits)
 }
 
-function triggerOf(message: Message, scene: Scene, content: string): MessageTrigger {
+function triggerOf({ message, content, sender, room }: Scene): MessageTrigger {
   const { id: messageId, spaceId, senderId, parts, mentionedAgentId } = message
-  const { spaceName, lastSeq: seq, room } = scene
-  const space = { id: spaceId, name: spaceName }
+  const space = { id: spaceId, name: room.spaceName }
   const mentioned = room.agents.find((agent) => agent.id === mentionedAgentId) ?? null
-  const sender = { ...scene.sender, id: senderId }
-  return { space, seq, messageId, text: textOf(parts) || content, content, sender, mentioned }
+  const text = textOf(parts) || content
+  // The number is known where it is written.
+  const provenance = provenanceOfMessage(message, sender.kind)
+  return { space, seq: 0, messageId, text, content, sender: { ...sender, id: senderId }, mentioned, provenance }
 }
+
+/** What came of a message: beside its row, as JSON. */
+interface Came {
+  runs: Run[]
+  inboxes: string[]
+}
+
+/** The last message of the space: later than this one, where that was written for a while. */
+const LAST_SEQ = Prisma.sql`greatest(message.seq, (SELECT "lastSeq" FROM "Space" WHERE id = message."spaceId"))`
+
+/** Who wakes, by runs and inbox events, and what became of the message with each agent: parts of a WITH that read from `message`. */
+function consequences(scene: Scene, decision: RoutingDecision, allowed: Allowance): Changes {
+  const { message, room } = scene
+  const woken = decision.wakes.slice(0, allowed.count).map(({ agent }) => agent)
+  const [first] = woken
+  const chainId = room.routing === 'MENTION_CHAIN' && first !== undefined ? newId('chn') : null
+  const trigger = triggerOf(scene)
+  const lineage = { rootId: message.rootId, depth: message.depth, parentRunId: message.runId, chainId }
+  const runs = woken
+    .filter((agent) => agent.mind === 'STATELESS')
+    .map((agent) => runOf(agent, trigger, { ...lineage, dedupKey: `${agent.id}:${message.id}` }))
+  const events = woken
+    .filter((agent) => agent.mind === 'PERSISTENT')
+    .map((agent) => inboxEventOf(agent, trigger, { ...lineage, dedupKey: message.id }))
+  const verdicts = [...verdictsOf(decision, allowed), ...answeredOf(scene)]
+  return {
+    runs: runs.length === 0 ? NO_RUNS : started(runs, { from: 'message', enteredSeq: LAST_SEQ }),
+    arrived: events.length === 0 ? NO_EVENTS : arrived(events, { from: 'message' }),
+    ...(chainId === null || first === undefined ? {} : { chain: chainBegun(chainId, first.id) }),
+    ...(verdicts.length === 0 ? {} : { outcomes: outcomesOf(verdicts) }),
+    routed: Prisma.sql`
+      SELECT message.*, jsonb_build_object('runs', (SELECT coalesce(jsonb_agg(to_jsonb(runs) ORDER BY id), '[]') FROM runs),
+        'inboxes', (SELECT coalesce(jsonb_agg("agentId"), '[]') FROM arrived)) AS came FROM message`,
+  }
+}
+
+const NO_RUNS = Prisma.sql`SELECT * FROM "Run" WHERE false`
+const NO_EVENTS = Prisma.sql`SELECT * FROM "InboxEvent" WHERE false`
 
 /** Under MENTION_CHAIN routing the agent that a human's message wakes begins a chain. */
-async function beginChain(tx: Tx, chainId: string, { spaceId }: Message, holderId: string, run: Run | undefined) {
-  await tx.chain.create({ data: { id: chainId, spaceId, depth: 1, holderId, holderRunId: run?.id ?? null } })
+function chainBegun(chainId: string, holderId: string): Prisma.Sql {
+  return Prisma.sql`
+    INSERT INTO "Chain" (id, "spaceId", depth, "holderId", "holderRunId")
+    SELECT ${chainId}, "spaceId", 1, ${holderId}, (SELECT id FROM runs LIMIT 1) FROM message`
 }
 
-function verdictsOf(decision: RoutingDecision, allowed: Allowance, runs: Run[], inboxes: Set<string>): Verdict[] {
+function verdictsOf(decision: RoutingDecision, allowed: Allowance): Verdict[] {
   const wakes = decision.wakes.map(({ agent, reason }, index): Verdict => {
     const base = { agentId: agent.id, runId: null }
     if (index >= allowed.count) return { ...base, kind: 'LOOP_LIMIT', reason: allowed.reason }
-    const run = runs.find((candidate) => candidate.agentId === agent.id)
-    if (run !== undefined) return { ...base, kind: 'RUN', reason, runId: run.id }
-    if (inboxes.has(agent.id)) return { ...base, kind: 'INBOX', reason }
-    return { ...base, kind: 'DUPLICATE', reason: 'This message had triggered the agent before.' }
+    if (agent.mind === 'STATELESS') return { ...base, kind: 'RUN', reason }
+    return agent.over == null
+      ? { ...base, kind: 'INBOX', reason }
+      : { ...base, kind: 'OVER_BUDGET', reason: WHY_OVER_BUDGET[agent.over] }
   })
   const sleeps = decision.sleeps.map(({ agent, kind, reason }) => ({ agentId: agent.id, kind, reason, runId: null }))
   return [...wakes, ...sleeps]
 }
 
-function answeredOf({ agents }: Room, answered: Map<string, string>): Verdict[] {
+function answeredOf({ room: { agents }, answered }: Scene): Verdict[] {
   const waited = agents.filter(({ id }) => answered.has(id))
   return waited.map(({ id }) => ({ agentId: id, kind: 'ANSWERED', reason: ANSWERED, runId: answered.get(id) ?? null }))
 }
 
-async function writeOutcomes(tx: Tx, messageId: string, verdicts: Verdict[]): Promise<void> {
-  if (verdicts.length === 0) return
-  await tx.$executeRaw`
+const DUPLICATE = 'This message had triggered the agent before.'
+
+/** Who was to be woken and was not had been woken by the message before. */
+function outcomesOf(verdicts: Verdict[]): Prisma.Sql {
+  const isRepeated = Prisma.sql`(v.kind = 'RUN' AND runs.id IS NULL OR v.kind = 'INBOX' AND arrived.id IS NULL)`
+  return Prisma.sql`
     INSERT INTO "Outcome" ("messageId", "agentId", kind, reason, "runId")
-    SELECT ${messageId}, v."agentId", v.kind::"OutcomeKind", v.reason, v."runId"
-    FROM jsonb_to_recordset(${jsonbText(verdicts)}::jsonb) AS v("agentId" text, kind text, reason text, "runId" text)
+    SELECT message.id, v."agentId", (CASE WHEN ${isRepeated} THEN 'DUPLICATE' ELSE v.kind END)::"OutcomeKind",
+      CASE WHEN ${isRepeated} THEN ${DUPLICATE} ELSE v.reason END, coalesce(v."runId", runs.id)
+    FROM message CROSS JOIN jsonb_to_recordset(${jsonbText(verdicts)}::jsonb) AS v("agentId" text, kind text, reason text, "runId" text)
+    LEFT JOIN runs ON v.kind = 'RUN' AND runs."agentId" = v."agentId"
+    LEFT JOIN arrived ON v.kind = 'INBOX' AND arrived."agentId" = v."agentId"
     ON CONFLICT ("messageId", "agentId") DO UPDATE SET kind = excluded.kind, reason = excluded.reason, "runId" = excluded."runId"`
 }

@@ -1,5 +1,6 @@
 import type { NewInboxEvent } from '../agents/inbox.ts'
 import { inboxPayloadOf } from '../agents/waking.ts'
+import { marksOf, type Provenance } from '../confidence/marks.ts'
 import type { InboxEvent, Run } from '../generated/prisma/client.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
@@ -84,7 +85,9 @@ export function runFor(agent: Wakeable, delegator: Run, trigger: HandedTrigger, 
   const messageId = messageIn(trigger)
   const dedupKey = messageId === null ? `delegation:${delegator.id}` : `${agent.id}:${messageId}`
   if (trigger.type === 'SPACE_MESSAGE') return runOf(agent, trigger.message, { ...lineage, dedupKey })
+  const { by: _, ...place } = lineage
   return {
+    ...provenanceFrom(delegator),
     agent,
     dedupKey,
     triggerType: trigger.type,
@@ -94,7 +97,7 @@ export function runFor(agent: Wakeable, delegator: Run, trigger: HandedTrigger, 
     triggerPayload: trigger.type === 'SERVICE' ? trigger.payload : { instruction: trigger.instruction },
     activeSpaceId: delegator.activeSpaceId,
     enteredSeq: delegator.enteredSeq,
-    ...lineage,
+    ...place,
   }
 }
 
@@ -102,5 +105,13 @@ export function runFor(agent: Wakeable, delegator: Run, trigger: HandedTrigger, 
 export function eventFor(agent: Wakeable, delegator: Run, trigger: HandedTrigger, lineage: Lineage): NewInboxEvent {
   const dedupKey = messageIn(trigger) ?? `delegation:${delegator.id}`
   if (trigger.type === 'SPACE_MESSAGE') return inboxEventOf(agent, trigger.message, { ...lineage, dedupKey })
-  return { agentId: agent.id, type: trigger.type, dedupKey, payload: inboxPayloadOf(trigger), ...lineage }
+  const { by: _, ...place } = lineage
+  const payload = inboxPayloadOf(trigger)
+  return { ...provenanceFrom(delegator), agentId: agent.id, type: trigger.type, dedupKey, payload, ...place }
+}
+
+/** A plan's instruction and a service's payload, with what the run that hands them on says of them. */
+function provenanceFrom(delegator: Run): Provenance {
+  const { places, askers } = delegator
+  return { places, label: marksOf(delegator), askers }
 }

@@ -1,21 +1,24 @@
+import type { Discretion } from '../confidence/discretion.ts'
 import type { PrismaClient, Run } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import { chainOfRow } from '../runs/chains.ts'
 import type { HandingOn, Refusal } from '../runs/handing-on.ts'
-import { type ChainState, NEW_CHAIN, refuseDelegation, refuseMention } from './chain-rules.ts'
+import { type ChainState, NEW_CHAIN, refuseDelegation, refuseMention, runsToCome } from './chain-rules.ts'
 import { triggerOf } from './handed-trigger.ts'
-import { hadTrigger, placeOfHandoff } from './handoff.ts'
-import { allowance } from './loop-limits.ts'
+import { hadTrigger } from './handoff.ts'
+import { type Allowance, allowance } from './loop-limits.ts'
+
+interface HandingOnParts {
+  discretion: Pick<Discretion, 'toSpeak'>
+}
 
 /** Whether a run may hand on: what the tools ask before, so that a model can act on a refusal. The run's end asks again. */
-export function createHandingOn({ db, config }: Platform): HandingOn {
+export function createHandingOn({ db, config }: Platform, { discretion }: HandingOnParts): HandingOn {
   const { prisma } = db
   const { limits } = config
 
-  async function refuseByLimits(rootId: string, depth: number): Promise<Refusal | null> {
-    const allowed = await allowance(prisma, { rootId, depth }, limits)
-    return allowed.count > 0 ? null : { code: 'LOOP_LIMIT', message: `${allowed.reason} Answer with what you have.` }
-  }
+  const refuseByLimits = async ({ rootId }: Run, { count, last }: { count: number; last: number }) =>
+    tooFew(await allowance(prisma, { rootId, depth: last }, limits), count)
 
   return {
     async refuseSkip({ id }) {
@@ -31,26 +34,49 @@ export function createHandingOn({ db, config }: Platform): HandingOn {
     },
     async refuseMention({ run, spaceId, ...asked }) {
       if (await hasMentioned(prisma, run.id)) return ALREADY_MENTIONED
+      const state = await stateOf(prisma, run)
+      const count = runsToCome(state, asked)
       return (
         (await refusePlace(prisma, spaceId)) ??
         (asked.targetId === run.agentId ? null : await refuseTarget(prisma, spaceId ?? '', asked.targetId)) ??
-        refuseMention(await stateOf(prisma, run), run.agentId, asked, limits) ??
-        (await refuseByLimits(run.rootId, run.depth + 1))
+        refuseMention(state, run.agentId, asked, limits) ??
+        (await refuseConfidential(discretion, run, spaceId)) ??
+        (await refuseByLimits(run, { count, last: run.depth + count }))
       )
     },
     async refuseDelegation({ run, spaceId, targetId, inChain }) {
       if (await hasMentioned(prisma, run.id)) return ALREADY_MENTIONED
-      const place = placeOfHandoff({ triggerSpaceId: run.triggerSpaceId, activeSpaceId: spaceId })
-      if (place === null) return NO_ACTIVE_SPACE
+      if (spaceId === null) return NO_ACTIVE_SPACE
+      const state = inChain ? await stateOf(prisma, run) : NEW_CHAIN
+      const count = runsToCome(state, { expectReply: false })
       return (
-        (inChain ? await refusePlace(prisma, place) : null) ??
-        (targetId === run.agentId ? SELF_DELEGATION : await refuseTarget(prisma, place, targetId)) ??
-        (await refuseHandoff(prisma, run, place, targetId)) ??
-        (inChain ? refuseDelegation(await stateOf(prisma, run), limits) : null) ??
-        (await refuseByLimits(run.rootId, run.depth))
+        (inChain ? await refusePlace(prisma, spaceId) : null) ??
+        (targetId === run.agentId ? SELF_DELEGATION : await refuseTarget(prisma, spaceId, targetId)) ??
+        (await refuseHandoff(prisma, run, spaceId, targetId)) ??
+        (inChain ? refuseDelegation(state, limits) : null) ??
+        (await refuseConfidential(discretion, run, spaceId)) ??
+        (await refuseByLimits(run, { count, last: run.depth + count - 1 }))
       )
     },
   }
+}
+
+/** What it knows goes with it, and with the reason that it gives. */
+async function refuseConfidential(
+  discretion: Pick<Discretion, 'toSpeak'>,
+  run: Run,
+  spaceId: string | null,
+): Promise<Refusal | null> {
+  if (spaceId === null || run.label.length === 0) return null
+  const clearance = await discretion.toSpeak(run, spaceId)
+  return clearance.type === 'refused' ? clearance.refusal : null
+}
+
+/** Of what may be woken yet there must be enough for the next run and the call-backs. */
+function tooFew(allowed: Allowance, count: number): Refusal | null {
+  if (allowed.count >= count) return null
+  const why = allowed.count === 0 ? allowed.reason : NO_ROOM_FOR_REPLIES
+  return { code: 'LOOP_LIMIT', message: `${why} Answer with what you have.` }
 }
 
 async function stateOf(prisma: PrismaClient, { chainId }: Run): Promise<ChainState> {
@@ -66,12 +92,14 @@ async function hasMentioned(prisma: PrismaClient, runId: string): Promise<boolea
 async function refuseTarget(prisma: PrismaClient, spaceId: string, targetId: string): Promise<Refusal | null> {
   const members = await prisma.entity.findMany({
     where: { memberships: { some: { spaceId } } },
-    select: { id: true, name: true, kind: true },
+    select: { id: true, name: true, kind: true, agent: { select: { paused: true } } },
   })
   const target = members.find(({ id }) => id === targetId)
-  if (target?.kind === 'AGENT') return null
-  const agents = members.filter(({ kind }) => kind === 'AGENT').map(({ id, name }) => `${name} (${id})`)
+  if (target?.agent?.paused === false) return null
+  const agents = members.filter(({ agent }) => agent?.paused === false).map(({ id, name }) => `${name} (${id})`)
   const whom = `Choose one of the agents of the space: ${agents.join(', ')}.`
+  if (target?.agent?.paused === true)
+    return { code: 'AGENT_PAUSED', message: `${target.name} is paused: nothing wakes it now. ${whom}` }
   return target === undefined
     ? { code: 'NOT_A_MEMBER', message: `There is no member of this space with that id. ${whom}` }
     : { code: 'NOT_AN_AGENT', message: `${target.name} is a human: only agents can be woken. ${whom}` }
@@ -85,11 +113,16 @@ async function refusePlace(prisma: PrismaClient, spaceId: string | null): Promis
 
 /** A handoff is silent, of something, and to somebody to whom it is new. */
 async function refuseHandoff(prisma: PrismaClient, run: Run, place: string, targetId: string): Promise<Refusal | null> {
-  if ((await prisma.message.count({ where: { runId: run.id, spaceId: place } })) > 0) return ALREADY_SPOKEN
+  const places = [...new Set([place, run.triggerSpaceId ?? place])]
+  if ((await prisma.message.count({ where: { runId: run.id, spaceId: { in: places } } })) > 0) return ALREADY_SPOKEN
+  const knows = await prisma.membership.count({ where: { entityId: targetId, spaceId: { in: places } } })
+  if (knows < places.length) return NOT_FOR_IT
   if (await hadTrigger(prisma, run, targetId)) return ALREADY_TRIGGERED
   return (await triggerOf(prisma, run)) === null ? NO_TRIGGER : null
 }
 
+const NO_ROOM_FOR_REPLIES =
+  'Of the runs that what began this may set off, too few are left to call back everybody who would wait then.'
 const NO_ACTIVE_SPACE = {
   code: 'NO_ACTIVE_SPACE',
   message: 'You are in no space yet: call enter_space first, with the id of one of YOUR SPACES.',
@@ -110,6 +143,11 @@ const SELF_DELEGATION = {
 const ALREADY_SPOKEN = {
   code: 'ALREADY_SPOKEN',
   message: 'You have said something here already: a handoff is silent or it is none. Finish your answer instead.',
+}
+const NOT_FOR_IT = {
+  code: 'NOT_A_MEMBER',
+  message:
+    'That agent is no member of the space that woke you: it may not be shown what you would hand on. Mention it instead, or choose another one.',
 }
 const ALREADY_TRIGGERED = {
   code: 'ALREADY_TRIGGERED',

@@ -7,10 +7,12 @@ import type { Runs } from '../runs/runs.ts'
 import { eventFor, type HandedTrigger, runFor, triggerOf } from './handed-trigger.ts'
 import { allowance } from './loop-limits.ts'
 import type { OutcomeChanges } from './outcome-changes.ts'
-import { agentMember, type Woke, wake } from './wake.ts'
+import { agentMember, isOverBudget, type Woke, wake } from './wake.ts'
 
 export interface HandOn {
   targetId: string
+  /** Of which the target must be a member, and of the trigger's. */
+  spaceId: string
   reason: string | null
   /** The chain in which it happens. Without one the target learns nothing of it. */
   chainId: string | null
@@ -29,17 +31,20 @@ export function createHandoff({ config }: Platform, parts: { runs: Runs; inbox: 
   async function attempt(
     tx: Tx,
     run: Run,
-    { targetId, reason, chainId }: HandOn,
+    { targetId, spaceId, reason, chainId }: HandOn,
     trigger: HandedTrigger,
+    outcomes: OutcomeChanges,
   ): Promise<Woke> {
-    const spaceId = placeOfHandoff(run)
-    const target = spaceId === null ? null : await agentMember(tx, spaceId, targetId)
+    const found = await agentMember(tx, { spaceId, agentId: targetId, rootId: run.rootId })
+    const target = (await mayKnow(tx, trigger, targetId)) ? found : null
     if (target === null || (await hadTrigger(tx, run, targetId))) return { type: 'gone' }
     const { rootId, depth } = run
+    const messageId = trigger.type === 'SPACE_MESSAGE' ? trigger.message.messageId : null
+    if (await isOverBudget(outcomes, target, messageId)) return { type: 'gone' }
     const allowed = await allowance(tx, { rootId, depth }, config.limits)
     if (allowed.count === 0) return { type: 'limit', reason: allowed.reason }
     const wokenBy = chainId === null ? null : await delegationBy(tx, run, reason)
-    const lineage = { rootId, depth, parentRunId: run.id, chainId, wokenBy }
+    const lineage = { rootId, depth, parentRunId: run.id, chainId, wokenBy, by: run }
     return wake(tx, parts, target, {
       run: runFor(target, run, trigger, lineage),
       event: eventFor(target, run, trigger, lineage),
@@ -50,7 +55,7 @@ export function createHandoff({ config }: Platform, parts: { runs: Runs; inbox: 
     async handOn(tx, run, to, outcomes) {
       const trigger = await triggerOf(tx, run)
       if (trigger === null) return { type: 'gone' }
-      const woke = await attempt(tx, run, to, trigger)
+      const woke = await attempt(tx, run, to, trigger, outcomes)
       const messageId = trigger.type === 'SPACE_MESSAGE' ? trigger.message.messageId : null
       if (messageId === null || woke.type === 'gone') return woke
       if (woke.type === 'limit') {
@@ -87,12 +92,10 @@ async function delegationBy(tx: Tx, { agentId }: Run, reason: string | null): Pr
   return { type: 'delegation', agentId, agentName, reason }
 }
 
-/** Where a run's trigger is handed on: in its own space, or in the space that a run without one has entered. */
-export function placeOfHandoff({
-  triggerSpaceId,
-  activeSpaceId,
-}: Pick<Run, 'triggerSpaceId' | 'activeSpaceId'>): string | null {
-  return triggerSpaceId ?? activeSpaceId
+/** Who does not belong to a message's space is shown nothing of it. */
+async function mayKnow(tx: Tx, trigger: HandedTrigger, entityId: string): Promise<boolean> {
+  if (trigger.type !== 'SPACE_MESSAGE') return true
+  return (await tx.membership.count({ where: { entityId, spaceId: trigger.message.space.id } })) > 0
 }
 
 /**

@@ -1,40 +1,64 @@
 import type { InboxEvent } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import type { Approvals } from '../runs/approvals.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
+import type { LoseTurns } from './lost-turns.ts'
 import { collectOutcomeChanges, noteDropped } from './outcome-changes.ts'
-import type { RunEnd } from './run-end.ts'
 
 /** What it means that an agent is a member of a space no more. */
 export interface Leaving {
   /**
    * In the transaction that ends the membership: what waited of the space in the agent's inbox is DROPPED, and its turns in chains
-   * are over; after it, runs that the space had triggered and that have not begun end CANCELED, GONE.
+   * are over; after it, runs that the space had triggered and that have not begun end CANCELED, GONE, and so do decisions that people
+   * there were asked for; where a human has left, those on which too few may decide are escalated, or EXPIRED.
    */
-  onLeft(tx: Tx, member: { spaceId: string; entityId: string }): Promise<{ afterCommit(): Promise<void> }>
+  onLeft(tx: Tx, member: Membership): Promise<{ afterCommit(): Promise<void> }>
+  /** The same for what arrived in an inbox at the moment when its agent left: no cycle takes it, and it is DROPPED. */
+  sweep(): Promise<void>
+}
+
+interface Membership {
+  spaceId: string
+  entityId: string
 }
 
 interface LeavingParts {
-  runEnd: Pick<RunEnd, 'onTurnLost'>
+  loseTurns: LoseTurns
   lifecycle: Pick<Lifecycle, 'leave'>
+  approvals: Pick<Approvals, 'recheck'>
 }
 
-export function createLeaving({ log }: Platform, { runEnd, lifecycle }: LeavingParts): Leaving {
+export function createLeaving({ db, log }: Platform, { loseTurns, lifecycle, approvals }: LeavingParts): Leaving {
+  async function onLeft(tx: Tx, { spaceId, entityId: agentId }: Membership) {
+    const outcomes = collectOutcomeChanges(tx, log)
+    const dropped = await dropWaiting(tx, agentId, spaceId)
+    for (const { messageId } of dropped) {
+      if (messageId !== null) await noteDropped(outcomes, { agentId, messageId, runId: null })
+    }
+    const lost = await loseTurns(tx, dropped)
+    return {
+      async afterCommit() {
+        await outcomes.announce()
+        await lost.afterCommit()
+        await lifecycle.leave({ agentId, spaceId })
+        await approvals.recheck({ spaceId })
+      },
+    }
+  }
+
   return {
-    async onLeft(tx, { spaceId, entityId: agentId }) {
-      const outcomes = collectOutcomeChanges(tx, log)
-      const follow: (() => Promise<void>)[] = []
-      for (const event of await dropWaiting(tx, agentId, spaceId)) {
-        if (event.messageId !== null) await noteDropped(outcomes, { agentId, messageId: event.messageId, runId: null })
-        const followed = event.chainId === null ? null : await runEnd.onTurnLost(tx, turnOf(event), outcomes)
-        if (followed !== null) follow.push(followed.afterCommit)
-      }
-      return {
-        async afterCommit() {
-          await outcomes.announce()
-          for (const after of follow) await after()
-          await lifecycle.leave({ agentId, spaceId })
-        },
+    onLeft,
+    async sweep() {
+      const left = await db.prisma.$queryRaw<Membership[]>`
+        SELECT DISTINCT w."spaceId", w."agentId" AS "entityId" FROM (
+          SELECT "spaceId", "agentId" FROM "InboxEvent" WHERE "doneAt" IS NULL AND "runId" IS NULL
+          UNION ALL SELECT "spaceId", "agentId" FROM "InboxEvent" WHERE "retryAt" IS NOT NULL
+        ) w WHERE w."spaceId" IS NOT NULL AND NOT EXISTS (
+          SELECT 1 FROM "Membership" m WHERE m."spaceId" = w."spaceId" AND m."entityId" = w."agentId")`
+      for (const member of left) {
+        const { afterCommit } = await db.transaction((tx) => onLeft(tx, member))
+        await afterCommit()
       }
     },
   }
@@ -42,11 +66,7 @@ export function createLeaving({ log }: Platform, { runEnd, lifecycle }: LeavingP
 
 function dropWaiting(tx: Tx, agentId: string, spaceId: string): Promise<InboxEvent[]> {
   return tx.$queryRaw<InboxEvent[]>`
-    UPDATE "InboxEvent" SET "doneAt" = now()
-    WHERE "agentId" = ${agentId} AND "spaceId" = ${spaceId} AND "doneAt" IS NULL AND "runId" IS NULL RETURNING *`
-}
-
-/** An event's turn in its chain, as that of the cycle which would have had it. */
-function turnOf({ id, agentId, chainId, rootId, depth, parentRunId, spaceId }: InboxEvent) {
-  return { id: parentRunId ?? id, agentId, chainId, rootId, depth, triggerSpaceId: spaceId }
+    UPDATE "InboxEvent" SET "doneAt" = now(), "retryAt" = NULL
+    WHERE "agentId" = ${agentId} AND "spaceId" = ${spaceId} AND "doneAt" IS NULL AND ("runId" IS NULL OR "retryAt" IS NOT NULL)
+    RETURNING *`
 }

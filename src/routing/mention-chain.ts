@@ -1,4 +1,4 @@
-import { type AgentMember, decide, type Room, type Route } from './route.ts'
+import { type AgentMember, decide, losesTriggers, type Room, type Route, type RoutingDecision } from './route.ts'
 
 /**
  * Whose turn it is: the first agent in join order after the place of the one picked last, who may have left since; from the
@@ -13,7 +13,7 @@ export function nextInTurn({ agents, lastPicked }: Pick<Room, 'agents' | 'lastPi
 }
 
 /**
- * MENTION_CHAIN: a human's message wakes one agent, the mentioned one or the next in turn (a mention takes nobody's turn);
+ * MENTION_CHAIN: a human's message wakes one agent, the mentioned one or the next in turn that is not paused (a mention takes nobody's turn);
  * an agent's message wakes nobody, for its mentions act when its run ends.
  */
 export const mentionChain: Route = (message, room) => {
@@ -26,12 +26,21 @@ export const mentionChain: Route = (message, room) => {
     )
   }
   const mentioned = room.agents.find(({ id }) => id === message.mentionedAgentId)
-  const picked = mentioned ?? nextInTurn(room)
+  const picked = mentioned ?? nextInTurn({ ...room, agents: room.agents.filter(({ paused }) => paused !== true) })
   const decision = decide(
     message,
     room,
     (agent) => (agent !== picked ? null : agent === mentioned ? 'It was mentioned.' : 'It was its turn.'),
     () => 'Another agent was picked.',
   )
-  return { ...decision, picked: mentioned === undefined ? (picked ?? null) : null }
+  const sleeps = decision.sleeps.map(passedOver)
+  return { ...decision, sleeps, picked: mentioned === undefined ? (picked ?? null) : null }
+}
+
+type Sleep = RoutingDecision['sleeps'][number]
+
+function passedOver(sleep: Sleep): Sleep {
+  if (sleep.agent.paused !== true) return sleep
+  const kind = losesTriggers(sleep.agent) ? 'PAUSED' : 'NOT_ROUTED'
+  return { agent: sleep.agent, kind, reason: 'It is paused: turns pass over it.' }
 }

@@ -1,4 +1,5 @@
 import type { NewInboxEvent } from '../agents/inbox.ts'
+import { marksOf, type Provenance, together } from '../confidence/marks.ts'
 import type { EntityKind } from '../generated/prisma/client.ts'
 import { cut, type Json, oneLine } from '../lib/json.ts'
 import { mentionPayload } from '../runs/mention-trigger.ts'
@@ -18,6 +19,8 @@ export interface MessageTrigger {
   sender: { id: string; name: string; kind: EntityKind }
   /** Whom the message mentions. */
   mentioned: { id: string; name: string } | null
+  /** Where it comes from, beside its space: `label` may hold more spaces than are confidential. */
+  provenance: Provenance
 }
 
 /** Where a wake-up stands among what set it off. */
@@ -27,6 +30,23 @@ export interface Lineage {
   parentRunId: string | null
   chainId?: string | null
   wokenBy?: Json
+  /** The run that hands this on, and says why. */
+  by?: Provenance
+}
+
+/** A message as it is written says in its row where it comes from; a human's is its sender's own. */
+export function provenanceOfMessage(
+  { spaceId, senderId, ...marks }: Provenance & { spaceId: string; senderId: string },
+  senderKind: EntityKind,
+): Provenance {
+  const askers = senderKind === 'HUMAN' ? [senderId] : marks.askers
+  return { places: [spaceId], label: marksOf(marks), askers }
+}
+
+/** What whoever is woken takes from what it is woken by, and from the run that hands it on. */
+export function handedProvenance(trigger: Provenance, by: Provenance | undefined): Provenance {
+  if (by === undefined) return trigger
+  return together([trigger, { places: [], label: marksOf(by), askers: by.askers }])
 }
 
 /** Who, where, and about what, in one line. */
@@ -39,9 +59,10 @@ export function aboutMessage({ sender, space, text }: MessageTrigger): string {
 export function runOf(
   agent: { id: string },
   trigger: MessageTrigger,
-  { dedupKey, ...lineage }: Lineage & { dedupKey: string },
+  { dedupKey, by, ...lineage }: Lineage & { dedupKey: string },
 ): NewRun {
   return {
+    ...handedProvenance(trigger.provenance, by),
     agent,
     dedupKey,
     triggerType: 'SPACE_MESSAGE',
@@ -60,11 +81,12 @@ export function runOf(
 export function inboxEventOf(
   agent: { id: string },
   trigger: MessageTrigger,
-  { dedupKey, ...lineage }: Lineage & { dedupKey: string },
+  { dedupKey, by, ...lineage }: Lineage & { dedupKey: string },
 ): NewInboxEvent {
   const { space, sender, messageId, content } = trigger
   const mention = mentionPayload({ ...trigger, senderKind: sender.kind }, agent.id)
   return {
+    ...handedProvenance(trigger.provenance, by),
     agentId: agent.id,
     type: 'SPACE_MESSAGE',
     dedupKey,

@@ -47,5 +47,9 @@ export async function noteDropped(
   outcomes: OutcomeChanges,
   dropped: Pick<OutcomeChange, 'messageId' | 'agentId' | 'runId'>,
 ): Promise<void> {
-  await outcomes.set({ ...dropped, kind: 'DROPPED', reason: 'The agent left the space before it had read it.' })
+  await outcomes.set({
+    ...dropped,
+    kind: 'DROPPED',
+    reason: 'The agent left the space, or was deleted, before it had read it.',
+  })
 }

@@ -1,4 +1,5 @@
-import type { EntityKind } from '../generated/prisma/client.ts'
+import { confidentialAmong, marksOf } from '../confidence/marks.ts'
+import { type EntityKind, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { spaceTopic } from '../realtime/topics.ts'
@@ -42,13 +43,26 @@ export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<stri
   return answered
 }
 
+type InSpace = Pick<Message, 'id' | 'spaceId' | 'senderId' | 'runId'>
+
+/** Of a call: it waits for a reply, in the message's space, of another than itself; its agent still belongs there. */
+const mayBeAnswered = ({ spaceId, senderId }: InSpace) => Prisma.sql`
+  "spaceId" = ${spaceId} AND status = 'RUNNING' AND state->'wait' IS NOT NULL AND state->'reply' IS NULL
+  AND "agentId" <> ${senderId}
+  AND EXISTS (SELECT 1 FROM "Membership" b WHERE b."spaceId" = "ToolCall"."spaceId" AND b."entityId" = "ToolCall"."agentId")`
+
 /** Locked, in an order that is the same for all: a call is answered once. */
-function openWaits(tx: Tx, { spaceId, senderId }: Message): Promise<OpenWait[]> {
+function openWaits(tx: Tx, message: InSpace): Promise<OpenWait[]> {
   return tx.$queryRaw<OpenWait[]>`
     SELECT id, "agentId", "runId", state->'wait' AS wait, input#>'{wait,for}' AS conditions FROM "ToolCall"
-    WHERE "spaceId" = ${spaceId} AND status = 'RUNNING' AND state->'wait' IS NOT NULL AND state->'reply' IS NULL
-      AND "agentId" <> ${senderId}
-    ORDER BY id FOR NO KEY UPDATE`
+    WHERE ${mayBeAnswered(message)} ORDER BY id FOR NO KEY UPDATE`
+}
+
+/** A condition: there is no wait that the message could answer, and none that a part of it has answered before. */
+export function isNoReply(message: InSpace): Prisma.Sql {
+  const before = Prisma.sql`NOT EXISTS (SELECT 1 FROM "Outcome" WHERE "messageId" = ${message.id} AND kind = 'ANSWERED')`
+  const none = Prisma.sql`NOT EXISTS (SELECT 1 FROM "ToolCall" WHERE ${mayBeAnswered(message)})`
+  return message.runId === null ? none : Prisma.sql`${none} AND ${before}`
 }
 
 function answeredBefore(tx: Tx, messageId: string): Promise<{ agentId: string; runId: string | null }[]> {
@@ -69,37 +83,55 @@ function replyTo({ wait, conditions, agentId }: OpenWait, { message, sender, con
     entityName: sender.name,
     entityType: sender.kind === 'AGENT' ? 'agent' : 'human',
     mentionsWaiter: message.mentionedAgentId === agentId,
+    marks: marksOf(message),
   }
 }
 
 export interface ReplyWaitsHooks {
   /** A message whose calls wait no more: it is whole, and routed unless it was. */
   finishAnswered(tx: Tx, messageId: string): Promise<{ afterCommit(): Promise<void> }>
+  /** Stops a run, as its own agent may. */
+  stop(runId: string, options: { cascade: boolean; byId: string }): Promise<unknown>
 }
 
 export function createReplyWaits(platform: Platform, hooks: ReplyWaitsHooks): ReplyWaits {
-  const { log } = platform
+  const { db, log } = platform
   const callNews = createCallNews(platform)
 
   return {
+    async leftMs(callId) {
+      const [row] = await db.query<{ leftMs: number }>(Prisma.sql`
+        SELECT (extract(epoch FROM "expiresAt" - now()) * 1000)::float8 AS "leftMs" FROM "ToolCall" WHERE id = ${callId}`)
+      return row?.leftMs ?? 0
+    },
     async settle(tx, call, found) {
-      const [row] = await tx.$queryRaw<{ reply: Reply | null }[]>`
-        SELECT state->'reply' AS reply FROM "ToolCall" WHERE id = ${call.callId} FOR NO KEY UPDATE`
+      const [row] = await tx.$queryRaw<{ reply: Reply | null; label: string[] }[]>`
+        SELECT state->'reply' AS reply, ${labelOfReply(call, found)} AS label FROM "ToolCall" WHERE id = ${call.callId} FOR NO KEY UPDATE`
       const posted = row?.reply ?? null
-      const isNoted = posted === null && found !== null && (await noteAnswered(tx, call, found.messageId))
+      const isFound = posted === null && found !== null
+      const unknowing = isFound && !found.mentionsWaiter ? await wokenBefore(tx, call, found.messageId) : null
+      const isNoted = isFound && (unknowing !== null || (await noteAnswered(tx, call, found.messageId)))
       const reply = posted ?? (found === null ? null : await withText(tx, found))
       const finished = await finishQuestion(tx, hooks, call)
       return {
         reply,
+        label: row?.label ?? [],
         async afterCommit() {
           await finished?.afterCommit()
           await callNews.settled({ ...call, id: call.callId })
           if (isNoted && reply !== null)
             await log.append(spaceTopic(call.spaceId), { type: 'MessageUpdated', messageId: reply.messageId })
+          if (unknowing !== null) await hooks.stop(unknowing, { cascade: false, byId: call.agentId })
         },
       }
     },
   }
+}
+
+/** What of the reply that a call has, or else of the one that was found, is confidential now; its space too. */
+function labelOfReply({ spaceId }: WaitingCall, found: Reply | null): Prisma.Sql {
+  const posted = Prisma.sql`ARRAY(SELECT jsonb_array_elements_text(coalesce(state#>'{reply,marks}', '[]')))`
+  return confidentialAmong(Prisma.sql`${posted} || ${[spaceId, ...(found?.marks ?? [])]}::text[]`)
 }
 
 /** Before it is routed, a message whose first part has answered; one that was routed before the wait began has its outcome. */
@@ -108,6 +140,20 @@ async function noteAnswered(tx: Tx, { agentId, runId }: WaitingCall, messageId: 
     INSERT INTO "Outcome" ("messageId", "agentId", kind, reason, "runId")
     VALUES (${messageId}, ${agentId}, 'ANSWERED', ${ANSWERED}, ${runId}) ON CONFLICT DO NOTHING`
   return count > 0
+}
+
+/**
+ * A message that was posted while the question was still being written: nobody knew yet that it would be waited for, and it woke a run
+ * of the agent. It has answered now. @returns that run, where it lives and has said nothing: it is to stop
+ */
+async function wokenBefore(tx: Tx, { agentId, runId }: WaitingCall, messageId: string): Promise<string | null> {
+  const [woken] = await tx.$queryRaw<{ id: string }[]>`
+    UPDATE "Outcome" o SET kind = 'ANSWERED', reason = ${ANSWERED}, "runId" = ${runId}
+    FROM "Run" r WHERE o."messageId" = ${messageId} AND o."agentId" = ${agentId} AND o.kind = 'RUN' AND r.id = o."runId"
+      AND r.id <> ${runId} AND r.status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL')
+      AND NOT EXISTS (SELECT 1 FROM "RunSpace" s WHERE s."runId" = r.id)
+    RETURNING r.id`
+  return woken?.id ?? null
 }
 
 export const ANSWERED = 'It answered what a run of this agent was waiting for.'

@@ -3,6 +3,7 @@ import type { Visibility } from '../access/visibility.ts'
 import type { Run } from '../generated/prisma/client.ts'
 import { ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import type { Json } from '../lib/json.ts'
+import { type OverBudget, overBudget, payerOf, WHY_OVER_BUDGET } from '../platform/budget-state.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
@@ -60,6 +61,7 @@ export function createRetrying(platform: Platform, { visibility, runs }: Retryin
       const { started, outcomes } = await db.transaction(async (tx) => {
         const [run] = await tx.$queryRaw<Run[]>`SELECT * FROM "Run" WHERE id = ${runId} FOR UPDATE`
         if (run?.status !== 'FAILED') throw new ConflictError('Only a run that has FAILED can be tried again.')
+        await checkAwake(tx, run)
         const outcomes = collectOutcomeChanges(tx, log)
         if (run.triggerType !== 'INBOX') return { started: await startAgain(tx, run, outcomes), outcomes }
         await putBack(tx, run, outcomes)
@@ -70,6 +72,15 @@ export function createRetrying(platform: Platform, { visibility, runs }: Retryin
       return { run: started?.runs[0] ?? null }
     },
   }
+}
+
+/** @throws ConflictError where the agent is paused, or was deleted; LimitExceededError where a budget is spent */
+async function checkAwake(tx: Tx, run: Run): Promise<void> {
+  const [agent] = await tx.$queryRaw<{ paused: boolean; over: OverBudget | null }[]>`
+    SELECT paused, ${overBudget(payerOf(run))} AS over FROM "Agent" WHERE id = ${run.agentId} FOR KEY SHARE`
+  if (agent === undefined) throw new ConflictError('The agent was deleted.')
+  if (agent.paused) throw new ConflictError('The agent is paused: try it again once it goes on.')
+  if (agent.over !== null) throw new LimitExceededError(WHY_OVER_BUDGET[agent.over])
 }
 
 async function isRetried(tx: Tx, retryOfId: string): Promise<boolean> {
@@ -88,8 +99,11 @@ async function lastSeqFor(tx: Tx, { agentId, triggerSpaceId }: Run): Promise<num
 
 function againOf(run: Run, enteredSeq: number | null): NewRun {
   const { agentId, triggerType, triggerName, triggerSpaceId, triggerMessageId, triggerSenderId, triggerServiceId } = run
-  const { triggerSummary, triggerPayload, depth, rootId, parentRunId, chainId, wokenBy } = run
+  const { triggerSummary, triggerPayload, depth, rootId, parentRunId, chainId, wokenBy, askers } = run
   return {
+    places: triggerSpaceId === null ? run.places : [triggerSpaceId],
+    label: run.label,
+    askers,
     agent: { id: agentId },
     dedupKey: `retry:${run.id}`,
     retryOfId: run.id,
@@ -125,7 +139,7 @@ async function takeChainUp(tx: Tx, run: Run, chainId: string, holderRunId: strin
 async function putBack(tx: Tx, { id: runId, agentId }: Run, outcomes: OutcomeChanges): Promise<void> {
   const events = await tx.inboxEvent.updateManyAndReturn({
     where: { runId },
-    data: { runId: null, doneAt: null },
+    data: { runId: null, doneAt: null, retryAt: null, outages: 0 },
     select: { messageId: true },
   })
   if (events.length === 0) throw new ConflictError('What this cycle had read waits in the inbox again already.')

@@ -1,11 +1,11 @@
 import type { Inbox } from '../agents/inbox.ts'
-import type { Run } from '../generated/prisma/client.ts'
+import type { Prisma, Run } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { RunEnding } from '../runs/lifecycle.ts'
 import type { Runs } from '../runs/runs.ts'
 import { createChaining } from './chain.ts'
-import type { ChainTurn } from './chain-turns.ts'
+import { type ChainTurn, HAS_NO_TURN } from './chain-turns.ts'
 import { createHandoff } from './handoff.ts'
 import { collectOutcomeChanges, noteDropped, type OutcomeChanges } from './outcome-changes.ts'
 
@@ -13,6 +13,8 @@ import { collectOutcomeChanges, noteDropped, type OutcomeChanges } from './outco
 export interface RunEnd {
   /** In the transaction that ends the run: its outcome, a handoff, its chain. */
   onRunEnded(tx: Tx, run: Run, ending: RunEnding): Promise<{ afterCommit(): Promise<void> }>
+  /** A condition on a row of "Run": nothing of that is to be done where it completes without a skip. */
+  endsAlone: Prisma.Sql
   /** The turn in a chain of who can take it no more. Null: it had none. */
   onTurnLost(tx: Tx, turn: ChainTurn, outcomes: OutcomeChanges): Promise<{ afterCommit(): Promise<void> } | null>
 }
@@ -24,8 +26,8 @@ export function createRunEnd(platform: Platform, parts: { runs: Runs; inbox: Inb
   /** A delegation outside of any chain: nothing of the delegator shows. */
   async function handSilently(tx: Tx, run: Run, ending: RunEnding, outcomes: OutcomeChanges) {
     if (ending.stopReason !== 'HANDED_ON') return null
-    const { targetAgentId: targetId, reason } = ending.delegated
-    const woke = await handoff.handOn(tx, run, { targetId, reason, chainId: null }, outcomes)
+    const { targetAgentId: targetId, ...delegated } = ending.delegated
+    const woke = await handoff.handOn(tx, run, { ...delegated, targetId, chainId: null }, outcomes)
     return woke.type === 'woken' ? woke : null
   }
 
@@ -35,7 +37,8 @@ export function createRunEnd(platform: Platform, parts: { runs: Runs; inbox: Inb
       await noteSkip(tx, run, ending, outcomes)
       await noteFailure(run, ending, outcomes)
       if (ending.stopReason === 'GONE') await noteGone(run, outcomes)
-      const followed = await chaining.turnEnded(tx, run, ending, outcomes)
+      const isTriedAgain = ending.status === 'FAILED' && ending.isTriedAgain === true
+      const followed = isTriedAgain ? null : await chaining.turnEnded(tx, run, ending, outcomes)
       const woken = followed ?? (await handSilently(tx, run, ending, outcomes))
       return {
         async afterCommit() {
@@ -44,6 +47,7 @@ export function createRunEnd(platform: Platform, parts: { runs: Runs; inbox: Inb
         },
       }
     },
+    endsAlone: HAS_NO_TURN,
     onTurnLost: chaining.turnLost,
   }
 }
@@ -64,9 +68,13 @@ async function noteGone({ id: runId, triggerMessageId: messageId, agentId }: Run
 
 /** Whoever sees the message that woke a run which FAILED sees that it did, and the first line of why. */
 async function noteFailure(run: Run, ending: RunEnding, outcomes: OutcomeChanges): Promise<void> {
-  if (ending.status !== 'FAILED' || run.triggerMessageId === null) return
+  if (ending.status !== 'FAILED' || ending.isTriedAgain === true || run.triggerMessageId === null) return
   const { id: runId, triggerMessageId: messageId, agentId } = run
-  await outcomes.set({ messageId, agentId, kind: 'FAILED', reason: null, error: firstLine(ending.error), runId })
+  await outcomes.set({ messageId, agentId, kind: 'FAILED', reason: null, error: toldOf(run, ending), runId })
 }
+
+/** What a provider says may quote what it was sent: of a run that knows something in confidence only the class is told. */
+const toldOf = ({ label }: Run, { error, stopReason }: Extract<RunEnding, { status: 'FAILED' }>) =>
+  label.length > 0 ? stopReason : firstLine(error)
 
 const firstLine = (text: string): string => text.split('\n', 1)[0] ?? ''

@@ -1,16 +1,20 @@
 import type { Inbox, NewInboxEvent } from '../agents/inbox.ts'
-import type { EntityKind, Mind, Run } from '../generated/prisma/client.ts'
+import { UNMARKED } from '../confidence/marks.ts'
+import { type EntityKind, type Mind, Prisma, type Run } from '../generated/prisma/client.ts'
+import { type OverBudget, overBudget, WHY_OVER_BUDGET } from '../platform/budget-state.ts'
 import type { Tx } from '../platform/db.ts'
 import { loadReadableText } from '../runs/readable-calls.ts'
 import type { NewRun, Runs } from '../runs/runs.ts'
 import { messageOfRow, textOf } from '../spaces/message.ts'
-import type { MessageTrigger } from './message-trigger.ts'
+import { type MessageTrigger, provenanceOfMessage } from './message-trigger.ts'
+import type { OutcomeChanges } from './outcome-changes.ts'
+import { overBudgetOf } from './route.ts'
 
 /** What came of waking one agent. */
 export type Woke =
   /** `run` is null for a persistent agent. */
   | { type: 'woken'; run: Run | null; afterCommit(): Promise<void> }
-  /** It is no agent member of the space any more, or the same key had woken it. */
+  /** It is no agent member of the space any more, is paused, or the same key had woken it. */
   | { type: 'gone' }
   /** A loop limit forbids it. */
   | { type: 'limit'; reason: string }
@@ -20,15 +24,33 @@ export interface Wakeable {
   id: string
   name: string
   mind: Mind
+  /** Whose budget is spent, where one is. */
+  over: OverBudget | null
 }
 
-/** Null: there is no such agent member. */
-export async function agentMember(tx: Tx, spaceId: string, agentId: string): Promise<Wakeable | null> {
+/** Null: there is no such agent member, or it is paused. */
+export async function agentMember(
+  tx: Tx,
+  { spaceId, agentId, rootId }: { spaceId: string; agentId: string; rootId: string },
+): Promise<Wakeable | null> {
   const [agent] = await tx.$queryRaw<Wakeable[]>`
-    SELECT e.id, e.name, a.mind FROM "Membership" m
+    SELECT e.id, e.name, a.mind, ${overBudget({ agentId: Prisma.sql`a.id`, spaceId, rootId })} AS over FROM "Membership" m
     JOIN "Entity" e ON e.id = m."entityId" JOIN "Agent" a ON a.id = e.id
-    WHERE m."spaceId" = ${spaceId} AND m."entityId" = ${agentId}`
+    WHERE m."spaceId" = ${spaceId} AND m."entityId" = ${agentId} AND NOT a.paused`
   return agent ?? null
+}
+
+/** Whether a budget keeps the agent from being woken: said with the message, where there is one. */
+export async function isOverBudget(
+  outcomes: OutcomeChanges,
+  agent: Wakeable,
+  messageId: string | null,
+): Promise<boolean> {
+  const over = overBudgetOf(agent)
+  if (over === null) return false
+  const reason = WHY_OVER_BUDGET[over]
+  if (messageId !== null) await outcomes.set({ messageId, agentId: agent.id, kind: 'OVER_BUDGET', reason, runId: null })
+  return true
 }
 
 /** Wakes an agent the way of its mind: by a run, or by an event in its inbox. */
@@ -68,6 +90,7 @@ export async function loadMessageTrigger(
   const message = messageId === null ? null : await tx.message.findUnique({ where: { id: messageId } })
   const parts = message === null ? [] : messageOfRow(message).parts
   const content = await loadReadableText(tx, parts)
+  const kind = row?.kind ?? 'AGENT'
   const mentionedId = message?.mentionedAgentId ?? null
   const mentioned = mentionedId === null ? null : await tx.entity.findUnique({ where: { id: mentionedId } })
   return {
@@ -77,6 +100,7 @@ export async function loadMessageTrigger(
     messageId: message?.id ?? null,
     text: textOf(parts) || content,
     content,
-    sender: { id: senderId, name: row?.name ?? '', kind: row?.kind ?? 'AGENT' },
+    sender: { id: senderId, name: row?.name ?? '', kind },
+    provenance: provenanceOfMessage(message ?? { ...UNMARKED, spaceId, senderId }, kind),
   }
 }

@@ -1,0 +1,66 @@
+const MINUTE_MS = 60_000
+const DAY_MS = 86_400_000
+
+const formats = new Map<string, Intl.DateTimeFormat>()
+
+/** Whether it is a name of IANA's, such as Europe/Berlin, or UTC; an offset is none. */
+export function isTimeZone(name: string): boolean {
+  if (!/^[A-Za-z][\w+/-]*$/.test(name)) return false
+  try {
+    formatOf(name)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** What the clocks of a time zone show at an instant, as if it were a time in UTC. */
+export function wallTime(instant: number, timeZone: string): number {
+  if (timeZone === 'UTC') return instant
+  const parts = formatOf(timeZone).formatToParts(instant)
+  const value = (type: string) => Number(parts.find((part) => part.type === type)?.value)
+  const seconds = Date.UTC(
+    value('year'),
+    value('month') - 1,
+    value('day'),
+    value('hour'),
+    value('minute'),
+    value('second'),
+  )
+  return seconds + (((instant % 1000) + 1000) % 1000)
+}
+
+/**
+ * When the clocks of a time zone show a time: the first time of two; where they leap over it, the moment at which they do.
+ * Never earlier for a later time.
+ */
+export function instantOf(wall: number, timeZone: string): number {
+  if (timeZone === 'UTC') return wall
+  const offsets = [wall - DAY_MS, wall + DAY_MS].map((near) => wallTime(near, timeZone) - near)
+  const [earlier = wall, later = wall] = offsets.map((offset) => wall - offset).sort((a, b) => a - b)
+  const shown = [earlier, later].find((instant) => wallTime(instant, timeZone) === wall)
+  return shown ?? leapAfter(earlier, later, wall, timeZone)
+}
+
+/** The first whole minute between two instants at which the clocks show more than a time. */
+function leapAfter(from: number, to: number, wall: number, timeZone: string): number {
+  let [before, after] = [Math.floor(from / MINUTE_MS) - 1, Math.ceil(to / MINUTE_MS) + 1]
+  while (after - before > 1) {
+    const middle = Math.floor((before + after) / 2)
+    if (wallTime(middle * MINUTE_MS, timeZone) > wall) after = middle
+    else before = middle
+  }
+  return after * MINUTE_MS
+}
+
+function formatOf(timeZone: string): Intl.DateTimeFormat {
+  const known = formats.get(timeZone)
+  if (known !== undefined) return known
+  const format = new Intl.DateTimeFormat('en-US', {
+    timeZone,
+    hourCycle: 'h23',
+    ...{ year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric' },
+  })
+  formats.set(timeZone, format)
+  return format
+}
