@@ -1,11 +1,11 @@
 // npm run seed -- [url]: makes a demo space with three agents on a running Parley, through its API like any client, and
-// prints a human's token and operations to paste into GraphiQL. Needs PARLEY_ADMIN_TOKEN, except for the server that
-// `npm start` runs here, whose generated token lies in DATA_DIR.
+// prints a human's token and operations to paste into GraphiQL. The url is the server's, with or without /graphql. Needs
+// PARLEY_ADMIN_TOKEN, except for the server that `npm start` runs here, whose generated token lies in DATA_DIR.
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { graphql } from '../generated/gql.ts'
 
-const url = process.argv[2] ?? `http://localhost:${process.env.PORT ?? 4000}/graphql`
+const url = endpointOf(process.argv[2] ?? `http://localhost:${process.env.PORT ?? 4000}`)
 const adminToken = process.env.PARLEY_ADMIN_TOKEN ?? (await generatedToken())
 
 const CREATE_HUMAN = graphql(`
@@ -63,6 +63,13 @@ const AGENTS = [
   },
 ]
 
+/** A server's address with the path of its API, where it was given without. */
+function endpointOf(address: string): string {
+  const parsed = URL.canParse(address) ? new URL(address) : fail(`${address} is no address: say http://localhost:4000`)
+  if (parsed.pathname === '/') parsed.pathname = '/graphql'
+  return parsed.href
+}
+
 async function generatedToken(): Promise<string> {
   const file = path.join(process.env.DATA_DIR ?? '.parley', 'admin-token')
   try {
@@ -87,7 +94,10 @@ async function send<Data>(
     headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
     body: JSON.stringify({ query: operation.toString(), variables }),
   }).catch(() => fail(`nothing answers at ${url}: start Parley first (npm start)`))
-  const { data, errors } = (await response.json()) as { data?: Data; errors?: { message: string }[] }
+  const answer = await response
+    .json()
+    .catch(() => fail(`${url} does not answer as a GraphQL server: is it Parley's address?`))
+  const { data, errors } = answer as { data?: Data; errors?: { message: string }[] }
   return errors || !data ? fail(`${url} answered: ${errors?.map(({ message }) => message).join(', ')}`) : data
 }
 
@@ -116,20 +126,23 @@ A space "Demo" with Ada, Iris, Tom and Noor (model ${agents[0]?.model}).
   space         ${createSpace.space.id}
   Ada's token   ${createAccessToken.secret}
 
-Open ${url} and put this under Headers:
+Look at it: open ${new URL(`/spaces/${createSpace.space.id}`, url).href} and sign in with Ada's token.
+
+Or by the API: open ${url} in two browser tabs, and put this under Headers in each:
   { "authorization": "Bearer ${createAccessToken.secret}" }
 
-Subscribe in one tab:
+Subscribe in the first (a delta belongs at its offset: a message may be posted with its first letters):
   subscription {
     spaceMessages(spaceId: "${createSpace.space.id}") {
       __typename
-      ... on MessagePosted { message { sender { name } text } }
-      ... on MessageTextDelta { delta }
-      ... on MessageFinished { message { sender { name } text } }
+      cursor
+      ... on MessagePosted { message { id sender { name } text } }
+      ... on MessageTextDelta { messageId partIndex offset delta }
+      ... on MessageFinished { message { id sender { name } text } }
     }
   }
 
-Speak in another:
+Speak in the second:
   mutation {
     sendMessage(input: { spaceId: "${createSpace.space.id}", text: "Hello, who is here?" }) {
       ... on SendMessagePayload { runs { agent { name } status } }

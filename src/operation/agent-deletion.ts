@@ -1,0 +1,69 @@
+import type { Viewer } from '../access/viewer.ts'
+import { NO_SUCH_AGENT } from '../agents/existing-agent.ts'
+import type { Prisma } from '../generated/prisma/client.ts'
+import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { prefixOf } from '../lib/ids.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { audienceOf, createCallNews } from '../runs/call-news.ts'
+import type { Lifecycle } from '../runs/lifecycle.ts'
+import { cancelAsked } from '../runs/tool-call-ends.ts'
+import type { Members } from '../spaces/members.ts'
+
+/** The end of an agent. */
+export interface AgentDeletion {
+  /**
+   * Admins only. In one transaction it leaves its spaces, and its mind, tools, webhooks and plans are gone; its name and what it
+   * was remain for whoever sees what it did. Then its living runs end CANCELED, GONE: should this process die before, a worker
+   * finds them. @throws ForbiddenError, NotFoundError
+   */
+  deleteAgent(viewer: Viewer, input: { id: string }): Promise<{ deletedAgentId: string }>
+}
+
+interface DeletionParts {
+  members: Pick<Members, 'lockSpacesOf' | 'leaveAll'>
+  lifecycle: Pick<Lifecycle, 'endGone'>
+}
+
+export function createAgentDeletion(platform: Platform, { members, lifecycle }: DeletionParts): AgentDeletion {
+  const { db, clock } = platform
+  const callNews = createCallNews(platform)
+
+  return {
+    async deleteAgent(viewer, { id }) {
+      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can delete agents.')
+      if (prefixOf(id) !== 'agt') throw new NotFoundError(NO_SUCH_AGENT)
+      const { left, calls } = await db.transaction(async (tx) => {
+        await members.lockSpacesOf(tx, id)
+        await markGone(tx, id, new Date(clock.now()))
+        const left = await members.leaveAll(tx, id)
+        await eraseMind(tx, id)
+        const calls = await cancelAsked(tx, id)
+        await tx.agent.delete({ where: { id } })
+        return { left, calls }
+      })
+      await left.afterCommit()
+      for (const call of calls) await callNews.settled(call, audienceOf(call))
+      await lifecycle.endGone()
+      return { deletedAgentId: id }
+    },
+  }
+}
+
+/** What remains of it. Under its row lock, which everything takes that belongs to it. */
+async function markGone(tx: Tx, id: string, goneAt: Date): Promise<void> {
+  const [agent] = await tx.$queryRaw<Prisma.JsonObject[]>`
+    SELECT model, mind::text, toolset::text FROM "Agent" WHERE id = ${id} FOR UPDATE`
+  if (agent === undefined) throw new NotFoundError(NO_SUCH_AGENT)
+  await tx.entity.update({ where: { id }, data: { goneAt, formerly: agent as Prisma.InputJsonObject } })
+}
+
+/** What is its own goes with its row; this is what names it. What a living cycle has taken goes with that. */
+async function eraseMind(tx: Tx, agentId: string): Promise<void> {
+  const untaken = [{ runId: null }, { doneAt: { not: null } }, { retryAt: { not: null } }]
+  await tx.inboxEvent.deleteMany({ where: { agentId, OR: untaken } })
+  await tx.cycle.deleteMany({ where: { agentId } })
+  await tx.webhook.deleteMany({ where: { agentId } })
+  await tx.$executeRaw`
+    DELETE FROM "PlanFiring" f USING "Plan" p WHERE p."agentId" = ${agentId} AND f."planId" = p.id`
+}

@@ -1,0 +1,104 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { Prisma } from '../generated/prisma/client.ts'
+import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import type { Database, Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Lifecycle } from '../runs/lifecycle.ts'
+import { expireShownIn } from '../runs/tool-call-ends.ts'
+import { lockSpace, NO_SUCH_SPACE } from '../spaces/members.ts'
+import type { SpaceNews } from '../spaces/space-news.ts'
+import { forgetSpace } from './forgetting.ts'
+
+/** The end of a space. */
+export interface SpaceDeletion {
+  /**
+   * For admins, and for the last human in it. One transaction takes it from everybody's sight and from every agent's mind, and
+   * ends what waits of it; then its living runs end CANCELED, GONE, and its rows are removed, a few at a time, the last of many by a worker.
+   * @throws ForbiddenError, NotFoundError
+   */
+  deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>
+  /** Removes what is left of spaces whose deletion a process died over. */
+  sweep(): Promise<void>
+}
+
+interface DeletionParts {
+  visibility: Pick<Visibility, 'spaces'>
+  lifecycle: Pick<Lifecycle, 'endGone'>
+  news: Pick<SpaceNews, 'deleted'>
+}
+
+/** What stays of a confidential space that was deleted: a row without a name. */
+export const REMAINS = { deletedAt: { not: null }, name: '' } satisfies Prisma.SpaceWhereInput
+
+const MESSAGES_AT_ONCE = 500
+/** Of what a deletion removes before it answers; the rest is left to the workers. */
+const MOST_BATCHES = 20
+
+export function createSpaceDeletion(platform: Platform, { visibility, lifecycle, news }: DeletionParts): SpaceDeletion {
+  const { db, clock } = platform
+
+  return {
+    async deleteSpace(viewer, { id }) {
+      if (!(await visibility.spaces(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_SPACE)
+      const memberIds = await db.transaction((tx) => hide(tx, viewer, id, new Date(clock.now())))
+      await news.deleted(id, memberIds)
+      await lifecycle.endGone()
+      await remove(db, id, MOST_BATCHES)
+      return { deletedSpaceId: id }
+    },
+    async sweep() {
+      const where = { deletedAt: { not: null }, NOT: REMAINS }
+      const left = await db.prisma.space.findMany({ where, select: { id: true } })
+      if (left.length > 0) await lifecycle.endGone()
+      for (const { id } of left) await remove(db, id)
+    },
+  }
+}
+
+/** @returns who was a member */
+async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): Promise<string[]> {
+  await lockSpace(tx, spaceId)
+  const known = await tx.$queryRaw<{ id: string; kind: string; isMember: boolean }[]>`
+    SELECT e.id, e.kind::text, m."entityId" IS NOT NULL AS "isMember" FROM "Entity" e
+    LEFT JOIN "Membership" m ON m."entityId" = e.id AND m."spaceId" = ${spaceId}
+    LEFT JOIN "FormerMember" f ON f."entityId" = e.id AND f."spaceId" = ${spaceId}
+    WHERE m."entityId" IS NOT NULL OR f."entityId" IS NOT NULL`
+  const members = known.filter(({ isMember }) => isMember)
+  const humans = members.filter(({ kind }) => kind === 'HUMAN').map(({ id }) => id)
+  if (viewer.scope === 'HUMAN' && !humans.includes(viewer.id)) throw new NotFoundError(NO_SUCH_SPACE)
+  if (viewer.scope === 'HUMAN' && humans.length > 1)
+    throw new ForbiddenError('Only an admin, or the last human in it, can delete a space: leave it (removeMember).')
+  await tx.membership.deleteMany({ where: { spaceId } })
+  await tx.formerMember.deleteMany({ where: { spaceId } })
+  await tx.chain.deleteMany({ where: { spaceId } })
+  await expireShownIn(tx, spaceId)
+  await forgetSpace(tx, { spaceId, agentIds: known.filter(({ kind }) => kind === 'AGENT').map(({ id }) => id) })
+  await tx.space.update({ where: { id: spaceId }, data: { deletedAt } })
+  return members.map(({ id }) => id)
+}
+
+/**
+ * Nobody sees any of it: in small statements, so that nobody waits for them either. Of a confidential one the nameless row stays: what
+ * others were told of it in confidence, and agents have made of it, is nobody's to hear.
+ */
+async function remove({ prisma }: Database, spaceId: string, mostBatches = Number.POSITIVE_INFINITY): Promise<void> {
+  for (let batch = 0; ; batch++) {
+    if (batch === mostBatches) return
+    const removed = await prisma.$executeRaw`
+      WITH few AS (SELECT id FROM "Message" WHERE "spaceId" = ${spaceId} ORDER BY seq LIMIT ${MESSAGES_AT_ONCE} FOR UPDATE SKIP LOCKED), outcomes AS (
+        DELETE FROM "Outcome" WHERE "messageId" IN (SELECT id FROM few)
+      ), roots AS (
+        DELETE FROM "RootUsage" u WHERE u."rootId" IN (SELECT id FROM few) AND NOT EXISTS (
+          SELECT 1 FROM "Run" r WHERE r."rootId" = u."rootId" AND r.status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL'))
+      ) DELETE FROM "Message" WHERE id IN (SELECT id FROM few)`
+    if (removed === 0) break
+  }
+  await prisma.runSpace.deleteMany({ where: { spaceId } })
+  // What another worker is deleting just now is no reason to delete all the rest in one statement.
+  const isEmpty = Prisma.sql`id = ${spaceId} AND NOT EXISTS (SELECT 1 FROM "Message" WHERE "spaceId" = ${spaceId})`
+  await prisma.$executeRaw`DELETE FROM "Space" WHERE NOT confidential AND ${isEmpty}`
+  await prisma.$executeRaw`
+    UPDATE "Space" SET name = '', description = NULL, "adminAgentId" = NULL, "lastPickedId" = NULL, budget = NULL, "creatorId" = NULL
+    WHERE confidential AND ${isEmpty}`
+}
