@@ -1,6 +1,7 @@
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
+import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
 import { renewed } from './context.ts'
 import { TokenScopeType } from './enums.ts'
 import { AccessToken, Human, Node } from './refs.ts'
@@ -19,6 +20,7 @@ AccessToken.implement({
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
     expiresAt: t.expose('expiresAt', { type: 'DateTime', nullable: true }),
     revokedAt: t.expose('revokedAt', { type: 'DateTime', nullable: true }),
+    lastUsedAt: t.expose('lastUsedAt', { type: 'DateTime', nullable: true }),
   }),
 })
 
@@ -88,3 +90,21 @@ builder.mutationFields((t) => ({
     },
   }),
 }))
+
+builder.queryField('accessTokens', (t) =>
+  t.connection(
+    {
+      type: AccessToken,
+      nullable: true,
+      description: 'Null for everybody but admins.',
+      complexity: sizeOfPage(),
+      args: { humanId: t.arg.id() },
+      async resolve(_, { humanId, ...page }, { app, viewer }) {
+        const found = await app.tokens.page(viewer, idPageRequest('acc', page), humanId ?? null)
+        return found && connectionOf(found, idCursor)
+      },
+    },
+    { name: 'AccessTokenConnection' },
+    { name: 'AccessTokenEdge' },
+  ),
+)

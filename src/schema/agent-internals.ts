@@ -1,9 +1,22 @@
+import { ApprovalPolicy } from './approval-policy.ts'
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursorWithin, idPageRequest, sizeOfPage } from './connections.ts'
 import type { Context } from './context.ts'
 import { GoalStatusType, ToolChoiceType, ToolExecutionType } from './enums.ts'
-import { AgentInternals, Consciousness, Goal, InboxEvent, McpServer, Memory, Node, Plan, Tool } from './refs.ts'
+import {
+  AgentInternals,
+  Consciousness,
+  Cycle,
+  Goal,
+  InboxEvent,
+  McpServer,
+  Memory,
+  Node,
+  Plan,
+  Run,
+  Tool,
+} from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 function agentOf({ agentId }: { agentId: string }, { loaders }: Context): Promise<shapes.Agent> {
@@ -69,6 +82,10 @@ AgentInternals.implement({
     maxConcurrentRuns: t.int({
       resolve: async (parent, _, context) => (await agentOf(parent, context)).maxConcurrentRuns,
     }),
+    notifyUrl: t.string({
+      nullable: true,
+      resolve: async (parent, _, context) => (await agentOf(parent, context)).notifyUrl,
+    }),
     phases: t.field({
       type: [ToolPhase],
       description: 'Which tools the model may or must use at which step; empty for all tools at every step.',
@@ -125,7 +142,21 @@ Tool.implement({
     }),
     timeoutMs: t.exposeInt('timeoutMs'),
     url: t.exposeString('url', { nullable: true }),
+    approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
+    resultSchema: t.field({ type: 'JSON', nullable: true, resolve: (tool) => tool.resultSchema }),
     headerNames: t.exposeStringList('headerNames'),
+  }),
+})
+
+const McpTool = builder.objectRef<shapes.McpServer['tools'][number]>('McpTool').implement({
+  fields: (t) => ({
+    name: t.exposeString('name'),
+    description: t.exposeString('description', { nullable: true }),
+    inputSchema: t.expose('inputSchema', { type: 'JSON' }),
+    confirmed: t.exposeBoolean('confirmed', {
+      description:
+        'Tools that are new on a known server, or whose definition changed, are not offered until `confirmMcpTools`.',
+    }),
   }),
 })
 
@@ -136,6 +167,9 @@ McpServer.implement({
     url: t.exposeString('url'),
     headerNames: t.exposeStringList('headerNames'),
     allowedTools: t.exposeStringList('allowedTools', { nullable: true, description: 'Null for all that it offers.' }),
+    tools: t.expose('tools', { type: [McpTool] }),
+    approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
+    approvalTools: t.exposeStringList('approvalTools', { nullable: true }),
   }),
 })
 
@@ -165,6 +199,35 @@ Consciousness.implement({
     cycleCount: t.exposeInt('cycleCount'),
     tokenEstimate: t.exposeInt('tokenEstimate'),
     lastCycleAt: t.expose('lastCycleAt', { type: 'DateTime', nullable: true }),
+    cycles: t.connection(
+      {
+        type: Cycle,
+        description: 'Oldest first.',
+        complexity: sizeOfPage(),
+        async resolve({ agentId }, page, { loaders }) {
+          const request = idPageRequest('cyc', page, agentId)
+          return connectionOf(await loaders.cyclePages.load({ parentId: agentId, request }), idCursorWithin(agentId))
+        },
+      },
+      { name: 'CycleConnection' },
+      { name: 'CycleEdge' },
+    ),
+  }),
+})
+
+Cycle.implement({
+  interfaces: [Node],
+  fields: (t) => ({
+    id: t.exposeID('id', { description: '`cyc_…`' }),
+    endedAt: t.expose('createdAt', { type: 'DateTime' }),
+    run: t.field({
+      type: Run,
+      nullable: true,
+      resolve: ({ runId }, _, { loaders }) => loaders.visible.runs.load(runId),
+    }),
+    summary: t.exposeString('summary', { nullable: true }),
+    tokenEstimate: t.exposeInt('tokenEstimate'),
+    messages: t.expose('messages', { type: 'JSON', description: 'AI SDK ModelMessage[].' }),
   }),
 })
 

@@ -1,7 +1,9 @@
 import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { ApprovalPolicyInput } from './approval-policy.ts'
+import { BudgetInput } from './budget.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
-import { MindType, ToolChoiceType, ToolExecutionType, ToolsetType } from './enums.ts'
+import { AddableByType, MindType, ToolChoiceType, ToolExecutionType, ToolsetType } from './enums.ts'
 import { Agent } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -18,6 +20,17 @@ const ToolInput = builder.inputType('ToolInput', {
       description: 'Absent: 30000 for HTTP, `PARLEY_TOOL_WAIT_SECONDS` for SPACE and EXTERNAL.',
     }),
     url: t.string(),
+    approval: t.field({ type: ApprovalPolicyInput }),
+    resultSchema: t.field({
+      type: 'JSON',
+      description:
+        'JSON Schema of what is submitted as the result of a SPACE or EXTERNAL call: checked, BadInputError. Absent: anything goes.',
+    }),
+    mayReceiveConfidential: t.boolean({
+      required: true,
+      defaultValue: false,
+      description: 'May be given what comes from confidential spaces, though it leaves the server.',
+    }),
     headers: t.field({
       type: 'JSON',
       description:
@@ -54,6 +67,18 @@ const McpServerInput = builder.inputType('McpServerInput', {
     url: t.string({ required: true }),
     headers: t.field({ type: 'JSON', description: 'As for ToolInput.' }),
     allowedTools: t.stringList(),
+    approval: t.field({
+      type: ApprovalPolicyInput,
+      description:
+        'For every tool of this server, or for `approvalTools` alone: names as the server gives them; BadInputError without `approval`.',
+    }),
+    approvalTools: t.stringList(),
+    mayReceiveConfidential: t.boolean({
+      required: true,
+      defaultValue: false,
+      description: 'As for tools: all of its tools, or `confidentialTools` alone.',
+    }),
+    confidentialTools: t.stringList(),
   }),
 })
 
@@ -70,6 +95,9 @@ const modelSettings = (t: InputFields) =>
     description: 'temperature, topP, reasoningEffort, maxOutputTokens, serviceTier; checked.',
   })
 
+const notifyUrl =
+  'Told by signed POSTs (Standard Webhooks) of calls that wait, are claimed, escalated and decided: `{ type: "tool_call.waiting" | …claimed | …escalated | …decided, timestamp, data: { toolCallId, toolName, agentId, runId, spaceId, state, expiresAt } }`, never inputs or reasons.'
+
 const CreateAgentInput = builder.inputType('CreateAgentInput', {
   description:
     'Absent: model `PARLEY_DEFAULT_MODEL`, maxSteps 20, tokenBudget none (50000 for a PERSISTENT mind), maxConcurrentRuns 5.',
@@ -85,11 +113,14 @@ const CreateAgentInput = builder.inputType('CreateAgentInput', {
     maxSteps: t.int(),
     maxToolCalls: t.int({ description: 'Tool calls that one run may make; absent: five for each of `maxSteps`.' }),
     tokenBudget: t.int(),
+    budget: t.field({ type: BudgetInput }),
     maxConcurrentRuns: t.int(),
     tools: t.field({ type: [ToolInput] }),
     phases: t.field({ type: [ToolPhaseInput] }),
     cycle: t.field({ type: CycleSettingsInput }),
     mcpServers: t.field({ type: [McpServerInput] }),
+    notifyUrl: t.string({ description: notifyUrl }),
+    addableBy: t.field({ type: AddableByType }),
   }),
 })
 
@@ -107,40 +138,67 @@ const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
     maxSteps: t.int(),
     maxToolCalls: t.int(),
     tokenBudget: t.int(),
+    budget: t.field({ type: BudgetInput }),
     maxConcurrentRuns: t.int(),
     tools: t.field({ type: [ToolInput] }),
     phases: t.field({ type: [ToolPhaseInput] }),
     cycle: t.field({ type: CycleSettingsInput }),
     mcpServers: t.field({ type: [McpServerInput] }),
+    addableBy: t.field({ type: AddableByType }),
+    paused: t.boolean(),
+    notifyUrl: t.string(),
   }),
 })
 
-const agentPayload = (name: string) =>
-  builder.objectRef<{ agent: shapes.Agent }>(name).implement({
-    fields: (t) => ({ agent: t.expose('agent', { type: Agent }) }),
+const agentPayload = (name: string, notifySecret: string) =>
+  builder.objectRef<{ agent: shapes.Agent; notifySecret: string | null }>(name).implement({
+    fields: (t) => ({
+      agent: t.expose('agent', { type: Agent }),
+      notifySecret: t.exposeString('notifySecret', { nullable: true, description: notifySecret }),
+    }),
   })
 
+const DeleteAgentInput = builder.inputType('DeleteAgentInput', { fields: (t) => ({ id: t.id({ required: true }) }) })
+
+const DeleteAgentPayload = builder.objectRef<{ deletedAgentId: string }>('DeleteAgentPayload').implement({
+  fields: (t) => ({ deletedAgentId: t.exposeID('deletedAgentId') }),
+})
+
 builder.mutationFields((t) => ({
+  deleteAgent: t.field({
+    type: DeleteAgentPayload,
+    description:
+      'For admins. It remains as id, kind and name, with `deletedAt`, for whoever sees what it did; its runs end CANCELED (GONE); its mind, tools, webhooks and plans are gone.',
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: DeleteAgentInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return app.deletion.deleteAgent(viewer, input)
+    },
+  }),
   createAgent: t.field({
-    type: agentPayload('CreateAgentPayload'),
+    type: agentPayload(
+      'CreateAgentPayload',
+      'Signs what goes to `notifyUrl` (`whsec_…`): shown this once, where this call set one.',
+    ),
     errors: { types: [BadInputError, ForbiddenError, LimitExceededError] },
     args: { input: t.arg({ type: CreateAgentInput, required: true }) },
     async resolve(_, { input }, context) {
       const { app, viewer, loaders } = renewed(context)
-      const agent = await app.agents.create(viewer, input)
+      const { notifySecret, ...agent } = await app.agents.create(viewer, input)
       loaders.agents.prime(agent.id, agent)
-      return { agent }
+      return { agent, notifySecret }
     },
   }),
   updateAgent: t.field({
-    type: agentPayload('UpdateAgentPayload'),
+    type: agentPayload('UpdateAgentPayload', 'As for CreateAgentPayload.'),
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateAgentInput, required: true }) },
     async resolve(_, { input }, context) {
       const { app, viewer, loaders } = renewed(context)
-      const agent = await app.agents.update(viewer, input)
+      const { notifySecret, ...agent } = await app.agents.update(viewer, input)
       loaders.agents.prime(agent.id, agent)
-      return { agent }
+      return { agent, notifySecret }
     },
   }),
 }))

@@ -2,14 +2,20 @@ import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idPageRequest, runCursor, runsRequest, sizeOfPage } from './connections.ts'
 import type { Context } from './context.ts'
-import { MindType, RunStatusType, ToolsetType } from './enums.ts'
+import { AddableByType, MindType, RunStatusType, ToolsetType } from './enums.ts'
 import { Agent, AgentInternals, Entity, Node, Run } from './refs.ts'
 import { RunConnection, RunEdge } from './run-connection.ts'
 import type * as shapes from './shapes.ts'
 
-/** The agent itself, of which its name in a list of entities is all that is known. */
-function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<shapes.Agent> {
-  return loadExisting(loaders.agents, id)
+type PublicFields = Pick<shapes.Agent, 'description' | 'model' | 'mind' | 'toolset' | 'paused' | 'addableBy'>
+
+/** What everybody may know of an agent, of which its name in a list of entities is all that is known; of one that was deleted, what it was. */
+async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<PublicFields> {
+  const agent = await loaders.agents.load(id)
+  if (agent !== null) return agent
+  const { formerly } = await loadExisting(loaders.entities, id)
+  const was = formerly as Pick<PublicFields, 'model' | 'mind' | 'toolset'>
+  return { description: null, paused: false, addableBy: 'ADMINS', ...was }
 }
 
 /** Its QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first. */
@@ -73,11 +79,22 @@ Agent.implement({
 })
 
 builder.objectFields(Agent, (t) => ({
+  paused: t.boolean({
+    description:
+      "Nothing wakes it: triggers of a stateless agent are lost (PAUSED), a persistent one's wait; QUEUED runs wait, those under way go on; its plans' slots pass; MENTION_CHAIN passes over it; to mention or delegate to it is an error; `triggerAgent` answers ConflictError (a webhook 409).",
+    resolve: async (agent, _, context) => (await wholeOf(agent, context)).paused,
+  }),
+  deletedAt: t.field({
+    type: 'DateTime',
+    nullable: true,
+    resolve: async ({ id }, _, { loaders }) => (await loadExisting(loaders.entities, id)).goneAt,
+  }),
   internals: t.field({
     type: AgentInternals,
     nullable: true,
     description: 'Null for everybody but admins.',
-    resolve: ({ id }, _, { viewer }) => (viewer.scope === 'ADMIN' ? { agentId: id } : null),
+    resolve: async ({ id }, _, { viewer, loaders }) =>
+      viewer.scope === 'ADMIN' && (await loaders.agents.load(id)) !== null ? { agentId: id } : null,
   }),
 }))
 
@@ -86,7 +103,8 @@ builder.queryFields((t) => ({
     {
       type: Agent,
       description: 'The directory, newest first.',
-      complexity: sizeOfPage(),
+      // A search reads all names.
+      complexity: ({ search, ...page }) => ({ ...sizeOfPage()(page), field: search == null ? 1 : 50 }),
       args: { search: t.arg.string() },
       async resolve(_, { search, ...page }, { app, viewer, loaders }) {
         const found = await app.agents.page(viewer, idPageRequest('agt', page), search ?? null)
@@ -107,3 +125,11 @@ builder.queryFields((t) => ({
     },
   }),
 }))
+
+builder.objectField(Agent, 'addableBy', (t) =>
+  t.field({
+    type: AddableByType,
+    description: 'ForbiddenError for others, in `createSpace` too.',
+    resolve: async (agent, _, context) => (await wholeOf(agent, context)).addableBy,
+  }),
+)

@@ -1,14 +1,27 @@
 import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
+import { mayHear } from './confidence.ts'
 import { Agent, Chain, Run } from './refs.ts'
 
-const ChainWaiter = builder.objectRef<{ entityId: string; reason: string | null }>('ChainWaiter').implement({
+interface Waiter {
+  entityId: string
+  reason: string | null
+  /** Of all that was said in its chain so far. */
+  label: string[]
+}
+
+const ChainWaiter = builder.objectRef<Waiter>('ChainWaiter').implement({
   fields: (t) => ({
     agent: t.field({
       type: Agent,
       resolve: ({ entityId }, _, { loaders }) => loadExisting(loaders.entities, entityId),
     }),
-    reason: t.exposeString('reason', { nullable: true }),
+    reason: t.string({
+      nullable: true,
+      description: 'Null, too, for who may not hear what it comes from.',
+      resolve: async ({ reason, label }, _, context) =>
+        reason !== null && (await mayHear(label, context)) ? reason : null,
+    }),
   }),
 })
 
@@ -17,8 +30,9 @@ Chain.implement({
   fields: (t) => ({
     id: t.exposeID('id'),
     depth: t.exposeInt('depth', { description: 'Runs in it so far, re-triggers included.' }),
-    replyStack: t.expose('replyStack', {
+    replyStack: t.field({
       type: [ChainWaiter],
+      resolve: ({ replyStack, label }) => replyStack.map((waiter) => ({ ...waiter, label })),
       description: 'Who waits to be called back, the last to be asked last.',
     }),
   }),
@@ -29,6 +43,8 @@ builder.objectField(Run, 'chain', (t) =>
     type: Chain,
     nullable: true,
     description: 'The chain under MENTION_CHAIN routing; null otherwise.',
-    resolve: ({ chainId }, _, { loaders }) => loadOptional(loaders.chains, chainId),
+    // What its agents say to one another is nothing to who is only asked to decide on a call.
+    resolve: ({ chainId, onlyAsked }, _, { loaders }) =>
+      onlyAsked === true ? null : loadOptional(loaders.chains, chainId),
   }),
 )

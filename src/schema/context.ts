@@ -1,4 +1,6 @@
+import type { RateName } from '../access/rates.ts'
 import type { Viewer } from '../access/viewer.ts'
+import type { RateLimitedError } from '../lib/errors.ts'
 import type { App } from './app.ts'
 import { type CommonLoaders, createCommonLoaders } from './loaders.ts'
 import type { Streams } from './streams.ts'
@@ -14,6 +16,10 @@ export interface Context {
   loaders: Loaders
   /** Whether the operation wants resume points: then they are taken before what they belong to is read. */
   takesCursors: boolean
+  /** The fields that it may come to. */
+  weight?: number
+  /** The operation is past the rate of requests: a mutation that has an answer for that gives it. */
+  overRate?: RateLimitedError
   /** A space that the viewer is known to be a member of, since only members are told what is being answered; else null. */
   shownIn: string | null
 }
@@ -38,6 +44,12 @@ export function createContext({ common, shownIn = null, ...given }: ContextOptio
       loaders = renewed
     },
   }
+}
+
+/** Counts what a mutation does. @throws RateLimitedError past its rate, or that of all requests */
+export async function takeRate({ app, viewer, overRate }: Context, name: RateName): Promise<void> {
+  if (overRate !== undefined) throw overRate
+  await app.rates.take(name, viewer)
 }
 
 /** Forgets what was loaded: before a mutation. */

@@ -27,6 +27,15 @@ export const ToolsetType = builder.enumType('Toolset', {
   } as const,
 })
 
+export const AddableByType = builder.enumType('AddableBy', {
+  description: 'Which humans may add an agent to a space of theirs.',
+  values: {
+    EVERYONE: {},
+    SHARES_SPACE: { description: 'Those who share a space with it already; an admin makes the first.' },
+    ADMINS: {},
+  } as const,
+})
+
 export const ToolExecutionType = builder.enumType('ToolExecution', {
   values: {
     HTTP: { description: 'The server calls `url`; the response is the result.' },

@@ -1,5 +1,7 @@
-import { BadInputError, ConflictError, ForbiddenError } from '../lib/errors.ts'
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
+import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
 import { renewed } from './context.ts'
 import { Entity, Human, Node } from './refs.ts'
 import type * as shapes from './shapes.ts'
@@ -8,6 +10,17 @@ Human.implement({
   interfaces: [Node, Entity],
   fields: (t) => ({
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
+    externalId: t.string({
+      nullable: true,
+      description: 'For admins and oneself.',
+      resolve: async ({ id }, _, { viewer, loaders }) =>
+        viewer.scope === 'ADMIN' || viewer.id === id ? (await loadExisting(loaders.entities, id)).externalId : null,
+    }),
+    erasedAt: t.field({
+      type: 'DateTime',
+      nullable: true,
+      resolve: async ({ id }, _, { loaders }) => (await loadExisting(loaders.entities, id)).goneAt,
+    }),
   }),
 })
 
@@ -32,4 +45,66 @@ builder.mutationField('createHuman', (t) =>
       return { human: await app.humans.create(viewer, input) }
     },
   }),
+)
+
+const UpdateHumanInput = builder.inputType('UpdateHumanInput', {
+  fields: (t) => ({ id: t.id({ required: true }), name: t.string(), externalId: t.string() }),
+})
+
+const UpdateHumanPayload = builder.objectRef<{ human: shapes.Participant }>('UpdateHumanPayload').implement({
+  fields: (t) => ({ human: t.expose('human', { type: Human }) }),
+})
+
+const EraseHumanInput = builder.inputType('EraseHumanInput', {
+  fields: (t) => ({
+    id: t.id({ required: true }),
+    messages: t.boolean({
+      required: true,
+      defaultValue: false,
+      description: 'Also empties every message that the human wrote.',
+    }),
+  }),
+})
+
+const EraseHumanPayload = builder.objectRef<{ erasedHumanId: string }>('EraseHumanPayload').implement({
+  fields: (t) => ({ erasedHumanId: t.exposeID('erasedHumanId') }),
+})
+
+builder.mutationFields((t) => ({
+  updateHuman: t.field({
+    type: UpdateHumanPayload,
+    description: 'By admins; a human its own `name`.',
+    errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: UpdateHumanInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return { human: await app.humans.update(viewer, input) }
+    },
+  }),
+  eraseHuman: t.field({
+    type: EraseHumanPayload,
+    description:
+      'For admins: tokens and memberships end; it remains as id and kind, named "Erased", with `erasedAt`; what was said stays, unless `messages`: then they have no parts, and followers get a snapshot.',
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: EraseHumanInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return app.deletion.eraseHuman(viewer, input)
+    },
+  }),
+}))
+
+builder.queryField('humans', (t) =>
+  t.connection(
+    {
+      type: Human,
+      description: 'For admins, all; for a human, those it shares a space with; for a service, none.',
+      complexity: sizeOfPage(),
+      args: { search: t.arg.string() },
+      resolve: async (_, { search, ...page }, { app, viewer }) =>
+        connectionOf(await app.humans.page(viewer, idPageRequest('hum', page), search ?? null), idCursor),
+    },
+    { name: 'HumanConnection' },
+    { name: 'HumanEdge' },
+  ),
 )

@@ -1,7 +1,7 @@
 import type { Page, PageRequest } from '../lib/page.ts'
 import type { App } from './app.ts'
 import { batched, batchedByKey, batchedByRequest, batchedOverViewers, type Loader, loadAll, prime } from './batch.ts'
-import type { Message, Run, Space, ToolCall } from './shapes.ts'
+import type { Message, PlanFiring, RootUsage, Run, Space, SpentToday, ToolCall } from './shapes.ts'
 import type { Streams } from './streams.ts'
 
 export interface CommonOptions {
@@ -92,9 +92,12 @@ function createRows({ app, streams, takesCursors }: CommonOptions) {
     toolCalls,
     entities: batched((ids: readonly string[]) => app.entities.getMany(ids)),
     agents: batched((ids: readonly string[]) => app.agents.getMany(ids)),
+    auditEntries: batched((ids: readonly string[]) => app.auditLog.getMany(ids)),
     chains: batched((ids: readonly string[]) => app.chains.getMany(ids)),
     plansById: batched((ids: readonly string[]) => app.plans.getMany(ids)),
+    firingsById: batched((ids: readonly string[]) => app.firingReading.getMany(ids)),
     goalsById: batched((ids: readonly string[]) => app.goals.getMany(ids)),
+    cycles: batched((ids: readonly string[]) => app.consciousness.cycles(ids)),
     inboxEvents: batched((ids: readonly string[]) => app.inboxReading.getMany(ids)),
     webhooks: batched((ids: readonly string[]) => app.webhooks.getMany(ids)),
     seenSpaces: (found: readonly Space[]) => seen(spaces, found),
@@ -128,10 +131,14 @@ function createOfHumans({ app: { visibility, reading } }: CommonOptions) {
       const found = await visibility.memberships(asked.map(({ humanId, spaceId }) => ({ entityId: humanId, spaceId })))
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.has(spaceId) ?? false)
     }, nameOf),
+    isUnheard: batchedOverViewers(async (asked: readonly InSpace[]) => {
+      const found = await visibility.unheard(asked)
+      return asked.map(({ humanId, spaceId }) => found.get(humanId)?.has(spaceId) ?? false)
+    }, nameOf),
     visibleRuns: batchedOverViewers(
       async (asked: readonly { humanId: string; run: Run }[]) => {
         const found = await visibility.runsOfHumans(asked)
-        return asked.map(({ humanId, run }) => found.get(humanId)?.has(run.id) ?? false)
+        return asked.map(({ humanId, run }) => found.get(humanId)?.get(run.id) ?? null)
       },
       ({ humanId, run }) => `${humanId} ${run.id}`,
     ),
@@ -155,7 +162,14 @@ function createOfAgents({ app }: CommonOptions) {
     memories: batchedByKey((agentIds) => app.memories.listMany(agentIds), []),
     goals: batchedByKey((agentIds) => app.goals.listMany(agentIds), []),
     plans: batchedByKey((agentIds) => app.plans.listMany(agentIds), []),
+    firingPages: batchedByRequest((planIds, request: PageRequest) => app.firingReading.pageMany(planIds, request)),
+    /** The id of the run that each started. */
+    firingRuns: batched(
+      (firings: readonly PlanFiring[]) => app.firingReading.runsOf(firings),
+      ({ id }: PlanFiring) => id,
+    ),
     inboxPages: batchedByRequest((agentIds, request: PageRequest) => app.inboxReading.pageMany(agentIds, request)),
+    cyclePages: batchedByRequest((agentIds, request: PageRequest) => app.consciousness.pageMany(agentIds, request)),
     consciousness: batched((agentIds: readonly string[]) => app.consciousness.getMany(agentIds)),
   }
 }
@@ -173,6 +187,7 @@ function createOfSpaces({ app }: CommonOptions, { messages }: Rows) {
   }
   return {
     members: batchedByKey((spaceIds) => app.members.listMany(spaceIds), []),
+    agentsElsewhere: batchedByKey((spaceIds) => app.members.agentsElsewhere(spaceIds), []),
     adminAgents: batchedByKey<string | null>(
       (spaceIds) => app.spaces.adminAgentsOf(spaceIds) as Promise<Map<string, string | null>>,
       null,
@@ -203,6 +218,28 @@ function createOfRuns({ app }: CommonOptions, { seenToolCalls }: Rows) {
       const calls = await seenToolCalls([...byRun.values()].flat())
       return Map.groupBy(calls, ({ runId }) => runId)
     }, []),
+    spentToday: batchedByKey<SpentToday | null>(
+      (ownerIds) => app.usage.today(ownerIds) as Promise<Map<string, SpentToday | null>>,
+      null,
+    ),
+    rootUsages: batchedByKey<RootUsage | null>(
+      (rootIds) => app.usage.ofRoots(rootIds) as Promise<Map<string, RootUsage | null>>,
+      null,
+    ),
+    approvals: batched(
+      async (calls: readonly ToolCall[]) => {
+        const found = await app.approvalReading.standingOf(calls)
+        return calls.map(({ id }) => found.get(id) ?? { deciderIds: [], decisions: [] })
+      },
+      ({ id }: ToolCall) => id,
+    ),
+    claimers: batched(
+      async (calls: readonly ToolCall[]) => {
+        const found = await app.callClaims.claimersOf(calls)
+        return calls.map(({ id }) => found.get(id) ?? null)
+      },
+      ({ id }: ToolCall) => id,
+    ),
     stepPages: batchedByRequest((runIds, request: PageRequest) => app.stepRecords.pageMany(runIds, request)),
   }
 }

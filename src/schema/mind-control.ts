@@ -1,7 +1,9 @@
 import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { changedAgentPayload } from './changed-agent.ts'
 import { renewed } from './context.ts'
+import { Agent } from './refs.ts'
 
 const RemoveInboxEventInput = builder.inputType('RemoveInboxEventInput', {
   fields: (t) => ({ id: t.id({ required: true }) }),
@@ -17,7 +19,43 @@ const ResetConsciousnessInput = builder.inputType('ResetConsciousnessInput', {
   fields: (t) => ({ agentId: t.id({ required: true }) }),
 })
 
+const ForgetCycleInput = builder.inputType('ForgetCycleInput', {
+  fields: (t) => ({ cycleId: t.id({ required: true }) }),
+})
+
+const ForgetCyclePayload = builder.objectRef<{ cycleId: string; agentId: string }>('ForgetCyclePayload').implement({
+  fields: (t) => ({
+    forgottenCycleId: t.exposeID('cycleId'),
+    agent: t.field({ type: Agent, resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId) }),
+  }),
+})
+
+const ForgetSpaceInput = builder.inputType('ForgetSpaceInput', {
+  fields: (t) => ({ agentId: t.id({ required: true }), spaceId: t.id({ required: true }) }),
+})
+
 builder.mutationFields((t) => ({
+  forgetCycle: t.field({
+    type: ForgetCyclePayload,
+    description: 'For admins: one cycle less in a consciousness.',
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: ForgetCycleInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return app.forgetting.forgetCycle(viewer, input)
+    },
+  }),
+  forgetSpace: t.field({
+    type: changedAgentPayload('ForgetSpacePayload'),
+    description:
+      'For admins: what an agent keeps that it was given directly in one space, confidential or not: cycles, memories, goals, plans, inbox events.',
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: ForgetSpaceInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return app.forgetting.forgetSpace(viewer, input)
+    },
+  }),
   removeInboxEvent: t.field({
     type: RemoveInboxEventPayload,
     description:

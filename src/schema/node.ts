@@ -22,9 +22,12 @@ const NODE_TYPES: Partial<Record<IdPrefix, NodeType>> = {
   run: { name: 'Run', loader: ({ visible }) => visible.runs as NodeLoader },
   tcl: { name: 'ToolCall', loader: ({ visible }) => visible.toolCalls as NodeLoader },
   pln: { name: 'Plan', loader: ({ plansById }) => plansById as NodeLoader, adminsOnly: true },
+  plf: { name: 'PlanFiring', loader: ({ firingsById }) => firingsById as NodeLoader, adminsOnly: true },
   gol: { name: 'Goal', loader: ({ goalsById }) => goalsById as NodeLoader, adminsOnly: true },
+  cyc: { name: 'Cycle', loader: ({ cycles }) => cycles as NodeLoader, adminsOnly: true },
   inb: { name: 'InboxEvent', loader: ({ inboxEvents }) => inboxEvents as NodeLoader, adminsOnly: true },
   acc: { name: 'AccessToken', loader: ({ accessTokens }) => accessTokens as NodeLoader, adminsOnly: true },
+  aud: { name: 'AuditEntry', loader: ({ auditEntries }) => auditEntries as NodeLoader, adminsOnly: true },
   whk: { name: 'Webhook', loader: ({ webhooks }) => webhooks as NodeLoader, adminsOnly: true },
 }
 

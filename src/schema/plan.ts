@@ -1,8 +1,9 @@
-import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
-import { loadExisting } from './batch.ts'
+import { BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
+import { connectionOf, idCursorWithin, idPageRequest, sizeOfPage } from './connections.ts'
 import { renewed } from './context.ts'
-import { Agent, Node, Plan } from './refs.ts'
+import { Agent, Node, Plan, PlanFiring, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 Plan.implement({
@@ -15,8 +16,53 @@ Plan.implement({
     name: t.exposeString('name'),
     instruction: t.exposeString('instruction'),
     cron: t.exposeString('cron', { nullable: true, description: 'Five-field cron, in UTC, for a recurring plan.' }),
-    nextRunAt: t.expose('nextRunAt', { type: 'DateTime', nullable: true }),
+    timeZone: t.exposeString('timeZone'),
+    nextRunAt: t.field({
+      type: 'DateTime',
+      nullable: true,
+      resolve: ({ enabled, nextRunAt }) => (enabled ? nextRunAt : null),
+    }),
     enabled: t.exposeBoolean('enabled'),
+    firings: t.connection(
+      {
+        type: PlanFiring,
+        description: 'When it fired, newest first.',
+        complexity: sizeOfPage(),
+        async resolve({ id: parentId }, page, { loaders }) {
+          const request = idPageRequest('plf', page, parentId)
+          return connectionOf(await loaders.firingPages.load({ parentId, request }), idCursorWithin(parentId))
+        },
+      },
+      { name: 'PlanFiringConnection' },
+      { name: 'PlanFiringEdge' },
+    ),
+  }),
+})
+
+const PlanFiringResult = builder.enumType('PlanFiringResult', {
+  values: {
+    RUN: {},
+    INBOX: {},
+    STILL_WAITING: { description: 'Its last event still waits in the inbox: not piled up.' },
+    PAUSED: {},
+    OVER_BUDGET: {},
+    LIMIT: {},
+  } as const,
+})
+
+PlanFiring.implement({
+  interfaces: [Node],
+  fields: (t) => ({
+    id: t.exposeID('id', { description: '`plf_…`' }),
+    dueAt: t.field({ type: 'DateTime', description: 'The slot that it was due at.', resolve: ({ slot }) => slot }),
+    firedAt: t.expose('firedAt', { type: 'DateTime' }),
+    result: t.expose('result', { type: PlanFiringResult }),
+    run: t.field({
+      type: Run,
+      nullable: true,
+      description: 'Null where it started none, and for a mind until its cycle.',
+      resolve: async (firing, _, { loaders }) => loadOptional(loaders.runs, await loaders.firingRuns.load(firing)),
+    }),
   }),
 })
 
@@ -35,8 +81,37 @@ const CreatePlanInput = builder.inputType('CreatePlanInput', {
     name: t.string({ required: true }),
     instruction: t.string({ required: true }),
     schedule: t.field({ type: PlanScheduleInput, required: true }),
+    timeZone: t.string({ description: 'Absent: UTC.' }),
   }),
 })
+
+const UpdatePlanInput = builder.inputType('UpdatePlanInput', {
+  fields: (t) => ({
+    id: t.id({ required: true }),
+    instruction: t.string(),
+    schedule: t.field({ type: PlanScheduleInput }),
+    timeZone: t.string({
+      description:
+        'IANA time zone that a cron is read in; an hour that does not exist fires at the next minute that does, one that comes twice fires once.',
+    }),
+    enabled: t.boolean(),
+  }),
+})
+
+const UpdatePlanPayload = builder.objectRef<{ plan: shapes.Plan }>('UpdatePlanPayload').implement({
+  fields: (t) => ({ plan: t.expose('plan', { type: Plan }) }),
+})
+
+const RunPlanNowInput = builder.inputType('RunPlanNowInput', { fields: (t) => ({ id: t.id({ required: true }) }) })
+
+const RunPlanNowPayload = builder
+  .objectRef<{ planId: string; firing: shapes.PlanFiring }>('RunPlanNowPayload')
+  .implement({
+    fields: (t) => ({
+      plan: t.field({ type: Plan, resolve: ({ planId }, _, { loaders }) => loadExisting(loaders.plansById, planId) }),
+      firing: t.expose('firing', { type: PlanFiring }),
+    }),
+  })
 
 const CreatePlanPayload = builder.objectRef<{ plan: shapes.Plan }>('CreatePlanPayload').implement({
   fields: (t) => ({ plan: t.expose('plan', { type: Plan }) }),
@@ -56,6 +131,29 @@ builder.mutationFields((t) => ({
     async resolve(_, { input }, context) {
       const { app, viewer } = renewed(context)
       return { plan: await app.plans.create(viewer, input) }
+    },
+  }),
+  updatePlan: t.field({
+    type: UpdatePlanPayload,
+    description: 'For admins.',
+    errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: UpdatePlanInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return { plan: await app.plans.update(viewer, input) }
+    },
+  }),
+  runPlanNow: t.field({
+    type: RunPlanNowPayload,
+    description: 'For admins.',
+    errors: {
+      types: [ConflictError, ForbiddenError, NotFoundError],
+      union: { description: 'ConflictError: its agent is paused.' },
+    },
+    args: { input: t.arg({ type: RunPlanNowInput, required: true }) },
+    async resolve(_, { input: { id } }, context) {
+      const { app, viewer } = renewed(context)
+      return { planId: id, firing: await app.plans.runNow(viewer, { id }) }
     },
   }),
   deletePlan: t.field({

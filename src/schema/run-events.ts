@@ -41,9 +41,10 @@ const deltaEvent = (type: OfDelta, description?: string) =>
     }),
   })
 
-type OfToolCall = 'RunToolCalled' | 'RunToolReturned'
-const toolCallEvent = (type: OfToolCall) =>
+type OfToolCall = 'RunToolCalled' | 'RunToolReturned' | 'RunToolCallChanged'
+const toolCallEvent = (type: OfToolCall, description?: string) =>
   event<OfToolCall>(type).implement({
+    ...(description ? { description } : {}),
     interfaces: [RunEvent],
     fields: (t) => ({
       toolCall: t.field({
@@ -68,6 +69,7 @@ deltaEvent(
 deltaEvent('RunReasoningDelta')
 toolCallEvent('RunToolCalled')
 toolCallEvent('RunToolReturned')
+toolCallEvent('RunToolCallChanged', 'What is asked about a call, or who sees to it, changed.')
 
 event('RunResumed').implement({ interfaces: [RunEvent] })
 

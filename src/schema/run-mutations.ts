@@ -1,6 +1,6 @@
 import { ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
 import { builder } from './builder.ts'
-import { renewed } from './context.ts'
+import { renewed, takeRate } from './context.ts'
 import { Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -71,6 +71,7 @@ builder.mutationField('retryRun', (t) =>
     },
     args: { input: t.arg({ type: RetryRunInput, required: true }) },
     async resolve(_, { input }, context) {
+      await takeRate(context, context.viewer.scope === 'SERVICE' ? 'triggers' : 'messages')
       const { app, viewer, loaders } = renewed(context)
       const { run } = await app.control.retryRun(viewer, input)
       const [seen] = await loaders.seenRuns(run === null ? [] : [run])

@@ -1,8 +1,26 @@
-import { loadExisting, loadOptional } from './batch.ts'
+import { loadAll, loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
+import type { Context } from './context.ts'
 import { RunStatusType } from './enums.ts'
 import { Agent, Node, Run, RunInternals, Space, TokenUsage, ToolCall } from './refs.ts'
+import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
+
+/** Who is only asked to decide on some of them sees those. */
+async function callsOf({ id, onlyAsked }: shapes.Run, _: object, { loaders }: Context): Promise<shapes.ToolCall[]> {
+  const calls = await loaders.toolCallsOfRuns.load(id)
+  if (onlyAsked !== true) return calls
+  const seen = await loadAll(
+    loaders.visible.toolCalls,
+    calls.map((call) => call.id),
+  )
+  return seen.filter((call) => call !== null)
+}
+
+function errorFor({ error, label, stopReason }: shapes.Run, scope: Context['viewer']['scope']): string | null {
+  if (error === null || label.length === 0 || scope === 'ADMIN') return error
+  return scope === 'HUMAN' ? stopReason : null
+}
 
 Run.implement({
   interfaces: [Node],
@@ -25,18 +43,17 @@ Run.implement({
         "The agent's own closing words: internal, never posted. For admins and the service that triggered; null for others.",
       resolve: (run, _, { app, viewer }) => (app.visibility.runThoughts(viewer, run) ? run.summary : null),
     }),
-    error: t.exposeString('error', { nullable: true }),
     toolCalls: t.field({
       type: [ToolCall],
       complexity: { field: 1, multiplier: 5 },
-      resolve: ({ id }, _, { loaders }) => loaders.toolCallsOfRuns.load(id),
+      resolve: callsOf,
     }),
     pendingToolCalls: t.field({
       type: [ToolCall],
       description: 'The tool calls that `submitToolResult` can answer now.',
       complexity: { field: 1, multiplier: 3 },
-      resolve: async ({ id }, _, { loaders }) =>
-        (await loaders.toolCallsOfRuns.load(id)).filter(({ status }) => status === 'WAITING'),
+      resolve: async (run, _, context) =>
+        (await callsOf(run, _, context)).filter((call) => context.app.toolCalls.waitsFor(call) === 'RESULT'),
     }),
     internals: t.field({
       type: RunInternals,
@@ -54,6 +71,15 @@ Run.implement({
     finishedAt: t.expose('finishedAt', { type: 'DateTime', nullable: true }),
   }),
 })
+
+builder.objectField(Run, 'error', (t) =>
+  t.string({
+    nullable: true,
+    description:
+      'Of a run that knows something of a confidential space: its class for members, null for a service, the words for admins.',
+    resolve: (run, _, { viewer }) => errorFor(run, viewer.scope),
+  }),
+)
 
 builder.queryField('run', (t) =>
   t.field({

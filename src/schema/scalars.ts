@@ -4,13 +4,18 @@ import { builder } from './builder.ts'
 
 const INSTANT = /^(\d{4}-\d{2}-\d{2})[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})$/
 
+const FIRST = new Date('0001-01-01T00:00:00Z')
+const LAST = new Date('9999-12-31T23:59:59.999Z')
+
 /** @throws GraphQLError for anything but an RFC 3339 instant that exists in the calendar. */
 function instantOf(value: unknown): Date {
   const day = typeof value === 'string' ? INSTANT.exec(value)?.[1] : undefined
   const date = new Date(day === undefined ? Number.NaN : (value as string).toUpperCase())
   // Date would take 30 February for 1 March.
   const exists = !Number.isNaN(date.getTime()) && new Date(`${day}T00:00:00Z`).toISOString().startsWith(`${day}`)
-  if (!exists) throw new GraphQLError('Must be an RFC 3339 instant like 2026-01-31T09:30:00Z.')
+  // What the offset makes of it is an instant that PostgreSQL has, too.
+  if (!exists || date < FIRST || date > LAST)
+    throw new GraphQLError('Must be an RFC 3339 instant like 2026-01-31T09:30:00Z.')
   return date
 }
 

@@ -1,6 +1,6 @@
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
 import { builder } from './builder.ts'
-import { renewed } from './context.ts'
+import { renewed, takeRate } from './context.ts'
 import { Message, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -38,6 +38,7 @@ builder.mutationField('sendMessage', (t) =>
     errors: { types: [BadInputError, ForbiddenError, NotFoundError, ConflictError, RateLimitedError] },
     args: { input: t.arg({ type: SendMessageInput, required: true }) },
     async resolve(_, { input }, context) {
+      await takeRate(context, 'messages')
       const { app, viewer, loaders } = renewed(context)
       const { message, runs } = await app.sending.send(viewer, input)
       const [sentMessage] = await loaders.seenMessages([message])

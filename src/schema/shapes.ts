@@ -7,10 +7,14 @@ type Item<List extends (ids: never) => Promise<Map<string, readonly unknown[]>>>
 /** What stands behind the API's types: what the domain answers with. */
 export type AccessToken = Awaited<ReturnType<App['tokens']['create']>>['accessToken']
 export type Agent = Row<App['agents']['getMany']>
+export type ApprovalStanding =
+  Awaited<ReturnType<App['approvalReading']['standingOf']>> extends Map<string, infer One> ? One : never
+export type AuditEntry = Row<App['auditLog']['getMany']>
 export type Chain = Row<App['chains']['getMany']>
 export type Consciousness = Row<App['consciousness']['getMany']>
 export type Entity = Row<App['entities']['getMany']>
 export type Goal = Row<App['goals']['getMany']>
+export type Cycle = Row<App['consciousness']['cycles']>
 export type InboxEvent = Row<App['inboxReading']['getMany']>
 export type McpServer = Item<App['mcpServers']['listMany']>
 export type Memory = Item<App['memories']['listMany']>
@@ -19,11 +23,18 @@ export type MessagePart = Message['parts'][number]
 export type ModelProvider = Awaited<ReturnType<App['modelProviders']['list']>>[number]
 export type Outcome = Item<App['reading']['outcomesMany']>
 export type Plan = Row<App['plans']['getMany']>
-export type Run = Row<App['runs']['getMany']>
+export type PlanFiring = Row<App['firingReading']['getMany']>
+export type Run = Row<App['runs']['getMany']> & {
+  /** The viewer sees it only because they are asked by name to decide on a call of it: of its calls, those alone. */
+  onlyAsked?: true
+}
 export type Space = Row<App['spaces']['getMany']>
 export type StepRecord = Awaited<ReturnType<App['stepRecords']['pageMany']>>[number]['items'][number]
 export type Tool = Item<App['customTools']['listMany']>
 export type ToolCall = Row<App['toolCalls']['getMany']>
+export type RootUsage = Awaited<ReturnType<App['usage']['ofRoots']>> extends Map<string, infer One> ? One : never
+export type SpentToday = Awaited<ReturnType<App['usage']['today']>> extends Map<string, infer One> ? One : never
+export type UsageRow = Awaited<ReturnType<App['usage']['query']>>[number]
 export type Webhook = Row<App['webhooks']['getMany']>
 
 /** An entity of which only what all have in common is known; the rest is loaded where it is asked for. */
@@ -36,6 +47,8 @@ export interface Usage {
   /** Not in events of before they were counted. */
   cachedInputTokens?: number
   outputTokens: number
+  /** Null, and absent in events of before it was counted: not known. */
+  costUsd?: number | null
 }
 
 /** A part of a message at its place. */

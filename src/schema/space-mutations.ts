@@ -1,9 +1,12 @@
 import { BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { BudgetInput } from './budget.ts'
 import { builder } from './builder.ts'
 import { type Context, renewed } from './context.ts'
 import { RoutingType } from './enums.ts'
 import { Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
+
+const ADMINS_ONLY = 'For admins: ForbiddenError.'
 
 const CreateSpaceInput = builder.inputType('CreateSpaceInput', {
   fields: (t) => ({
@@ -12,6 +15,8 @@ const CreateSpaceInput = builder.inputType('CreateSpaceInput', {
     routing: t.field({ type: RoutingType, required: true, defaultValue: 'BROADCAST' }),
     adminAgentId: t.id(),
     memberIds: t.idList(),
+    confidential: t.boolean(),
+    budget: t.field({ type: BudgetInput, description: ADMINS_ONLY }),
   }),
 })
 
@@ -22,6 +27,11 @@ const UpdateSpaceInput = builder.inputType('UpdateSpaceInput', {
     description: t.string(),
     routing: t.field({ type: RoutingType }),
     adminAgentId: t.id(),
+    confidential: t.boolean({
+      description:
+        'Any human member may set it; an admin alone may lift it: ForbiddenError. BadInputError for a space without a human.',
+    }),
+    budget: t.field({ type: BudgetInput, description: ADMINS_ONLY }),
   }),
 })
 
@@ -57,7 +67,28 @@ async function payloadOf(space: shapes.Space, { loaders }: Context): Promise<{ s
   return { space: seen! }
 }
 
+const DeleteSpaceInput = builder.inputType('DeleteSpaceInput', { fields: (t) => ({ id: t.id({ required: true }) }) })
+
+const DeleteSpacePayload = builder.objectRef<{ deletedSpaceId: string }>('DeleteSpacePayload').implement({
+  fields: (t) => ({ deletedSpaceId: t.exposeID('deletedSpaceId') }),
+})
+
 builder.mutationFields((t) => ({
+  deleteSpace: t.field({
+    type: DeleteSpacePayload,
+    errors: {
+      types: [ForbiddenError, NotFoundError],
+      union: {
+        description:
+          'By an admin, or by the last human in it. Ends its subscriptions with NOT_FOUND; every agent forgets it as by `forgetSpace`.',
+      },
+    },
+    args: { input: t.arg({ type: DeleteSpaceInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return app.deletion.deleteSpace(viewer, input)
+    },
+  }),
   createSpace: t.field({
     type: spacePayload('CreateSpacePayload'),
     errors: { types: [BadInputError, ForbiddenError, NotFoundError, LimitExceededError] },

@@ -10,6 +10,9 @@ Space.implement({
     name: t.exposeString('name'),
     description: t.exposeString('description', { nullable: true }),
     routing: t.expose('routing', { type: RoutingType }),
+    confidential: t.exposeBoolean('confidential', {
+      description: 'What is said here is carried only to where every human who hears it belongs here too.',
+    }),
     adminAgent: t.field({
       type: Agent,
       nullable: true,
@@ -55,11 +58,14 @@ builder.objectFields(Space, (t) => ({
   firstUnreadMessage: t.field({
     type: Message,
     nullable: true,
+    complexity: { field: 5, multiplier: 1 },
     description:
       "The first message after the viewer's read marker that is not the viewer's own; null when there is none, or no human views.",
     resolve: ({ id }, _, { loaders }) => loaders.firstUnread.load(id),
   }),
   unreadCount: t.int({
+    // It counts messages.
+    complexity: 10,
     description: "Messages after the viewer's read marker, the viewer's own left out; 0 where no human views.",
     resolve: ({ id }, _, { loaders }) => loaders.unreadCounts.load(id),
   }),

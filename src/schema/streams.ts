@@ -8,6 +8,14 @@ interface AtCursor {
   at: Date
 }
 
+/** What an event is about was deleted since: the event is told to nobody. */
+export class GoneError extends Error {
+  constructor(id: string) {
+    super(`${id} is gone`)
+    this.name = 'GoneError'
+  }
+}
+
 /** An event of `spaceMessages`: what it names is loaded when it is delivered. */
 export type SpaceEvent = AtCursor & { spaceId: string } & (SpaceLogEvent | { type: 'SpaceSnapshot' })
 
@@ -31,7 +39,7 @@ export interface AgentActivityEvent {
 export type ViewerEvent = { at: Date } & (
   | { type: 'ViewerSnapshot' }
   | { type: 'ViewerSpaceAdded' | 'ViewerSpaceRemoved' | 'ViewerSpaceChanged'; spaceId: string }
-  | { type: 'ViewerToolCallWaiting' | 'ViewerToolCallSettled'; toolCallId: string }
+  | { type: 'ViewerToolCallWaiting' | 'ViewerToolCallChanged' | 'ViewerToolCallSettled'; toolCallId: string }
 )
 
 /** Who watches, and what becomes of a watcher that cannot keep up. */

@@ -1,8 +1,11 @@
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import type { JsonObject } from '../lib/json.ts'
+import { Approval } from './approval.ts'
 import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
+import { mayHear } from './confidence.ts'
 import { type Context, renewed } from './context.ts'
-import { Agent, Message, Node, Run, ToolCall } from './refs.ts'
+import { Agent, Entity, Human, Message, Node, Run, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const ToolCallStatus = builder.enumType('ToolCallStatus', {
@@ -20,14 +23,41 @@ const ToolCallStatus = builder.enumType('ToolCallStatus', {
 const ToolCallWait = builder.enumType('ToolCallWait', {
   values: {
     RESULT: { description: 'For `submitToolResult`.' },
+    DECISION: { description: 'For `decideToolCall`.' },
     MESSAGE: { description: 'For a message in its space.' },
   } as const,
 })
 
-/** What goes in and out of a call, for those who may see it. */
-async function contentOf<T>(call: shapes.ToolCall, content: T, { loaders, shownIn }: Context): Promise<T | null> {
-  const isShown = shownIn !== null && call.execution !== null && call.messageId !== null && call.spaceId === shownIn
-  return isShown || (await loaders.visible.toolCallContents.load(call)) ? content : null
+/** Whether a call is a part of what is shown here, or else one that the viewer may look into. */
+async function isSeen(call: shapes.ToolCall, { loaders, shownIn }: Context): Promise<boolean> {
+  const isPart = (call.execution !== null || call.approvalState !== null) && call.messageId !== null
+  return (shownIn !== null && isPart && call.spaceId === shownIn) || loaders.visible.toolCallContents.load(call)
+}
+
+/** What comes out of a call, for those who may see it: of a tool that is not visible not for those who see it only as a part. */
+async function outOf<T>(call: shapes.ToolCall, content: T, context: Context): Promise<T | null> {
+  const { hidesOutput = false } = (call.approval ?? {}) as { hidesOutput?: boolean }
+  if (hidesOutput && context.viewer.scope === 'HUMAN') return null
+  return (await isSeen(call, context)) ? content : null
+}
+
+/** What goes into it, and what is asked about that: also for those who are asked by name, and may hear it. */
+async function intoIt<T>(call: shapes.ToolCall, content: T, context: Context): Promise<T | null> {
+  if (await isSeen(call, context)) return content
+  const { places, label } = call
+  return isAskedByName(call, context) && (await mayHear([...places, ...label], context)) ? content : null
+}
+
+function isAskedByName({ approverIds, escalateToIds, escalatedAt }: shapes.ToolCall, { viewer }: Context): boolean {
+  return approverIds.includes(viewer.id) || (escalatedAt !== null && escalateToIds.includes(viewer.id))
+}
+
+/** Whether the viewer may submit what the call waits for now. */
+async function maySubmit(call: shapes.ToolCall, { app, viewer, loaders }: Context): Promise<boolean> {
+  if (app.toolCalls.waitsFor(call) !== 'RESULT' || viewer.scope === 'ADMIN') return viewer.scope === 'ADMIN'
+  if (viewer.scope === 'SERVICE')
+    return call.execution === 'EXTERNAL' && app.visibility.agents(viewer, [call.agentId]).has(call.agentId)
+  return call.execution === 'SPACE' && (await loadOptional(loaders.visible.spaces, call.spaceId)) !== null
 }
 
 ToolCall.implement({
@@ -40,14 +70,14 @@ ToolCall.implement({
       nullable: true,
       description:
         'Routing fields (targetSpaceId, mention) are stripped. Like `output` and `error`: for admins, the service that triggered the run, and members of the space in which the call is a visible part; null for others.',
-      resolve: (call, _, context) => contentOf(call, call.input, context),
+      resolve: (call, _, context) => intoIt(call, call.input, context),
     }),
     output: t.field({
       type: 'JSON',
       nullable: true,
-      resolve: (call, _, context) => contentOf(call, call.output, context),
+      resolve: (call, _, context) => outOf(call, call.output, context),
     }),
-    error: t.string({ nullable: true, resolve: (call, _, context) => contentOf(call, call.error, context) }),
+    error: t.string({ nullable: true, resolve: (call, _, context) => outOf(call, call.error, context) }),
     agent: t.field({
       type: Agent,
       resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
@@ -71,10 +101,60 @@ ToolCall.implement({
         'What it waits for; null where it waits for nobody. `Run.pendingToolCalls` holds RESULT only, `Viewer.pendingToolCalls` all that the viewer may answer.',
       resolve: (call, _, { app }) => app.toolCalls.waitsFor(call),
     }),
+    settledAt: t.expose('settledAt', { type: 'DateTime', nullable: true }),
     expiresAt: t.expose('expiresAt', { type: 'DateTime', nullable: true }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
   }),
 })
+
+/** What is asked about it, of whom, and who answered. */
+builder.objectFields(ToolCall, (t) => ({
+  approval: t.field({
+    type: Approval,
+    nullable: true,
+    description: 'Null where none was asked for.',
+    resolve: (call, _, context) => (call.approvalState === null ? null : intoIt(call, call, context)),
+  }),
+  claimedBy: t.field({
+    type: Human,
+    nullable: true,
+    description: "Who said that they see to it; others still may. Ends with its human's right to answer.",
+    resolve: async (call, _, { loaders }) =>
+      call.claimedById === null ? null : loadOptional(loaders.entities, await loaders.claimers.load(call)),
+  }),
+  answeredBy: t.field({
+    type: Entity,
+    nullable: true,
+    description: 'Who submitted the result, where somebody did and the viewer may see them.',
+    resolve: ({ answeredById }, _, { loaders }) => loadOptional(loaders.visible.entities, answeredById),
+  }),
+  answeredByService: t.exposeString('answeredByService', {
+    nullable: true,
+    description: 'The service that submitted the result.',
+  }),
+  resultSchema: t.field({
+    type: 'JSON',
+    nullable: true,
+    description: 'For whoever may submit its result.',
+    resolve: async (call, _, context) => {
+      if (!isAnsweredOutside(call) || !(await maySubmit(call, context))) return null
+      const tools = await context.loaders.tools.load(call.agentId)
+      return tools.find(({ name }) => name === call.toolName)?.resultSchema ?? null
+    },
+  }),
+  inputSchema: t.field({
+    type: 'JSON',
+    nullable: true,
+    description: 'For whoever may decide on it: what an edited input must satisfy.',
+    resolve: async (call, _, { loaders, viewer }) => {
+      if (call.approvalState !== 'PENDING' || viewer.scope !== 'HUMAN') return null
+      const { deciderIds } = await loaders.approvals.load(call)
+      return deciderIds.includes(viewer.id) ? (call.approval as { inputSchema: JsonObject }).inputSchema : null
+    },
+  }),
+}))
+
+const isAnsweredOutside = ({ execution }: shapes.ToolCall) => execution === 'SPACE' || execution === 'EXTERNAL'
 
 const SubmitToolResultInput = builder.inputType('SubmitToolResultInput', {
   fields: (t) => ({

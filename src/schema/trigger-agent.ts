@@ -1,6 +1,13 @@
-import { BadInputError, ForbiddenError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
+import {
+  BadInputError,
+  ConflictError,
+  ForbiddenError,
+  LimitExceededError,
+  NotFoundError,
+  RateLimitedError,
+} from '../lib/errors.ts'
 import { builder } from './builder.ts'
-import { renewed } from './context.ts'
+import { renewed, takeRate } from './context.ts'
 import { Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -24,9 +31,12 @@ const TriggerAgentPayload = builder.objectRef<{ run: shapes.Run | null }>('Trigg
 builder.mutationField('triggerAgent', (t) =>
   t.field({
     type: TriggerAgentPayload,
-    errors: { types: [BadInputError, ForbiddenError, NotFoundError, RateLimitedError] },
+    errors: {
+      types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
+    },
     args: { input: t.arg({ type: TriggerAgentInput, required: true }) },
     async resolve(_, { input }, context) {
+      await takeRate(context, 'triggers')
       const { app, viewer, loaders } = renewed(context)
       const { run } = await app.control.triggerAgent(viewer, input)
       const [seen] = await loaders.seenRuns(run === null ? [] : [run])

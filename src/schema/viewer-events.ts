@@ -30,8 +30,9 @@ const spaceEvent = (type: string, description?: string) =>
     }),
   })
 
-const toolCallEvent = (type: string) =>
+const toolCallEvent = (type: string, description?: string) =>
   builder.objectRef<OfToolCall>(type).implement({
+    ...(description ? { description } : {}),
     interfaces: [ViewerEvent],
     fields: (t) => ({
       toolCall: t.field({
@@ -48,6 +49,7 @@ spaceEvent(
 )
 toolCallEvent('ViewerToolCallWaiting')
 toolCallEvent('ViewerToolCallSettled')
+toolCallEvent('ViewerToolCallChanged', 'As RunToolCallChanged, for a call that the viewer may answer, or could.')
 
 builder.objectRef<OfSpace>('ViewerSpaceRemoved').implement({
   interfaces: [ViewerEvent],

@@ -59,16 +59,22 @@ function createVisible({ app: { visibility }, viewer }: LoadersOptions, common: 
     )
     return (row: T) => allowed.load(row)
   }
-  const isMember = (spaceId: string) =>
-    viewer.scope === 'HUMAN' ? memberships.load({ humanId: viewer.id, spaceId }) : isVisibleSpace({ id: spaceId })
+  // Who is a member of no space sees what is in one as long as that is there.
+  const isMember = async (spaceId: string) =>
+    viewer.scope === 'HUMAN'
+      ? memberships.load({ humanId: viewer.id, spaceId })
+      : (await common.spaces.load(spaceId)) !== null && isVisibleSpace({ id: spaceId })
   const isVisibleSpace = others((found: readonly { id: string }[]) => visibility.spaces(viewer, idsOf(found)))
   const isVisibleRun = others((found: readonly Run[]) => visibility.runs(viewer, found))
+  async function seenRun(run: Run | null): Promise<Run | null> {
+    if (run === null || viewer.scope !== 'HUMAN') return run !== null && (await isVisibleRun(run)) ? run : null
+    const seen = await visibleRuns.load({ humanId: viewer.id, run })
+    return seen === 'as-asked' ? { ...run, onlyAsked: true } : seen && run
+  }
   return {
     spaces: visibleOf(common.spaces, ({ id }) => isMember(id)),
     messages: visibleOf(common.messages, ({ spaceId }) => isMember(spaceId)),
-    runs: visibleOf(common.runs, (run) =>
-      viewer.scope === 'HUMAN' ? visibleRuns.load({ humanId: viewer.id, run }) : isVisibleRun(run),
-    ),
+    runs: { load: async (id: string) => seenRun(await common.runs.load(id)) },
     toolCalls: visibleOf(
       common.toolCalls,
       others((found: readonly ToolCall[]) => visibility.toolCalls(viewer, found)),

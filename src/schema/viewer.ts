@@ -1,7 +1,17 @@
+import type { Rate } from '../access/rates.ts'
 import type { Viewer as ViewerShape } from '../access/viewer.ts'
 import { builder } from './builder.ts'
 import { TokenScopeType } from './enums.ts'
 import { Human, ToolCall, Viewer } from './refs.ts'
+
+const RateLimit = builder.objectRef<Rate>('RateLimit').implement({
+  fields: (t) => ({
+    name: t.exposeString('name', { description: '`messages`, `requests` or `triggers`; none for an admin.' }),
+    limit: t.exposeInt('limit'),
+    remaining: t.exposeInt('remaining'),
+    resetsAt: t.expose('resetsAt', { type: 'DateTime' }),
+  }),
+})
 
 Viewer.implement({
   description: 'Who the token stands for.',
@@ -20,6 +30,8 @@ Viewer.implement({
     serviceName: t.string({ nullable: true, resolve: (viewer) => (viewer.scope === 'SERVICE' ? viewer.name : null) }),
     unreadCount: t.int({
       description: 'Over all its spaces.',
+      // It counts the messages of every space.
+      complexity: 50,
       resolve: ({ scope, id }, _, { app }) => (scope === 'HUMAN' ? app.reading.unreadTotal(id) : 0),
     }),
     pendingToolCalls: t.field({
@@ -29,6 +41,7 @@ Viewer.implement({
       complexity: { field: 1, multiplier: 20 },
       resolve: async (viewer, _, { app, loaders }) => loaders.seenToolCalls(await app.control.pendingToolCalls(viewer)),
     }),
+    rateLimits: t.field({ type: [RateLimit], resolve: (viewer, _, { app }) => app.rates.of(viewer) }),
   }),
 })
 

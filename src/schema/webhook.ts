@@ -1,6 +1,7 @@
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
+import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
 import { renewed } from './context.ts'
 import { Agent, Node, Webhook } from './refs.ts'
 import type * as shapes from './shapes.ts'
@@ -15,12 +16,18 @@ Webhook.implement({
     }),
     serviceName: t.exposeString('serviceName'),
     url: t.exposeString('url'),
+    urgent: t.exposeBoolean('urgent'),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
+    lastUsedAt: t.expose('lastUsedAt', { type: 'DateTime', nullable: true }),
   }),
 })
 
 const CreateWebhookInput = builder.inputType('CreateWebhookInput', {
-  fields: (t) => ({ agentId: t.id({ required: true }), serviceName: t.string({ required: true }) }),
+  fields: (t) => ({
+    agentId: t.id({ required: true }),
+    serviceName: t.string({ required: true }),
+    urgent: t.boolean({ description: 'Its events are urgent for a persistent mind.' }),
+  }),
 })
 
 const CreateWebhookPayload = builder
@@ -43,4 +50,69 @@ builder.mutationField('createWebhook', (t) =>
       return app.webhooks.create(viewer, input)
     },
   }),
+)
+
+const DeleteWebhookInput = builder.inputType('DeleteWebhookInput', {
+  fields: (t) => ({ id: t.id({ required: true }) }),
+})
+
+const DeleteWebhookPayload = builder.objectRef<{ deletedWebhookId: string }>('DeleteWebhookPayload').implement({
+  fields: (t) => ({ deletedWebhookId: t.exposeID('deletedWebhookId') }),
+})
+
+const RotateWebhookSecretInput = builder.inputType('RotateWebhookSecretInput', {
+  fields: (t) => ({
+    id: t.id({ required: true }),
+    graceSeconds: t.int({ required: true, defaultValue: 86_400, description: 'How long the old secret still holds.' }),
+  }),
+})
+
+const RotateWebhookSecretPayload = builder
+  .objectRef<{ webhook: shapes.Webhook; secret: string }>('RotateWebhookSecretPayload')
+  .implement({
+    fields: (t) => ({
+      webhook: t.expose('webhook', { type: Webhook }),
+      secret: t.exposeString('secret'),
+    }),
+  })
+
+builder.mutationFields((t) => ({
+  deleteWebhook: t.field({
+    type: DeleteWebhookPayload,
+    description: 'For admins.',
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: DeleteWebhookInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return app.webhooks.delete(viewer, input)
+    },
+  }),
+  rotateWebhookSecret: t.field({
+    type: RotateWebhookSecretPayload,
+    description: 'For admins.',
+    errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: RotateWebhookSecretInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { app, viewer } = renewed(context)
+      return app.webhooks.rotateSecret(viewer, input)
+    },
+  }),
+}))
+
+builder.queryField('webhooks', (t) =>
+  t.connection(
+    {
+      type: Webhook,
+      nullable: true,
+      description: 'Null for everybody but admins.',
+      complexity: sizeOfPage(),
+      args: { agentId: t.arg.id() },
+      async resolve(_, { agentId, ...page }, { app, viewer }) {
+        const found = await app.webhooks.page(viewer, idPageRequest('whk', page), agentId ?? null)
+        return found && connectionOf(found, idCursor)
+      },
+    },
+    { name: 'WebhookConnection' },
+    { name: 'WebhookEdge' },
+  ),
 )

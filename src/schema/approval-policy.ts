@@ -1,0 +1,52 @@
+import { loadAll } from './batch.ts'
+import { builder } from './builder.ts'
+import type { Context } from './context.ts'
+import { Human } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+export const ApprovalPolicyInput = builder.inputType('ApprovalPolicyInput', {
+  description:
+    'Who must agree before a tool is carried out, whatever its execution. The policy is that of the moment of the call.',
+  fields: (t) => ({
+    quorum: t.int({
+      required: true,
+      defaultValue: 1,
+      description: 'How many humans must approve, 1 to 50. The first denial denies.',
+    }),
+    approverIds: t.idList({ description: 'Absent: every human member of the space in which the call shows.' }),
+    expiresInSeconds: t.int({
+      description: 'Up to 2,592,000; absent: `PARLEY_TOOL_WAIT_SECONDS`. A call that expires is not carried out.',
+    }),
+    escalateAfterSeconds: t.int({
+      description:
+        'Less than `expiresInSeconds`. After so long, `escalateToIds` may decide too, towards the same quorum, and are told.',
+    }),
+    escalateToIds: t.idList(),
+  }),
+})
+
+/** Those who are there of those who are named; null where nobody is. */
+async function humansOf(ids: string[] | null, { loaders }: Context) {
+  if (ids === null) return null
+  return (await loadAll(loaders.entities, ids)).filter((human) => human !== null)
+}
+
+export const ApprovalPolicy = builder.objectRef<NonNullable<shapes.Tool['approval']>>('ApprovalPolicy').implement({
+  fields: (t) => ({
+    quorum: t.exposeInt('quorum'),
+    approvers: t.field({
+      type: [Human],
+      nullable: true,
+      resolve: ({ approverIds }, _, context) => humansOf(approverIds, context),
+    }),
+    expiresInSeconds: t.int({
+      resolve: ({ expiresInSeconds }, _, { app }) => expiresInSeconds ?? app.limits.toolWaitSeconds,
+    }),
+    escalateAfterSeconds: t.exposeInt('escalateAfterSeconds', { nullable: true }),
+    escalateTo: t.field({
+      type: [Human],
+      nullable: true,
+      resolve: ({ escalateToIds }, _, context) => humansOf(escalateToIds, context),
+    }),
+  }),
+})

@@ -1,0 +1,135 @@
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { loadAll, loadExisting } from './batch.ts'
+import { builder } from './builder.ts'
+import { type Context, renewed } from './context.ts'
+import { Human, ToolCall } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+const ApprovalState = builder.enumType('ApprovalState', {
+  values: {
+    PENDING: {},
+    APPROVED: {},
+    DENIED: {},
+    EXPIRED: {},
+    CANCELED: {
+      description:
+        'Its run was stopped or failed, or its agent left the space; a cycle that ended well goes on waiting.',
+    },
+  } as const,
+})
+
+const ApprovalDecision = builder.objectRef<shapes.ApprovalStanding['decisions'][number]>('ApprovalDecision').implement({
+  fields: (t) => ({
+    human: t.field({ type: Human, resolve: ({ humanId }, _, { loaders }) => loadExisting(loaders.entities, humanId) }),
+    approve: t.exposeBoolean('approve'),
+    reason: t.exposeString('reason', { nullable: true }),
+    at: t.expose('at', { type: 'DateTime' }),
+    counts: t.exposeBoolean('counts', {
+      description: 'Whether it is about the input as it stands, by somebody who may still decide.',
+    }),
+  }),
+})
+
+const standingOf = (call: shapes.ToolCall, { loaders }: Context) => loaders.approvals.load(call)
+
+/** Of a call that was asked to be approved. */
+export const Approval = builder.objectRef<shapes.ToolCall>('Approval').implement({
+  description: 'What is asked of people about one call, live wherever the call is shown.',
+  fields: (t) => ({
+    state: t.field({ type: ApprovalState, resolve: ({ approvalState }) => approvalState! }),
+    quorum: t.int({ resolve: (call) => (call.approval as { quorum: number }).quorum }),
+    decisions: t.field({
+      type: [ApprovalDecision],
+      resolve: async (call, _, context) => (await standingOf(call, context)).decisions,
+    }),
+    approvers: t.field({
+      type: [Human],
+      description: 'Who may decide now.',
+      resolve: async (call, _, context) => {
+        const { deciderIds } = await standingOf(call, context)
+        const humans = await loadAll(context.loaders.entities, deciderIds)
+        return humans.filter((human) => human !== null)
+      },
+    }),
+    mayDecide: t.boolean({
+      description: 'Whether the viewer may decide now.',
+      resolve: async (call, _, context) => {
+        const { viewer, app } = context
+        return (
+          viewer.scope === 'HUMAN' && app.approvalReading.mayDecide(call, await standingOf(call, context), viewer.id)
+        )
+      },
+    }),
+    inputDigest: t.string({
+      description: 'Names the input as it stands: what is carried out is what was shown to those who agreed.',
+      resolve: ({ inputDigest }) => inputDigest ?? '',
+    }),
+    expiresAt: t.field({ type: 'DateTime', resolve: ({ approvalExpiresAt }) => approvalExpiresAt! }),
+    escalatedAt: t.expose('escalatedAt', { type: 'DateTime', nullable: true }),
+  }),
+})
+
+const DecideToolCallInput = builder.inputType('DecideToolCallInput', {
+  fields: (t) => ({
+    toolCallId: t.id({ required: true }),
+    approve: t.boolean({ required: true }),
+    reason: t.string(),
+    input: t.field({
+      type: 'JSON',
+      description:
+        'What the tool is given instead of what the model wrote; checked against its schema. Approvals given before it lapse.',
+    }),
+    inputDigest: t.string({
+      description:
+        'Of the input that the human saw. Absent: the one that the model wrote; ConflictError once it was edited.',
+    }),
+  }),
+})
+
+const ClaimToolCallInput = builder.inputType('ClaimToolCallInput', {
+  fields: (t) => ({
+    toolCallId: t.id({ required: true }),
+    release: t.boolean({ required: true, defaultValue: false, description: 'True gives it back.' }),
+  }),
+})
+
+const payload = (name: string) =>
+  builder.objectRef<{ toolCall: shapes.ToolCall }>(name).implement({
+    fields: (t) => ({ toolCall: t.expose('toolCall', { type: ToolCall }) }),
+  })
+
+async function seen(call: shapes.ToolCall, { loaders }: Context): Promise<{ toolCall: shapes.ToolCall }> {
+  const [toolCall] = await loaders.seenToolCalls([call])
+  return { toolCall: toolCall! }
+}
+
+builder.mutationFields((t) => ({
+  decideToolCall: t.field({
+    type: payload('DecideToolCallPayload'),
+    errors: {
+      types: [BadInputError, ConflictError, ForbiddenError, NotFoundError],
+      union: {
+        description:
+          'ConflictError: it is decided, expired or canceled, its input has changed, or this human has decided about this input. ForbiddenError: an admin, who decides and claims as nobody.',
+      },
+    },
+    args: { input: t.arg({ type: DecideToolCallInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const fresh = renewed(context)
+      return seen(await fresh.app.control.decideToolCall(fresh.viewer, input), fresh)
+    },
+  }),
+  claimToolCall: t.field({
+    type: payload('ClaimToolCallPayload'),
+    description: 'For calls that wait for a result or a decision that the viewer may give.',
+    errors: {
+      types: [ConflictError, ForbiddenError, NotFoundError],
+      union: { description: 'ConflictError: somebody else has claimed it, or it waits no more.' },
+    },
+    args: { input: t.arg({ type: ClaimToolCallInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const fresh = renewed(context)
+      return seen(await fresh.app.control.claimToolCall(fresh.viewer, input), fresh)
+    },
+  }),
+}))

@@ -1,0 +1,55 @@
+import {
+  GraphQLID,
+  type GraphQLInputType,
+  type GraphQLSchema,
+  isInputObjectType,
+  isListType,
+  isNonNullType,
+  isObjectType,
+} from 'graphql'
+
+type Given = Record<string, unknown>
+
+/** What PostgreSQL could not even compare is the id of nothing: U+FFFD stands in none. */
+const comparable = (id: string): string => id.replaceAll('\0', '\uFFFD').toWellFormed()
+
+/**
+ * Lets every field but a mutation's take any text for an id: what is none is like one that was never issued, wherever it is compared.
+ * Mutations, which say what is wrong with their input, look at it themselves.
+ */
+export function withComparableIds(schema: GraphQLSchema): GraphQLSchema {
+  const mutation = schema.getMutationType()
+  for (const type of Object.values(schema.getTypeMap()).filter(isObjectType)) {
+    if (type === mutation) continue
+    for (const field of Object.values(type.getFields())) {
+      const { resolve, subscribe } = field
+      const args = field.args.filter((arg) => holdsId(arg.type))
+      if (args.length === 0) continue
+      const read = (given: Given): Given => ({
+        ...given,
+        ...Object.fromEntries(
+          args.filter(({ name }) => name in given).map(({ name, type }) => [name, comparableIn(type, given[name])]),
+        ),
+      })
+      if (resolve !== undefined) field.resolve = (parent, given, ...rest) => resolve(parent, read(given), ...rest)
+      if (subscribe !== undefined) field.subscribe = (parent, given, ...rest) => subscribe(parent, read(given), ...rest)
+    }
+  }
+  return schema
+}
+
+function holdsId(type: GraphQLInputType): boolean {
+  if (isNonNullType(type) || isListType(type)) return holdsId(type.ofType)
+  if (isInputObjectType(type)) return Object.values(type.getFields()).some((field) => holdsId(field.type))
+  return type === GraphQLID
+}
+
+function comparableIn(type: GraphQLInputType, value: unknown): unknown {
+  if (value === null || value === undefined) return value
+  if (isNonNullType(type)) return comparableIn(type.ofType, value)
+  if (isListType(type)) return (value as unknown[]).map((item) => comparableIn(type.ofType, item))
+  if (!isInputObjectType(type)) return type === GraphQLID ? comparable(String(value)) : value
+  const fields = type.getFields()
+  const entries = Object.entries(value).map(([name, item]) => [name, comparableIn(fields[name]!.type, item)] as const)
+  return Object.fromEntries(entries)
+}

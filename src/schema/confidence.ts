@@ -1,0 +1,116 @@
+import type { Withheld as WithheldRow } from '../runs/withheld.ts'
+import { loadAll, loadExisting } from './batch.ts'
+import { builder } from './builder.ts'
+import type { Context } from './context.ts'
+import { Agent, Cycle, Goal, Human, McpServer, Memory, Plan, RunInternals, Space, StepRecord, Tool } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+interface Marked {
+  places: string[]
+  label: string[]
+}
+
+/** Those of the spaces that are confidential now, and the viewer's to see. */
+async function confidentialOf({ places, label }: Marked, _: object, { loaders }: Context): Promise<shapes.Space[]> {
+  const spaces = await loadAll(loaders.visible.spaces, [...new Set([...places, ...label])].sort())
+  return spaces.filter((space) => space?.confidential === true) as shapes.Space[]
+}
+
+/** Whether what comes from there may be shown to the viewer: to who belongs to all that is confidential, and to admins. */
+export async function mayHear(spaceIds: readonly string[], { viewer, loaders }: Context): Promise<boolean> {
+  if (spaceIds.length === 0 || viewer.scope === 'ADMIN') return true
+  if (viewer.scope === 'SERVICE') return false
+  const asked = spaceIds.map((spaceId) => ({ humanId: viewer.id, spaceId }))
+  return !(await loadAll(loaders.ofHumans.isUnheard, asked)).includes(true)
+}
+
+/** Null where there is none. */
+async function askersOf({ askers }: { askers: string[] }, _: object, { loaders }: Context) {
+  if (askers.length === 0) return null
+  return (await loadAll(loaders.entities, askers)).filter((human) => human !== null)
+}
+
+builder.objectField(Space, 'agentsElsewhere', (t) =>
+  t.field({
+    type: [Agent],
+    description: 'Its agents that belong to other spaces too.',
+    resolve: ({ id }, _, { loaders }) => loaders.agentsElsewhere.load(id),
+  }),
+)
+
+builder.objectFields(Memory, (t) => ({
+  id: t.exposeID('id', {
+    description:
+      'The same key under another label is another memory. `setMemories` writes the one without a label, `deleteMemories` removes a key under every label.',
+  }),
+  confidentialTo: t.field({
+    type: [Space],
+    description: 'The confidential spaces that it comes from, those that the viewer may see.',
+    resolve: confidentialOf,
+  }),
+}))
+
+builder.objectField(Goal, 'confidentialTo', (t) => t.field({ type: [Space], resolve: confidentialOf }))
+
+builder.objectField(Cycle, 'confidentialTo', (t) => t.field({ type: [Space], resolve: confidentialOf }))
+
+builder.objectFields(Plan, (t) => ({
+  confidentialTo: t.field({ type: [Space], resolve: confidentialOf }),
+  askers: t.field({
+    type: [Human],
+    nullable: true,
+    description: "The humans that its runs work for; null for an admin's.",
+    resolve: askersOf,
+  }),
+}))
+
+builder.objectFields(RunInternals, (t) => ({
+  confidentialTo: t.field({
+    type: [Space],
+    description: 'The confidential spaces whose words this run has been shown so far.',
+    resolve: async ({ runId }, args, context) =>
+      confidentialOf(await loadExisting(context.loaders.runs, runId), args, context),
+  }),
+  askers: t.field({
+    type: [Human],
+    nullable: true,
+    description: "The humans that it works for; null for an admin's plan or a service.",
+    resolve: async ({ runId }, args, context) =>
+      askersOf(await loadExisting(context.loaders.runs, runId), args, context),
+  }),
+}))
+
+const Withheld = builder.objectRef<WithheldRow>('Withheld').implement({
+  description: 'How much of what came from a space was not shown.',
+  fields: (t) => ({
+    space: t.field({ type: Space, resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId) }),
+    memories: t.exposeInt('memories'),
+    goals: t.exposeInt('goals'),
+    plans: t.exposeInt('plans'),
+    cycles: t.exposeInt('cycles'),
+  }),
+})
+
+builder.objectFields(StepRecord, (t) => ({
+  confidentialTo: t.field({
+    type: [Space],
+    resolve: ({ label }, args, context) => confidentialOf({ places: [], label }, args, context),
+  }),
+  withheld: t.field({
+    type: [Withheld],
+    async resolve({ withheld }, _, { loaders }) {
+      const spaces = await loadAll(
+        loaders.spaces,
+        withheld.map(({ spaceId }) => spaceId),
+      )
+      return withheld.filter((_one, index) => spaces[index] !== null)
+    },
+  }),
+}))
+
+builder.objectField(Tool, 'mayReceiveConfidential', (t) => t.exposeBoolean('mayReceiveConfidential'))
+
+builder.objectFields(McpServer, (t) => ({
+  mayReceiveConfidential: t.exposeBoolean('mayReceiveConfidential'),
+  confidentialTools: t.exposeStringList('confidentialTools', { nullable: true }),
+}))

@@ -1,0 +1,78 @@
+import {
+  type GraphQLInputType,
+  type GraphQLSchema,
+  getNamedType,
+  isEnumType,
+  isInputObjectType,
+  isListType,
+  isNonNullType,
+} from 'graphql'
+import type { Viewer } from '../access/viewer.ts'
+import { prefixOf } from '../lib/ids.ts'
+import type { Json, JsonObject } from '../lib/json.ts'
+import type { Context } from './context.ts'
+
+/** What is a record of its own, too often to be written twice; that they were refused is recorded all the same. */
+const ITS_OWN_RECORD = new Set(['sendMessage', 'markRead', 'triggerAgent'])
+
+/** Where an input says what is to be changed: the first of these that it has. */
+const TARGETS = ['id', 'runId', 'toolCallId', 'cycleId', 'spaceId', 'agentId', 'humanId', 'planId', 'webhookId']
+
+/** Puts every mutation on record, new ones too: who, what, and of the input what is neither content nor secret. */
+export function recorded(schema: GraphQLSchema): GraphQLSchema {
+  for (const field of Object.values(schema.getMutationType()?.getFields() ?? {})) {
+    const { name: action, resolve, args } = field
+    if (resolve === undefined) continue
+    const type = args.find(({ name }) => name === 'input')?.type
+    field.resolve = (parent, given, context: Context, info) => {
+      const carryOut = async () => resolve(parent, given, context, info)
+      const input = (given as { input?: JsonObject }).input ?? {}
+      const detail = type === undefined ? {} : detailOf(type, input)
+      const targetId = action.startsWith('create') ? null : targetOf(input)
+      const deed = { ...actorOf(context.viewer), action, targetId, detail }
+      return context.app.record.during(deed, carryOut, { onlyRefusals: ITS_OWN_RECORD.has(action) })
+    }
+  }
+  return schema
+}
+
+function actorOf(viewer: Viewer): { actorId: string | null; serviceName: string | null } {
+  return {
+    actorId: viewer.scope === 'HUMAN' ? viewer.id : null,
+    serviceName: viewer.scope === 'SERVICE' ? viewer.name : null,
+  }
+}
+
+const isOurId = (value: unknown): value is string => typeof value === 'string' && prefixOf(value) !== null
+
+function targetOf(input: JsonObject): string | null {
+  const found = TARGETS.map((name) => input[name]).find(isOurId)
+  return found ?? null
+}
+
+const SAYS_NOTHING_PRIVATE = ['Boolean', 'Int', 'Float']
+
+/** `fields`: what the input has. Of these the ids, choices, switches and numbers; texts and JSON only by their names. */
+function detailOf(type: GraphQLInputType, input: JsonObject): JsonObject {
+  const named = getNamedType(type)
+  if (!isInputObjectType(named)) return {}
+  const fields = Object.keys(input)
+  const shown = fields.flatMap((name): [string, Json][] => {
+    const field = named.getFields()[name]
+    const value = field === undefined ? undefined : shownValue(field.type, input[name] as Json)
+    return value === undefined ? [] : [[name, value]]
+  })
+  return { ...Object.fromEntries(shown), fields }
+}
+
+function shownValue(type: GraphQLInputType, value: Json): Json | undefined {
+  if (value === null) return null
+  if (isNonNullType(type)) return shownValue(type.ofType, value)
+  if (isListType(type)) {
+    const shown = (value as Json[]).map((item) => shownValue(type.ofType, item))
+    return shown.some((item) => item === undefined) ? undefined : (shown as Json[])
+  }
+  if (isInputObjectType(type)) return detailOf(type, value as JsonObject)
+  if (isEnumType(type) || SAYS_NOTHING_PRIVATE.includes(type.name)) return value
+  return type.name === 'ID' && isOurId(value) ? value : undefined
+}

@@ -1,0 +1,77 @@
+import { usdOf } from '../lib/model-cost.ts'
+import { loadOptional } from './batch.ts'
+import { builder } from './builder.ts'
+import { Agent, Message, Run, Space, TokenUsage } from './refs.ts'
+import type * as shapes from './shapes.ts'
+import { usageOf } from './token-usage.ts'
+
+const UsageDimension = builder.enumType('UsageDimension', { values: ['DAY', 'AGENT', 'SPACE', 'MODEL'] as const })
+
+const UsageRow = builder.objectRef<shapes.UsageRow>('UsageRow').implement({
+  fields: (t) => ({
+    day: t.expose('day', { type: 'DateTime', nullable: true }),
+    agent: t.field({
+      type: Agent,
+      nullable: true,
+      resolve: ({ agentId }, _, { loaders }) => loadOptional(loaders.entities, agentId),
+    }),
+    space: t.field({
+      type: Space,
+      nullable: true,
+      resolve: ({ spaceId }, _, { loaders }) => loadOptional(loaders.spaces, spaceId),
+    }),
+    model: t.exposeString('model', { nullable: true }),
+    runs: t.exposeInt('runs'),
+    skippedCycles: t.exposeInt('skippedCycles', {
+      description: 'What they used is in tokens and cost; `runs` does not count them.',
+    }),
+    inputTokens: t.exposeFloat('inputTokens'),
+    cachedInputTokens: t.exposeFloat('cachedInputTokens'),
+    outputTokens: t.exposeFloat('outputTokens'),
+    costUsd: t.float({ nullable: true, resolve: ({ costNanos }) => usdOf(costNanos) }),
+  }),
+})
+
+builder.queryField('usage', (t) =>
+  t.field({
+    type: [UsageRow],
+    nullable: true,
+    description:
+      'Null for everybody but admins. `from` ≤ day < `to`; `by` may be empty; at most 10,000 rows, else BAD_USER_INPUT.',
+    complexity: { field: 10, multiplier: 20 },
+    args: {
+      from: t.arg({ type: 'DateTime', required: true }),
+      to: t.arg({ type: 'DateTime', required: true }),
+      by: t.arg({ type: [UsageDimension], required: true }),
+      agentId: t.arg.id(),
+      spaceId: t.arg.id(),
+    },
+    resolve: (_, filter, { app, viewer }) => (viewer.scope === 'ADMIN' ? app.usage.query(filter) : null),
+  }),
+)
+
+const NOTHING_YET = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, estimated: false, costNanos: 0 }
+
+function usageOfRoot(used: shapes.RootUsage | null): shapes.Usage {
+  const { estimated, ...usage } = used ?? NOTHING_YET
+  return usageOf({ ...usage, usageEstimated: estimated })
+}
+
+builder.objectField(Message, 'rootUsage', (t) =>
+  t.field({
+    type: TokenUsage,
+    nullable: true,
+    description:
+      "What it set off has used so far: all runs and cycles whose root it is, sums only, for whoever sees the message. MessageUpdated tells of it at most every 2 s and once all has come to rest. Null for an agent's message.",
+    resolve: async ({ id, rootId }, _, { loaders }) =>
+      rootId === id ? usageOfRoot(await loaders.rootUsages.load(id)) : null,
+  }),
+)
+
+builder.objectField(Run, 'rootUsage', (t) =>
+  t.field({
+    type: TokenUsage,
+    description: "As `Message.rootUsage`, of this run's root.",
+    resolve: async ({ rootId }, _, { loaders }) => usageOfRoot(await loaders.rootUsages.load(rootId)),
+  }),
+)
