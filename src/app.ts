@@ -1,4 +1,4 @@
-import { Registry } from 'prom-client'
+import { createRates } from './access/rates.ts'
 import { createApi } from './app/api.ts'
 import { createCore } from './app/core.ts'
 import { type Engine, startEngine } from './app/engine.ts'
@@ -6,18 +6,25 @@ import { type AppOptions, openOutside } from './app/outside.ts'
 import type { Config } from './config.ts'
 import { createModels } from './models/models.ts'
 import { keptSecret, type Secret } from './platform/secrets.ts'
+import { watchLivingRuns } from './runs/run-figures.ts'
 
 export type { AppOptions } from './app/outside.ts'
 
 /** The application: every part built once. @throws where the database or Redis cannot be used, with one readable line. */
 export async function createApp(config: Config, options: AppOptions = {}) {
-  const { platform, realtime, close } = await openOutside(config, options)
+  const { platform, realtime, record, close } = await openOutside(config, options)
   const adminToken: Secret = keptSecret(config.dataDirectory, 'admin-token', config.adminToken)
+  watchLivingRuns(platform)
   const core = createCore(platform)
   const models = createModels(platform, { providers: config.modelProviders, ...options.models })
   let origin = `http://${config.host}:${config.port}`
-  const api = createApi(platform, { core, adminToken: adminToken.value, models, baseUrl: () => origin })
-  const metrics = new Registry()
+  const api = createApi(platform, {
+    core,
+    adminToken: adminToken.value,
+    ...{ models, record },
+    rates: createRates(config.rates, realtime.shared),
+    baseUrl: () => origin,
+  })
   let engine: Engine | null = null
 
   async function stopWorker(graceMs: number): Promise<void> {
@@ -33,7 +40,6 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     adminToken,
     models,
     api,
-    metrics,
     /** What runs have done: it tells of them again where their events are gone. */
     journal: core.journal,
     /** Where the server is reached, once it listens: what addresses that are given out begin with. */
@@ -42,7 +48,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     },
     /** Begins to execute runs in this process. */
     async startWorker() {
-      engine = await startEngine(platform, { config, core, api, models, metrics })
+      engine = await startEngine(platform, { config, core, api, models })
     },
     /** Gives running work `graceMs`, and hands the rest back. */
     stopWorker,

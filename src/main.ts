@@ -1,72 +1,7 @@
-import { shutDown } from './app/shutdown.ts'
-import { type Application, createApp } from './app.ts'
-import { type Config, ConfigError, readConfig } from './config.ts'
-import { messageOf } from './lib/errors.ts'
-import { giveBackMemory } from './platform/memory.ts'
-import { checkAddress } from './server/http/listening.ts'
-import { type RunningServer, startServer } from './server/server.ts'
+// The server's process. What Node has compiled is kept from one start to the next, which takes a third of the time then: in
+// NODE_COMPILE_CACHE, where that is set, else with the packages, where only who installed them can write.
+import { enableCompileCache } from 'node:module'
+import path from 'node:path'
 
-/** How long running work may take to finish before it is handed to another process. */
-const DRAIN_MS = 20_000
-
-/** The one clear line, or the faults, of a start that failed. */
-function refuse(error: unknown): never {
-  process.stderr.write(`${error instanceof ConfigError ? error.message : `Parley cannot start. ${messageOf(error)}`}\n`)
-  process.exit(1)
-}
-
-/** Says where it listens and what it runs on; the admin token only when this start made it. */
-function announce(config: Config, app: Application, server: RunningServer): void {
-  const lines = [
-    `Parley serves ${server.url}/graphql (role: ${config.role})`,
-    `  database  ${config.databaseUrl === null ? `embedded PostgreSQL (PGlite) in ${config.dataDirectory}` : 'PostgreSQL (DATABASE_URL)'}`,
-    `  realtime  ${config.redisUrl === null ? 'in this process' : 'Redis (REDIS_URL)'}`,
-    `  model     ${config.defaultModel}, for agents created without one`,
-  ]
-  if (app.adminToken.generated) {
-    lines.push(
-      `  admin     Authorization: Bearer ${app.adminToken.value}`,
-      `            (made now, kept in ${config.dataDirectory}/admin-token)`,
-    )
-  }
-  process.stdout.write(`${lines.join('\n')}\n`)
-}
-
-/** A signal to a process group comes twice, from the sender and from npm: within so long it is one. */
-const SAME_SIGNAL_MS = 500
-
-/** The first signal drains; another one ends the process at once. */
-function drainOnSignal(app: Application, server: RunningServer): void {
-  let drainingSince: number | null = null
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(signal, () => {
-      if (drainingSince !== null && performance.now() - drainingSince < SAME_SIGNAL_MS) return
-      if (drainingSince !== null) process.exit(1)
-      drainingSince = performance.now()
-      shutDown(app, server, DRAIN_MS).then(
-        () => process.exit(0),
-        (error) => {
-          process.stderr.write(`Parley could not end in order: ${messageOf(error)}\n`)
-          process.exit(1)
-        },
-      )
-    })
-  }
-}
-
-async function main(): Promise<void> {
-  const config = readConfig()
-  await checkAddress(config)
-  const app = await createApp(config)
-  const server = await startServer({ app, config }).catch(async (error) => {
-    await app.close(0)
-    throw error
-  })
-  app.setOrigin(server.url)
-  if (config.role !== 'api') await app.startWorker()
-  drainOnSignal(app, server)
-  if (config.databaseUrl === null) giveBackMemory()
-  announce(config, app, server)
-}
-
-main().catch(refuse)
+enableCompileCache(path.resolve(import.meta.dirname, '../node_modules/.cache/parley/compiled'))
+await import('./app/process.ts')

@@ -1,3 +1,6 @@
+import { createAuditLog } from '../access/audit-log.ts'
+import { createInvitations } from '../access/invitations.ts'
+import type { Rates } from '../access/rates.ts'
 import { createTokens } from '../access/tokens.ts'
 import { createVisibility } from '../access/visibility.ts'
 import { createAgents } from '../agents/agents.ts'
@@ -7,18 +10,26 @@ import { createEntities } from '../agents/entities.ts'
 import { createGoals } from '../agents/goals.ts'
 import { createHumans } from '../agents/humans.ts'
 import { createInboxReading } from '../agents/inbox-reading.ts'
+import { askAgain } from '../agents/inbox-taking.ts'
 import { createMcpServers } from '../agents/mcp-servers.ts'
 import { createMemories } from '../agents/memories.ts'
 import { createMindControl } from '../agents/mind-control.ts'
 import { createTriggers } from '../agents/triggers.ts'
+import { createWebhookDeliveries } from '../agents/webhook-deliveries.ts'
 import { createWebhooks } from '../agents/webhooks.ts'
 import { recalledOf } from '../minds/cycle-state.ts'
 import type { Models } from '../models/models.ts'
+import { createForgetting } from '../operation/forgetting.ts'
+import { createFiringReading } from '../plans/firing-reading.ts'
 import { createPlans } from '../plans/plans.ts'
+import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import type { Record } from '../platform/record.ts'
 import { createRetrying } from '../routing/retrying.ts'
 import { createChains } from '../runs/chains.ts'
 import { createControl } from '../runs/control.ts'
+import { createDeciding } from '../runs/deciding.ts'
+import { createPausing } from '../runs/pausing.ts'
 import { createRunReading } from '../runs/reading.ts'
 import { createStepRecords } from '../runs/step-records.ts'
 import { createMembers } from '../spaces/members.ts'
@@ -26,28 +37,40 @@ import { createReading } from '../spaces/reading.ts'
 import { createSending } from '../spaces/sending.ts'
 import { createSpaceNews } from '../spaces/space-news.ts'
 import { createSpaces } from '../spaces/spaces.ts'
-import { checkInputSchema } from '../tools/custom/json-schema.ts'
+import { checkInputSchema, checkSchema } from '../tools/custom/schema-checks.ts'
 import type { Core } from './core.ts'
+import { createDeletion } from './deletion.ts'
 
 export interface ApiParts {
   core: Core
   adminToken: string
   models: Models
+  record: Record
+  rates: Rates
   /** Where this server is reached, without a path. */
   baseUrl(): string
 }
 
+const onBudgetChanged = (tx: Tx, spaceId: string) => askAgain(tx, { spaceId })
+
 /** What people, admins and services can ask for: the domain as the GraphQL schema sees it. */
-export function createApi(platform: Platform, { core, adminToken, models, baseUrl }: ApiParts) {
+export function createApi(platform: Platform, { core, adminToken, models, record, rates, baseUrl }: ApiParts) {
   const visibility = createVisibility(platform)
   const news = createSpaceNews(platform)
+  const members = createMembers(platform, visibility, news, membershipHooks(core))
+  const deletion = { members, visibility, news, lifecycle: core.lifecycle, approvals: core.approvals }
   const triggers = createTriggers(platform, { visibility, waking: core.waking })
   return {
     tokens: createTokens(platform, adminToken),
+    rates,
     visibility,
     entities: createEntities(platform),
-    humans: createHumans(platform),
-    agents: createAgents(platform, { checkModel: models.check, checkInputSchema }),
+    humans: createHumans(platform, visibility, {
+      async onRenamed(humanId) {
+        for (const spaceId of await members.spacesOf(humanId)) await news.changed(spaceId)
+      },
+    }),
+    agents: createAgents(platform, { ...SCHEMA_CHECKS, checkModel: models.check, ...createPausing(platform) }),
     modelProviders: { list: models.listProviders },
     customTools: createCustomTools(platform),
     mcpServers: createMcpServers(platform),
@@ -56,8 +79,9 @@ export function createApi(platform: Platform, { core, adminToken, models, baseUr
     inboxReading: createInboxReading(platform),
     consciousness: createConsciousnessReading(platform),
     minds: createMindControl(platform),
-    spaces: createSpaces(platform, visibility, news),
-    members: createMembers(platform, visibility, news, core.leaving),
+    forgetting: createForgetting(platform),
+    spaces: createSpaces(platform, visibility, news, { onBudgetChanged }),
+    members,
     reading: createReading(platform, news),
     sending: createSending(core.posting, visibility),
     runs: core.runs,
@@ -66,13 +90,30 @@ export function createApi(platform: Platform, { core, adminToken, models, baseUr
     chains: createChains(platform),
     control: {
       ...createControl(platform, { visibility, ...core }),
+      ...createDeciding(platform, { visibility, ...core }),
       ...createRetrying(platform, { visibility, ...core }),
       triggerAgent: triggers.trigger,
     },
-    toolCalls: core.toolCalls,
-    plans: createPlans(platform),
-    webhooks: createWebhooks(platform, { call: triggers.call, baseUrl }),
+    ...callsOf(core),
+    limits: platform.config.limits,
+    plans: { ...createPlans(platform), runNow: core.planFiring.runNow },
+    firingReading: createFiringReading(platform),
+    ...{ record, auditLog: createAuditLog(platform), usage: core.usage },
+    invitations: createInvitations(platform, { baseUrl }),
+    deletion: createDeletion(platform, deletion),
+    webhooks: { ...createWebhooks(platform, { baseUrl }), ...createWebhookDeliveries(platform, triggers) },
   }
 }
+
+const SCHEMA_CHECKS = { checkInputSchema, checkSchema }
+
+/** What it means that somebody comes or leaves. */
+const membershipHooks = ({ leaving, approvals }: Core) => ({
+  onLeft: leaving.onLeft,
+  onJoined: (spaceId: string) => approvals.recheck({ spaceId }),
+})
+
+/** Tool calls, as they are read. */
+const callsOf = ({ toolCalls, callClaims, approvalReading }: Core) => ({ toolCalls, callClaims, approvalReading })
 
 export type Api = ReturnType<typeof createApi>

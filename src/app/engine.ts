@@ -1,15 +1,18 @@
-import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
+import { createCarryOut } from '../engine/carry-out.ts'
 import { createExecutor } from '../engine/execute-run.ts'
 import { createFigures } from '../engine/figures.ts'
+import { createNotifying } from '../engine/notifying.ts'
 import { createObserver } from '../engine/observation.ts'
-import { startUpkeep } from '../engine/upkeep.ts'
-import { createWorker } from '../engine/worker.ts'
+import { startUpkeep, type Upkeep } from '../engine/upkeep.ts'
+import { createWorker, type Worker } from '../engine/worker.ts'
 import { createCycles } from '../minds/cycle.ts'
 import { createSceneLoader } from '../minds/scene.ts'
 import type { Models } from '../models/models.ts'
+import { createRetention } from '../operation/retention.ts'
 import type { Platform } from '../platform/platform.ts'
 import { openTelemetry } from '../platform/telemetry.ts'
+import { createCarrying } from '../runs/carrying.ts'
 import { CLAIMABLE } from '../runs/claiming.ts'
 import { createDue } from '../runs/due.ts'
 import { createLeases } from '../runs/leases.ts'
@@ -26,7 +29,6 @@ export interface EngineParts {
   core: Core
   api: Api
   models: Models
-  metrics: Registry
 }
 
 /** What executes runs in this process. */
@@ -36,46 +38,43 @@ export interface Engine {
 }
 
 /** Builds what executes runs, and begins. */
-export async function startEngine(
-  platform: Platform,
-  { config, core, api, models, metrics }: EngineParts,
-): Promise<Engine> {
+export async function startEngine(platform: Platform, { config, core, api, models }: EngineParts): Promise<Engine> {
   const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
   const mcpTools = createMcpTools({ http, clock: platform.clock })
+  const { limits } = config
+  const mcp = createMcpToolset(platform, mcpTools)
+  const parts = { http, mcp, secretBox: platform.secretBox, limits, discretion: core.discretion }
   const toolbox = createToolbox({
     ...core,
     ...api,
-    historyLimit: config.limits.historyLimit,
-    http,
-    mcp: createMcpToolset(platform, mcpTools),
-    clock: platform.clock,
-    secretBox: platform.secretBox,
+    ...parts,
+    historyLimit: limits.historyLimit,
   })
   const telemetry = await openTelemetry(config.telemetry)
   const leases = await createLeases(platform, core.lifecycle.stopSignals)
   const executor = createExecutor(platform, {
     ...core,
     leases,
-    observer: createObserver({ telemetry, figures: createFigures(metrics), journal: core.journal }),
+    observer: createObserver({ telemetry, figures: createFigures(platform), journal: core.journal }),
     waits: createToolWaits(platform),
     scenes: createSceneLoader(platform, core),
     toolbox,
     models,
   })
-  const worker = await createWorker(platform, { executor, lifecycle: core.lifecycle, cycles: createCycles(platform) })
-  const { lifecycle, planFiring, toolAnswers } = core
-  const due = createDue(platform, [
-    ...lifecycle.timed,
-    toolAnswers.timed,
-    { what: 'a plan', rows: planFiring.due, handle: () => planFiring.serve() },
-    { what: 'a run to claim', rows: CLAIMABLE.runs, handle: async () => worker.ring() },
-    { what: 'an inbox', rows: CLAIMABLE.inboxes, handle: async () => worker.ring() },
-  ])
-  const upkeep = startUpkeep(platform, { due, sweeps: [lifecycle.sweep, planFiring.sweep] })
+  const worker = await createWorker(platform, {
+    executor,
+    lifecycle: core.lifecycle,
+    cycles: createCycles(platform, core),
+  })
+  const calls = await startCallWork(platform, core, parts)
+  const ended = [rarely(api.deletion.sweep), createRetention(platform).sweep]
+  const upkeep = keepUp(platform, core, { worker, calls, ended })
+
   return {
     async close(graceMs) {
       await worker.drain(graceMs)
       await upkeep.close()
+      await calls.close()
       await leases.close()
       await telemetry.close()
       await mcpTools.close()
@@ -83,3 +82,56 @@ export async function startEngine(
     },
   }
 }
+
+const RARELY = 6
+
+/** What a process that died leaves behind seldom, and nobody sees: every sixth time, once a minute. */
+function rarely(sweep: () => Promise<void>): () => Promise<void> {
+  let times = 0
+  return async () => {
+    times += 1
+    if (times % RARELY === 0) await sweep()
+  }
+}
+
+/** What is to be done about calls that wait for people, or that people have approved. */
+async function startCallWork(
+  platform: Platform,
+  { toolAnswers, approvals, settling }: Core,
+  parts: Parameters<typeof createCarryOut>[1],
+) {
+  const carrying = await createCarrying(platform, { settling, carryOut: createCarryOut(platform, parts) })
+  const notifying = createNotifying(platform, parts)
+  return {
+    timed: [toolAnswers.timed, approvals.timed, carrying.timed, notifying.timed],
+    /** For what a process that died did not get to. */
+    sweep: () => approvals.recheck(),
+    async close() {
+      await carrying.close()
+      await notifying.close()
+    },
+  }
+}
+
+/** Whatever has a time, and what processes that died left behind. */
+function keepUp(
+  platform: Platform,
+  core: Core,
+  { worker, calls, ended }: { worker: Worker; calls: CallWork; ended: (() => Promise<void>)[] },
+): Upkeep {
+  const { lifecycle, leaving, planFiring, inboxRetrying } = core
+  const due = createDue(platform, [
+    ...lifecycle.timed,
+    core.usage.timed,
+    core.inbox.timed,
+    { what: 'an inbox event to be tried again', rows: inboxRetrying.due, handle: inboxRetrying.comeBack },
+    ...calls.timed,
+    { what: 'a plan', rows: planFiring.due, handle: () => planFiring.serve() },
+    { what: 'a run to claim', rows: CLAIMABLE.runs, handle: async () => worker.ring() },
+    { what: 'an inbox', rows: CLAIMABLE.inboxes, handle: async () => worker.ring() },
+  ])
+  const sweeps = [lifecycle.sweep, leaving.sweep, planFiring.sweep, calls.sweep, ...ended]
+  return startUpkeep(platform, { due, sweeps })
+}
+
+type CallWork = Awaited<ReturnType<typeof startCallWork>>

@@ -1,12 +1,15 @@
 import { pino } from 'pino'
+import { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import { createDeltaJoiners } from '../lib/delta-joiner.ts'
 import { messageOf } from '../lib/errors.ts'
+import { logContext } from '../lib/log-context.ts'
 import type { ModelRegistryOptions } from '../models/registry.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { openDatabase } from '../platform/db.ts'
 import { openJobs } from '../platform/jobs.ts'
 import type { Platform, Racepoint } from '../platform/platform.ts'
+import { createRecord, type Record } from '../platform/record.ts'
 import { createSecretBox } from '../platform/secret-box.ts'
 import { keptSecret } from '../platform/secrets.ts'
 import { createRealtime, type Realtime } from '../realtime/realtime.ts'
@@ -24,6 +27,7 @@ export interface AppOptions {
 export interface Outside {
   platform: Platform
   realtime: Realtime
+  record: Record
   close(): Promise<void>
 }
 
@@ -33,10 +37,12 @@ export interface Outside {
  */
 export async function openOutside(config: Config, options: AppOptions): Promise<Outside> {
   const { clock = systemClock, racepoint = async () => {}, redisPrefix } = options
-  const logger = pino({ level: config.logLevel })
+  const logger = pino({ level: config.logLevel, mixin: () => ({ ...logContext() }) })
   for (const warning of config.warnings) logger.warn(warning)
   const onError = (error: Error) => logger.warn({ error: messageOf(error) }, 'the database had a fault')
-  const db = await openDatabase({ url: config.databaseUrl, dataDirectory: config.dataDirectory, onError })
+  const metrics = new Registry()
+  const { databaseUrl: url, dataDirectory } = config
+  const db = await openDatabase({ url, dataDirectory, onError, metrics })
   const closing = [() => db.close()]
   const close = async () => {
     for (const closeOne of closing.splice(0).reverse()) await closeOne()
@@ -45,6 +51,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
     const realtime = await createRealtime({
       redisUrl: config.redisUrl,
       logger,
+      metrics,
       ...(redisPrefix ? { prefix: redisPrefix } : {}),
     })
     closing.push(() => realtime.close())
@@ -52,19 +59,21 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
     closing.push(() => jobs.close())
     const secretKey = keptSecret(config.dataDirectory, 'secret-key', config.secretKey)
     const { log, signals } = realtime
+    const record = createRecord(db)
     const platform: Platform = {
       config,
-      db,
+      db: record.db,
       jobs,
       log,
       signals,
       clock,
       logger,
-      secretBox: createSecretBox(secretKey.value),
+      metrics,
+      secretBox: createSecretBox(secretKey.value, config.secretKeyBefore),
       deltas: createDeltaJoiners(),
       racepoint,
     }
-    return { platform, realtime, close }
+    return { platform, realtime, record, close }
   } catch (error) {
     await close()
     throw error

@@ -1,3 +1,6 @@
+import type { Cluster, Redis } from 'ioredis'
+import type { Registry } from 'prom-client'
+import { gauge } from '../lib/metrics.ts'
 import type { EventLog } from './event-log.ts'
 import { createInProcessEventLog } from './in-process-event-log.ts'
 import { createInProcessSignals } from './in-process-signals.ts'
@@ -10,13 +13,21 @@ export interface RealtimeOptions {
   /** Begins every key and channel in Redis: deployments that share one need different ones. */
   prefix?: string
   logger?: RealtimeLogger
+  metrics?: Registry
   /** How long whoever tells something waits for Redis before it is deferred. */
   patienceMs?: number
+}
+
+export interface SharedRedis {
+  redis: Redis | Cluster
+  prefix: string
 }
 
 export interface Realtime {
   log: EventLog
   signals: Signals
+  /** The Redis that all processes share, and how keys begin there; null where there is one process. */
+  shared: SharedRedis | null
   /** Whether events and signals go through now; answers within 1 s. */
   healthy(): Promise<boolean>
   close(): Promise<void>
@@ -35,18 +46,35 @@ export async function createRealtime(options: RealtimeOptions = {}): Promise<Rea
   if (!redisUrl) {
     const log = createInProcessEventLog()
     const signals = createInProcessSignals(logger)
-    return realtimeOf(log, signals, () => {})
+    return realtimeOf({ log, signals, shared: null }, () => {})
   }
   // Its libraries are loaded where they are used only: megabytes that an embedded server is without.
   const { openRedisRealtime } = await import('./redis-realtime.ts')
-  const { close, ...redis } = await openRedisRealtime({ url: redisUrl, prefix, logger, patienceMs })
-  return realtimeOf(redis.log, redis.signals, close)
+  const opened = await openRedisRealtime({ url: redisUrl, prefix, logger, patienceMs })
+  const { log, signals, redis, close } = opened
+  if (options.metrics !== undefined) measure(options.metrics, opened)
+  return realtimeOf({ log, signals, shared: { redis, prefix } }, close)
 }
 
-function realtimeOf(log: EventLog, signals: Signals, closeConnections: () => void): Realtime {
+function measure(metrics: Registry, { isAway, waiting }: { isAway(): boolean; waiting(): number }): void {
+  const isAwayNow = () => Number(isAway())
+  gauge(
+    metrics,
+    'parley_redis_away',
+    'Whether Redis does not answer this process: what is to be told waits in it.',
+    isAwayNow,
+  )
+  gauge(metrics, 'parley_redis_waiting', 'What waits in this process to be told over Redis.', waiting)
+}
+
+function realtimeOf(
+  { log, signals, shared }: Pick<Realtime, 'log' | 'signals' | 'shared'>,
+  closeConnections: () => void,
+): Realtime {
   return {
     log,
     signals,
+    shared,
     healthy: () => log.healthy(),
     async close() {
       await log.close()

@@ -49,6 +49,8 @@ export interface RedisChannels {
   /** The command that publishes, for scripts. */
   readonly command: 'PUBLISH' | 'SPUBLISH'
   publish(channel: string, payload: object): Promise<void>
+  /** The same for a script to publish; null in a cluster, where a script reaches the channels of one node only. */
+  textFor(channel: string, payload: object): { channel: string; text: string } | null
   /** Resolves when the subscription stands, however long Redis is away. @throws LogUnavailableError when closed meanwhile. */
   subscribe(channel: string, listener: (payload: unknown) => void): Promise<() => void>
   /** Called when the subscriptions of a connection that was lost stand again. */
@@ -82,6 +84,8 @@ export function createRedisChannels(routes: ChannelRoutes, prefix: string, logge
   return {
     command: routes.isSharded ? 'SPUBLISH' : 'PUBLISH',
     publish: (channel, payload) => pubsub.publish(prefix + channel, payload),
+    textFor: (channel, payload) =>
+      routes.isSharded ? null : { channel: prefix + channel, text: JSON.stringify(payload) },
     subscribe(channel, listener) {
       const { promise, resolve, reject } = createDeferred<() => void>()
       let listening = true

@@ -21,12 +21,12 @@ export interface RedisEventLogOptions {
   patienceMs: number
 }
 
-/** A log in Redis, shared by every process that uses the same Redis and prefix. */
+/** A log in Redis, shared by every process that uses the same Redis and prefix; and what writes to it. */
 export function createRedisEventLog(
   connection: RedisConnection,
   channels: RedisChannels,
   { prefix, logger, patienceMs }: RedisEventLogOptions,
-): EventLog {
+): { log: EventLog; writer: RedisWriter } {
   const keys = createKeys(prefix)
   const redis = defineScripts(connection.redis)
   const bellOf = (topic: string) => `log:{${topic}}`
@@ -59,7 +59,7 @@ export function createRedisEventLog(
     }
   }
 
-  return {
+  const log: EventLog = {
     async append(topic, event, { guard, once, ordinal } = {}) {
       const json = JSON.stringify(event)
       return (await writer.write(topic, { type: 'event', json, guard, once, ordinal })) as AppendResult
@@ -103,6 +103,7 @@ export function createRedisEventLog(
       writer.close()
     },
   }
+  return { log, writer }
 }
 
 const ordinalOf = (field: string | null) => (field === null || field === '' ? null : Number(field))

@@ -9,6 +9,8 @@ export type Operation =
   | { type: 'text'; delta: TextDelta; whole: () => string; guard: string | undefined; replaces: boolean }
   | { type: 'seal'; guard: string }
   | { type: 'finish'; messageId: string }
+  /** Publishes to a channel beside the topic's own. */
+  | { type: 'signal'; channel: string; text: string }
   | { type: 'expire'; ms: number }
 
 /** What became of it; `misfit`: neither it nor what follows in its batch was done, since the draft does not fit. */
@@ -48,6 +50,9 @@ export function encode(
     case 'finish':
       into.keys.push(keys.draft(topic, operation.messageId))
       into.args.push('finish')
+      return
+    case 'signal':
+      into.args.push('signal', operation.channel, operation.text)
       return
     case 'expire':
       into.args.push('expire', operation.ms)

@@ -12,6 +12,10 @@ import type { Signals } from './signals.ts'
 export interface RedisRealtime {
   log: EventLog
   signals: Signals
+  /** For who counts over all processes. */
+  redis: RedisConnection['redis']
+  isAway(): boolean
+  waiting(): number
   close(): void
 }
 
@@ -43,8 +47,15 @@ export async function openRedisRealtime(options: RedisRealtimeOptions): Promise<
     closeConnections()
     throw error
   }
-  const log = createRedisEventLog(commands, channels, { prefix, logger, patienceMs })
-  return { log, signals: createRedisSignals(commands, channels, logger), close: closeConnections }
+  const { log, writer } = createRedisEventLog(commands, channels, { prefix, logger, patienceMs })
+  const signals = createRedisSignals({ commands, channels, writer }, logger)
+  const { redis } = commands
+  return {
+    ...{ log, signals, redis },
+    isAway: () => redis.status !== 'ready' || writer.isAway,
+    waiting: () => writer.waiting,
+    close: closeConnections,
+  }
 }
 
 interface Connections {

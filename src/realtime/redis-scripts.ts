@@ -53,6 +53,7 @@ end
  *   `event`, `1` if guarded, event, once key or '', ordinal or ''
  *   `delta`, `1` if guarded, event, part, offset, length, text
  *   `whole`, the same: replaces the part's text
+ *   `signal`, channel, text: published as it is, to whoever listens
  *   `seal` · `finish`: shortens the life of a draft and its texts · `expire`, ms: the topic has ended
  * Answers with the epoch and the outcomes so far, joined by commas: `a<n>` appended · `d` duplicate · `m<n>` missing after ·
  * `s` sealed · `h<n>` held already, as of n · `o` done · `x` the draft does not fit: this operation and what follows was not done.
@@ -128,6 +129,9 @@ while ARGV[a] do
   elseif kind == 'finish' then
     finish(KEYS[k])
     outcome, a, k = 'o', a + 1, k + 1
+  elseif kind == 'signal' then
+    redis.call('PUBLISH', ARGV[a + 1], ARGV[a + 2])
+    outcome, a = 'o', a + 3
   elseif kind == 'expire' then
     outcome, ends, a = 'o', ARGV[a + 1], a + 2
   else

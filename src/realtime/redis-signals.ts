@@ -3,6 +3,7 @@ import { messageOf } from '../lib/errors.ts'
 import type { RealtimeLogger } from './logger.ts'
 import type { RedisConnection } from './redis.ts'
 import type { RedisChannels } from './redis-channels.ts'
+import type { RedisWriter } from './redis-writer.ts'
 import type { Signals } from './signals.ts'
 import type { SignalPayload } from './topics.ts'
 
@@ -11,12 +12,15 @@ const MOST_GOING = 10_000
 /** What the end waits for the last signals. */
 const LAST_SIGNALS_MS = 500
 
+interface RedisSignalsParts {
+  commands: RedisConnection
+  channels: RedisChannels
+  /** The event log's. */
+  writer: Pick<RedisWriter, 'write'>
+}
+
 /** Signals between all processes that share a Redis. */
-export function createRedisSignals(
-  commands: RedisConnection,
-  channels: RedisChannels,
-  logger: RealtimeLogger,
-): Signals {
+export function createRedisSignals({ commands, channels, writer }: RedisSignalsParts, logger: RealtimeLogger): Signals {
   const going = new Set<Promise<void>>()
   let lost = 0
 
@@ -33,7 +37,12 @@ export function createRedisSignals(
   }
 
   return {
-    async publish(channel, payload) {
+    async publish(channel, payload, beside) {
+      const text = channels.textFor(nameOf(channel), payload)
+      if (beside !== undefined && text !== null) {
+        writer.write(beside, { type: 'signal', ...text }).catch(() => {})
+        return
+      }
       if (going.size >= MOST_GOING) {
         lost += 1
         return

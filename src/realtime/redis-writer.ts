@@ -104,6 +104,16 @@ export class RedisWriter {
     return promise
   }
 
+  /** Redis does not answer what is told. */
+  get isAway(): boolean {
+    return this.#isAway
+  }
+
+  /** Operations that wait to be told. */
+  get waiting(): number {
+    return this.#waiting
+  }
+
   /** Fails what is waiting. */
   close(): void {
     this.#closed = true

@@ -7,9 +7,10 @@ import type { SignalPayload } from './topics.ts'
 export interface Signals {
   /**
    * Never throws, and waits for nothing: it resolves at once. What cannot be sent within about 5 s is lost, and said in
-   * the log. What one process publishes to one channel keeps its order while the connection stands.
+   * the log. What one process publishes to one channel keeps its order while the connection stands. `beside`: a topic of the event
+   * log to which something is told in the same breath; the signal goes with that where it can, and then waits with it for Redis.
    */
-  publish(channel: string, payload: SignalPayload): Promise<void>
+  publish(channel: string, payload: SignalPayload, beside?: string): Promise<void>
   /**
    * Resolves when the subscription stands: what is published after that arrives. Comes back with the way to end it,
    * after which the listener is not called again. While Redis is away it waits; it rejects only when closed meanwhile.

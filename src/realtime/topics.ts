@@ -13,6 +13,10 @@ export type SpaceLogEvent =
   | { type: 'MemberJoined'; entityId: string }
   | { type: 'MemberLeft'; entityId: string }
   | { type: 'SpaceUpdated' }
+  /** Messages are not what they were: it is to be read anew. */
+  | { type: 'SpaceSnapshot' }
+  /** The last one. */
+  | { type: 'SpaceDeleted' }
 
 /** `delta` belongs at UTF-16 unit `offset` of the part; where that is less than what is known, the overlap is dropped. */
 export type MessageTextDeltaEvent = {
@@ -32,11 +36,19 @@ export type RunLogEvent =
   | { type: 'RunFailed'; error: string }
   | { type: 'RunCanceled' }
   | { type: 'RunStepFinished'; step: number; usage: LoggedUsage }
-  | { type: 'RunTextDelta'; step: number; delta: string }
-  | { type: 'RunReasoningDelta'; step: number; delta: string }
-  | { type: 'RunToolInputDelta'; step: number; toolCallId: string; toolName: string; delta: string }
+  | { type: 'RunTextDelta'; step: number; delta: string; confidential?: true }
+  | { type: 'RunReasoningDelta'; step: number; delta: string; confidential?: true }
+  | {
+      type: 'RunToolInputDelta'
+      step: number
+      toolCallId: string
+      toolName: string
+      delta: string
+      confidential?: true
+    }
   | { type: 'RunToolCalled'; toolCallId: string }
   | { type: 'RunToolReturned'; toolCallId: string }
+  | { type: 'RunToolCallChanged'; toolCallId: string }
   | { type: 'RunSpaceEntered'; spaceId: string }
 
 /** Tokens of one step; `estimated` where the provider gave no figures. */
@@ -47,6 +59,8 @@ export type LoggedUsage = {
   cachedInputTokens?: number
   outputTokens: number
   totalTokens: number
+  /** Null: the model had no known price. Not in events of before it was counted. */
+  costUsd?: number | null
 }
 
 export const spaceTopic = (spaceId: string): string => `space:${spaceId}`
@@ -54,22 +68,47 @@ export const runTopic = (runId: string): string => `run:${runId}`
 
 /** Channel `jobs`: there may be something to claim. */
 export type JobsSignal = { type?: undefined }
+/**
+ * A call waits, no longer does, or something about it changed; for who may answer it, or who may decide on it. (Before there were
+ * decisions nothing was said of the audience.)
+ */
+export type ToolSignal = {
+  type: 'tool-waiting' | 'tool-changed' | 'tool-settled'
+  toolCallId: string
+  audience?: 'answerers' | 'deciders'
+}
 /** Channel `agent:<id>`: the status of one of its runs changed, or an EXTERNAL call of it waits for a service or no longer does. */
-export type AgentSignal = { type: 'run-changed' } | { type: 'tool-waiting' | 'tool-settled'; toolCallId: string }
-/** Channel `entity:<id>`: this human or agent became a member of a space, ceased to be one, or has read on in it. */
-export type EntitySignal = { type: 'member-joined' | 'member-left' | 'read'; spaceId: string }
+export type AgentSignal = { type: 'run-changed' } | ToolSignal
+/**
+ * Channel `entity:<id>`: this human or agent became a member of a space, ceased to be one, or has read on in it; is asked to decide;
+ * or is no more.
+ */
+export type EntitySignal =
+  | { type: 'member-joined' | 'member-left' | 'read'; spaceId: string }
+  | { type: 'gone' }
+  | ToolSignal
+/** Channel `calls`: a call is approved, and to be carried out. */
+export type CallsSignal = { type: 'carry'; toolCallId: string }
 /** Channel `token:<id>`: it is no longer good. */
 export type TokenSignal = { type: 'revoked' }
 /** Channel `runs`: stop executing the run, its status is CANCELED; and the worker's answer, that it has let go. */
 export type RunSignal = { type: 'stop' | 'stopped'; runId: string }
-/** Channel `space:<id>`: its settings or members changed, a message was posted or finished, a call shown in it waits or was settled. */
+/** Channel `space:<id>`: its settings or members changed, a message was posted or finished, a call shown in it waits or was settled; or it is no more. */
 export type SpaceSignal =
-  | { type: 'changed' | 'message' | 'member-joined' | 'member-left'; entityId?: string }
-  | { type: 'tool-waiting' | 'tool-settled'; toolCallId: string }
+  | { type: 'changed' | 'message' | 'member-joined' | 'member-left' | 'deleted'; entityId?: string }
+  | ToolSignal
 
-export type SignalPayload = JobsSignal | AgentSignal | EntitySignal | TokenSignal | RunSignal | SpaceSignal
+export type SignalPayload =
+  | JobsSignal
+  | AgentSignal
+  | EntitySignal
+  | TokenSignal
+  | RunSignal
+  | SpaceSignal
+  | CallsSignal
 
 export const JOBS_CHANNEL = 'jobs'
+export const CALLS_CHANNEL = 'calls'
 export const RUNS_CHANNEL = 'runs'
 /** What concerns admins wherever it happens: tool calls that wait, and their ends. */
 export const ADMIN_CHANNEL = 'admins'

@@ -1,27 +1,30 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { Registry } from 'prom-client'
+import { createSignIns, type SignIns } from '../access/sign-ins.ts'
 import type { Config } from '../config.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { App } from '../schema/app.ts'
 import { schema } from '../schema/schema.ts'
-import { CONSOLE_PATH, createConsole } from './http/console.ts'
+import { createConsole, isConsolePath } from './http/console.ts'
 import { createEventStreams } from './http/event-streams.ts'
 import { createGraphql, GRAPHQL_PATH } from './http/graphql.ts'
 import { createHealth, type Handler, sendJson } from './http/health.ts'
+import { createInvitationHandler, INVITATION_PATH } from './http/invitations.ts'
 import { listen } from './http/listening.ts'
 import { createMasking } from './http/masking.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createOrigins, type Origins } from './http/origins.ts'
 import { createGraphiql, sendNotFound, wantsPage } from './http/pages.ts'
+import { pathToTell, underItsId } from './http/request-ids.ts'
 import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
 import { createSockets, type Sockets } from './sockets/sockets.ts'
 import { createWriteSchedule } from './sockets/write-schedule.ts'
 import { createLiveGroups } from './streams/live-groups.ts'
 import type { RunJournal } from './streams/run-replay.ts'
+import { mostSubscriptions } from './streams/standing.ts'
 import { createStreams, type OwnStreams } from './streams/streams.ts'
 import { createSubscribe } from './streams/subscribe.ts'
 import { createTurns } from './streams/turns.ts'
@@ -32,8 +35,6 @@ export interface Served {
   api: App
   announcer: { watch(spaceId: string): () => void }
   journal: RunJournal
-  /** Figures of other parts, if there are any. */
-  metrics?: Registry
 }
 
 export interface ServerOptions {
@@ -55,6 +56,8 @@ export interface RunningServer {
 }
 
 const DRAIN_MS = 5000
+/** For a request's headers, and for all of it. */
+const REQUEST_TIMES = { headersTimeout: 15_000, requestTimeout: 30_000, connectionsCheckingInterval: 5000 }
 /** Longer than what proxies keep an idle connection for: they, not we, close it. */
 const KEEP_ALIVE_MS = 65_000
 
@@ -66,18 +69,16 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   let draining = false
   let closing = false
   const isApi = config.role !== 'worker'
-  const endpoint = isApi ? createEndpoint(options) : null
-  const { route, health } = createRoutes(app, endpoint, () => draining)
+  const signIns = createSignIns(app.api.tokens, logger)
+  const endpoint = isApi ? createEndpoint(options, signIns) : null
+  const { route, health } = createRoutes(app, signIns, endpoint, () => draining)
 
-  const server = createServer((request, response) => {
+  const answer = answering(route, logger)
+  const server = createServer(REQUEST_TIMES, (request, response) => {
     // What is answered while the server closes leaves a connection behind that nobody will use.
     response.once('close', () => closing && setImmediate(() => server.closeIdleConnections()))
     dropRest(request, response)
-    Promise.resolve(route(request)(request, response)).catch((error) => {
-      logger.error({ path: request.url, error: messageOf(error) }, 'a request failed')
-      if (response.headersSent) response.destroy()
-      else sendJson(response, 500, { error: 'Something went wrong on our side.' })
-    })
+    void answer(request, response)
   })
   server.keepAliveTimeout = KEEP_ALIVE_MS
   const streaming = trackStreaming(server)
@@ -109,11 +110,25 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   }
 }
 
+/** Answers each request, also where that fails. */
+function answering(route: (request: IncomingMessage) => Handler, logger: Platform['logger']): Handler {
+  return underItsId(async (request, response) => {
+    try {
+      await route(request)(request, response)
+    } catch (error) {
+      logger.error({ path: pathToTell(request), error: messageOf(error) }, 'a request failed')
+      if (response.headersSent) response.destroy()
+      else sendJson(response, 500, { error: 'Something went wrong on our side.' })
+    }
+  }, logger)
+}
+
 /** What a server answers with, where it serves the API. */
 interface Endpoint {
   handle: Handler
   /** The live console: its page and what that loads. */
   console: Handler
+  invitation: Handler
   sockets: Sockets
   /** Ends what runs over event streams: see EventStreams. */
   drainEventStreams(timeoutMs: number): Promise<void>
@@ -121,31 +136,34 @@ interface Endpoint {
   close(): Promise<void>
 }
 
-function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions): Endpoint {
+function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, signIns: SignIns): Endpoint {
   const { platform, api: app, announcer, journal } = served
   const { allowedOrigins, limits } = config
-  const { logger } = platform
-  const maskError = createMasking(logger)
+  const { logger, metrics } = platform
+  const maskError = createMasking(platform)
   const streams: OwnStreams = createStreams({ platform, app, announcer, journal })
   const schedule = createWriteSchedule()
-  const subscribe = createSubscribe({ app, streams, maskError, live: createLiveGroups(schedule), turns: createTurns() })
-  const graphql = createGraphql({ app, schema, streams, maskError, subscribe, allowedOrigins })
+  const live = { live: createLiveGroups(schedule, metrics), turns: createTurns() }
   const { maxSocketsPerViewer } = limits
+  const bounds = { maxSubscriptionsPerViewer: mostSubscriptions(maxSocketsPerViewer) }
+  const subscribe = createSubscribe({ app, streams, maskError, ...live, ...bounds })
+  const graphql = createGraphql({ app, signIns, schema, streams, maskError, subscribe, allowedOrigins })
   const sockets = createSockets({
     graphql,
     maskError,
-    tokens: app.tokens,
+    signIns,
     watchViewer: streams.watchViewer,
     maxSocketsPerViewer,
     schedule,
     keepAliveMs,
-    logger,
+    ...{ logger, metrics },
   })
   const graphiql = createGraphiql()
+  const page = createConsole()
   const origins = createOrigins(allowedOrigins, logger)
   const eventStreams = createEventStreams({
     graphql,
-    tokens: app.tokens,
+    signIns,
     maskError,
     maxStreamsPerViewer: maxSocketsPerViewer,
   })
@@ -162,35 +180,42 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions): En
       }
       return graphql(request, response)
     },
-    console: createConsole(),
+    console: page,
+    invitation: createInvitationHandler({ invitations: app.invitations, page, origins, signIns }),
     sockets,
     close: () => streams.close(),
   }
 }
 
 /** What answers which path. */
-function createRoutes({ platform, api: app, metrics }: Served, endpoint: Endpoint | null, isDraining: () => boolean) {
-  const { db, log, clock } = platform
+function createRoutes(
+  { platform, api: app }: Served,
+  signIns: SignIns,
+  endpoint: Endpoint | null,
+  isDraining: () => boolean,
+) {
+  const { db, log, clock, metrics } = platform
   const health = createHealth({ database: () => db.healthy(), realtime: () => log.healthy(), isDraining, clock })
   const figures = createMetrics({
-    others: metrics ?? null,
-    tokens: app.tokens,
+    others: metrics,
+    signIns,
     sockets: () => endpoint?.sockets.count() ?? 0,
     followed: () => log.stats(),
   })
-  const webhook = createWebhookHandler(app.webhooks)
+  const webhook = createWebhookHandler(app)
   const notFound: Handler = (_, response) => sendNotFound(response)
   const byPath: Record<string, Handler> = {
     '/health/live': health.live,
     '/health/ready': health.ready,
     '/metrics': figures,
-    ...(endpoint === null ? {} : { [GRAPHQL_PATH]: endpoint.handle, '/': endpoint.console }),
+    ...(endpoint === null ? {} : { [GRAPHQL_PATH]: endpoint.handle }),
   }
   const route = (request: IncomingMessage): Handler => {
     if (!hasUsableHost(request)) return refuseHost
     const path = pathOf(request)
     if (endpoint !== null && request.method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
-    const handler = byPath[path] ?? (path.startsWith(CONSOLE_PATH) ? endpoint?.console : undefined)
+    if (endpoint !== null && INVITATION_PATH.test(path)) return endpoint.invitation
+    const handler = byPath[path] ?? (isConsolePath(path) ? endpoint?.console : undefined)
     const isRead = request.method === 'GET' || request.method === 'HEAD'
     return handler === undefined || (path !== GRAPHQL_PATH && !isRead) ? notFound : handler
   }

@@ -1,23 +1,21 @@
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { Worker } from 'node:worker_threads'
 import { gzip } from 'node:zlib'
 import type { Handler } from './health.ts'
 import { sendNotFound } from './pages.ts'
 
 /** Under which everything of the console lies but its page. */
-export const CONSOLE_PATH = '/console/'
+const ASSETS_PATH = '/console/'
+/** The addresses of its pages: all of them are one document, which shows what the address names. */
+const PAGES = /^\/(?:|(?:spaces|runs|agents)(?:\/[\w-]+){0,2}|waiting|people|start|usage|audit)\/?$/
 
-const WEB = path.resolve(import.meta.dirname, '../../../web')
+const BUILT = path.resolve(import.meta.dirname, '../../../web/dist')
 const CONTENT_TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
-  '.ts': 'text/javascript; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
 }
 /** Nothing from elsewhere, no script or style within the page, and no text that is made into markup. */
@@ -29,19 +27,25 @@ const HEADERS = {
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
   'cross-origin-resource-policy': 'same-origin',
-  // Kept by browsers, and asked about each time: a new version of the server brings a new console at once.
-  'cache-control': 'no-cache',
   vary: 'accept-encoding',
 }
+/** Kept by browsers, and asked about each time: a new version of the server brings a new console at once. */
+const ASKED_EACH_TIME = 'no-cache'
+/** Named by what is in it: another content has another name. */
+const KEPT = 'public, max-age=31536000, immutable'
 
 interface Asset {
   type: string
   etag: string
+  caching: string
   plain: Buffer
   zipped: Buffer
 }
 
-/** The live console of web/: read, and its TypeScript made JavaScript, when a browser asks for the first of it. */
+/** Whether the console answers a path: one of its pages, or what they load. */
+export const isConsolePath = (path: string) => path.startsWith(ASSETS_PATH) || PAGES.test(path)
+
+/** The live console of web/, as `npm run generate` built it: read when a browser asks for the first of it. */
 export function createConsole(): Handler {
   let loading: Promise<Map<string, Asset>> | null = null
 
@@ -55,10 +59,17 @@ export function createConsole(): Handler {
 
   return async (request, response) => {
     const url = request.url?.split('?')[0] ?? '/'
-    const asset = (await assets()).get(url === '/' ? 'index.html' : url.slice(CONSOLE_PATH.length))
+    const known = await assets()
+    if (known.size === 0) {
+      response.writeHead(503, { 'content-type': 'text/plain; charset=utf-8' })
+      response.end('The console is not built here. Run `npm run generate`, and ask again.\n')
+      loading = null
+      return
+    }
+    const asset = known.get(url.startsWith(ASSETS_PATH) ? url.slice(ASSETS_PATH.length) : 'index.html')
     if (asset === undefined) return sendNotFound(response)
-    const { type, etag, plain, zipped } = asset
-    const headers = { ...HEADERS, etag }
+    const { type, etag, caching, plain, zipped } = asset
+    const headers = { ...HEADERS, 'cache-control': caching, etag }
     if (request.headers['if-none-match']?.includes(etag)) {
       response.writeHead(304, headers).end()
       return
@@ -75,47 +86,19 @@ export function createConsole(): Handler {
   }
 }
 
+/** What was built, by its path; nothing where nothing was. */
 async function load(): Promise<Map<string, Asset>> {
-  const names = (await readdir(WEB)).filter((name) => path.extname(name) in CONTENT_TYPES)
-  const [own, graphqlWs] = await Promise.all([read(WEB, names), graphqlWsClient()])
-  const typed = Object.entries(own).filter(([name]) => name.endsWith('.ts'))
-  const scripts = await stripTypes(Object.fromEntries(typed))
-  const texts = Object.entries({ ...own, ...scripts, ...graphqlWs })
-  return new Map(await Promise.all(texts.map(async ([name, text]) => [name, await assetOf(name, text)] as const)))
-}
-
-async function assetOf(name: string, text: string): Promise<Asset> {
-  const plain = Buffer.from(text)
-  const etag = `"${createHash('sha256').update(plain).digest('base64url')}"`
-  return { type: CONTENT_TYPES[path.extname(name)] ?? '', etag, plain, zipped: await promisify(gzip)(plain) }
-}
-
-/** The files as text, by name. */
-async function read(folder: string, names: string[]): Promise<Record<string, string>> {
-  const texts = names.map(async (name) => [name, await readFile(path.join(folder, name), 'utf8')] as const)
-  return Object.fromEntries(await Promise.all(texts))
-}
-
-/** graphql-ws for browsers, and what it imports, which lies beside it under a name that changes from version to version. */
-async function graphqlWsClient(): Promise<Record<string, string>> {
-  const folder = path.dirname(createRequire(import.meta.url).resolve('graphql-ws/client'))
-  const client = await read(folder, ['client.js'])
-  const imported = [...(client['client.js'] ?? '').matchAll(/from '\.\/([\w-]+\.js)'/g)].map(([, name = '']) => name)
-  const files = { ...client, ...(await read(folder, [...new Set(imported)])) }
-  return Object.fromEntries(Object.entries(files).map(([name, text]) => [`graphql-ws/${name}`, text]))
-}
-
-/** As JavaScript that browsers load: without types, and with the one package by its path. */
-async function stripTypes(sources: Record<string, string>): Promise<Record<string, string>> {
-  const worker = new Worker(new URL('./strip-types-worker.ts', import.meta.url), {
-    workerData: sources,
-    execArgv: ['--disable-warning=ExperimentalWarning'],
+  const names = await readdir(BUILT, { recursive: true }).catch(() => [])
+  const files = names.filter((name) => path.extname(name) in CONTENT_TYPES)
+  const read = files.map(async (file) => {
+    const name = file.split(path.sep).join('/')
+    return [name, await assetOf(name, await readFile(path.join(BUILT, file)))] as const
   })
-  const [scripts] = (await once(worker, 'message')) as [Record<string, string>]
-  return Object.fromEntries(
-    Object.entries(scripts).map(([name, script]) => [
-      name,
-      script.replaceAll("'graphql-ws/client'", `'${CONSOLE_PATH}graphql-ws/client.js'`),
-    ]),
-  )
+  return new Map(await Promise.all(read))
+}
+
+async function assetOf(name: string, plain: Buffer): Promise<Asset> {
+  const etag = `"${createHash('sha256').update(plain).digest('base64url')}"`
+  const caching = name.startsWith('assets/') ? KEPT : ASKED_EACH_TIME
+  return { type: CONTENT_TYPES[path.extname(name)] ?? '', etag, caching, plain, zipped: await promisify(gzip)(plain) }
 }

@@ -1,13 +1,9 @@
-import {
-  type ASTNode,
-  type DocumentNode,
-  type GraphQLError,
-  type ParseOptions,
-  specifiedRules,
-  validate,
-} from 'graphql'
+import { type ASTNode, type DocumentNode, GraphQLError, type ParseOptions, specifiedRules, validate } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
+import type { Rates } from '../../access/rates.ts'
+import type { Viewer } from '../../access/viewer.ts'
+import { type MaskError, topLevelError } from './masking.ts'
 
 /** Tokens of one document: bounds what parsing and validating it may cost. */
 const MOST_TOKENS = 5000
@@ -38,16 +34,32 @@ function dropPlaces(node: ASTNode): number {
 
 const isNode = (value: unknown): value is ASTNode => typeof value === 'object' && value !== null && 'kind' in value
 
+/** Characters of a document that nobody has sent before which count as one request. */
+const CHARACTERS_A_REQUEST = 100
+/** Ignored characters cost next to nothing: a document has tokens for so much. */
+const MOST_POINTS = 150
+/** What is so short is read past the rate too: a mutation may then say that itself. */
+const SHORT = 1000
+
+/** Counts what it costs to read a document. @throws RateLimitedError where its viewer is past the rate already */
+function countReading(text: string, rates: Rates, { viewer }: { viewer?: Viewer }): void {
+  const points = Math.min(MOST_POINTS, Math.floor(text.length / CHARACTERS_A_REQUEST))
+  if (viewer === undefined || points === 0) return
+  const refusal = text.length > SHORT ? rates.refusal('requests', viewer) : null
+  if (refusal !== null) throw refusal
+  rates.take('requests', viewer, points).catch(() => {})
+}
+
 /**
  * Parses and validates each document once a process, whatever it comes by; bounds documents, and names neither fields nor
- * types that the client did not name itself. What is refused is not kept.
+ * types that the client did not name itself. What is refused is not kept, and so counts each time.
  */
-export function useDocuments(): Plugin {
+export function useDocuments({ rates, maskError }: { rates: Rates; maskError: MaskError }): Plugin {
   const valid = createValidDocuments()
   /** Of documents on their way from parsing to validation. */
   const texts = new WeakMap<DocumentNode, string>()
   return {
-    onParse({ params, parseFn, setParseFn, setParsedDocument }) {
+    onParse({ context, params, parseFn, setParseFn, setParsedDocument }) {
       const text = String(params.source)
       const known = valid.get(text)
       if (known !== undefined) {
@@ -55,9 +67,17 @@ export function useDocuments(): Plugin {
         return setParsedDocument(known)
       }
       const limits: ParseOptions = { maxTokens: MOST_TOKENS }
-      setParseFn((source, options) => parseFn(source, { ...options, ...limits }))
-      return ({ result }) => {
-        if (result instanceof Error) markRequestError(result as GraphQLError, 'GRAPHQL_PARSE_FAILED')
+      setParseFn((source, options) => {
+        try {
+          countReading(text, rates, context as { viewer?: Viewer })
+        } catch (error) {
+          throw maskError(error)
+        }
+        return parseFn(source, { ...options, ...limits })
+      })
+      return ({ result, replaceParseResult }) => {
+        if (result instanceof GraphQLError) markRequestError(result, 'GRAPHQL_PARSE_FAILED')
+        else if (result instanceof Error) replaceParseResult(tooDeep())
         else if (result !== null) texts.set(result, text)
       }
     },
@@ -73,6 +93,11 @@ export function useDocuments(): Plugin {
       }
     },
   }
+}
+
+/** What is nested so deep that its reading comes to no end: a list literal in a list literal, some thousand times. */
+function tooDeep(): GraphQLError {
+  return topLevelError('GRAPHQL_PARSE_FAILED', 'The document is nested too deeply.', { status: 400, spec: true })
 }
 
 function markRequestError(error: GraphQLError, code: string): void {

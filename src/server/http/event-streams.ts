@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult, GraphQLError } from 'graphql'
-import type { Tokens } from '../../access/tokens.ts'
+import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import { BadInputError, UnauthenticatedError } from '../../lib/errors.ts'
 import type { Sink } from '../streams/sink.ts'
 import { authenticate } from './authentication.ts'
-import { readBody } from './body.ts'
+import { BodyRefusedError, readBody } from './body.ts'
 import type { Graphql } from './graphql.ts'
 import { type Handler, sendJson } from './health.ts'
 import { CHALLENGE, formatError, type MaskError } from './masking.ts'
@@ -27,7 +27,7 @@ export interface EventStreams {
 
 export interface EventStreamsParts {
   graphql: Graphql
-  tokens: Pick<Tokens, 'authenticate'>
+  signIns: SignIns
   maskError: MaskError
   maxStreamsPerViewer: number
 }
@@ -46,6 +46,8 @@ interface Stream {
   /** How each of its operations is ended, by the client's id; null while it begins. */
   operations: Map<string, (() => void) | null>
   expiry: NodeJS.Timeout
+  /** Aborts when nobody reads it any more. */
+  closed: AbortController
 }
 
 interface Posted extends OperationRequest {
@@ -54,7 +56,7 @@ interface Posted extends OperationRequest {
 
 export function createEventStreams({
   graphql,
-  tokens,
+  signIns,
   maskError,
   maxStreamsPerViewer,
 }: EventStreamsParts): EventStreams {
@@ -69,7 +71,7 @@ export function createEventStreams({
     }
     const token = randomUUID()
     const expiry = setTimeout(() => streams.delete(token), RESERVED_MS).unref()
-    streams.set(token, { token, viewer, response: null, operations: new Map(), expiry })
+    streams.set(token, { token, viewer, response: null, operations: new Map(), expiry, closed: new AbortController() })
     sendText(response, 201, token)
   }
 
@@ -91,6 +93,7 @@ export function createEventStreams({
     response.once('close', () => {
       clearInterval(ping)
       streams.delete(stream.token)
+      stream.closed.abort()
       for (const end of stream.operations.values()) end?.()
     })
   }
@@ -109,7 +112,9 @@ export function createEventStreams({
       return sendText(response, 503, 'Try again later.')
     operations.set(operationId, null)
     try {
-      const context = { viewer, onSlow: () => void stream.response?.destroy(), sink: sinkOf(stream, operationId) }
+      const { signal } = stream.closed
+      const onSlow = () => void stream.response?.destroy()
+      const context = { viewer, signal, onSlow, sink: sinkOf(stream, operationId) }
       const operation = prepareOperation(graphql, context, posted)
       if (!operation.isSubscription) unanswered.add(posted)
       sendText(response, 202, '')
@@ -155,7 +160,7 @@ export function createEventStreams({
     concerns: (request) => request.method === 'PUT' || request.method === 'DELETE' || tokenOf(request) !== null,
     async handle(request, response) {
       try {
-        const viewer = await authenticate(tokens, request.headers.authorization)
+        const viewer = await authenticate(signIns, request.headers.authorization, request.socket.remoteAddress)
         if (request.method === 'PUT') return reserve(viewer, response)
         const stream = streams.get(tokenOf(request) ?? '')
         if (stream === undefined || !isSame(stream.viewer, viewer))
@@ -164,6 +169,7 @@ export function createEventStreams({
         else if (request.method === 'DELETE') end(stream, request, response)
         else await post(stream, request, response)
       } catch (error) {
+        if (error instanceof BodyRefusedError) return sendText(response, error.status, error.message)
         sendErrors(response, [maskError(error)], error instanceof UnauthenticatedError ? CHALLENGE : {})
       }
     },

@@ -1,18 +1,21 @@
 import type { ServerResponse } from 'node:http'
 import type { GraphQLSchema } from 'graphql'
 import { createYoga, type Plugin, useExecutionCancellation, type YogaServerInstance } from 'graphql-yoga'
+import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import type { App } from '../../schema/app.ts'
 import { type Context, createContext } from '../../schema/context.ts'
 import type { Streams } from '../../schema/streams.ts'
 import type { Sink } from '../streams/sink.ts'
 import type { Subscribe } from '../streams/subscribe.ts'
+import { useAdmission } from './admission.ts'
 import { useAuthentication } from './authentication.ts'
-import { useComplexity } from './complexity.ts'
 import { useDocuments } from './document-cache.ts'
 import { useGraphqlResponseJson, useJsonOnly } from './json-only.ts'
 import type { MaskError } from './masking.ts'
 import { useMultipartSubscriptions } from './multipart.ts'
+import { REQUEST_ID_HEADER } from './request-ids.ts'
+import { createWork } from './work.ts'
 
 export const GRAPHQL_PATH = '/graphql'
 
@@ -21,6 +24,7 @@ export const LARGEST_REQUEST_BYTES = 1024 * 1024
 
 export interface GraphqlOptions {
   app: App
+  signIns: SignIns
   schema: GraphQLSchema
   streams: Streams
   maskError: MaskError
@@ -35,6 +39,8 @@ export interface OperationContext {
   res?: ServerResponse
   /** Called when the client cannot keep up with a subscription. */
   onSlow?: () => void
+  /** Aborts when nobody waits for the answer any more; over HTTP the request's own does. */
+  signal?: AbortSignal
   /** Where a socket's subscription is answered. */
   sink?: Sink
 }
@@ -45,7 +51,15 @@ export type Graphql = YogaServerInstance<OperationContext, Context>
  * The one pipeline that every operation goes through, by POST, GET, SSE and, through `getEnveloped`, by socket: who asks,
  * parsing and validation (once a process for each document), limits, execution, masking.
  */
-export function createGraphql({ app, schema, streams, maskError, subscribe, allowedOrigins }: GraphqlOptions): Graphql {
+export function createGraphql({
+  app,
+  signIns,
+  schema,
+  streams,
+  maskError,
+  subscribe,
+  allowedOrigins,
+}: GraphqlOptions): Graphql {
   return createYoga<OperationContext, Context>({
     schema,
     graphqlEndpoint: GRAPHQL_PATH,
@@ -60,13 +74,14 @@ export function createGraphql({ app, schema, streams, maskError, subscribe, allo
       })
     },
     plugins: [
-      useAuthentication(app.tokens) as never,
+      useAuthentication(signIns) as never,
       useJsonOnly(),
       useGraphqlResponseJson(),
       useMultipartSubscriptions(),
-      useDocuments(),
-      useComplexity(maskError),
+      useDocuments({ maskError, rates: app.rates }),
+      useAdmission({ maskError, rates: app.rates, work: createWork() }),
       useExecutionCancellation(),
+      useNoStore(),
       useSubscribe(subscribe),
     ],
     cors: (request) => corsOf(request, allowedOrigins),
@@ -84,6 +99,11 @@ export function createGraphql({ app, schema, streams, maskError, subscribe, allo
   })
 }
 
+/** What somebody may see is kept by nobody on the way. */
+function useNoStore(): Plugin {
+  return { onResponse: ({ response }) => void response.headers.set('cache-control', 'no-store') }
+}
+
 /** Has all subscriptions delivered in one way, whatever they come by. */
 function useSubscribe(subscribe: Subscribe): Plugin {
   return { onSubscribe: ({ setSubscribeFn }) => setSubscribeFn(subscribe as never) }
@@ -96,7 +116,8 @@ function corsOf(request: Request, allowedOrigins: readonly string[]) {
   return {
     origin: [origin, 'null'],
     methods: ['GET', 'POST', 'PUT', 'DELETE'],
-    allowedHeaders: ['authorization', 'content-type', 'accept', 'x-graphql-event-stream-token'],
+    allowedHeaders: ['authorization', 'content-type', 'accept', 'x-graphql-event-stream-token', REQUEST_ID_HEADER],
+    exposedHeaders: [REQUEST_ID_HEADER],
     credentials: false,
     maxAge: 3600,
   }

@@ -50,14 +50,27 @@ export function useJsonOnly(): Plugin {
   }
 }
 
-/** Without an `Accept` that says otherwise, answers are `application/graphql-response+json`, with the statuses that go with it. */
+const RESPONSE_JSON = 'application/graphql-response+json'
+
+/**
+ * Without an `Accept` that says otherwise, answers have the statuses of `application/graphql-response+json`, and call themselves
+ * plain JSON, which is what they are.
+ */
 export function useGraphqlResponseJson(): Plugin {
   return {
     onResultProcess({ request, resultProcessor, setResultProcessor }) {
-      const accept = request.headers.get('accept')
-      if ((accept === null || accept.trim() === '*/*') && resultProcessor !== undefined) {
-        setResultProcessor(resultProcessor, 'application/graphql-response+json')
-      }
+      if (takesAnything(request) && resultProcessor !== undefined) setResultProcessor(resultProcessor, RESPONSE_JSON)
+    },
+    onResponse({ request, response }) {
+      if (!takesAnything(request) || !response.headers.get('content-type')?.startsWith(RESPONSE_JSON)) return
+      // Its own writing of the name would stay beside ours.
+      response.headers.delete('content-type')
+      response.headers.set('content-type', 'application/json; charset=utf-8')
     },
   }
+}
+
+function takesAnything(request: Request): boolean {
+  const accept = request.headers.get('accept')
+  return accept === null || accept.trim() === '*/*'
 }

@@ -1,6 +1,4 @@
-import { randomUUID } from 'node:crypto'
 import { type ExecutionResult, GraphQLError } from 'graphql'
-import type { Logger } from 'pino'
 import {
   BadInputError,
   DomainError,
@@ -9,7 +7,10 @@ import {
   RateLimitedError,
   UnauthenticatedError,
 } from '../../lib/errors.ts'
+import { counter } from '../../lib/metrics.ts'
+import type { Platform } from '../../platform/platform.ts'
 import { SlowConsumerError } from '../../realtime/event-log.ts'
+import { requestIdHere } from './request-ids.ts'
 
 /** Every `extensions.code` of a top-level error that a client may meet: the contract, "Errors and growth". */
 export type TopLevelCode =
@@ -102,7 +103,12 @@ function withoutSuggestion(message: string): string {
   return message.replace(/ Did you mean [\s\S]+\?$/, '')
 }
 
-export function createMasking(logger: Logger): MaskError {
+export function createMasking({ logger, metrics }: Pick<Platform, 'logger' | 'metrics'>): MaskError {
+  const unexpected = counter(
+    metrics,
+    'parley_unexpected_errors_total',
+    'Errors of operations that nobody expected: clients are told a request id, the log has the rest.',
+  )
   const masked = new WeakSet<GraphQLError>()
 
   function mask(error: unknown): GraphQLError {
@@ -111,7 +117,8 @@ export function createMasking(logger: Logger): MaskError {
     const place = error instanceof GraphQLError ? error : null
     const at = { nodes: place?.nodes, source: place?.source, positions: place?.positions, path: place?.path }
     if (code === null) {
-      const requestId = randomUUID()
+      unexpected.inc()
+      const requestId = requestIdHere()
       logger.error(
         { requestId, path: place?.path, error: root instanceof Error ? (root.stack ?? root.message) : messageOf(root) },
         'unexpected',
@@ -122,9 +129,7 @@ export function createMasking(logger: Logger): MaskError {
         extensions,
       })
     }
-    const { http } = place?.extensions ?? {}
-    const isOfRequest = place?.path === undefined
-    const status = http ?? (isOfRequest ? httpOf(code) : undefined)
+    const status = answerWith(code, root, place)
     const extensions = { code, ...detailsOf(root), ...(status ? { http: status } : {}) }
     const message = root instanceof GraphQLError && place !== null ? place.message : messageOf(root)
     return new GraphQLError(withoutSuggestion(message), { ...at, extensions })
@@ -138,8 +143,24 @@ export function createMasking(logger: Logger): MaskError {
   }
 }
 
-function httpOf(code: TopLevelCode): HttpAnswer {
+/** A request that is none: whatever the client wants to be answered in. */
+const UNREADABLE: HttpAnswer = { status: 400 }
+
+function isUnreadable(root: unknown): boolean {
+  const { code, http } = (root instanceof GraphQLError ? root.extensions : {}) as { code?: string; http?: HttpAnswer }
+  return code === 'BAD_REQUEST' && http?.status === 400
+}
+
+function answerWith(code: TopLevelCode, root: unknown, place: GraphQLError | null): unknown {
+  if (isUnreadable(root)) return UNREADABLE
+  return place?.extensions['http'] ?? (place?.path === undefined ? httpOf(code, root) : undefined)
+}
+
+function httpOf(code: TopLevelCode, root: unknown): HttpAnswer {
   if (code === 'UNAUTHENTICATED') return { status: 401, headers: CHALLENGE }
+  if (root instanceof RateLimitedError) {
+    return { status: 429, headers: { 'retry-after': String(Math.ceil(root.retryAfterMs / 1000)) } }
+  }
   if (code === 'RATE_LIMITED') return { status: 429 }
   return { status: 400, spec: true }
 }
@@ -150,8 +171,13 @@ export function jsonOf(result: ExecutionResult & { stringify?: () => string }): 
   return JSON.stringify({ ...result, ...(result.errors ? { errors: result.errors.map(formatError) } : {}) })
 }
 
+/** An error as it goes over the wire. */
+export interface WireError {
+  extensions: Record<string, unknown>
+}
+
 /** What goes over the wire: `extensions.http` is for the server alone. */
-export function formatError(error: GraphQLError): object {
+export function formatError(error: GraphQLError): WireError {
   const { http: _, ...extensions } = error.extensions
   return { ...error.toJSON(), extensions }
 }

@@ -1,56 +1,54 @@
 import type { IncomingMessage } from 'node:http'
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
-import type { Tokens } from '../../access/tokens.ts'
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import type { SignIns } from '../../access/sign-ins.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
+import { gauge } from '../../lib/metrics.ts'
 import { authenticate } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
 import { CHALLENGE } from './masking.ts'
 
 export interface MetricsParts {
-  /** The figures of other parts, if there are any. */
-  others: Registry | null
-  tokens: Pick<Tokens, 'authenticate'>
+  /** The figures of other parts. */
+  others: Registry
+  signIns: SignIns
   sockets(): number
   followed(): { topics: number; followers: number }
 }
 
 /** Figures for Prometheus, for admins and for who asks on the machine itself. */
-export function createMetrics({ others, tokens, sockets, followed }: MetricsParts): Handler {
+export function createMetrics({ others, signIns, sockets, followed }: MetricsParts): Handler {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(read())
-      },
-    })
-  gauge('parley_sockets', 'WebSockets open in this process.', sockets)
-  gauge('parley_followed_topics', 'Event log topics that this process follows.', () => followed().topics)
-  gauge('parley_followers', 'Followers of event log topics in this process.', () => followed().followers)
+  gauge(registry, 'parley_sockets', 'WebSockets open in this process.', sockets)
+  gauge(registry, 'parley_refused_sign_ins', 'Tokens that this process has refused since its start.', signIns.refused)
+  gauge(registry, 'parley_followed_topics', 'Event log topics that this process follows.', () => followed().topics)
+  gauge(registry, 'parley_followers', 'Followers of event log topics in this process.', () => followed().followers)
 
   return async (request, response) => {
-    if (!isLocal(request) && !(await isAdmin(request, tokens))) {
+    if (!isLocal(request) && !(await isAdmin(request, signIns))) {
       sendJson(response, 401, { error: 'An ADMIN token is required.' }, CHALLENGE)
       return
     }
-    const figures = await Promise.all([registry, ...(others === null ? [] : [others])].map((one) => one.metrics()))
+    const figures = await Promise.all([registry, others].map((one) => one.metrics()))
     response.writeHead(200, { 'content-type': registry.contentType, 'cache-control': 'no-store' })
     response.end(figures.join(''))
   }
 }
 
-/** Asked on the machine itself, and not through a proxy that runs there. */
+/** What a proxy adds, or a browser that shows a page of somewhere else. */
+const FROM_ELSEWHERE = ['x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'forwarded', 'via', 'origin', 'referer']
+const LOOPBACK_NAME = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i
+
+/** Asked on the machine itself, by a name of its own, and not through a proxy that runs there. */
 function isLocal({ socket, headers }: IncomingMessage): boolean {
-  const proxied = headers['x-forwarded-for'] !== undefined || headers['forwarded'] !== undefined
-  return !proxied && ['127.0.0.1', '::1', '::ffff:127.0.0.1'].includes(socket.remoteAddress ?? '')
+  if (FROM_ELSEWHERE.some((name) => headers[name] !== undefined)) return false
+  if (!LOOPBACK_NAME.test(headers.host ?? '')) return false
+  return ['127.0.0.1', '::1', '::ffff:127.0.0.1'].includes(socket.remoteAddress ?? '')
 }
 
-async function isAdmin({ headers }: IncomingMessage, tokens: Pick<Tokens, 'authenticate'>): Promise<boolean> {
+async function isAdmin({ headers, socket }: IncomingMessage, signIns: SignIns): Promise<boolean> {
   try {
-    return (await authenticate(tokens, headers.authorization)).scope === 'ADMIN'
+    return (await authenticate(signIns, headers.authorization, socket.remoteAddress)).scope === 'ADMIN'
   } catch (error) {
     if (error instanceof UnauthenticatedError) return false
     throw error

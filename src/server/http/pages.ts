@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
@@ -9,11 +10,28 @@ const HTML = {
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'cache-control': 'no-cache',
+}
+
+/**
+ * As the console's, with what its editor needs: its own scripts within the page, by their hashes, workers made of them, and styles
+ * that it writes.
+ */
+function policyOf(page: string): string {
+  const scripts = [...page.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
+    ([, script = '']) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`,
+  )
+  return (
+    `default-src 'none'; script-src ${scripts.join(' ')}; worker-src blob:; style-src 'unsafe-inline'; img-src 'self' data:; ` +
+    "font-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+  )
 }
 
 const FIRST_QUERY = `# Welcome to Parley. Type your token into the Headers pane below:
 #   { "Authorization": "Bearer <token>" }
-# then run this:
+# then run this. The token goes with every tab of this page from then on, the documentation
+# is there too, and it is kept nowhere: not in this browser either.
 {
   viewer { scope unreadCount }
   spaces(first: 10) { edges { node { id name members { name kind } } } }
@@ -21,33 +39,63 @@ const FIRST_QUERY = `# Welcome to Parley. Type your token into the Headers pane 
 `
 
 /**
+ * Before GraphiQL, in its page: the Authorization that was last given in a Headers pane goes with requests of tabs that have none, and
+ * the question for the schema waits until there is one. It lives in the page, and what older pages stored is removed.
+ */
+const KEEP_AUTHORIZATION = `<script>
+  for (const key of ['graphiql:headers', 'graphiql:shouldPersistHeaders']) localStorage.removeItem(key)
+  const ask = window.fetch.bind(window)
+  let authorization = null
+  let known
+  const isKnown = new Promise((resolve) => { known = resolve })
+  window.fetch = async (resource, init = {}) => {
+    const headers = new Headers(init.headers)
+    const given = headers.get('authorization')
+    if (given) {
+      authorization = given
+      known()
+    } else {
+      if (String(init.body).includes('IntrospectionQuery')) await isKnown
+      if (authorization) headers.set('authorization', authorization)
+    }
+    return ask(resource, { ...init, headers })
+  }
+</script>`
+
+/**
  * GraphiQL, which needs nothing from elsewhere. Its subscriptions come as server-sent events, by POST: so the
  * Authorization that is typed into its headers pane goes with them, which a browser's WebSocket could not carry.
  */
 export function createGraphiql(): Handler {
-  let page: Promise<{ plain: string; zipped: Buffer }> | null = null
+  let page: Promise<{ plain: string; zipped: Buffer; etag: string; policy: string }> | null = null
 
   async function render() {
     const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql')
-    const plain = renderGraphiQL({
+    const rendered = renderGraphiQL({
       title: 'Parley',
       endpoint: GRAPHQL_PATH,
       method: 'POST',
       defaultQuery: FIRST_QUERY,
       credentials: 'omit',
+      // What is typed there is a token: it stays in the page.
+      shouldPersistHeaders: false,
     })
-    return { plain, zipped: await promisify(gzip)(plain) }
+    const plain = rendered.replace('<head>', () => `<head>${KEEP_AUTHORIZATION}`)
+    const etag = `"${createHash('sha256').update(plain).digest('base64url')}"`
+    return { plain, zipped: await promisify(gzip)(plain), etag, policy: policyOf(plain) }
   }
 
   return async (request, response) => {
     page ??= render()
-    const { plain, zipped } = await page
+    const { plain, zipped, etag, policy } = await page
+    const vary = 'accept, accept-encoding'
+    const headers = { ...HTML, 'content-security-policy': policy, vary, etag }
+    if (request.headers['if-none-match']?.includes(etag)) {
+      response.writeHead(304, headers).end()
+      return
+    }
     const takesGzip = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))
-    response.writeHead(200, {
-      ...HTML,
-      vary: 'accept, accept-encoding',
-      ...(takesGzip ? { 'content-encoding': 'gzip' } : {}),
-    })
+    response.writeHead(200, { ...headers, ...(takesGzip ? { 'content-encoding': 'gzip' } : {}) })
     response.end(takesGzip ? zipped : plain)
   }
 }
@@ -58,6 +106,6 @@ export function wantsPage({ method, headers }: IncomingMessage): boolean {
 }
 
 export function sendNotFound(response: ServerResponse): void {
-  response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' })
+  response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' })
   response.end('There is nothing here.\n')
 }

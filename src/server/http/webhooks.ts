@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { DomainError, type DomainErrorCode, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
 import type { App } from '../../schema/app.ts'
-import { BodyTooLargeError, readBody } from './body.ts'
+import { type BodyBudget, BodyRefusedError, readBody } from './body.ts'
 import { type Handler, sendJson } from './health.ts'
 
 export const WEBHOOK_PATH = /^\/hooks\/agents\/([^/]+)$/
@@ -15,12 +15,24 @@ const STATUS_OF: Record<DomainErrorCode, number> = {
   RATE_LIMITED: 429,
 }
 
+/** A body comes within this time. */
+const BODY_TIMEOUT_MS = 10_000
+/** What is held of bodies of which nobody knows yet who sends them. */
+const MOST_UNFINISHED_BYTES = 32 * 1024 * 1024
+
 /** `POST /hooks/agents/:webhookId`: 202 with the run's id, or why not. */
-export function createWebhookHandler(webhooks: Pick<App['webhooks'], 'receive'>): Handler {
+export function createWebhookHandler(
+  { webhooks, rates }: Pick<App, 'rates'> & { webhooks: Pick<App['webhooks'], 'receive'> },
+  { timeoutMs = BODY_TIMEOUT_MS, mostUnfinishedBytes = MOST_UNFINISHED_BYTES } = {},
+): Handler {
+  const budget: BodyBudget = { left: mostUnfinishedBytes }
   return async (request, response) => {
     const [, webhookId = ''] = WEBHOOK_PATH.exec(new URL(request.url ?? '', 'http://localhost').pathname) ?? []
     try {
-      const body = await readBody(request)
+      const body = async (mostBytes: number) => {
+        await rates.take('triggers', webhookId)
+        return readBody(request, { mostBytes, timeoutMs, budget })
+      }
       const accepted = await webhooks.receive(webhookId, headersOf(request), body)
       sendJson(response, 202, { runId: accepted.runId })
     } catch (error) {
@@ -32,7 +44,7 @@ export function createWebhookHandler(webhooks: Pick<App['webhooks'], 'receive'>)
 
 /** @throws what is not the sender's fault. */
 function answerTo(error: unknown): [status: number, message: string] {
-  if (error instanceof BodyTooLargeError) return [413, 'At most 1 MiB.']
+  if (error instanceof BodyRefusedError) return [error.status, error.message]
   if (error instanceof UnauthenticatedError) return [401, error.message]
   if (error instanceof DomainError) return [STATUS_OF[error.code], error.message]
   throw error

@@ -3,7 +3,7 @@ import type { ServerOptions, SubscribePayload } from 'graphql-ws'
 import type { Viewer } from '../../access/viewer.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
 import type { Graphql } from '../http/graphql.ts'
-import { formatError, type MaskError, topLevelError } from '../http/masking.ts'
+import { formatError, type MaskError, topLevelError, type WireError } from '../http/masking.ts'
 import { errorsOf, type Operation, OperationFailed, prepareOperation, type Result } from '../http/operation.ts'
 import { createUnanswered } from '../http/unanswered.ts'
 import type { SocketWriter } from './socket-writer.ts'
@@ -18,6 +18,10 @@ export interface Session {
   /** The operations that run on it by id: of each the message that began it. */
   running: Map<string, SubscribePayload>
   writer: SocketWriter
+  /** An operation was refused for its viewer's rate. */
+  wasRefused(): void
+  /** Aborts when the socket is closed. */
+  closed: AbortSignal
 }
 
 /** What graphql-ws hands back to run it, and keeps for as long as the operation lasts. */
@@ -86,9 +90,9 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     id: string,
     payload: SubscribePayload,
   ): Promise<Omit<OperationArgs, 'isReplaced'>> {
-    const { viewer, writer } = session
+    const { viewer, writer, closed: signal } = session
     if (viewer === null || session.ended) throw new UnauthenticatedError('Your token is no longer good.')
-    const context = { viewer, onSlow: writer.giveUp, sink: writer.sinkOf(id) }
+    const context = { viewer, signal, onSlow: writer.giveUp, sink: writer.sinkOf(id) }
     const operation = prepareOperation(graphql, context, payload)
     if (operation.isSubscription) {
       if ([...session.subscriptions.keys()].filter(isOpen).length >= MOST_SUBSCRIPTIONS) {
@@ -152,7 +156,11 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     onNext(_context, _id, _payload, _args, { errors, ...result }) {
       return { ...result, ...(errors === undefined ? {} : { errors: errors.map(formatError) }) } as never
     },
-    onError: (_context, _id, _payload, errors) => errors.flatMap((error) => wireErrorsOf(error, maskError)) as never,
+    onError({ extra: { session } }, _id, _payload, errors) {
+      const told = errors.flatMap((error) => wireErrorsOf(error, maskError))
+      if (told.some(({ extensions }) => extensions['code'] === 'RATE_LIMITED')) session.wasRefused()
+      return told as never
+    },
     onComplete({ extra: { session } }, id, payload) {
       unanswered.delete(payload)
       for (const operations of [session.running, session.subscriptions]) {
@@ -164,7 +172,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
 }
 
 /** graphql-ws wraps what an iteration throws; what is inside is final already, or has still to be masked. */
-function wireErrorsOf(error: GraphQLError, maskError: MaskError): object[] {
+function wireErrorsOf(error: GraphQLError, maskError: MaskError): WireError[] {
   const inner = error.originalError ?? error
   if (inner instanceof OperationFailed) return inner.errors.map(formatError)
   const isFinal = inner instanceof GraphQLError && typeof inner.extensions['code'] === 'string'

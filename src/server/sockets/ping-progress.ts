@@ -2,7 +2,7 @@ import type { WebSocket } from 'ws'
 
 /** Whether a client reads: what the system has taken for it may still wait, in buffers that hold megabytes for who reads nothing. */
 export interface PingProgress {
-  sent(bytes: number): void
+  sent(texts: number, bytes: number): void
   /** Whether more was sent since an unanswered ping than a client may have waiting, and it has had its time. */
   isOverdue(): boolean
 }
@@ -27,8 +27,8 @@ export function createPingProgress(socket: WebSocket, subscriptions: () => numbe
   })
 
   return {
-    sent(moreBytes) {
-      texts += 1
+    sent(moreTexts, moreBytes) {
+      texts += moreTexts
       bytes += moreBytes
       if (askedAt !== null || (texts < TEXTS_A_PING && bytes < BYTES_A_PING)) return
       askedAt = performance.now()

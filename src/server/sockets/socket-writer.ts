@@ -1,7 +1,8 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
-import type { Answer } from '../streams/answers.ts'
+import type { Answer } from '../streams/answer.ts'
 import type { Sink } from '../streams/sink.ts'
+import { framesOf, headOf } from './frames.ts'
 import { createPingProgress } from './ping-progress.ts'
 import type { WriteSchedule } from './write-schedule.ts'
 
@@ -60,7 +61,7 @@ export function createSocketWriter(
   function write(text: string, onTaken?: () => void): void {
     cork()
     socket.send(text, onTaken)
-    progress.sent(text.length)
+    progress.sent(1, text.length)
   }
 
   function tellReady(): void {
@@ -77,12 +78,17 @@ export function createSocketWriter(
       else onTaken()
     },
     sinkOf(id) {
-      const head = `{"id":${JSON.stringify(id)},"type":"next","payload":`
+      const head = headOf(id)
       return {
         send(answers: readonly Answer[]) {
           if (isOpen() && isFull()) onFull()
           if (!isOpen()) return
-          for (const { text } of answers) write(`${head}${text}}`)
+          const frames = framesOf(answers, head)
+          // For one subscription alone there is nothing else that could leave in the same write.
+          if (subscriptions() > 1) cork()
+          // Past `socket.send`, which would write each text by itself: nothing is compressed, so the order is that of the writes.
+          transport.write(frames, 'latin1')
+          progress.sent(answers.length, frames.length)
         },
         isBusy: () => transport.writableNeedDrain && isOpen(),
         whenReady(listener) {

@@ -1,28 +1,34 @@
+import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { CloseCode, handleProtocols, makeServer } from 'graphql-ws'
 import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import { WebSocket, WebSocketServer } from 'ws'
-import type { Tokens } from '../../access/tokens.ts'
+import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import { sleep } from '../../lib/async.ts'
 import { messageOf, UnauthenticatedError } from '../../lib/errors.ts'
+import { onBehalfOf } from '../../lib/log-context.ts'
+import { counter, OTHER } from '../../lib/metrics.ts'
 import { authenticate } from '../http/authentication.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from '../http/graphql.ts'
 import type { MaskError } from '../http/masking.ts'
 import { type Session, socketOperations } from './operations.ts'
+import { createSlowing } from './slowing.ts'
 import { createSocketWriter, type SocketWriter } from './socket-writer.ts'
 import type { WriteSchedule } from './write-schedule.ts'
 
 export interface SocketsOptions {
   graphql: Graphql
   maskError: MaskError
-  tokens: Pick<Tokens, 'authenticate'>
+  signIns: SignIns
   /** Tells when a viewer's token ceases to be good; comes back with the way to stop. */
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxSocketsPerViewer: number
   schedule: WriteSchedule
   logger: Logger
+  metrics: Registry
   /** How often a socket is asked whether it is there; one that has not answered by the next time is cut off. */
   keepAliveMs?: number | undefined
 }
@@ -47,15 +53,23 @@ const CLOSE_TIMEOUT_MS = 5000
 const SLOW_CLOSE_TIMEOUT_MS = 30_000
 const GOING_AWAY = 1001
 const TRY_AGAIN_LATER = 1013
+/** What sockets end with; a client may say anything. */
+const CODES: ReadonlySet<number> = new Set([
+  ...[1000, GOING_AWAY, 1002, 1003, 1005, 1006, 1007, 1008, 1009, 1011, TRY_AGAIN_LATER],
+  ...Object.values(CloseCode).filter((code) => typeof code === 'number'),
+])
 
 export function createSockets(options: SocketsOptions): Sockets {
-  const { tokens, watchViewer, maxSocketsPerViewer, logger } = options
+  const { signIns, watchViewer, maxSocketsPerViewer, logger } = options
   const server = new WebSocketServer({
     noServer: true,
     maxPayload: LARGEST_REQUEST_BYTES,
     perMessageDeflate: false,
     handleProtocols,
   })
+  const closes = counter(options.metrics, 'parley_socket_closes_total', 'WebSockets that have ended, by close code.', [
+    'code',
+  ])
   const socketsOfViewer = new Map<string, number>()
   const alive = new WeakSet<WebSocket>()
 
@@ -71,7 +85,7 @@ export function createSockets(options: SocketsOptions): Sockets {
     const { socket, session, authorization } = connection
     const given = parameters['authorization'] ?? parameters['Authorization'] ?? authorization
     try {
-      const viewer = await authenticate(tokens, given)
+      const viewer = await authenticate(signIns, given, connection.address)
       const key = `${viewer.scope} ${viewer.id}`
       const leave = await watchViewer(viewer, () => {
         session.ended = true
@@ -103,13 +117,14 @@ export function createSockets(options: SocketsOptions): Sockets {
       onFull: () => shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor', SLOW_CLOSE_TIMEOUT_MS),
       subscriptions: () => connection.session.subscriptions.size,
     })
-    const connection = createConnection(socket, request.headers.authorization, writer)
+    const connection = createConnection(socket, request, writer)
     alive.add(socket)
     socket.on('pong', () => alive.add(socket))
     // A frame that is too large or none at all: ws closes the socket with the code that fits.
     socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket had a fault'))
     const closed = protocol.opened(portOf(socket, writer, logger), connection)
     socket.once('close', (code, reason) => {
+      closes.inc({ code: CODES.has(code) ? String(code) : OTHER })
       connection.close()
       Promise.resolve(closed(code, String(reason))).catch((error) =>
         logger.warn({ error: messageOf(error) }, 'a socket did not close well'),
@@ -148,27 +163,33 @@ interface Connection {
   socket: WebSocket
   /** The header that the upgrade came with. */
   authorization: string | undefined
+  /** Whence it comes. */
+  address: string | undefined
   session: Session
   onClosed(cleanUp: () => void): void
 }
 
 function createConnection(
   socket: WebSocket,
-  authorization: string | undefined,
+  { headers, socket: { remoteAddress: address } }: IncomingMessage,
   writer: SocketWriter,
 ): Connection & { close(): void } {
   const cleanUps: (() => void)[] = []
   let closed = false
+  const end = new AbortController()
   const session: Session = {
     viewer: null,
     ended: false,
     subscriptions: new Map(),
     running: new Map(),
     writer,
+    wasRefused: createSlowing(socket),
+    closed: end.signal,
   }
   return {
     socket,
-    authorization,
+    authorization: headers.authorization,
+    address,
     session,
     onClosed(cleanUp) {
       if (closed) cleanUp()
@@ -176,6 +197,7 @@ function createConnection(
     },
     close() {
       closed = true
+      end.abort()
       for (const cleanUp of cleanUps.splice(0)) cleanUp()
     },
   }
@@ -200,7 +222,7 @@ function portOf(socket: WebSocket, writer: SocketWriter, logger: Logger) {
     },
     onMessage(listener: (data: string) => Promise<void>) {
       socket.on('message', (data) => {
-        listener(String(data)).catch((error) => {
+        onBehalfOf({ requestId: randomUUID() }, () => listener(String(data))).catch((error) => {
           logger.error({ error: messageOf(error) }, 'a message could not be handled')
           shut(socket, CloseCode.InternalServerError, 'Internal server error')
         })

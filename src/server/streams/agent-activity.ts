@@ -1,5 +1,5 @@
 import { createBell } from '../../lib/async.ts'
-import { messageOf } from '../../lib/errors.ts'
+import { messageOf, NotFoundError } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { agentChannel, spaceChannel } from '../../realtime/topics.ts'
 import type { App } from '../../schema/app.ts'
@@ -8,6 +8,7 @@ import { createChannelSet } from './channel-set.ts'
 import { type Feed, openFeed } from './feed.ts'
 import type { Guards } from './guards.ts'
 import type { Lifeline } from './lifeline.ts'
+import { SPACE_DELETED } from './space-messages.ts'
 
 const FOREVER_MS = 2 ** 31 - 1
 
@@ -48,6 +49,7 @@ export function createAgentActivity(
 
     const stop = await signals.subscribe(spaceChannel(spaceId), ({ type }) => {
       if (type === 'member-joined' || type === 'member-left') refreshLater(tellNewcomers)
+      if (type === 'deleted') lifeline.fail(new NotFoundError(SPACE_DELETED))
     })
     lifeline.onEnd(stop)
     lifeline.onEnd(signals.onReconnect(() => refreshLater(tellAll)))

@@ -1,6 +1,7 @@
 import type { Viewer } from '../../access/viewer.ts'
 import type { LiveSeat, LiveWindow, LogEntry, SizedEntry } from '../../realtime/event-log.ts'
-import { type Answer, type Answers, isPersonal, type PersonalAnswers } from './answers.ts'
+import { type Answer, isPersonal, type PersonalAnswers } from './answer.ts'
+import { type Answers, isTold } from './answers.ts'
 import type { LiveRules } from './feed.ts'
 
 /** What an entry comes to; null for one that is not told, an error for one that ends the subscription of who would be told it. */
@@ -27,8 +28,11 @@ export interface AnsweredEntriesParts {
   /** The window no longer covers the place. */
   onLost(): void
   /** One more is answered. */
-  onAnswered(n: number): void
+  onAnswered(entry: SizedEntry): void
 }
+
+/** Of what is kept for those who lag, in characters: who lags further behind asks for itself. */
+const MOST_KEPT_CHARACTERS = 4 * 1024 * 1024
 
 /** The entries of a window from a place on, answered one after the other as they come. */
 export class AnsweredEntries {
@@ -39,6 +43,8 @@ export class AnsweredEntries {
   known = 0
   /** By number, from the first that somebody has yet to take. */
   readonly #outcomes = new Map<number, Outcome>()
+  /** Of all of them together. */
+  #characters = 0
   /** By the place before them, until more is answered. */
   readonly #portions = new Map<number, Portion | null>()
   #isAnswering = false
@@ -59,12 +65,20 @@ export class AnsweredEntries {
       if (entries === null || entries.length === 0) break
       for (const sized of entries) {
         if (!isNeeded()) break
-        const outcome = this.#outcomeOf(sized)
-        this.#note(sized.n, outcome instanceof Promise ? await outcome : outcome)
-        onAnswered(sized.n)
+        const answered = this.#outcomeOf(sized)
+        const outcome = answered instanceof Promise ? await answered : answered
+        this.#note(sized.n, outcome)
+        onAnswered(sized)
+        const paced = this.#pace(outcome)
+        if (paced !== undefined) await paced
       }
     }
     this.#isAnswering = false
+  }
+
+  #pace(outcome: Outcome): Promise<void> | undefined {
+    const { answers, viewers, isNeeded } = this.#parts
+    return outcome === null || outcome instanceof Error ? undefined : answers.pace(outcome, viewers, isNeeded)
   }
 
   /** Null for what has to be told to a seat by itself. */
@@ -79,19 +93,29 @@ export class AnsweredEntries {
   /** Forgets what everybody has: up to `first`. What is each one's own is not kept for those who lag: they ask for it themselves. */
   forget(first: number, firstOfReady: number): void {
     for (const [n, outcome] of this.#outcomes) {
-      if (n <= (outcome instanceof Map ? firstOfReady : first)) this.#outcomes.delete(n)
+      if (n <= (outcome instanceof Map ? firstOfReady : first)) this.#drop(n, outcome)
     }
     this.#portions.clear()
   }
 
   #note(n: number, outcome: Outcome): void {
     this.#outcomes.set(n, outcome)
+    this.#characters += charactersOf(outcome)
+    for (const [oldest, its] of this.#outcomes) {
+      if (this.#characters <= MOST_KEPT_CHARACTERS || oldest === n) break
+      this.#drop(oldest, its)
+    }
     this.last = n
     this.#portions.clear()
     if (outcome === null || outcome instanceof Error) return
     for (const one of isPersonal(outcome) ? outcome.values() : [outcome]) {
       if (!(one instanceof Error)) this.known = Math.max(this.known, one.asOf.to)
     }
+  }
+
+  #drop(n: number, outcome: Outcome): void {
+    this.#outcomes.delete(n)
+    this.#characters -= charactersOf(outcome)
   }
 
   #outcomeOf({ entry }: SizedEntry): Outcome | Promise<Outcome> {
@@ -121,7 +145,7 @@ export class AnsweredEntries {
       const outcome = this.#outcomes.get(n)
       if (outcome === undefined || rules.isSpecial(entry)) break
       if (outcome instanceof Map || outcome instanceof Error) break
-      if (outcome !== null) answers.push(outcome as Answer)
+      if (outcome !== null && isTold(outcome as Answer)) answers.push(outcome as Answer)
       to = n
     }
     return { type: 'common', to, answers }
@@ -132,6 +156,12 @@ export class AnsweredEntries {
     if (outcome === undefined) return null
     if (outcome === null) return { type: 'common', to: n, answers: [] }
     if (outcome instanceof Error || isPersonal(outcome)) return { type: 'each', to: n, outcome }
-    return { type: 'common', to: n, answers: [outcome] }
+    return { type: 'common', to: n, answers: isTold(outcome) ? [outcome] : [] }
   }
+}
+
+function charactersOf(outcome: Outcome): number {
+  if (outcome === null || outcome instanceof Error) return 0
+  if (!isPersonal(outcome)) return outcome.text.length
+  return Array.from(outcome.values(), charactersOf).reduce((sum, characters) => sum + characters, 0)
 }

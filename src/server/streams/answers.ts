@@ -1,29 +1,16 @@
 import { type ExecutionArgs, type ExecutionResult, execute } from 'graphql'
+import { LRUCache } from 'lru-cache'
 import type { Viewer } from '../../access/viewer.ts'
 import { sleep } from '../../lib/async.ts'
 import type { App } from '../../schema/app.ts'
 import { createContext } from '../../schema/context.ts'
 import { type CommonLoaders, createCommonLoaders } from '../../schema/loaders.ts'
-import type { Streams } from '../../schema/streams.ts'
+import { GoneError, type Streams } from '../../schema/streams.ts'
 import { formatError, type MaskError } from '../http/masking.ts'
+import { type Answer, identityOf, isPersonal, type Outcome, type PersonalAnswers, type Span } from './answer.ts'
 import type { Told } from './feed.ts'
+import { createPace, type Pace } from './pace.ts'
 import { probeOf } from './viewer-probe.ts'
-
-/** What an event comes to: as GraphQL answers, with errors that clients may read, and the same as it goes over the wire. */
-export interface Answer {
-  result: ExecutionResult
-  text: string
-  asOf: Span
-}
-
-/** The moments between which something was looked up, by a clock that counts. Where nothing was looked up, it holds at any time. */
-export interface Span {
-  from: number
-  to: number
-}
-
-/** What an event comes to for each viewer by itself, by identity; an error is what ends that viewer's subscription. */
-export type PersonalAnswers = ReadonlyMap<string, Answer | Error>
 
 /** Answers the events of one operation for all who ask it with the same scope and variables. */
 export interface Answers {
@@ -34,9 +21,9 @@ export interface Answers {
    * @throws what ends everybody's subscription, after some more tries: an event is never left out.
    */
   answer(told: Told<object>, viewers: () => Iterable<Viewer>, since: number): MaybePromise<Outcome>
+  pace: Pace
 }
 
-type Outcome = Answer | PersonalAnswers
 type MaybePromise<T> = T | Promise<T>
 
 export interface AnswersParts {
@@ -56,6 +43,8 @@ export interface AnswersParts {
 const RETRIES_AFTER_MS = [100, 500]
 /** Executions in a row for one event. */
 const VIEWERS_AT_ONCE = 512
+/** Of all answers that this process keeps with their entries, in characters; what they were made of weighs some times as much. */
+const MOST_KEPT_CHARACTERS = 16 * 1024 * 1024
 const ANY_TIME: Span = { from: Number.POSITIVE_INFINITY, to: 0 }
 
 let moments = 0
@@ -64,13 +53,6 @@ let moments = 0
 export function moment(): number {
   moments += 1
   return moments
-}
-
-/** Viewers of one scope with the same identity are the same. */
-export const identityOf = ({ id, tokenId }: Viewer): string => `${id} ${tokenId}`
-
-export function isPersonal(answer: Outcome): answer is PersonalAnswers {
-  return answer instanceof Map
 }
 
 export function createAnswers(parts: AnswersParts): Answers {
@@ -138,7 +120,7 @@ export function createAnswers(parts: AnswersParts): Answers {
     return known !== undefined && known.asOf.from >= since ? known : begin(told, viewers)
   }
 
-  return { answer }
+  return { answer, pace: createPace(parts.app.rates) }
 }
 
 const onSlow = () => {}
@@ -156,17 +138,40 @@ function run(
 
 function answerOf(result: ExecutionResult, asOf: Span, maskError: MaskError): Answer {
   if (result.errors === undefined) return { result, asOf, text: JSON.stringify(result) }
+  if (result.errors.some(({ originalError }) => originalError instanceof GoneError))
+    return { result, asOf, text: UNTOLD }
   const errors = result.errors.map(maskError)
   const text = JSON.stringify({ ...result, errors: errors.map(formatError) })
   return { result: { ...result, errors }, asOf, text }
 }
 
+interface Kept {
+  /** Undefined once too much has come after it. */
+  answer: Answer | undefined
+}
+
+const TOO_LARGE: Kept = { answer: undefined }
+
+const newest = new LRUCache<Kept, true>({
+  maxSize: MOST_KEPT_CHARACTERS,
+  dispose(_, kept) {
+    kept.answer = undefined
+  },
+})
+
+/** Keeps an answer until so many have come after it, of whatever operation, as `MOST_KEPT_CHARACTERS` allows. */
+function keptOf(answer: Answer): Kept {
+  const kept = { answer }
+  newest.set(kept, true, { size: answer.text.length + 1 })
+  return newest.has(kept) ? kept : TOO_LARGE
+}
+
 /**
- * Outcomes by what they are of: an entry's for as long as that is held by anybody, a snapshot's while it is looked up. What is
- * personal is not kept.
+ * Outcomes by what they are of: an entry's for as long as that is held by anybody, or until too much has come after it; a
+ * snapshot's while it is looked up. What is personal is not kept.
  */
 function createMemory() {
-  const ofEntries = new WeakMap<object, Answer | Promise<Outcome>>()
+  const ofEntries = new WeakMap<object, Kept | Promise<Outcome>>()
   const ofSnapshots = new Map<string, Promise<Outcome>>()
 
   function keepWhileLookedUp(of: object | string, outcome: Promise<Outcome>): void {
@@ -183,14 +188,26 @@ function createMemory() {
 
   function keep(of: object | string, outcome: MaybePromise<Outcome>): void {
     if (outcome instanceof Promise) keepWhileLookedUp(of, outcome)
-    else if (typeof of !== 'string' && !isPersonal(outcome)) ofEntries.set(of, outcome)
+    else if (typeof of !== 'string' && !isPersonal(outcome)) ofEntries.set(of, keptOf(outcome))
   }
 
-  return { keep, get: (of: object | string) => (typeof of === 'string' ? ofSnapshots.get(of) : ofEntries.get(of)) }
+  function get(of: object | string): Answer | Promise<Outcome> | undefined {
+    if (typeof of === 'string') return ofSnapshots.get(of)
+    const known = ofEntries.get(of)
+    return known instanceof Promise ? known : known?.answer
+  }
+
+  return { keep, get }
 }
 
-/** Whether there is nothing in it to be told. */
-const isLost = ({ result: { data } }: Answer) => data == null
+/** The text of what is told to nobody, since what it is about was deleted. */
+const UNTOLD = ''
+
+/** Whether it is to be told. */
+export const isTold = ({ text }: Answer) => text !== UNTOLD
+
+/** Whether there is nothing in it to be told, though there should be. */
+const isLost = (answer: Answer) => answer.result.data == null && isTold(answer)
 
 /** What ends the subscription of who is told it. */
 function lossOf({ result: { errors = [] } }: Answer): Error {
@@ -203,7 +220,7 @@ const isWhole = (outcome: Outcome) => !mayPass(outcome) && (isPersonal(outcome) 
 function mayPass(outcome: Outcome): boolean {
   if (isPersonal(outcome))
     return [...outcome.values()].some((one) => (one instanceof Error ? isInternal(one) : mayPass(one)))
-  return outcome.result.errors?.some(isInternal) ?? false
+  return isTold(outcome) && (outcome.result.errors?.some(isInternal) ?? false)
 }
 
 const isInternal = (error: Error) =>

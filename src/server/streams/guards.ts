@@ -6,10 +6,11 @@ import { type EntitySignal, entityChannel, tokenChannel } from '../../realtime/t
 import type { App } from '../../schema/app.ts'
 import type { Run } from '../../schema/shapes.ts'
 import type { Lifeline } from './lifeline.ts'
+import type { SecondLook } from './second-look.ts'
 import { createSharedWatch } from './shared-watch.ts'
 
-/** What a viewer's own channel says, and that it may have missed something. */
-export type EntityNews = EntitySignal | { type: 'reconnected' }
+/** What a viewer's own channel says, and that it may have missed something, or has. */
+export type EntityNews = EntitySignal | { type: 'reconnected' | 'missed' }
 
 /**
  * Ends what a viewer watches as soon as it may not any more, on whichever process that was decided. Each guard stands when
@@ -33,7 +34,11 @@ const RETRY_MS = 500
 /** setTimeout takes no more. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
-export function createGuards({ signals, clock, logger }: GuardsPlatform, app: GuardsApp): Guards {
+export function createGuards(
+  { signals, clock, logger }: GuardsPlatform,
+  app: GuardsApp,
+  secondLook: SecondLook,
+): Guards {
   const { tokens, visibility } = app
 
   /** Looks until it can: a database that is away must not keep a door open for good. */
@@ -57,10 +62,12 @@ export function createGuards({ signals, clock, logger }: GuardsPlatform, app: Gu
       }
       const leave = await signals.subscribe(tokenChannel(tokenId), () => emit('revoked'))
       const leaveReconnect = signals.onReconnect(() => void lookAgain(look, over.signal))
+      const leaveLooks = secondLook.token(tokenId, () => emit('revoked'))
       const stop = () => {
         over.abort()
         leave()
         leaveReconnect()
+        leaveLooks()
       }
       try {
         await look()
@@ -76,11 +83,36 @@ export function createGuards({ signals, clock, logger }: GuardsPlatform, app: Gu
   const entities = createSharedWatch<EntityNews>(async (entityId, emit) => {
     const leave = await signals.subscribe(entityChannel(entityId), (payload) => emit(payload as EntitySignal))
     const leaveReconnect = signals.onReconnect(() => emit({ type: 'reconnected' }))
-    return () => {
+    const stop = () => {
       leave()
       leaveReconnect()
     }
+    try {
+      const leaveLooks = await secondLook.human(entityId, () => emit({ type: 'missed' }))
+      return () => {
+        stop()
+        leaveLooks()
+      }
+    } catch (error) {
+      stop()
+      throw error
+    }
   })
+
+  /** Calls once the human of a sign-in is no more. */
+  async function watchHuman(viewer: Viewer, end: () => void): Promise<() => void> {
+    const over = new AbortController()
+    const look = async () => {
+      if (!(await tokens.stands(viewer))) end()
+    }
+    const leave = await entities.join(viewer.id, ({ type }) => {
+      if (type === 'gone' || mayHaveMissed(type)) void lookAgain(look, over.signal)
+    })
+    return () => {
+      over.abort()
+      leave()
+    }
+  }
 
   /** Looks now, and again whenever the viewer may have lost a membership. */
   async function keepLooking(
@@ -88,13 +120,18 @@ export function createGuards({ signals, clock, logger }: GuardsPlatform, app: Gu
     lifeline: Lifeline,
     sees: () => Promise<boolean>,
     concerns: (news: EntityNews) => boolean,
+    why: () => Promise<Error> = async () => new ForbiddenError('You may not see this any more.'),
   ): Promise<boolean> {
     const look = async () => {
-      if (!(await sees())) lifeline.fail(new ForbiddenError('You may not see this any more.'))
+      if (!(await sees())) lifeline.fail(await why())
     }
-    if (viewer.scope === 'HUMAN') {
+    if (viewer.scope !== 'HUMAN') {
+      const again = () => void lookAgain(look, lifeline.signal)
+      lifeline.onEnd(signals.onReconnect(again))
+      lifeline.onEnd(secondLook.each(again))
+    } else {
       const onNews = (news: EntityNews) => {
-        if (news.type === 'reconnected' || concerns(news)) void lookAgain(look, lifeline.signal)
+        if (mayHaveMissed(news.type) || concerns(news)) void lookAgain(look, lifeline.signal)
       }
       lifeline.onEnd(await entities.join(viewer.id, onNews))
     }
@@ -102,18 +139,23 @@ export function createGuards({ signals, clock, logger }: GuardsPlatform, app: Gu
   }
 
   return {
-    async viewer({ tokenId, expiresAt }, lifeline) {
+    async viewer(viewer, lifeline) {
+      const { tokenId, expiresAt } = viewer
       const end = () => lifeline.fail(new UnauthenticatedError('Your token is no longer good.'))
+      // Nobody revokes a sign-in by JWT: it ends with its human.
+      if (tokenId === null && viewer.scope === 'HUMAN') lifeline.onEnd(await watchHuman(viewer, end))
       if (expiresAt !== null) lifeline.onEnd(callAt(expiresAt.getTime(), clock.now, end))
       if (tokenId !== null) lifeline.onEnd(await revocations.join(tokenId, end))
     },
     async space(viewer, spaceId, lifeline) {
-      const sees = async () => (await visibility.spaces(viewer, [spaceId])).has(spaceId)
-      const concerns = (news: EntityNews) => news.type === 'member-left' && news.spaceId === spaceId
-      const visible = await keepLooking(viewer, lifeline, sees, concerns)
+      const exists = async () => (await app.spaces.getMany([spaceId]))[0] != null
       // An admin sees every space, also one that there is not.
-      const exists = viewer.scope !== 'ADMIN' || (await app.spaces.getMany([spaceId]))[0] != null
-      if (!visible || !exists) throw new NotFoundError('There is no such space, or you are not a member of it.')
+      const sees = async () =>
+        (await visibility.spaces(viewer, [spaceId])).has(spaceId) && (viewer.scope !== 'ADMIN' || (await exists()))
+      const concerns = (news: EntityNews) => news.type === 'member-left' && news.spaceId === spaceId
+      const why = async () =>
+        (await exists()) ? new ForbiddenError('You may not see this any more.') : new NotFoundError(NO_SUCH_SPACE)
+      if (!(await keepLooking(viewer, lifeline, sees, concerns, why))) throw new NotFoundError(NO_SUCH_SPACE)
     },
     async run(viewer, runId, lifeline) {
       const [run] = await app.runs.getMany([runId])
@@ -125,6 +167,10 @@ export function createGuards({ signals, clock, logger }: GuardsPlatform, app: Gu
     entityNews: (entityId, listener) => entities.join(entityId, listener),
   }
 }
+
+const mayHaveMissed = (type: EntityNews['type']): boolean => type === 'reconnected' || type === 'missed'
+
+const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
 
 /** Calls at a time, however far away it is; comes back with the way to call it off. */
 function callAt(time: number, now: () => number, call: () => void): () => void {

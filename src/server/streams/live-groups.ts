@@ -1,8 +1,11 @@
+import type { Registry } from 'prom-client'
 import type { Viewer } from '../../access/viewer.ts'
+import { histogram } from '../../lib/metrics.ts'
 import type { LiveSeat, LiveWindow } from '../../realtime/event-log.ts'
 import type { WriteSchedule } from '../sockets/write-schedule.ts'
+import { identityOf } from './answer.ts'
 import { AnsweredEntries, type Portion } from './answered-entries.ts'
-import { type Answers, identityOf } from './answers.ts'
+import { type Answers, isTold } from './answers.ts'
 import type { LiveRules } from './feed.ts'
 import type { Sink } from './sink.ts'
 
@@ -36,7 +39,15 @@ const ENTRIES_A_LOOK = 64
 /** Given to one member in a row, before the next one has its turn. */
 const MOST_PORTIONS = 4
 
-export function createLiveGroups(schedule: WriteSchedule): LiveGroups {
+const LAG_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
+
+export function createLiveGroups(schedule: WriteSchedule, metrics: Registry): LiveGroups {
+  const lag = histogram(
+    metrics,
+    'parley_fanout_lag_seconds',
+    'From when an event was appended, by the clock of the process that did so, until all subscribers here who ask the same have it.',
+    { buckets: LAG_SECONDS },
+  )
   const groups = new WeakMap<Answers, Map<LiveWindow, LiveGroup>>()
 
   function groupOf(subscriber: LiveSubscriber): LiveGroup {
@@ -45,7 +56,8 @@ export function createLiveGroups(schedule: WriteSchedule): LiveGroups {
     groups.set(answers, ofAnswers)
     const known = ofAnswers.get(window)
     if (known !== undefined) return known
-    const group = new LiveGroup(subscriber, schedule, () => ofAnswers.delete(window))
+    const onRound = (at: number) => lag.observe(Math.max(0, Date.now() - at) / 1000)
+    const group = new LiveGroup(subscriber, { schedule, onRound }, () => ofAnswers.delete(window))
     ofAnswers.set(window, group)
     return group
   }
@@ -78,15 +90,23 @@ class LiveGroup {
   readonly #window: LiveWindow
   readonly #rules: LiveRules<object>
   readonly #schedule: WriteSchedule
+  readonly #onRound: (at: number) => void
   readonly #stop: () => void
   readonly #members = new Set<Member>()
   #round: Iterator<Member> | null = null
   #isScheduled = false
+  /** When the first entry of this round was appended; null where it brings late ones what they have missed. */
+  #roundOf: number | null = null
 
-  constructor({ answers, window, rules, seat }: LiveSubscriber, schedule: WriteSchedule, onEmpty: () => void) {
+  constructor(
+    { answers, window, rules, seat }: LiveSubscriber,
+    { schedule, onRound }: { schedule: WriteSchedule; onRound: (at: number) => void },
+    onEmpty: () => void,
+  ) {
     this.#window = window
     this.#rules = rules
     this.#schedule = schedule
+    this.#onRound = onRound
     this.entries = new AnsweredEntries({
       answers,
       window,
@@ -95,7 +115,7 @@ class LiveGroup {
       viewers: () => this.#viewers(),
       isNeeded: () => this.#members.size > 0,
       onLost: () => this.#dismissAll(),
-      onAnswered: (n) => this.#onAnswered(n),
+      onAnswered: ({ n, entry }) => this.#onAnswered(n, entry.at),
     })
     const stopListening = window.listen((news) => {
       if (news === 'entries') void this.entries.catchUp()
@@ -126,10 +146,11 @@ class LiveGroup {
     })
   }
 
-  #onAnswered(n: number): void {
+  #onAnswered(n: number, at: number | null): void {
     if (n % ENTRIES_A_LOOK === 0) this.#dismissLost()
     if (this.#isScheduled || this.#members.size === 0) return
     this.#isScheduled = true
+    this.#roundOf = at
     this.#schedule.next((most) => this.#serveSome(most))
   }
 
@@ -153,6 +174,7 @@ class LiveGroup {
   #endRound(): void {
     this.#round = null
     this.#isScheduled = false
+    if (this.#roundOf !== null) this.#onRound(this.#roundOf)
     let first = this.entries.last
     let firstOfReady = first
     for (const { seat, sink } of this.#members) {
@@ -160,7 +182,7 @@ class LiveGroup {
       if (seat.n < firstOfReady && !sink.isBusy()) firstOfReady = seat.n
     }
     this.entries.forget(first, firstOfReady)
-    if (firstOfReady < this.entries.last) this.#onAnswered(firstOfReady)
+    if (firstOfReady < this.entries.last) this.#onAnswered(firstOfReady, null)
   }
 
   /** Gives a member what there is, as far as it takes it. */
@@ -191,7 +213,7 @@ class LiveGroup {
         member.leave(own)
         return
       }
-      member.sink.send([own])
+      if (isTold(own)) member.sink.send([own])
     }
     this.#window.skip(member.seat, portion.to)
   }

@@ -127,8 +127,12 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
   }
 
   /** An event with what is known of what it names, should that be gone when it is delivered; null for one not to be told. */
-  function asShown(event: RunEvent, { run, showsThoughts }: Watched): RunEvent | null | Promise<RunEvent | null> {
-    if (THOUGHTS.has(event.type)) return showsThoughts ? event : null
+  function asShown(
+    event: RunEvent,
+    { run, showsThoughts, isAdmin }: Watched,
+  ): RunEvent | null | Promise<RunEvent | null> {
+    const isConfided = 'confidential' in event && event.confidential === true
+    if (THOUGHTS.has(event.type)) return showsThoughts && (isAdmin || !isConfided) ? event : null
     if ('toolCallId' in event && run.triggerType === 'INBOX') return withCall(event)
     return { ...event, lastKnown: event.type === 'RunCanceled' ? { ...run, status: 'CANCELED' } : run }
   }
@@ -177,7 +181,8 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
       if (after !== null) decodeCursor(after)
       await guards.viewer(viewer, lifeline)
       const run = await guards.run(viewer, runId, lifeline)
-      const watched = { run, showsThoughts: app.visibility.runThoughts(viewer, run) }
+      const isAdmin = viewer.scope === 'ADMIN'
+      const watched = { run, isAdmin, showsThoughts: app.visibility.runThoughts(viewer, run) }
       const { signal } = lifeline
       return (to) => deliver({ run, onSlow, signal, rules: rulesOf(watched) }, after, shownTo(to, watched))
     })
@@ -187,6 +192,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
 interface Watched {
   run: Run
   showsThoughts: boolean
+  isAdmin: boolean
 }
 
 interface Following {

@@ -1,3 +1,4 @@
+import { usdOf } from '../../lib/model-cost.ts'
 import type { RunLogEvent } from '../../realtime/topics.ts'
 import type { Run } from '../../schema/shapes.ts'
 
@@ -17,6 +18,7 @@ interface JournaledStep {
     cachedInputTokens: number
     outputTokens: number
     usageEstimated: boolean
+    costNanos: number | null
   }
   calls: { id: string; createdAt: Date; settledAt: Date | null }[]
 }
@@ -44,7 +46,7 @@ export function endOf(run: Run): ReplayedEvent | null {
     case 'COMPLETED':
       return { at, event: { type: 'RunCompleted' } }
     case 'FAILED':
-      return { at, event: { type: 'RunFailed', error: run.error ?? '' } }
+      return { at, event: { type: 'RunFailed', error: (run.label.length > 0 ? run.stopReason : run.error) ?? '' } }
     case 'CANCELED':
       return { at, event: { type: 'RunCanceled' } }
     default:
@@ -54,7 +56,8 @@ export function endOf(run: Run): ReplayedEvent | null {
 
 function replayStep({ step, calls }: JournaledStep): ReplayedEvent[] {
   const { index, inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated, startedAt, durationMs } = step
-  const usage = { estimated, inputTokens, cachedInputTokens, outputTokens, totalTokens: inputTokens + outputTokens }
+  const tokens = { inputTokens, cachedInputTokens, outputTokens, totalTokens: inputTokens + outputTokens }
+  const usage = { estimated, ...tokens, costUsd: usdOf(step.costNanos) }
   const finishedAt = new Date(startedAt.getTime() + (durationMs ?? 0))
   const finished = { at: finishedAt, event: { type: 'RunStepFinished' as const, step: index, usage } }
   const deltas = deltasOf(step).map((event) => ({ at: startedAt, event }))

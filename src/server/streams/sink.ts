@@ -1,4 +1,4 @@
-import type { Answer } from './answers.ts'
+import type { Answer } from './answer.ts'
 
 /** Where the answers of one subscription leave. */
 export interface Sink {

@@ -1,5 +1,5 @@
 import type { Viewer } from '../../access/viewer.ts'
-import { ForbiddenError } from '../../lib/errors.ts'
+import { ForbiddenError, NotFoundError } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { decodeCursor } from '../../realtime/cursor.ts'
 import type { Delivery, LogEntry } from '../../realtime/event-log.ts'
@@ -22,10 +22,11 @@ export function createSpaceMessages(
   { guards, app, announcer }: SpaceMessagesParts,
 ) {
   /**
-   * What ends a viewer's watching at an entry: one that tells the viewer itself to leave, where it has not come back since
+   * What ends a viewer's watching at an entry: the space's own end, or one that tells the viewer itself to leave, where it has not come back since
    * (a log that is resumed tells of leaving that was undone). Otherwise null.
    */
   async function farewellAt({ event }: LogEntry, viewer: Viewer, spaceId: string): Promise<Error | null> {
+    if (event.type === 'SpaceDeleted') return new NotFoundError(SPACE_DELETED)
     if (!isLeavingOf(event, viewer.id)) return null
     const seen = await app.visibility.spaces(viewer, [spaceId])
     return seen.has(spaceId) ? null : new ForbiddenError('You are not a member of this space any more.')
@@ -78,11 +79,13 @@ function spaceEventOf(spaceId: string, { cursor, at, event }: LogEntry): SpaceEv
   return { ...(event as SpaceLogEvent), cursor, at: new Date(at), spaceId }
 }
 
+export const SPACE_DELETED = 'The space was deleted.'
+
 /** Nothing of one subscriber is in it: it is the group's. */
 function liveRulesOf(spaceId: string): LiveRules<SpaceEvent> {
   return {
-    eventOf: (entry) => spaceEventOf(spaceId, entry),
-    isSpecial: ({ event }) => event.type === 'MemberLeft',
-    concerns: ({ event }, viewerId) => isLeavingOf(event, viewerId),
+    eventOf: (entry) => (entry.event.type === 'SpaceDeleted' ? null : spaceEventOf(spaceId, entry)),
+    isSpecial: ({ event }) => event.type === 'MemberLeft' || event.type === 'SpaceDeleted',
+    concerns: ({ event }, viewerId) => event.type === 'SpaceDeleted' || isLeavingOf(event, viewerId),
   }
 }

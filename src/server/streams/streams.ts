@@ -8,6 +8,7 @@ import { createEndedRuns } from './ended-runs.ts'
 import { createGuards } from './guards.ts'
 import { createRunEvents } from './run-events.ts'
 import type { RunJournal } from './run-replay.ts'
+import { createSecondLook } from './second-look.ts'
 import { createSpaceMessages } from './space-messages.ts'
 import { createViewerEvents } from './viewer-events.ts'
 
@@ -27,7 +28,8 @@ export interface OwnStreams extends Streams {
 
 export function createStreams({ platform, app, announcer, journal }: StreamsParts): OwnStreams {
   const { log } = platform
-  const guards = createGuards(platform, app)
+  const secondLook = createSecondLook(platform, app)
+  const guards = createGuards(platform, app, secondLook)
   const endedRuns = createEndedRuns(platform, app)
   return {
     spaceMessages: createSpaceMessages(platform, { guards, app, announcer }),
@@ -49,6 +51,9 @@ export function createStreams({ platform, app, announcer, journal }: StreamsPart
         throw error
       }
     },
-    close: endedRuns.close,
+    async close() {
+      secondLook.close()
+      await endedRuns.close()
+    },
   }
 }

@@ -1,16 +1,18 @@
-import { createSourceEventStream, type ExecutionArgs, type ExecutionResult } from 'graphql'
+import { createSourceEventStream, type ExecutionArgs, type ExecutionResult, getOperationAST, Kind } from 'graphql'
 import { Repeater } from 'graphql-yoga'
 import type { Viewer } from '../../access/viewer.ts'
 import type { App } from '../../schema/app.ts'
 import type { Context } from '../../schema/context.ts'
 import type { Streams } from '../../schema/streams.ts'
 import type { MaskError } from '../http/masking.ts'
+import { type Answer, identityOf, isPersonal } from './answer.ts'
 import { answerKey } from './answer-key.ts'
-import { type Answer, type Answers, createAnswers, identityOf, isPersonal, moment } from './answers.ts'
+import { type Answers, createAnswers, isTold, moment } from './answers.ts'
 import type { Feed, Receiver, Told } from './feed.ts'
 import type { OwnLifeline } from './lifeline.ts'
 import type { LiveGroups } from './live-groups.ts'
 import type { Sink } from './sink.ts'
+import { createStanding } from './standing.ts'
 import type { Turns } from './turns.ts'
 
 /** What a transport adds to an operation's context, where it takes the answers as they go over the wire. */
@@ -26,6 +28,8 @@ export interface SubscribeParts {
   maskError: MaskError
   live: LiveGroups
   turns: Turns
+  /** Over sockets, event streams and multipart together. */
+  maxSubscriptionsPerViewer: number
 }
 
 export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | AsyncIterable<ExecutionResult>>
@@ -37,6 +41,7 @@ export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | Async
  */
 export function createSubscribe(parts: SubscribeParts): Subscribe {
   const join = createRegistry(parts)
+  const standing = createStanding(parts.maxSubscriptionsPerViewer)
 
   return async (args) => {
     const source = (await createSourceEventStream(args)) as Feed<object> | ExecutionResult
@@ -44,11 +49,23 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
     const { viewer, sink, onBegun } = args.contextValue as Context & SinkContext
     const { answers, leave } = join(args, viewer, source.shownIn)
     source.lifeline.onEnd(leave)
+    try {
+      source.lifeline.onEnd(standing.take(viewer, { topic: source.shownIn, answers, ...askedBy(args) }))
+    } catch (error) {
+      source.lifeline.end()
+      throw error
+    }
     const begin = (to: Sink) => deliver(source, { answers, viewer, sink: to, ...parts })
     if (sink === undefined) return resultsOf(source, begin, parts.maskError)
     onBegun?.(silence(source, () => begin(sink)))
     return {}
   }
+}
+
+function askedBy({ document, operationName, contextValue }: ExecutionArgs) {
+  const [root] = getOperationAST(document, operationName)?.selectionSet.selections ?? []
+  const { weight = 0 } = contextValue as Context
+  return { weight, isOfViewer: root?.kind === Kind.FIELD && root.name.value === 'viewerEvents' }
 }
 
 /** The answers of operations that somebody subscribes by, by what they have in common. */
@@ -101,21 +118,35 @@ function receiverOf(
 ): Receiver<object> {
   /** What it has been told is at most as new as this; what it knows from elsewhere is older than its beginning. */
   let known = moment()
+  const viewers = () => [viewer]
+  const isThere = () => !signal.aborted
+
+  async function ownAnswer(told: Told<object>): Promise<Answer> {
+    const found = answers.answer(told, viewers, known)
+    const answer = found instanceof Promise ? await found : found
+    const own = isPersonal(answer) ? answer.get(identityOf(viewer)) : answer
+    if (own === undefined || own instanceof Error) throw own
+    known = Math.max(known, own.asOf.to)
+    return own
+  }
 
   async function tell(told: readonly Told<object>[]): Promise<void> {
     await turns.next()
     const given: Answer[] = []
+    const send = () => {
+      if (isThere() && given.length > 0) sink.send(given.splice(0))
+    }
     try {
       for (const one of told) {
-        const found = answers.answer(one, () => [viewer], known)
-        const answer = found instanceof Promise ? await found : found
-        const own = isPersonal(answer) ? answer.get(identityOf(viewer)) : answer
-        if (own === undefined || own instanceof Error) throw own
-        given.push(own)
-        known = Math.max(known, own.asOf.to)
+        const own = await ownAnswer(one)
+        if (isTold(own)) given.push(own)
+        const paced = answers.pace(own, viewers, isThere)
+        if (paced === undefined) continue
+        send()
+        await paced
       }
     } finally {
-      if (!signal.aborted && given.length > 0) sink.send(given)
+      send()
     }
     await ready(sink, signal)
   }

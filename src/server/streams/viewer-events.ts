@@ -1,12 +1,11 @@
 import { createBell } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
-import type { App } from '../../schema/app.ts'
 import type { ViewerEvent, Watcher } from '../../schema/streams.ts'
 import { type Feed, openFeed } from './feed.ts'
 import type { Guards } from './guards.ts'
 import { createSpacePace } from './space-pace.ts'
-import { createViewerSources, type ViewerNews } from './viewer-sources.ts'
+import { createViewerSources, type SourcesApp, type ViewerNews } from './viewer-sources.ts'
 
 const FOREVER_MS = 2 ** 31 - 1
 /** Waiting events of one subscriber; what is joined counts once. */
@@ -18,7 +17,7 @@ const MOST_WAITING = 1000
  */
 export function createViewerEvents(
   platform: Pick<Platform, 'signals' | 'clock' | 'logger'>,
-  { guards, app }: { guards: Guards; app: Pick<App, 'members' | 'spaces' | 'toolCalls' | 'agents'> },
+  { guards, app }: { guards: Guards; app: SourcesApp },
 ) {
   const { clock, logger } = platform
   const sources = createViewerSources(platform, { guards, app })

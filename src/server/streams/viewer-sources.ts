@@ -1,7 +1,14 @@
 import type { Viewer } from '../../access/viewer.ts'
 import { createSerial, sleep } from '../../lib/async.ts'
 import type { Platform } from '../../platform/platform.ts'
-import { ADMIN_CHANNEL, agentChannel, type SignalPayload, spaceChannel } from '../../realtime/topics.ts'
+import {
+  ADMIN_CHANNEL,
+  agentChannel,
+  entityChannel,
+  type SignalPayload,
+  spaceChannel,
+  type ToolSignal,
+} from '../../realtime/topics.ts'
 import type { App } from '../../schema/app.ts'
 import type { ToolCall } from '../../schema/shapes.ts'
 import type { ViewerEvent } from '../../schema/streams.ts'
@@ -27,13 +34,19 @@ export interface ViewerSources {
   ): Promise<void>
 }
 
-type SourcesApp = Pick<App, 'members' | 'spaces' | 'toolCalls' | 'agents'>
+export type SourcesApp = Pick<App, 'members' | 'spaces' | 'toolCalls' | 'agents' | 'visibility'>
 
 /** Spaces and agents that one who sees all of them listens to: the newest ones. */
 const MOST_WATCHED = 1000
 const PAGE = 100
 /** Nobody tells an admin of new spaces, nor a service of new agents: they look. */
 const LOOK_INTERVAL_MS = 2000
+
+const NEWS = {
+  'tool-waiting': 'ViewerToolCallWaiting',
+  'tool-changed': 'ViewerToolCallChanged',
+  'tool-settled': 'ViewerToolCallSettled',
+} as const
 
 export function createViewerSources(
   { signals }: Pick<Platform, 'signals'>,
@@ -52,13 +65,29 @@ export function createViewerSources(
     return viewer.scope === 'ADMIN' ? [ADMIN_CHANNEL, ...newestFirst] : newestFirst
   }
 
+  async function concerns(viewer: Viewer, channel: string, { toolCallId, audience }: ToolSignal): Promise<boolean> {
+    if (audience === 'deciders' && viewer.scope !== 'HUMAN') return false
+    // Who decides as a human of the space is known by the channel; who is asked by name may be one who may not hear it.
+    if (audience === 'deciders' && channel !== entityChannel(viewer.id)) return true
+    const [call] = await app.toolCalls.getMany([toolCallId])
+    if (call == null) return false
+    if (audience === 'deciders') return (await app.visibility.toolCalls(viewer, [call])).has(call.id)
+    return isForViewer(viewer, call)
+  }
+
   return {
     async listen(viewer, lifeline, onNews, onError) {
       const serial = createSerial()
 
-      async function onToolCall(type: 'ViewerToolCallWaiting' | 'ViewerToolCallSettled', toolCallId: string) {
-        const [call] = await app.toolCalls.getMany([toolCallId])
-        if (call != null && isForViewer(viewer, call)) onNews({ type, toolCallId })
+      function onToolSignal(channel: string, payload: SignalPayload): void {
+        // An admin hears of every call once, wherever it shows.
+        if (!('toolCallId' in payload) || (viewer.scope === 'ADMIN' && channel !== ADMIN_CHANNEL)) return
+        const signal = payload as ToolSignal
+        const tellIfIts = async () => {
+          if (await concerns(viewer, channel, signal))
+            onNews({ type: NEWS[signal.type], toolCallId: signal.toolCallId })
+        }
+        void serial.run(tellIfIts).catch(onError)
       }
 
       function onSignal(channel: string, payload: SignalPayload): void {
@@ -66,11 +95,7 @@ export function createViewerSources(
         if (spaceId !== null && (payload.type === 'message' || payload.type === 'changed')) {
           onNews({ type: 'ViewerSpaceChanged', spaceId })
         }
-        const toolCallId = 'toolCallId' in payload ? payload.toolCallId : undefined
-        // An admin hears of every call once, wherever it shows.
-        if (toolCallId === undefined || (viewer.scope === 'ADMIN' && channel !== ADMIN_CHANNEL)) return
-        const type = payload.type === 'tool-waiting' ? 'ViewerToolCallWaiting' : 'ViewerToolCallSettled'
-        void serial.run(() => onToolCall(type, toolCallId)).catch(onError)
+        onToolSignal(channel, payload)
       }
 
       function tell({ came, went }: { came: string[]; went: string[] }): void {
@@ -88,8 +113,9 @@ export function createViewerSources(
       lifeline.onEnd(signals.onReconnect(() => void channels.refresh(tell).then(tellAnew, onError)))
       if (viewer.scope === 'HUMAN') {
         const onEntityNews = (news: EntityNews) => {
-          if (news.type === 'member-joined' || news.type === 'member-left') channels.refresh(tell).catch(onError)
-          if (news.type === 'read' && news.spaceId) onNews({ type: 'ViewerSpaceChanged', spaceId: news.spaceId })
+          if (CHANGES_SPACES.includes(news.type)) channels.refresh(tell).catch(onError)
+          if ('toolCallId' in news) onToolSignal(entityChannel(viewer.id), news)
+          if (news.type === 'read') onNews({ type: 'ViewerSpaceChanged', spaceId: news.spaceId })
         }
         lifeline.onEnd(await guards.entityNews(viewer.id, onEntityNews))
       } else if (viewer.scope === 'ADMIN' || viewer.agentIds === null) {
@@ -99,6 +125,8 @@ export function createViewerSources(
     },
   }
 }
+
+const CHANGES_SPACES: EntityNews['type'][] = ['member-joined', 'member-left', 'missed']
 
 async function keepRefreshing(signal: AbortSignal, refresh: () => Promise<void>, onError: (error: unknown) => void) {
   while (!signal.aborted) {

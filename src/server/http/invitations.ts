@@ -1,0 +1,32 @@
+import type { SignIns } from '../../access/sign-ins.ts'
+import type { App } from '../../schema/app.ts'
+import { type Handler, sendJson } from './health.ts'
+import type { Origins } from './origins.ts'
+
+export const INVITATION_PATH = /^\/invitations\/([^/]+)$/
+
+export interface InvitationParts {
+  invitations: Pick<App['invitations'], 'redeem'>
+  /** The console, which asks whether to sign in: looking at it uses nothing up. */
+  page: Handler
+  origins: Pick<Origins, 'allows'>
+  signIns: Pick<SignIns, 'refuse'>
+}
+
+/** `/invitations/:code`: the page for it by GET; by POST 200 with a new token once, then 404. */
+export function createInvitationHandler({ invitations, page, origins, signIns }: InvitationParts): Handler {
+  return async (request, response) => {
+    if (request.method === 'GET' || request.method === 'HEAD') return page(request, response)
+    const [, code = ''] = INVITATION_PATH.exec(new URL(request.url ?? '', 'http://localhost').pathname) ?? []
+    if (request.method !== 'POST' || !origins.allows(request)) return refuse(response)
+    const token = await invitations.redeem(code)
+    if (token === null) {
+      signIns.refuse(request.socket.remoteAddress)
+      refuse(response)
+    } else sendJson(response, 200, { token }, { 'cache-control': 'no-store' })
+  }
+}
+
+function refuse(response: Parameters<Handler>[1]): void {
+  sendJson(response, 404, { error: 'There is no such invitation, or it was used, or is too old: ask for a new one.' })
+}

@@ -1,0 +1,43 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import type { Logger } from 'pino'
+import { logContext, onBehalfOf } from '../../lib/log-context.ts'
+import type { Handler } from './health.ts'
+
+export const REQUEST_ID_HEADER = 'x-request-id'
+/** What may stand in a log as it is. */
+const USABLE = /^[\w.:=+/-]{1,128}$/
+
+/** The id of the request that is being answered, else a new one. */
+export function requestIdHere(): string {
+  const context = logContext()
+  return context !== undefined && 'requestId' in context ? context.requestId : randomUUID()
+}
+
+/** Answers each request under its id, which is the client's (or its proxy's) where it sent one, and goes back with the answer. */
+export function underItsId(handle: Handler, logger: Logger): Handler {
+  return (request, response) => {
+    const given = request.headers[REQUEST_ID_HEADER]
+    const requestId = typeof given === 'string' && USABLE.test(given) ? given : randomUUID()
+    response.setHeader(REQUEST_ID_HEADER, requestId)
+    return onBehalfOf({ requestId }, () => {
+      if (logger.isLevelEnabled('debug')) tellOfItsEnd(logger, request, response)
+      return handle(request, response)
+    })
+  }
+}
+
+function tellOfItsEnd(logger: Logger, ...[request, response]: Parameters<Handler>): void {
+  const since = performance.now()
+  const { method } = request
+  const told = logger.child(logContext() ?? {})
+  response.once('close', () => {
+    const ms = Math.round(performance.now() - since)
+    told.debug({ method, path: pathToTell(request), status: response.statusCode, ms }, 'a request was answered')
+  })
+}
+
+/** Without what may be secret: the code of an invitation, a query. */
+export function pathToTell({ url = '/' }: IncomingMessage): string {
+  return (url.split('?')[0] ?? '/').replace(/^\/invitations\/.*/, '/invitations/…')
+}
