@@ -1,0 +1,189 @@
+import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai'
+import type { Connection } from './connection.ts'
+import { errorOf, ParleyError } from './errors.ts'
+import { type LiveSpace, liveSpace } from './live-space.ts'
+import { STOP_RUN } from './operations.ts'
+import { isWhole, type Message, type MessagePart } from './space-events.ts'
+import { followTurn, messagesOfTurn } from './turn.ts'
+
+export interface ChatTransportOptions {
+  connection: Connection
+  /** The space that the chat is. The token must be a human's, and the human a member. */
+  spaceId: string
+  /** Whom each message mentions; absent: whom the space's routing wakes. */
+  mentionedAgentId?: string
+}
+
+type Chunks = ReadableStream<UIMessageChunk>
+
+/**
+ * Lets `useChat` of the AI SDK talk in a space: what a message sets off is one answer, a text part for each text that
+ * agents post, a dynamic tool part for each call that shows. Stopping stops the runs, with those that they set off.
+ */
+export function createChatTransport<UI extends UIMessage = UIMessage>(
+  options: ChatTransportOptions,
+): ChatTransport<UI> {
+  const { connection, spaceId, mentionedAgentId = null } = options
+  const space = liveSpace(connection, { spaceId, withActivity: false })
+
+  return {
+    resumeStreamIsReplay: true,
+    async sendMessages({ trigger, messages, abortSignal }) {
+      if (trigger === 'regenerate-message') {
+        throw new ParleyError('What was said in a space stays. Ask once more in its place.', 'BAD_INPUT')
+      }
+      const last = messages.findLast(({ role }) => role === 'user')
+      const text = (last?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n')
+      const stop = await watched(space)
+      try {
+        const idempotencyKey = last?.id ?? crypto.randomUUID()
+        const { message } = await space.send({ text, mentionedAgentId, idempotencyKey })
+        return answerTo(connection, space, message, abortSignal, stop)
+      } catch (failure) {
+        stop()
+        throw errorOf(failure)
+      }
+    },
+    async reconnectToStream({ abortSignal }) {
+      const stop = await watched(space)
+      const question = space.getState().messages.findLast(({ sender }) => sender.kind === 'HUMAN')
+      if (question !== undefined && isUnderWay(space, question)) {
+        return answerTo(connection, space, question, abortSignal, stop)
+      }
+      stop()
+      return null
+    },
+  }
+}
+
+/** Watches the space; answers once its messages are there. @throws ParleyError where the viewer may not see it */
+function watched(space: LiveSpace): Promise<() => void> {
+  return new Promise((resolve, reject) => {
+    const look = () => {
+      const { status, error } = space.getState()
+      if (status === 'live') resolve(stop)
+      if (status !== 'ended') return
+      stop()
+      reject(error ?? new ParleyError('This space is no longer live.', 'NETWORK'))
+    }
+    const stop = space.subscribe(look)
+    look()
+  })
+}
+
+const ALIVE = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
+
+/** Whether something that the message set off was not over when the space was looked at. */
+function isUnderWay(space: LiveSpace, question: Message): boolean {
+  const turn = messagesOfTurn(space.getState().messages, question)
+  const outcomes = turn.flatMap((message) => message.outcomes)
+  return (
+    turn.some((message) => !isWhole(message)) ||
+    outcomes.some(({ kind, run }) => kind === 'INBOX' || (run !== null && ALIVE.includes(run.status)))
+  )
+}
+
+/** What a message sets off, as the AI SDK's stream. */
+function answerTo(
+  connection: Connection,
+  space: LiveSpace,
+  question: Message,
+  abortSignal: AbortSignal | undefined,
+  release: () => void,
+): Chunks {
+  let leave = () => {}
+  return new ReadableStream<UIMessageChunk>({
+    start(controller) {
+      const written = createPartWriter((chunk) => controller.enqueue(chunk))
+      let runIds: string[] = []
+      controller.enqueue({ type: 'start', messageId: `answer-to-${question.id}` })
+      const stop = followTurn(connection, space, question, {
+        onAnswers(answers) {
+          runIds = [...new Set(answers.flatMap(({ run }) => (run === null ? [] : [run.id])))]
+          written.write(answers)
+        },
+        onEnd(answers, failures) {
+          written.write(answers)
+          written.close()
+          for (const errorText of failures) controller.enqueue({ type: 'error', errorText })
+          controller.enqueue({ type: 'finish' })
+          finish()
+        },
+      })
+      const abort = () => {
+        const woken = question.outcomes.flatMap(({ run }) => (run === null ? [] : [run.id]))
+        for (const runId of new Set([...woken, ...runIds])) {
+          // One that is over already cannot be stopped, and need not be.
+          connection.ask(STOP_RUN, { runId, cascade: true }).catch(() => {})
+        }
+        written.close()
+        controller.enqueue({ type: 'abort' })
+        finish()
+      }
+      const finish = () => {
+        leave()
+        controller.close()
+      }
+      leave = () => {
+        leave = () => {}
+        abortSignal?.removeEventListener('abort', abort)
+        stop()
+        release()
+      }
+      if (abortSignal?.aborted) abort()
+      else abortSignal?.addEventListener('abort', abort)
+    },
+    cancel: () => leave(),
+  })
+}
+
+/** Writes of each part what is not written yet. */
+function createPartWriter(enqueue: (chunk: UIMessageChunk) => void) {
+  const lengths = new Map<string, number>()
+  const open = new Set<string>()
+  const told = new Map<string, 'input' | 'end'>()
+
+  function writeText(id: string, text: string): void {
+    const length = lengths.get(id)
+    if (length === undefined) {
+      enqueue({ type: 'text-start', id })
+      open.add(id)
+    }
+    // What was shown of a message that was broken off may be more than what is kept: it cannot be taken back here.
+    if (text.length > (length ?? 0)) enqueue({ type: 'text-delta', id, delta: text.slice(length ?? 0) })
+    lengths.set(id, Math.max(length ?? 0, text.length))
+  }
+
+  function closeText(id: string): void {
+    if (open.delete(id)) enqueue({ type: 'text-end', id })
+  }
+
+  function writeCall({ toolCall }: Extract<MessagePart, { __typename: 'ToolCallPart' }>): void {
+    const { id: toolCallId, toolName, status, input, output, error } = toolCall
+    if (status === 'STREAMING') return
+    if (!told.has(toolCallId)) {
+      enqueue({ type: 'tool-input-available', toolCallId, toolName, input, dynamic: true })
+      told.set(toolCallId, 'input')
+    }
+    if (status === 'RUNNING' || status === 'WAITING' || told.get(toolCallId) === 'end') return
+    told.set(toolCallId, 'end')
+    if (status === 'DONE') enqueue({ type: 'tool-output-available', toolCallId, output, dynamic: true })
+    else enqueue({ type: 'tool-output-error', toolCallId, errorText: error ?? status, dynamic: true })
+  }
+
+  return {
+    write(answers: readonly Message[]): void {
+      for (const message of answers) {
+        for (const part of message.parts) {
+          if (part.__typename === 'TextPart') writeText(part.id, part.text)
+          else writeCall(part)
+          const isLast = part === message.parts.at(-1)
+          if (isWhole(message) || !isLast) closeText(part.id)
+        }
+      }
+    },
+    close(): void {
+      for (const id of [...open]) closeText(id)
+    },
+  }
+}

@@ -1,0 +1,32 @@
+// The face of `parley/client`: what a front end is built on, without a framework.
+export {
+  type Connection,
+  type ConnectionOptions,
+  type ConnectionState,
+  createConnection,
+  type Watcher,
+} from './connection.ts'
+export { ParleyError, payloadOf } from './errors.ts'
+export type { Operation } from './graphql.ts'
+export type { ListedSpace } from './listed-spaces.ts'
+export { type LiveRun, liveRun, type RunState } from './live-run.ts'
+export {
+  type AgentActivity,
+  type LiveSpace,
+  type LiveSpaceOptions,
+  liveSpace,
+  newIdempotencyKey,
+  type Outgoing,
+  type SpaceState,
+} from './live-space.ts'
+export {
+  type LiveViewer,
+  liveViewer,
+  type Viewer,
+  type ViewerState,
+  type WaitingCall,
+} from './live-viewer.ts'
+export type { Observable } from './observable.ts'
+export type { Run, RunStep, ToolCall } from './run-record.ts'
+export type { Message, MessagePart } from './space-events.ts'
+export type { Space } from './transcript.ts'

@@ -1,0 +1,59 @@
+import type { Connection } from './connection.ts'
+import type { LiveListedSpaceFragment, LiveSpacesQuery } from './generated/graphql.ts'
+import { SPACES } from './operations.ts'
+
+export type ListedSpace = LiveListedSpaceFragment
+
+/** The viewer's spaces: a list that is asked for page by page, and events that are newer than it. */
+export function createListedSpaces(connection: Connection, onChange: () => void) {
+  const spaces = new Map<string, ListedSpace>()
+  /** Of which events told while the list was being asked for. */
+  let told = new Set<string>()
+  let loads = 0
+
+  /** Takes a page in; answers with the cursor of the next one, null after the last. */
+  function takePage({ edges, pageInfo }: LiveSpacesQuery['spaces'], listed: Set<string>): string | null {
+    for (const { node } of edges) {
+      listed.add(node.id)
+      if (!told.has(node.id)) spaces.set(node.id, node)
+    }
+    onChange()
+    return pageInfo.hasNextPage ? pageInfo.endCursor : null
+  }
+
+  return {
+    /** Those with the last activity first. */
+    inOrder: (): ListedSpace[] => [...spaces.values()].sort((one, other) => timeOf(other).localeCompare(timeOf(one))),
+    unreadCount: () => [...spaces.values()].reduce((sum, { unreadCount }) => sum + unreadCount, 0),
+    put(space: ListedSpace): void {
+      told.add(space.id)
+      spaces.set(space.id, space)
+      onChange()
+    },
+    remove(id: string): void {
+      told.add(id)
+      spaces.delete(id)
+      onChange()
+    },
+    /** Asks for the whole list; false where another load has taken its place. @throws ParleyError */
+    async load(): Promise<boolean> {
+      loads += 1
+      const load = loads
+      told = new Set()
+      const listed = new Set<string>()
+      let after: string | null = null
+      do {
+        const page: LiveSpacesQuery = await connection.ask(SPACES, { after })
+        if (load !== loads) return false
+        after = takePage(page.spaces, listed)
+      } while (after !== null)
+      for (const id of [...spaces.keys()]) if (!listed.has(id) && !told.has(id)) spaces.delete(id)
+      return true
+    },
+    stopLoading(): void {
+      loads += 1
+    },
+  }
+}
+
+const timeOf = ({ lastMessage, createdAt }: ListedSpace) => lastMessage?.createdAt ?? createdAt

@@ -1,0 +1,55 @@
+import type { Connection } from './connection.ts'
+import { type ParleyError, payloadOf } from './errors.ts'
+import { createObservable, type Observable } from './observable.ts'
+import { RUN_EVENTS, STOP_RUN } from './operations.ts'
+import { EMPTY_RECORD, type RunRecord, withRunEvent } from './run-record.ts'
+
+/** A run as it is known now; `ended` once it is over, or may not be seen: then `error` says why. */
+export interface RunState extends RunRecord {
+  status: 'loading' | 'live' | 'ended'
+  error: ParleyError | null
+}
+
+/** A run from its beginning to its end, live while somebody listens. */
+export interface LiveRun extends Observable<RunState> {
+  /** Stops it; with `cascade`, every run that it set off too. @throws ParleyError */
+  stop(options?: { cascade?: boolean }): Promise<void>
+}
+
+export function liveRun(connection: Connection, { runId }: { runId: string }): LiveRun {
+  let record = EMPTY_RECORD
+  let state: Pick<RunState, 'status' | 'error'> = { status: 'loading', error: null }
+  const variables: { runId: string; after: string | null } = { runId, after: null }
+  // Its deltas carry no offset: an event that comes again is known by its cursor.
+  const seen = new Set<string>()
+  const observable = createObservable<RunState>({
+    read: () => ({ ...record, ...state }),
+    start: () => (state.status === 'ended' ? () => {} : watch()),
+  })
+
+  function watch(): () => void {
+    return connection.watch(RUN_EVENTS, variables, {
+      onData({ runEvents: event }) {
+        variables.after = event.cursor
+        if (seen.has(event.cursor)) return
+        seen.add(event.cursor)
+        record = withRunEvent(record, event)
+        state = { status: 'live', error: null }
+        observable.changed()
+      },
+      onEnd(error) {
+        state = { status: 'ended', error }
+        observable.changed()
+      },
+    })
+  }
+
+  return {
+    getState: observable.getState,
+    subscribe: observable.subscribe,
+    async stop({ cascade = false } = {}) {
+      const { stopRun } = await connection.ask(STOP_RUN, { runId, cascade })
+      payloadOf(stopRun, 'StopRunPayload')
+    },
+  }
+}

@@ -1,0 +1,34 @@
+import { useMemo, useSyncExternalStore } from 'react'
+import type { Connection } from './connection.ts'
+import { type LiveRun, liveRun, type RunState } from './live-run.ts'
+import { type LiveSpace, liveSpace, type SpaceState } from './live-space.ts'
+import { liveViewer, type ViewerState } from './live-viewer.ts'
+import type { Observable } from './observable.ts'
+
+/** The state of anything live, rendered again when it changes. */
+export function useLive<State>(live: Observable<State>): State {
+  return useSyncExternalStore(live.subscribe, live.getState, live.getState)
+}
+
+/** A space while the component is mounted: its state, and what can be done with it. */
+export function useSpace(
+  connection: Connection,
+  spaceId: string,
+): SpaceState & Pick<LiveSpace, 'loadEarlier' | 'loadUntil' | 'send'> {
+  const live = useMemo(() => liveSpace(connection, { spaceId }), [connection, spaceId])
+  const { loadEarlier, loadUntil, send } = live
+  const state = useLive(live)
+  return useMemo(() => ({ ...state, loadEarlier, loadUntil, send }), [state, loadEarlier, loadUntil, send])
+}
+
+/** A run while the component is mounted. */
+export function useRun(connection: Connection, runId: string): RunState & Pick<LiveRun, 'stop'> {
+  const live = useMemo(() => liveRun(connection, { runId }), [connection, runId])
+  const state = useLive(live)
+  return useMemo(() => ({ ...state, stop: live.stop }), [state, live])
+}
+
+/** Who the token stands for, its spaces and what waits for it. */
+export function useViewer(connection: Connection): ViewerState {
+  return useLive(useMemo(() => liveViewer(connection), [connection]))
+}

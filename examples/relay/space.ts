@@ -1,0 +1,47 @@
+// What relay-compiler makes `generated/` of; it asks that names begin with the file's.
+
+import { graphql } from 'relay-runtime'
+
+graphql`
+  fragment space_message on Message {
+    id
+    seq
+    status
+    sender { name }
+    parts { id ... on TextPart { text } }
+  }
+`
+
+graphql`
+  query spaceQuery($spaceId: ID!) {
+    space(id: $spaceId) {
+      streamCursor
+      messages(last: 50) @connection(key: "space_messages") {
+        __id
+        edges { node { ...space_message @relay(mask: false) } }
+      }
+    }
+  }
+`
+
+graphql`
+  subscription spaceSubscription($spaceId: ID!, $after: StreamCursor, $connections: [ID!]!) {
+    spaceMessages(spaceId: $spaceId, after: $after) {
+      ... on MessagePosted { message @appendNode(connections: $connections, edgeTypeName: "MessageEdge") { ...space_message } }
+      ... on MessageTextDelta { messageId part { id text } }
+      ... on MessagePartChanged { messageId part { id ... on TextPart { text } } }
+      ... on MessageUpdated { message { ...space_message } }
+      ... on MessageFinished { message { ...space_message } }
+    }
+  }
+`
+
+graphql`
+  mutation spaceMutation($input: SendMessageInput!, $connections: [ID!]!) {
+    sendMessage(input: $input) {
+      ... on SendMessagePayload {
+        sentMessage @appendNode(connections: $connections, edgeTypeName: "MessageEdge") { ...space_message }
+      }
+    }
+  }
+`

@@ -1,0 +1,50 @@
+/** A message as the pages of the examples show it. */
+export interface ShownMessage {
+  id: string
+  sender: string
+  text: string
+  isWriting: boolean
+}
+
+/** What each example makes of a client: a chat that tells its messages after each change. */
+export interface Chat {
+  send(text: string): Promise<void>
+  close(): void
+}
+
+export interface ChatOptions {
+  /** Of the API, `http://localhost:4000/graphql`. */
+  url: string
+  token: string
+  spaceId: string
+  onMessages(messages: ShownMessage[]): void
+}
+
+/** Asks for what a chat needs, and shows it: a list, and a field. */
+export function showChat(place: HTMLElement, openChat: (options: ChatOptions) => Chat): void {
+  const list = document.createElement('ul')
+  const form = document.createElement('form')
+  const field = document.createElement('input')
+  form.append(field)
+  place.append(list, form)
+  const asked = (what: string, otherwise = '') => prompt(what, otherwise) ?? otherwise
+  const chat = openChat({
+    url: asked('The API', 'http://localhost:4000/graphql'),
+    token: asked('A human’s token'),
+    spaceId: asked('A space’s id'),
+    onMessages(messages) {
+      const lines = messages.map(({ sender, text, isWriting }) => {
+        const line = document.createElement('li')
+        line.textContent = `${sender}: ${text}${isWriting ? '…' : ''}`
+        return line
+      })
+      list.replaceChildren(...lines)
+    },
+  })
+  form.addEventListener('submit', (event) => {
+    event.preventDefault()
+    void chat.send(field.value).then(() => {
+      field.value = ''
+    })
+  })
+}
