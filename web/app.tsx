@@ -1,0 +1,175 @@
+import { useCallback, useEffect, useState } from 'react'
+import { Redirect, Route, Switch, useLocation } from 'wouter'
+import { useNotifications } from './decide/notifications.ts'
+import { WaitingPage } from './decide/waiting-page.tsx'
+import { AuditPage } from './inspect/audit-page.tsx'
+import { RunPage } from './inspect/run-page.tsx'
+import { RunsPage } from './inspect/runs-page.tsx'
+import { UsagePage } from './inspect/usage-page.tsx'
+import { AgentPage } from './operate/agent-page.tsx'
+import { AgentsPage } from './operate/agents-page.tsx'
+import { PeoplePage } from './operate/people-page.tsx'
+import { StartPage } from './operate/start-page.tsx'
+import { SessionProvider, useSession, useToken } from './session.tsx'
+import { Invitation, invitationCode } from './shell/invitation.tsx'
+import { PageHead, SideBarContext } from './shell/page-head.tsx'
+import { Palette } from './shell/palette.tsx'
+import { SideBar } from './shell/side-bar.tsx'
+import { SignIn } from './shell/sign-in.tsx'
+import { SpacePage } from './talk/space-page.tsx'
+import { Empty, Loading } from './ui/notice.tsx'
+
+const UNKNOWN_TOKEN = 'The server does not know this token. It may have been revoked, or have expired.'
+
+export function App() {
+  const [token, setToken] = useToken()
+  const [reason, setReason] = useState<string | null>(null)
+  const [, go] = useLocation()
+  const onToken = useCallback(
+    (next: string | null) => {
+      setReason(null)
+      setToken(next)
+      if (next === null) go('/')
+    },
+    [go, setToken],
+  )
+  const onRefused = useCallback(() => {
+    setReason(UNKNOWN_TOKEN)
+    setToken(null)
+  }, [setToken])
+  const code = invitationCode()
+  if (code !== null) {
+    return (
+      <Invitation
+        code={code}
+        onToken={(next) => {
+          go('/', { replace: true })
+          onToken(next)
+        }}
+      />
+    )
+  }
+  if (token === null) return <SignIn onToken={onToken} reason={reason} />
+  return (
+    <SessionProvider key={token} token={token} onToken={onToken} onRefused={onRefused}>
+      <Shell />
+    </SessionProvider>
+  )
+}
+
+/** The side bar, and the page that the address names. On a narrow screen the page is all, and the side bar comes when it is asked for. */
+function Shell() {
+  const { viewer } = useSession()
+  const [isSideOpen, setSideOpen] = useState(false)
+  const [isSearching, setSearching] = useState(false)
+  useNotifications(viewer)
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key === 'Escape') setSideOpen(false)
+      if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey)) return
+      event.preventDefault()
+      setSearching(true)
+    }
+    window.addEventListener('keydown', onKey)
+    return () => window.removeEventListener('keydown', onKey)
+  }, [])
+  if (viewer.viewer === null) return <Loading what="your spaces" />
+  return (
+    <SideBarContext value={{ open: () => setSideOpen(true) }}>
+      <div className={`shell ${isSideOpen ? 'side-open' : ''}`}>
+        <a className="skip" href="#page">
+          Skip to the page
+        </a>
+        <SideBar onSearch={() => setSearching(true)} onGo={() => setSideOpen(false)} />
+        {isSideOpen && (
+          <button
+            type="button"
+            className="side-shade"
+            aria-label="Close the side bar"
+            onClick={() => setSideOpen(false)}
+          />
+        )}
+        <main id="page" className="page">
+          <Pages />
+        </main>
+        <Palette open={isSearching} onOpenChange={setSearching} />
+      </div>
+    </SideBarContext>
+  )
+}
+
+function Pages() {
+  const { isAdmin } = useSession()
+  return (
+    <Switch>
+      <Route path="/spaces/:id">{({ id }) => <SpacePage key={id} spaceId={id} />}</Route>
+      <Route path="/waiting">
+        <WaitingPage />
+      </Route>
+      <Route path="/agents">
+        <AgentsPage />
+      </Route>
+      <Route path="/agents/:id/:tab?">{({ id, tab }) => <AgentPage key={id} agentId={id} tab={tab} />}</Route>
+      <Route path="/runs">
+        <RunsPage />
+      </Route>
+      <Route path="/runs/:id">{({ id }) => <RunPage key={id} runId={id} />}</Route>
+      {isAdmin && (
+        <Route path="/people">
+          <PeoplePage />
+        </Route>
+      )}
+      {isAdmin && (
+        <Route path="/usage">
+          <UsagePage />
+        </Route>
+      )}
+      {isAdmin && (
+        <Route path="/audit">
+          <AuditPage />
+        </Route>
+      )}
+      {isAdmin && (
+        <Route path="/start">
+          <StartPage />
+        </Route>
+      )}
+      <Route path="/">
+        <Home />
+      </Route>
+      <Route>
+        <PageHead title="Nothing here" />
+        <Empty icon="search" title="There is nothing at this address" />
+      </Route>
+    </Switch>
+  )
+}
+
+/** Where one begins: the space with the last activity; for an operator of an empty server, the way to begin. */
+function Home() {
+  const { viewer, isAdmin } = useSession()
+  const [first] = viewer.spaces
+  if (viewer.viewer?.scope === 'SERVICE') {
+    return (
+      <>
+        <PageHead title={`You are the service ${viewer.viewer.serviceName}`} />
+        <Empty icon="wrench" title="A service has no spaces to show">
+          <p>
+            It wakes agents and answers their tools by the API: see <a href="/graphql">GraphiQL</a>.
+          </p>
+        </Empty>
+      </>
+    )
+  }
+  if (first !== undefined) return <Redirect to={`/spaces/${first.id}`} replace />
+  if (!viewer.hasAllSpaces) return <Loading what="your spaces" />
+  if (isAdmin) return <Redirect to="/start" replace />
+  return (
+    <>
+      <PageHead title="Welcome" />
+      <Empty icon="space" title="You belong to no space yet">
+        <p>Make one with + beside “Spaces”, or ask somebody to add you to theirs.</p>
+      </Empty>
+    </>
+  )
+}

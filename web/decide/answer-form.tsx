@@ -1,0 +1,87 @@
+import { lazy, Suspense, useState } from 'react'
+import { payloadOf, type ToolCall } from '../../client/index.ts'
+import { useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
+import { Button } from '../ui/button.tsx'
+import { AreaField, Form } from '../ui/field.tsx'
+import { Loading, Refused } from '../ui/notice.tsx'
+import { SUBMIT_TOOL_RESULT } from './operations.ts'
+
+const SchemaForm = lazy(() => import('./schema-form.tsx'))
+
+/** How a call that waits is answered: by a form of its schema, by yes or no, or by anything as JSON. */
+export function AnswerForm({ call }: { call: ToolCall }) {
+  const { resultSchema } = call
+  const { connection, isHuman } = useSession()
+  const [isFree, setFree] = useState(false)
+  const answer = useDo(async (result: unknown) => {
+    const { submitToolResult } = await connection.ask(SUBMIT_TOOL_RESULT, { toolCallId: call.id, result })
+    payloadOf(submitToolResult, 'SubmitToolResultPayload')
+  })
+  if (!isHuman || call.waitsFor === 'MESSAGE') return null
+  if (isObject(resultSchema)) {
+    return (
+      <Suspense fallback={<Loading what="the form" />}>
+        <SchemaForm
+          label={`Answer ${call.toolName}`}
+          schema={resultSchema}
+          submit="Answer"
+          isBusy={answer.isBusy}
+          error={answer.error}
+          onSubmit={(value) => answer.start(value)}
+        />
+      </Suspense>
+    )
+  }
+  if (isFree) {
+    return <FreeForm toolName={call.toolName} onCancel={() => setFree(false)} answer={answer} />
+  }
+  return (
+    <div className="decide">
+      <Button look="primary" icon="check" isBusy={answer.isBusy} onClick={() => answer.start({ approved: true })}>
+        Approve
+      </Button>
+      <Button look="danger" icon="cross" isBusy={answer.isBusy} onClick={() => answer.start({ approved: false })}>
+        Deny
+      </Button>
+      <Button look="quiet" onClick={() => setFree(true)}>
+        Answer in words…
+      </Button>
+      <Refused error={answer.error} />
+    </div>
+  )
+}
+
+interface FreeFormProps {
+  toolName: string
+  onCancel(): void
+  answer: ReturnType<typeof useDo<unknown, void>>
+}
+
+/** A text is the answer as it is; what is JSON goes as what it means. */
+function FreeForm({ toolName, onCancel, answer }: FreeFormProps) {
+  return (
+    <Form
+      label={`Answer ${toolName}`}
+      submit="Answer"
+      isBusy={answer.isBusy}
+      error={answer.error}
+      onSubmit={(values) => answer.start(meaningOf(String(values.get('result') ?? '')))}
+    >
+      <AreaField label="Your answer" name="result" rows={3} required autoFocus hint="Plain words, or JSON." />
+      <Button look="quiet" onClick={onCancel}>
+        Back to Approve and Deny
+      </Button>
+    </Form>
+  )
+}
+
+function meaningOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null

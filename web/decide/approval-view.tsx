@@ -1,0 +1,146 @@
+import { lazy, Suspense, useState } from 'react'
+import { payloadOf, type ToolCall } from '../../client/index.ts'
+import { useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
+import { Avatar } from '../ui/avatar.tsx'
+import { Button } from '../ui/button.tsx'
+import { Icon } from '../ui/icons.tsx'
+import { Loading, Refused } from '../ui/notice.tsx'
+import { Status } from '../ui/status.tsx'
+import { Moment } from '../ui/time.tsx'
+import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL } from './operations.ts'
+
+const SchemaForm = lazy(() => import('./schema-form.tsx'))
+
+type Approval = NonNullable<ToolCall['approval']>
+
+/** What people are asked before a call is carried out: how it stands, who decided, and for who may, the way to decide. */
+export function ApprovalView({ call }: { call: ToolCall }) {
+  const { approval } = call
+  if (approval === null) return null
+  const { state, decisions, quorum, approvers, mayDecide } = approval
+  const approved = decisions.filter(({ approve, counts }) => approve && counts).length
+  return (
+    <div className="approval">
+      <p className="approval-state">
+        <Status of={state} />
+        {state === 'PENDING' && (
+          <span className="note">
+            {approved} of {quorum} {quorum === 1 ? 'approval' : 'approvals'}
+            {!mayDecide && approvers.length > 0 && `, asked of ${approvers.map(({ name }) => name).join(', ')}`}
+            {approval.escalatedAt !== null && ', asked of more people'}
+          </span>
+        )}
+      </p>
+      <Decisions decisions={decisions} />
+      {state === 'PENDING' && mayDecide && <DecideForm call={call} approval={approval} />}
+    </div>
+  )
+}
+
+function Decisions({ decisions }: { decisions: Approval['decisions'] }) {
+  if (decisions.length === 0) return null
+  return (
+    <ul className="decisions">
+      {decisions.map(({ human, approve, reason, at, counts }) => (
+        <li key={`${human.id} ${at}`} className={counts ? '' : 'lapsed'}>
+          <Avatar entity={{ ...human, kind: 'HUMAN' }} size={22} />
+          <span className={approve ? 'good' : 'bad'}>
+            <Icon name={approve ? 'check' : 'cross'} size={14} />
+          </span>
+          <span className="grow">
+            <b>{human.name}</b> {approve ? 'approved' : 'denied'}
+            {reason !== null && <q dir="auto">{reason}</q>}
+            {!counts && <span className="note"> (of an input that was changed since)</span>}
+          </span>
+          <Moment at={at} />
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) {
+  const { connection } = useSession()
+  const [reason, setReason] = useState('')
+  const [isEditing, setEditing] = useState(false)
+  const decide = useDo(async (choice: { approve: boolean; input?: unknown }) => {
+    const input = { toolCallId: call.id, inputDigest: approval.inputDigest, reason: reason.trim() || null, ...choice }
+    payloadOf((await connection.ask(DECIDE_TOOL_CALL, { input })).decideToolCall, 'DecideToolCallPayload')
+    setEditing(false)
+  })
+  const schema = call.inputSchema
+  if (isEditing && typeof schema === 'object' && schema !== null) {
+    return (
+      <Suspense fallback={<Loading what="the form" />}>
+        <SchemaForm
+          label={`Edit what goes into ${call.toolName}`}
+          schema={schema as Record<string, unknown>}
+          value={call.input}
+          submit="Approve this"
+          isBusy={decide.isBusy}
+          error={decide.error}
+          onSubmit={(input) => decide.start({ approve: true, input })}
+        />
+        <Button look="quiet" onClick={() => setEditing(false)}>
+          Back
+        </Button>
+      </Suspense>
+    )
+  }
+  return (
+    <div className="decide">
+      <input
+        aria-label="Reason"
+        placeholder="Reason, if you like"
+        value={reason}
+        onChange={(event) => setReason(event.target.value)}
+      />
+      <Button look="primary" icon="check" isBusy={decide.isBusy} onClick={() => decide.start({ approve: true })}>
+        Approve
+      </Button>
+      <Button look="danger" icon="cross" isBusy={decide.isBusy} onClick={() => decide.start({ approve: false })}>
+        Deny
+      </Button>
+      {schema !== null && (
+        <Button look="quiet" onClick={() => setEditing(true)}>
+          Edit first…
+        </Button>
+      )}
+      <Refused error={decide.error} />
+    </div>
+  )
+}
+
+/** Who sees to it, so that two people do not do the same. */
+export function Claim({ call }: { call: ToolCall }) {
+  const { connection, humanId } = useSession()
+  const claim = useDo(async (release: boolean) => {
+    const made = await connection.ask(CLAIM_TOOL_CALL, { input: { toolCallId: call.id, release } })
+    payloadOf(made.claimToolCall, 'ClaimToolCallPayload')
+  })
+  if (humanId === null) return null
+  const { claimedBy } = call
+  if (claimedBy !== null && claimedBy.id !== humanId) return <p className="note">{claimedBy.name} sees to it.</p>
+  const mayAnswer = call.waitsFor === 'RESULT' || call.approval?.mayDecide === true
+  if (!mayAnswer) return null
+  return (
+    <div className="decide">
+      <Button look="quiet" icon="people" isBusy={claim.isBusy} onClick={() => claim.start(claimedBy !== null)}>
+        {claimedBy === null ? 'I’ll see to it' : 'Leave it to others'}
+      </Button>
+      <Refused error={claim.error} />
+    </div>
+  )
+}
+
+/** Who answered, once somebody has. */
+export function AnsweredBy({ call: { answeredBy, answeredByService, settledAt } }: { call: ToolCall }) {
+  const name = answeredBy?.name ?? answeredByService
+  if (name == null || settledAt === null) return null
+  return (
+    <p className="note">
+      Answered by <b>{name}</b> at <Moment at={settledAt} />
+    </p>
+  )
+}

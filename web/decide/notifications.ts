@@ -1,0 +1,30 @@
+import { useEffect, useRef } from 'react'
+import type { ViewerState } from '../../client/index.ts'
+
+/** How much waits and is unread, in the browser's title; and a note of the system's for what begins to wait, where that is allowed. */
+export function useNotifications({ unreadCount, pendingToolCalls, status }: ViewerState): void {
+  const waiting = pendingToolCalls.length
+  useEffect(() => {
+    const write = () => {
+      const page = document.body.dataset['page'] ?? 'Parley'
+      const counts = [unreadCount > 0 ? `(${unreadCount})` : '', waiting > 0 ? '●' : ''].filter(Boolean).join(' ')
+      document.title = [counts, page === 'Parley' ? 'Parley' : `${page} · Parley`].filter(Boolean).join(' ')
+    }
+    write()
+    document.addEventListener('page-title', write)
+    return () => document.removeEventListener('page-title', write)
+  }, [unreadCount, waiting])
+
+  const known = useRef<Set<string> | null>(null)
+  useEffect(() => {
+    if (status !== 'live') return
+    const before = known.current
+    known.current = new Set(pendingToolCalls.map(({ id }) => id))
+    if (before === null || !('Notification' in window) || Notification.permission !== 'granted' || !document.hidden)
+      return
+    for (const call of pendingToolCalls.filter(({ id }) => !before.has(id))) {
+      const body = [call.toolName, call.message?.space.name].filter(Boolean).join(' in ')
+      new Notification(`${call.agent.name} waits for you`, { body, tag: call.id })
+    }
+  }, [pendingToolCalls, status])
+}

@@ -1,0 +1,82 @@
+import { Validator } from '@cfworker/json-schema'
+import RjsfForm from '@rjsf/core/lib/components/Form.js'
+import type { ErrorSchema, RJSFSchema, RJSFValidationError, ValidatorType } from '@rjsf/utils'
+import type { ParleyError } from '../../client/index.ts'
+import { Button } from '../ui/button.tsx'
+import { Refused } from '../ui/notice.tsx'
+
+interface SchemaFormProps {
+  label: string
+  schema: Record<string, unknown>
+  /** What stands in it at first. */
+  value?: unknown
+  submit: string
+  isBusy: boolean
+  error: ParleyError | null
+  onSubmit(value: unknown): void
+}
+
+/** A form from a JSON Schema. */
+// biome-ignore lint/style/noDefaultExport: loaded when the first is shown, by React's lazy
+export default function SchemaForm({ label, schema, value, submit, isBusy, error, onSubmit }: SchemaFormProps) {
+  return (
+    <div className="schema-form">
+      <RjsfForm
+        schema={schema as RJSFSchema}
+        formData={value}
+        validator={VALIDATOR}
+        showErrorList={false}
+        noHtml5Validate
+        uiSchema={{ 'ui:submitButtonOptions': { norender: true } }}
+        aria-label={label}
+        onSubmit={({ formData }) => onSubmit(formData)}
+      >
+        <Refused error={error} />
+        <div className="form-end">
+          <Button look="primary" type="submit" isBusy={isBusy}>
+            {submit}
+          </Button>
+        </div>
+      </RjsfForm>
+    </div>
+  )
+}
+
+/** Checks by reading the schema: the usual validators make code of it, which the page's policy forbids. */
+const VALIDATOR: ValidatorType = {
+  validateFormData(formData, schema) {
+    const errors = errorsOf(schema, formData)
+    const errorSchema: Record<string, unknown> = {}
+    for (const { property = '', message = '' } of errors) put(errorSchema, property.split('.').filter(Boolean), message)
+    return { errors, errorSchema: errorSchema as ErrorSchema }
+  },
+  isValid: (schema, formData) => errorsOf(schema, formData).length === 0,
+  rawValidation: <Result,>(schema: RJSFSchema, formData: unknown) => ({
+    errors: errorsOf(schema, formData) as Result[],
+  }),
+  reset: () => {},
+}
+
+function errorsOf(schema: RJSFSchema | boolean, formData: unknown): RJSFValidationError[] {
+  if (typeof schema === 'boolean') return []
+  const { errors } = new Validator(schema as never, '2020-12', false).validate(formData ?? {})
+  // What contains the fault says only that something in it is wrong.
+  return errors
+    .filter(({ keyword }) => !['properties', 'items', 'additionalProperties'].includes(keyword))
+    .map(({ instanceLocation, keyword, error }) => {
+      const missing = keyword === 'required' ? /"([^"]+)"/.exec(error)?.[1] : undefined
+      const path = instanceLocation.replace(/^#\/?/, '').split('/').filter(Boolean)
+      const property = [...path, ...(missing === undefined ? [] : [missing])].join('.')
+      const message = missing === undefined ? error : 'This is needed.'
+      return { name: keyword, property: `.${property}`, message, stack: message }
+    })
+}
+
+function put(errors: Record<string, unknown>, path: string[], message: string): void {
+  let place = errors
+  for (const step of path) {
+    place[step] ??= {}
+    place = place[step] as Record<string, unknown>
+  }
+  place['__errors'] = [...((place['__errors'] as string[] | undefined) ?? []), message]
+}

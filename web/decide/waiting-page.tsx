@@ -1,0 +1,77 @@
+import { useState } from 'react'
+import { Link } from 'wouter'
+import type { WaitingCall } from '../../client/index.ts'
+import { useSession } from '../session.tsx'
+import { PageHead } from '../shell/page-head.tsx'
+import { CallCard } from '../talk/call-card.tsx'
+import { Avatar } from '../ui/avatar.tsx'
+import { Button } from '../ui/button.tsx'
+import { Empty } from '../ui/notice.tsx'
+import { Moment } from '../ui/time.tsx'
+
+/** Everything that waits for the viewer, over all spaces. */
+export function WaitingPage() {
+  const { viewer } = useSession()
+  const calls = viewer.pendingToolCalls
+  return (
+    <>
+      <PageHead
+        title="Waiting for you"
+        note={
+          calls.length === 0
+            ? null
+            : `${calls.length} ${calls.length === 1 ? 'agent waits' : 'agents wait'}, the oldest first`
+        }
+      >
+        <NotifyButton />
+      </PageHead>
+      <div className="page-scroll">
+        {calls.length === 0 ? (
+          <Empty icon="check" title="Nothing waits for you">
+            <p>When an agent asks for an approval or an answer, it stands here, whichever space it is in.</p>
+          </Empty>
+        ) : (
+          <ul className="waiting-list">
+            {calls.map((call) => (
+              <Waiting key={call.id} call={call} />
+            ))}
+          </ul>
+        )}
+      </div>
+    </>
+  )
+}
+
+function Waiting({ call }: { call: WaitingCall }) {
+  const { agent, message, run, createdAt } = call
+  return (
+    <li className="waiting">
+      <header>
+        <Avatar entity={{ ...agent, kind: 'AGENT' }} size={32} />
+        <div className="grow">
+          <strong>{agent.name}</strong> asks
+          {message !== null && (
+            <>
+              {' '}
+              in <Link href={`/spaces/${message.space.id}#${message.id}`}>{message.space.name}</Link>
+            </>
+          )}
+          {run !== null && <p className="why">{run.triggerSummary}</p>}
+        </div>
+        <Moment at={createdAt} />
+      </header>
+      <CallCard call={call} />
+    </li>
+  )
+}
+
+/** Asks the browser whether it may say that something waits; nothing where it was asked already. */
+function NotifyButton() {
+  const [permission, setPermission] = useState(() => ('Notification' in window ? Notification.permission : 'denied'))
+  if (permission !== 'default') return null
+  return (
+    <Button icon="bell" onClick={() => void Notification.requestPermission().then(setPermission)}>
+      Notify me
+    </Button>
+  )
+}

@@ -1,0 +1,168 @@
+import { Fragment } from 'react'
+import { Link, useSearchParams } from 'wouter'
+import { errorOf } from '../../client/errors.ts'
+import { useAsk } from '../ask.ts'
+import { PageHead } from '../shell/page-head.tsx'
+import { Avatar } from '../ui/avatar.tsx'
+import { Button } from '../ui/button.tsx'
+import { Field } from '../ui/field.tsx'
+import { Icon } from '../ui/icons.tsx'
+import { inBrief } from '../ui/json.tsx'
+import { Empty, Loading, Refused } from '../ui/notice.tsx'
+import { More, type PageOfList, Pages } from '../ui/pages.tsx'
+import { Status } from '../ui/status.tsx'
+import { Moment } from '../ui/time.tsx'
+import { type AuditEntry, addressOf, detailsOf, idsIn, isId, type Named, nameOf, wordsOfDeed } from './deeds.ts'
+import { AUDIT_LOG, MUTATIONS, NAMES } from './operations.ts'
+
+const EVERY_MS = 5000
+/** What is on record and is no mutation. */
+const OTHER_ACTIONS = ['redeemInvitation', 'tool:stop_run', 'tool:send_message', 'tool:set_memories', 'tool:set_goals']
+
+interface Filter {
+  action: string | null
+  actorId: string | null
+  targetId: string | null
+}
+
+/** Who did what to the server, and what was refused to whom, newest first. The address holds what is looked for. */
+export function AuditPage() {
+  const [sought, setSought] = useSearchParams()
+  const filter = { action: sought.get('action'), actorId: sought.get('actor'), targetId: sought.get('target') }
+  const isNarrowed = filter.actorId !== null || filter.targetId !== null
+  const onAction = (action: string) =>
+    setSought((before) => {
+      const next = new URLSearchParams(before)
+      if (action === '') next.delete('action')
+      else next.set('action', action)
+      return next
+    })
+  return (
+    <>
+      <PageHead title="Audit log" note="Who changed what, and what was refused, newest first" />
+      <div className="page-scroll">
+        <div className="filters">
+          <ActionField action={filter.action} onAction={onAction} />
+          {isNarrowed && (
+            <Button icon="cross" onClick={() => setSought(filter.action === null ? {} : { action: filter.action })}>
+              {filter.actorId === null ? 'Done to anything' : 'By anybody'}
+            </Button>
+          )}
+        </div>
+        <Pages key={JSON.stringify(filter)}>{(page) => <Entries filter={filter} page={page} />}</Pages>
+      </div>
+    </>
+  )
+}
+
+function ActionField({ action, onAction }: { action: string | null; onAction(action: string): void }) {
+  const { data } = useAsk(MUTATIONS, {})
+  const mutations = (data?.__schema.mutationType?.fields ?? []).map(({ name }) => name)
+  const known = new Set([...mutations, ...OTHER_ACTIONS, ...(action === null ? [] : [action])])
+  return (
+    <Field label="What was done">
+      {(given) => (
+        <select {...given} value={action ?? ''} onChange={(event) => onAction(event.target.value)}>
+          <option value="">Anything</option>
+          {[...known].sort().map((name) => (
+            <option key={name} value={name}>
+              {name}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  )
+}
+
+function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
+  const { after } = page
+  const { data, error } = useAsk(AUDIT_LOG, { ...filter, after }, after === null ? { everyMs: EVERY_MS } : {})
+  const entries = (data?.auditLog?.edges ?? []).map(({ node }) => node)
+  const ids = idsIn(entries)
+  const names = useAsk(NAMES, { ids }, { enabled: ids.length > 0 })
+  if (error !== null) return <Refused error={errorOf(error)} />
+  if (!data?.auditLog) return <Loading what="the log" />
+  if (entries.length === 0 && after === null) {
+    return (
+      <Empty icon="record" title="Nothing of this is on record">
+        <p>What people, services and agents change stands here from the moment they do.</p>
+      </Empty>
+    )
+  }
+  const named = new Map((names.data?.nodes ?? []).flatMap((node) => (node === null ? [] : [[node.id, node] as const])))
+  return (
+    <>
+      <ul className="rows">
+        {entries.map((entry) => (
+          <EntryRow key={entry.id} entry={entry} named={named} />
+        ))}
+      </ul>
+      <More page={page} pageInfo={data.auditLog.pageInfo}>
+        Older entries
+      </More>
+    </>
+  )
+}
+
+type Names = ReadonlyMap<string, Named>
+
+function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
+  const { at, actor, serviceName, targetId, refused } = entry
+  const who = actor ?? { id: 'operator', name: serviceName ?? 'operator', kind: 'HUMAN' }
+  return (
+    <li className={`deed ${refused ? 'refused-deed' : ''}`}>
+      {serviceName === null ? (
+        <Avatar entity={who} size={30} />
+      ) : (
+        <span className="deed-mark">
+          <Icon name="wrench" />
+        </span>
+      )}
+      <div className="grow">
+        <p>
+          {actor === null ? (
+            <b>{serviceName ?? 'The operator'}</b>
+          ) : (
+            <Link href={`/audit?actor=${actor.id}`}>{actor.name}</Link>
+          )}{' '}
+          {wordsOfDeed(entry)} {targetId !== null && targetId !== actor?.id && <Target id={targetId} named={named} />}
+        </p>
+        <Details entry={entry} named={named} />
+      </div>
+      {refused && <Status of="REFUSED" />}
+      <Moment at={at} />
+    </li>
+  )
+}
+
+/** What an id names, and the way there where there is a page for it. */
+function Target({ id, named }: { id: string; named: Names }) {
+  const known = named.get(id)
+  const address = addressOf(id, known)
+  const words = known === undefined ? <code>{`${id.slice(0, 4)}…${id.slice(-6)}`}</code> : nameOf(id, known)
+  return address === null ? <b title={id}>{words}</b> : <Link href={address}>{words}</Link>
+}
+
+/** Texts are not on record; that they were given is. */
+function Details({ entry, named }: { entry: AuditEntry; named: Names }) {
+  const { shown, texts } = detailsOf(entry)
+  if (shown.length === 0 && texts.length === 0) return null
+  return (
+    <p className="deed-details">
+      {shown.map(({ path, values }) => (
+        <span key={path}>
+          {path}{' '}
+          {values.map((value, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: what was done does not change
+            <Fragment key={at}>
+              {at > 0 && ', '}
+              {isId(value) ? <Target id={value} named={named} /> : <code>{inBrief(value)}</code>}
+            </Fragment>
+          ))}
+        </span>
+      ))}
+      {texts.length > 0 && <span>{texts.join(', ')}</span>}
+    </p>
+  )
+}

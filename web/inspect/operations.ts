@@ -1,0 +1,141 @@
+import { graphql } from '../graphql.ts'
+
+graphql(`
+  fragment ConsoleRun on Run {
+    id
+    status
+    stopReason
+    error
+    triggerSummary
+    triggerType
+    queuedAt
+    startedAt
+    finishedAt
+    stepCount
+    rootId
+    depth
+    agent { id name kind }
+    parent { id }
+    triggerSpace { id name }
+    triggerMessage { id }
+    usage { inputTokens outputTokens totalTokens cachedInputTokens estimated costUsd }
+  }
+`)
+
+export const RUN = graphql(`
+  query ConsoleRun($id: ID!) {
+    run(id: $id) {
+      ...ConsoleRun
+      summary
+      retryOf { id }
+      retriedBy { id }
+      stoppedBy { name }
+    }
+  }
+`)
+
+export const RUNS = graphql(`
+  query ConsoleRuns($filter: RunFilter, $after: String) {
+    runs(first: 50, after: $after, filter: $filter) {
+      edges { node { ...ConsoleRun } }
+      pageInfo { hasNextPage endCursor }
+    }
+  }
+`)
+
+export const RUN_STEPS = graphql(`
+  query ConsoleRunSteps($id: ID!, $after: String) {
+    run(id: $id) {
+      internals {
+        steps(first: 20, after: $after) {
+          edges {
+            node {
+              index
+              model
+              durationMs
+              msToFirstChunk
+              finishReason
+              activeTools
+              instructions
+              messages
+              response
+              failedModels { model error }
+              usage { inputTokens outputTokens totalTokens cachedInputTokens estimated costUsd }
+            }
+          }
+          pageInfo { hasNextPage endCursor }
+        }
+      }
+    }
+  }
+`)
+
+export const RUN_CONFIDENCE = graphql(`
+  query ConsoleRunConfidence($id: ID!) {
+    run(id: $id) {
+      internals {
+        askers { id name }
+        confidentialTo { id name }
+        steps(first: 50) {
+          edges {
+            node {
+              index
+              confidentialTo { id name }
+              withheld { memories goals plans cycles space { id name } }
+            }
+          }
+          pageInfo { hasNextPage }
+        }
+      }
+    }
+  }
+`)
+
+export const AUDIT_LOG = graphql(`
+  query ConsoleAuditLog($action: String, $actorId: ID, $targetId: ID, $after: String) {
+    auditLog(first: 50, after: $after, action: $action, actorId: $actorId, targetId: $targetId) {
+      edges { node { id at action refused targetId detail serviceName actor { id name kind } } }
+      pageInfo { hasNextPage endCursor }
+    }
+  }
+`)
+
+export const MUTATIONS = graphql(`
+  query ConsoleMutations {
+    __schema { mutationType { fields { name } } }
+  }
+`)
+
+export const NAMES = graphql(`
+  query ConsoleNames($ids: [ID!]!) {
+    nodes(ids: $ids) {
+      id
+      ... on Entity { name }
+      ... on Space { name }
+      ... on Plan { name agent { id } }
+      ... on Goal { description }
+      ... on Run { agent { name } }
+      ... on Message { space { id name } sender { name } }
+      ... on ToolCall { toolName run { id } }
+      ... on Webhook { service: serviceName agent { id } }
+      ... on AccessToken { scope serviceName human { name } }
+    }
+  }
+`)
+
+export const USAGE = graphql(`
+  query ConsoleUsage($from: DateTime!, $to: DateTime!, $by: [UsageDimension!]!) {
+    usage(from: $from, to: $to, by: $by) {
+      day
+      model
+      agent { id name }
+      space { id name }
+      runs
+      skippedCycles
+      inputTokens
+      cachedInputTokens
+      outputTokens
+      costUsd
+    }
+  }
+`)

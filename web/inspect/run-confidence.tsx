@@ -1,0 +1,100 @@
+import type { ConsoleRunConfidenceQuery } from '../../generated/graphql.ts'
+import { useAsk } from '../ask.ts'
+import { InConfidence } from '../ui/confided.tsx'
+import { RUN_CONFIDENCE } from './operations.ts'
+
+type Internals = NonNullable<NonNullable<ConsoleRunConfidenceQuery['run']>['internals']>
+type Step = Internals['steps']['edges'][number]['node']
+type Withheld = Step['withheld'][number]
+
+const EVERY_MS = 3000
+const KINDS = [
+  ['memories', 'memory', 'memories'],
+  ['goals', 'goal', 'goals'],
+  ['plans', 'plan', 'plans'],
+  ['cycles', 'think cycle', 'think cycles'],
+] as const
+
+/** For admins: whom a run works for, what it knows in confidence, and what of its agent's was kept from it, step by step. */
+export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolean }) {
+  const { data } = useAsk(RUN_CONFIDENCE, { id: runId }, isOver ? {} : { everyMs: EVERY_MS })
+  const internals = data?.run?.internals
+  if (!internals) return null
+  const { askers, confidentialTo, steps } = internals
+  const stretches = stretchesOf(steps.edges.map(({ node }) => node))
+  const hasSecrets = stretches.some(({ step }) => step.withheld.length > 0 || step.confidentialTo.length > 0)
+  return (
+    <section className="block" aria-label="In confidence">
+      <h2>In confidence</h2>
+      <p>
+        It works for {askers === null ? 'nobody in particular' : <b>{namesOf(askers)}</b>}, and{' '}
+        {confidentialTo.length === 0 ? (
+          'was shown nothing that was said in confidence.'
+        ) : (
+          <>
+            knows what was said in <InConfidence spaces={confidentialTo} />: it can say that only where everyone who
+            hears it belongs there too.
+          </>
+        )}
+      </p>
+      {hasSecrets && (
+        <ol className="stretches">
+          {stretches.map((stretch) => (
+            <StretchLine key={stretch.from} {...stretch} />
+          ))}
+        </ol>
+      )}
+      {steps.pageInfo.hasNextPage && <p className="hint">The first 50 steps.</p>}
+    </section>
+  )
+}
+
+/** Steps in a row that knew the same, and that the same was kept from. */
+interface Stretch {
+  from: number
+  to: number
+  step: Step
+}
+
+function StretchLine({ from, to, step: { confidentialTo, withheld } }: Stretch) {
+  return (
+    <li>
+      <h3>{from === to ? `Step ${from}` : `Steps ${from} to ${to}`}</h3>
+      <div>
+        {confidentialTo.length > 0 && (
+          <p>
+            Knew what was said in <InConfidence spaces={confidentialTo} />
+          </p>
+        )}
+        {withheld.map((one) => (
+          <p key={one.space.id}>
+            Not shown: {wordsOf(one)} from <InConfidence spaces={[one.space]} />
+          </p>
+        ))}
+        {confidentialTo.length === 0 && withheld.length === 0 && <p className="hint">Nothing in confidence.</p>}
+      </div>
+    </li>
+  )
+}
+
+function stretchesOf(steps: Step[]): Stretch[] {
+  const stretches: Stretch[] = []
+  for (const step of steps) {
+    const last = stretches.at(-1)
+    if (last !== undefined && contentOf(last.step) === contentOf(step)) last.to = step.index + 1
+    else stretches.push({ from: step.index + 1, to: step.index + 1, step })
+  }
+  return stretches
+}
+
+const contentOf = ({ confidentialTo, withheld }: Step) => JSON.stringify([confidentialTo, withheld])
+
+const namesOf = (people: { name: string }[]) => people.map(({ name }) => name).join(' and ')
+
+/** `2 memories, 1 think cycle`. */
+function wordsOf(withheld: Withheld): string {
+  const counts = KINDS.flatMap(([kind, one, many]) =>
+    withheld[kind] === 0 ? [] : [`${withheld[kind]} ${withheld[kind] === 1 ? one : many}`],
+  )
+  return counts.join(', ')
+}

@@ -1,0 +1,175 @@
+import { Link } from 'wouter'
+import { payloadOf } from '../../client/index.ts'
+import { useRun } from '../../client/react.ts'
+import type { ConsoleRunQuery } from '../../generated/graphql.ts'
+import { useAsk, useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
+import { PageHead } from '../shell/page-head.tsx'
+import { RETRY_RUN, STOP_RUN } from '../talk/operations.ts'
+import { Button } from '../ui/button.tsx'
+import { wordsOfCost } from '../ui/cost.ts'
+import { Empty, Loading, Refused } from '../ui/notice.tsx'
+import { Status } from '../ui/status.tsx'
+import { Moment, wordsOfDuration } from '../ui/time.tsx'
+import { RUN } from './operations.ts'
+import { RunConfidence } from './run-confidence.tsx'
+import { RunTree } from './run-tree.tsx'
+import { SentSteps } from './sent-steps.tsx'
+import { StepView } from './step-view.tsx'
+
+type Run = NonNullable<ConsoleRunQuery['run']>
+/** As the events tell it, which is newer. */
+type Now = Pick<Run, 'status' | 'stopReason' | 'queuedAt' | 'startedAt' | 'finishedAt' | 'usage'>
+
+const EVERY_MS = 3000
+const OVER = ['COMPLETED', 'FAILED', 'CANCELED']
+
+/** A run from what set it off to its end: its steps, tools and waits, what each was sent, and what it cost. */
+export function RunPage({ runId }: { runId: string }) {
+  const { connection } = useSession()
+  const live = useRun(connection, runId)
+  const { data, error } = useAsk(RUN, { id: runId }, live.status === 'ended' ? {} : { everyMs: EVERY_MS })
+  if (data?.run) return <RunView run={data.run} live={live} />
+  return (
+    <>
+      <PageHead title="Run" />
+      {data === undefined && error === null ? (
+        <Loading what="the run" />
+      ) : (
+        <Empty icon="branch" title="There is no such run">
+          <p>Or none that you may see: a run belongs to the spaces that triggered it and that it wrote in.</p>
+        </Empty>
+      )}
+    </>
+  )
+}
+
+function RunView({ run, live }: { run: Run; live: ReturnType<typeof useRun> }) {
+  const { isAdmin } = useSession()
+  const verbs = useRunVerbs(run.id)
+  const { steps } = live
+  const now = live.run ?? run
+  const isOver = OVER.includes(now.status)
+  return (
+    <>
+      <PageHead title={`${run.agent.name}’s run`} note={run.triggerSummary}>
+        {!isOver && (
+          <Button icon="stop" onClick={() => verbs.stop.start(null)} isBusy={verbs.stop.isBusy}>
+            Stop
+          </Button>
+        )}
+        {now.status === 'FAILED' && run.retriedBy === null && (
+          <Button icon="retry" onClick={() => verbs.retry.start(null)} isBusy={verbs.retry.isBusy}>
+            Retry
+          </Button>
+        )}
+      </PageHead>
+      <div className="page-scroll">
+        <Refused error={verbs.retry.error ?? verbs.stop.error} />
+        <Facts run={run} now={now} />
+        {now.error !== null && (
+          <p className="failure">
+            <strong>It failed.</strong> {now.error}
+            {isAdmin && now.stopReason === 'OVER_BUDGET' && (
+              <>
+                {' '}
+                <Link href={`/agents/${run.agent.id}/settings`}>The agent’s budget</Link>
+              </>
+            )}
+          </p>
+        )}
+        {run.summary !== null && run.summary !== '' && (
+          <section className="block">
+            <h2>Closing words</h2>
+            <p className="hint">Internal: nobody in the space saw them.</p>
+            <blockquote dir="auto">{run.summary}</blockquote>
+          </section>
+        )}
+        <section className="block">
+          <h2>What happened</h2>
+          {steps.length === 0 && (
+            <p className="hint">{isOver ? 'It ended before its first step.' : 'It has not begun yet.'}</p>
+          )}
+          <ol className="steps">
+            {steps.map((step) => (
+              <StepView key={step.index} step={step} isLast={step === steps.at(-1) && !isOver} />
+            ))}
+          </ol>
+        </section>
+        <RunTree rootId={run.rootId} currentId={run.id} isOver={isOver} />
+        {isAdmin && <RunConfidence key={String(isOver)} runId={run.id} isOver={isOver} />}
+        {isAdmin && <SentSteps runId={run.id} stepCount={now.stepCount} />}
+      </div>
+    </>
+  )
+}
+
+/** What is known of it at a glance. */
+function Facts({ run, now }: { run: Run; now: Now }) {
+  const { usage } = now
+  const tookMs =
+    now.startedAt === null ? null : Date.parse(now.finishedAt ?? new Date().toISOString()) - Date.parse(now.startedAt)
+  return (
+    <dl className="facts">
+      <Fact name="Status">
+        <Status of={now.status} />
+        {now.stopReason !== null &&
+          now.stopReason !== 'FINISHED' &&
+          ` ${now.stopReason.toLowerCase().replaceAll('_', ' ')}`}
+        {run.stoppedBy !== null && ` by ${run.stoppedBy.name}`}
+      </Fact>
+      <Fact name="Agent">
+        <Link href={`/agents/${run.agent.id}`}>{run.agent.name}</Link>
+      </Fact>
+      {run.triggerSpace !== null && (
+        <Fact name="Set off in">
+          <Link
+            href={`/spaces/${run.triggerSpace.id}${run.triggerMessage === null ? '' : `#${run.triggerMessage.id}`}`}
+          >
+            {run.triggerSpace.name}
+          </Link>
+        </Fact>
+      )}
+      <Fact name="Queued">
+        <Moment at={now.queuedAt} />
+      </Fact>
+      {tookMs !== null && <Fact name="Took">{wordsOfDuration(tookMs)}</Fact>}
+      <Fact name="Tokens">{wordsOfUsage(usage)}</Fact>
+      {run.retryOf !== null && (
+        <Fact name="Repeats">
+          <Link href={`/runs/${run.retryOf.id}`}>a failed run</Link>
+        </Fact>
+      )}
+      {run.retriedBy !== null && (
+        <Fact name="Repeated by">
+          <Link href={`/runs/${run.retriedBy.id}`}>another run</Link>
+        </Fact>
+      )}
+    </dl>
+  )
+}
+
+function wordsOfUsage({ inputTokens, cachedInputTokens, outputTokens, estimated, costUsd }: Now['usage']): string {
+  const cached = cachedInputTokens > 0 ? ` (${cachedInputTokens.toLocaleString()} cached)` : ''
+  return `${inputTokens.toLocaleString()} in${cached}, ${outputTokens.toLocaleString()} out${estimated ? ', estimated' : ''}${costUsd === null || costUsd === undefined ? '' : `, ${wordsOfCost(costUsd)}`}`
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  )
+}
+
+function useRunVerbs(runId: string) {
+  const { connection } = useSession()
+  const stop = useDo(async (_: null) =>
+    payloadOf((await connection.ask(STOP_RUN, { runId, cascade: true })).stopRun, 'StopRunPayload'),
+  )
+  const retry = useDo(async (_: null) =>
+    payloadOf((await connection.ask(RETRY_RUN, { runId })).retryRun, 'RetryRunPayload'),
+  )
+  return { stop, retry }
+}

@@ -1,0 +1,64 @@
+import { Link } from 'wouter'
+import type { ConsoleRunFragment } from '../../generated/graphql.ts'
+import { useAsk } from '../ask.ts'
+import { Avatar } from '../ui/avatar.tsx'
+import { Status } from '../ui/status.tsx'
+import { wordsOfDuration } from '../ui/time.tsx'
+import { RUNS } from './operations.ts'
+
+type Run = ConsoleRunFragment
+
+interface RunTreeProps {
+  rootId: string
+  currentId: string
+  isOver: boolean
+}
+
+/** Every run that one message, plan or service set off, each under the one that set it off. */
+export function RunTree({ rootId, currentId, isOver }: RunTreeProps) {
+  const { data } = useAsk(RUNS, { filter: { rootId }, after: null }, isOver ? {} : { everyMs: 3000 })
+  const runs = (data?.runs.edges ?? []).map(({ node }) => node).toReversed()
+  if (runs.length < 2) return null
+  const tops = runs.filter(({ parent }) => parent === null || !runs.some(({ id }) => id === parent.id))
+  return (
+    <section className="block">
+      <h2>What the same trigger set off</h2>
+      <ul className="tree">
+        {tops.map((run) => (
+          <Branch key={run.id} run={run} runs={runs} currentId={currentId} />
+        ))}
+      </ul>
+      {data?.runs.pageInfo.hasNextPage && <p className="hint">The newest 50 of them.</p>}
+    </section>
+  )
+}
+
+function Branch({ run, runs, currentId }: { run: Run; runs: Run[]; currentId: string }) {
+  const children = runs.filter(({ parent }) => parent?.id === run.id)
+  const took =
+    run.startedAt !== null && run.finishedAt !== null ? Date.parse(run.finishedAt) - Date.parse(run.startedAt) : null
+  return (
+    <li>
+      <Link href={`/runs/${run.id}`} className="tree-run" aria-current={run.id === currentId ? 'page' : undefined}>
+        <Avatar entity={run.agent} size={24} />
+        <span className="grow">
+          <b>{run.agent.name}</b>
+          <small>{run.triggerSummary}</small>
+        </span>
+        <Status of={run.status} />
+        <span className="note">
+          {[took === null ? null : wordsOfDuration(took), `${run.usage.totalTokens.toLocaleString()} tokens`]
+            .filter(Boolean)
+            .join(' · ')}
+        </span>
+      </Link>
+      {children.length > 0 && (
+        <ul>
+          {children.map((child) => (
+            <Branch key={child.id} run={child} runs={runs} currentId={currentId} />
+          ))}
+        </ul>
+      )}
+    </li>
+  )
+}

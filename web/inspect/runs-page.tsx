@@ -1,0 +1,90 @@
+import { useState } from 'react'
+import { Link } from 'wouter'
+import type { ConsoleRunFragment, RunFilter, RunStatus } from '../../generated/graphql.ts'
+import { useAsk } from '../ask.ts'
+import { PageHead } from '../shell/page-head.tsx'
+import { Avatar } from '../ui/avatar.tsx'
+import { Button } from '../ui/button.tsx'
+import { Empty, Loading } from '../ui/notice.tsx'
+import { More, type PageOfList, Pages } from '../ui/pages.tsx'
+import { Status } from '../ui/status.tsx'
+import { Moment, wordsOfDuration } from '../ui/time.tsx'
+import { RUNS } from './operations.ts'
+
+const CHOICES: readonly (readonly [string, readonly RunStatus[]])[] = [
+  ['All', []],
+  ['At work', ['QUEUED', 'RUNNING', 'WAITING_TOOL']],
+  ['Failed', ['FAILED']],
+  ['Completed', ['COMPLETED']],
+  ['Stopped', ['CANCELED']],
+]
+const EVERY_MS = 4000
+
+/** The runs that the viewer may see, newest first. */
+export function RunsPage() {
+  const [choice, setChoice] = useState(0)
+  const statuses = CHOICES[choice]?.[1] ?? []
+  return (
+    <>
+      <PageHead title="Runs" note="Every wake-up of an agent, newest first" />
+      <div className="page-scroll">
+        <fieldset className="chips" aria-label="Which runs">
+          {CHOICES.map(([words], at) => (
+            <Button key={words} aria-pressed={at === choice} onClick={() => setChoice(at)}>
+              {words}
+            </Button>
+          ))}
+        </fieldset>
+        <RunList filter={statuses.length === 0 ? {} : { status: [...statuses] }} />
+      </div>
+    </>
+  )
+}
+
+/** A list of runs, kept up to date. */
+export function RunList({ filter }: { filter: RunFilter }) {
+  return <Pages>{(page) => <RunRows filter={filter} page={page} />}</Pages>
+}
+
+function RunRows({ filter, page }: { filter: RunFilter; page: PageOfList }) {
+  const { after } = page
+  const { data } = useAsk(RUNS, { filter, after }, after === null ? { everyMs: EVERY_MS } : {})
+  if (data === undefined) return <Loading what="runs" />
+  const { edges, pageInfo } = data.runs
+  if (edges.length === 0 && after === null) return <Empty icon="branch" title="No run here yet" />
+  return (
+    <>
+      <ul className="rows">
+        {edges.map(({ node }) => (
+          <RunRow key={node.id} run={node} />
+        ))}
+      </ul>
+      <More page={page} pageInfo={pageInfo}>
+        Older runs
+      </More>
+    </>
+  )
+}
+
+function RunRow({ run }: { run: ConsoleRunFragment }) {
+  const took =
+    run.startedAt === null || run.finishedAt === null ? null : Date.parse(run.finishedAt) - Date.parse(run.startedAt)
+  return (
+    <li>
+      <Link href={`/runs/${run.id}`} className="row-link">
+        <Avatar entity={run.agent} size={30} />
+        <span className="grow">
+          <b>{run.agent.name}</b>
+          <small dir="auto">{run.error ?? run.triggerSummary}</small>
+        </span>
+        <Status of={run.status} />
+        <span className="note">
+          {[took === null ? null : wordsOfDuration(took), `${run.usage.totalTokens.toLocaleString()} tokens`]
+            .filter(Boolean)
+            .join(' · ')}
+        </span>
+        <Moment at={run.queuedAt} />
+      </Link>
+    </li>
+  )
+}

@@ -1,0 +1,140 @@
+import { useState } from 'react'
+import { errorOf } from '../../client/errors.ts'
+import type { ConsoleRunStepsQuery } from '../../generated/graphql.ts'
+import { useAsk } from '../ask.ts'
+import { Loading, Refused } from '../ui/notice.tsx'
+import { wordsOfDuration } from '../ui/time.tsx'
+import { RUN_STEPS } from './operations.ts'
+
+type Step = NonNullable<
+  NonNullable<NonNullable<ConsoleRunStepsQuery['run']>['internals']>
+>['steps']['edges'][number]['node']
+
+/** What each step was really sent, asked for when one opens it. */
+export function SentSteps({ runId, stepCount }: { runId: string; stepCount: number }) {
+  const [isOpen, setOpen] = useState(false)
+  const [sought, setSought] = useState('')
+  return (
+    <section className="block">
+      <h2>What the model was sent</h2>
+      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>
+          {stepCount} {stepCount === 1 ? 'step' : 'steps'}, word for word
+        </summary>
+        <input
+          type="search"
+          className="search"
+          aria-label="Search in what was sent"
+          placeholder="Search in what was sent"
+          value={sought}
+          onChange={(event) => setSought(event.target.value)}
+        />
+        {isOpen && <Steps runId={runId} sought={sought.trim().toLowerCase()} />}
+      </details>
+    </section>
+  )
+}
+
+function Steps({ runId, sought }: { runId: string; sought: string }) {
+  const { data, error } = useAsk(RUN_STEPS, { id: runId, after: null })
+  if (error !== null) return <Refused error={errorOf(error)} />
+  if (data === undefined) return <Loading what="the steps" />
+  const steps = (data.run?.internals?.steps.edges ?? []).map(({ node }) => node)
+  return (
+    <ol className="steps">
+      {steps.map((step, at) => (
+        <SentStep key={step.index} step={step} before={steps[at - 1]} sought={sought} />
+      ))}
+      {data.run?.internals?.steps.pageInfo.hasNextPage && <li className="hint">The first 20 steps.</li>}
+    </ol>
+  )
+}
+
+interface ModelMessage {
+  role: string
+  content: unknown
+}
+
+/** The messages of a step; those that the step before had not been sent stand out, the others are folded. */
+function SentStep({ step, before, sought }: { step: Step; before: Step | undefined; sought: string }) {
+  const messages = listOf(step.messages)
+  const known = listOf(before?.messages)
+  const same = countSame(messages, known)
+  const fresh = messages.slice(same)
+  const isSameBeginning = before !== undefined && before.instructions === step.instructions
+  return (
+    <li className="step">
+      <header>
+        <h3>Step {step.index + 1}</h3>
+        <span className="note">
+          {step.model} · {wordsOfDuration(step.durationMs)}
+          {step.msToFirstChunk !== null && `, first word after ${wordsOfDuration(step.msToFirstChunk)}`} ·{' '}
+          {step.usage.inputTokens.toLocaleString()} in, {step.usage.outputTokens.toLocaleString()} out ·{' '}
+          {step.finishReason}
+        </span>
+      </header>
+      {step.failedModels.map(({ model, error }) => (
+        <p key={model} className="why bad">
+          {model}: {error}
+        </p>
+      ))}
+      <details open={matches(step.instructions, sought)}>
+        <summary>Instructions {isSameBeginning && <span className="note">as in the step before</span>}</summary>
+        <Text text={step.instructions} sought={sought} />
+      </details>
+      {same > 0 && (
+        <details open={sought !== '' && messages.slice(0, same).some((message) => matches(textOf(message), sought))}>
+          <summary>
+            {same} {same === 1 ? 'message' : 'messages'} <span className="note">as in the step before</span>
+          </summary>
+          <Messages messages={messages.slice(0, same)} sought={sought} />
+        </details>
+      )}
+      <Messages messages={fresh} sought={sought} />
+      <details>
+        <summary>What came back</summary>
+        <Messages messages={listOf(step.response)} sought={sought} />
+      </details>
+      {step.activeTools.length > 0 && <p className="note">Tools: {step.activeTools.join(', ')}</p>}
+    </li>
+  )
+}
+
+function Messages({ messages, sought }: { messages: ModelMessage[]; sought: string }) {
+  return messages.map((message, at) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: what was sent does not change
+    <div key={at} className="sent">
+      <span className="kind">{message.role}</span>
+      <Text text={textOf(message)} sought={sought} />
+    </div>
+  ))
+}
+
+function Text({ text, sought }: { text: string; sought: string }) {
+  const pieces =
+    sought === '' ? [text] : text.split(new RegExp(`(${sought.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')})`, 'gi'))
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
+    <pre tabIndex={0} dir="auto">
+      {pieces.map((piece, at) =>
+        // biome-ignore lint/suspicious/noArrayIndexKey: pieces of one text, in their order
+        at % 2 === 1 ? <mark key={at}>{piece}</mark> : piece,
+      )}
+    </pre>
+  )
+}
+
+const listOf = (messages: unknown): ModelMessage[] => (Array.isArray(messages) ? messages : [])
+const matches = (text: string, sought: string) => sought !== '' && text.toLowerCase().includes(sought)
+
+function textOf({ content }: ModelMessage): string {
+  if (typeof content === 'string') return content
+  const parts = Array.isArray(content) ? content : [content]
+  return parts.map((part) => (part?.type === 'text' ? part.text : JSON.stringify(part, null, 2))).join('\n')
+}
+
+function countSame(messages: ModelMessage[], known: ModelMessage[]): number {
+  let count = 0
+  while (count < known.length && JSON.stringify(messages[count]) === JSON.stringify(known[count])) count += 1
+  return count
+}

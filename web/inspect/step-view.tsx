@@ -1,0 +1,62 @@
+import { memo } from 'react'
+import type { RunStep } from '../../client/index.ts'
+import { CallInput } from '../talk/call-card.tsx'
+import { Icon } from '../ui/icons.tsx'
+import { Json } from '../ui/json.tsx'
+import { Status } from '../ui/status.tsx'
+import { Countdown } from '../ui/time.tsx'
+
+/** One generation of the model: what it thought and said to itself, the tools it called, and what they gave. */
+export const StepView = memo(function StepView({ step, isLast }: { step: RunStep; isLast: boolean }) {
+  const { index, text, reasoning, inputs, calls, usage } = step
+  const unfinished = inputs.filter(({ toolCallId }) => !calls.some(({ id }) => id === toolCallId))
+  return (
+    <li className="step">
+      <header>
+        <h3>Step {index + 1}</h3>
+        {usage !== null && (
+          <span className="note">
+            {usage.inputTokens.toLocaleString()} in, {usage.outputTokens.toLocaleString()} out
+          </span>
+        )}
+        {isLast && usage === null && <Status of="RUNNING" />}
+      </header>
+      {reasoning !== '' && (
+        <details>
+          <summary>Reasoning</summary>
+          <p className="thought" dir="auto">
+            {reasoning}
+          </p>
+        </details>
+      )}
+      {text !== '' && (
+        <p className="thought" dir="auto">
+          <span className="kind">to itself</span> {text}
+        </p>
+      )}
+      {calls.map((call) => (
+        <section key={call.id} className="call" aria-label={`Tool call ${call.toolName}`}>
+          <header>
+            <Icon name="wrench" size={16} />
+            <code>{call.toolName}</code>
+            <Status of={call.status} />
+            {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
+          </header>
+          <CallInput input={call.input} />
+          {call.error !== null && <p className="why bad">{call.error}</p>}
+          {call.output !== null && <Json label="Result" value={call.output} />}
+        </section>
+      ))}
+      {unfinished.map(({ toolCallId, toolName, json }) => (
+        <section key={toolCallId} className="call" aria-label={`Tool call ${toolName}`}>
+          <header>
+            <Icon name="wrench" size={16} />
+            <code>{toolName}</code>
+            <Status of="STREAMING" />
+          </header>
+          <pre className="unfinished">{json}</pre>
+        </section>
+      ))}
+    </li>
+  )
+})

@@ -1,0 +1,138 @@
+import { useState } from 'react'
+import type { ConsoleUsageQuery, UsageDimension } from '../../generated/graphql.ts'
+import { useAsk } from '../ask.ts'
+import { PageHead } from '../shell/page-head.tsx'
+import { Button } from '../ui/button.tsx'
+import { wordsOfCost } from '../ui/cost.ts'
+import { Empty, Loading } from '../ui/notice.tsx'
+import { USAGE } from './operations.ts'
+
+type Row = NonNullable<ConsoleUsageQuery['usage']>[number]
+
+const DAY_MS = 86_400_000
+const SPANS = [7, 30, 90] as const
+const DIMENSIONS: readonly (readonly [UsageDimension, string])[] = [
+  ['AGENT', 'Agents'],
+  ['SPACE', 'Spaces'],
+  ['MODEL', 'Models'],
+]
+const SHORT_DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
+
+/** What everything used and cost, by day, and by agent, space and model. */
+export function UsagePage() {
+  const [days, setDays] = useState<number>(7)
+  const [dimension, setDimension] = useState<UsageDimension>('AGENT')
+  const today = new Date()
+  today.setUTCHours(0, 0, 0, 0)
+  const span = {
+    from: new Date(today.getTime() - (days - 1) * DAY_MS).toISOString(),
+    to: new Date(today.getTime() + DAY_MS).toISOString(),
+  }
+  return (
+    <>
+      <PageHead title="Usage" note="Tokens and cost of every generation, by UTC day" />
+      <div className="page-scroll">
+        <fieldset className="chips" aria-label="How far back">
+          {SPANS.map((span) => (
+            <Button key={span} aria-pressed={span === days} onClick={() => setDays(span)}>
+              {span} days
+            </Button>
+          ))}
+        </fieldset>
+        <ByDay span={span} days={days} />
+        <fieldset className="chips" aria-label="By what">
+          {DIMENSIONS.map(([value, words]) => (
+            <Button key={value} aria-pressed={value === dimension} onClick={() => setDimension(value)}>
+              {words}
+            </Button>
+          ))}
+        </fieldset>
+        <ByThing span={span} dimension={dimension} />
+      </div>
+    </>
+  )
+}
+
+type Span = { from: string; to: string }
+
+function ByDay({ span, days }: { span: Span; days: number }) {
+  const { data } = useAsk(USAGE, { ...span, by: ['DAY'] })
+  if (data === undefined) return <Loading what="usage" />
+  const rows = data.usage ?? []
+  const byDay = new Map(rows.map((row) => [row.day?.slice(0, 10), row]))
+  const all = Array.from({ length: days }, (_, at) => new Date(Date.parse(span.from) + at * DAY_MS).toISOString())
+  const most = Math.max(1, ...rows.map(tokensOf))
+  const total = rows.reduce((sum, row) => sum + tokensOf(row), 0)
+  const cost = rows.reduce<number | null>(
+    (sum, { costUsd }) => (sum === null || costUsd === null ? null : sum + costUsd),
+    0,
+  )
+  if (total === 0) {
+    return (
+      <Empty icon="chart" title="Nothing was used in this time">
+        <p>Each generation of a model counts when it ends.</p>
+      </Empty>
+    )
+  }
+  return (
+    <section className="block">
+      <p className="usage-total">
+        <b>{total.toLocaleString()}</b> tokens{cost !== null && `, ${wordsOfCost(cost)}`}
+      </p>
+      <ol className="bars" aria-label="Tokens by day">
+        {all.map((day) => {
+          const row = byDay.get(day.slice(0, 10))
+          const tokens = row === undefined ? 0 : tokensOf(row)
+          const words = `${SHORT_DAY.format(new Date(day))}: ${tokens.toLocaleString()} tokens, ${row?.runs ?? 0} runs`
+          return (
+            <li key={day} title={words}>
+              <span className="bar" style={{ height: `${(tokens / most) * 100}%` }} />
+              <span className="bar-day" aria-hidden="true">
+                {SHORT_DAY.format(new Date(day))}
+              </span>
+              <span className="sr-only">{words}</span>
+            </li>
+          )
+        })}
+      </ol>
+    </section>
+  )
+}
+
+function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension }) {
+  const { data } = useAsk(USAGE, { ...span, by: [dimension] })
+  if (data === undefined) return <Loading what="usage" />
+  const rows = (data.usage ?? []).toSorted((one, other) => tokensOf(other) - tokensOf(one))
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
+    <section className="table-scroller" tabIndex={0} aria-label="Usage">
+      <table className="figures">
+        <thead>
+          <tr>
+            <th scope="col">{dimension.toLowerCase()}</th>
+            <th scope="col">runs</th>
+            <th scope="col">tokens in</th>
+            <th scope="col">cached</th>
+            <th scope="col">tokens out</th>
+            <th scope="col">cost</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={nameOf(row)}>
+              <th scope="row">{nameOf(row)}</th>
+              <td>{row.runs.toLocaleString()}</td>
+              <td>{row.inputTokens.toLocaleString()}</td>
+              <td>{row.cachedInputTokens.toLocaleString()}</td>
+              <td>{row.outputTokens.toLocaleString()}</td>
+              <td>{row.costUsd === null ? 'no price' : wordsOfCost(row.costUsd)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  )
+}
+
+const tokensOf = ({ inputTokens, outputTokens }: Row) => inputTokens + outputTokens
+const nameOf = ({ agent, space, model }: Row) => agent?.name ?? space?.name ?? model ?? 'no space'

@@ -1,0 +1,27 @@
+import './styles/tokens.css'
+import './styles/base.css'
+import './styles/shell.css'
+import './styles/talk.css'
+import './styles/pages.css'
+import { CSPProvider } from '@base-ui/react/csp-provider'
+import { Tooltip } from '@base-ui/react/tooltip'
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { App } from './app.tsx'
+
+const queries = new QueryClient({ defaultOptions: { queries: { retry: 1, refetchOnWindowFocus: false } } })
+
+const root = document.getElementById('root')
+if (root === null) throw new Error('The page has no place for the console.')
+createRoot(root).render(
+  <StrictMode>
+    <CSPProvider disableStyleElements>
+      <QueryClientProvider client={queries}>
+        <Tooltip.Provider delay={400}>
+          <App />
+        </Tooltip.Provider>
+      </QueryClientProvider>
+    </CSPProvider>
+  </StrictMode>,
+)

@@ -1,0 +1,99 @@
+import { payloadOf } from '../../client/index.ts'
+import { useAsk, useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
+import { Button } from '../ui/button.tsx'
+import { Refused } from '../ui/notice.tsx'
+import { Moment } from '../ui/time.tsx'
+import { DELETE_WEBHOOK, REVOKE_TOKEN, TOKENS, WEBHOOKS } from './operations.ts'
+
+/** The tokens and webhooks that there are, and their end. */
+export function AccessLists() {
+  return (
+    <>
+      <Tokens />
+      <Webhooks />
+    </>
+  )
+}
+
+function Tokens() {
+  const { connection } = useSession()
+  const { data } = useAsk(TOKENS, {})
+  const revoke = useDo(async (id: string) =>
+    payloadOf((await connection.ask(REVOKE_TOKEN, { id })).revokeAccessToken, 'RevokeAccessTokenPayload'),
+  )
+  const tokens = (data?.accessTokens?.edges ?? []).map(({ node }) => node).filter(({ revokedAt }) => revokedAt === null)
+  return (
+    <section className="block card">
+      <h2>Tokens</h2>
+      {tokens.length === 0 && <p className="hint">None is good now, but the operator’s own.</p>}
+      <ul className="rows">
+        {tokens.map(({ id, scope, serviceName, human, createdAt, lastUsedAt }) => {
+          const whose = human?.name ?? serviceName ?? 'an operator'
+          return (
+            <li key={id} className="plain-row">
+              <span className="kind">{scope.toLowerCase()}</span>
+              <span className="grow">
+                <b>{whose}</b>{' '}
+                <span className="note">
+                  made <Moment at={createdAt} />,{' '}
+                  {lastUsedAt === null ? (
+                    'never used'
+                  ) : (
+                    <>
+                      used <Moment at={lastUsedAt} />
+                    </>
+                  )}
+                </span>
+              </span>
+              <Button look="danger" onClick={() => revoke.start(id)} aria-label={`Revoke a token of ${whose}`}>
+                Revoke
+              </Button>
+            </li>
+          )
+        })}
+      </ul>
+      {data?.accessTokens?.pageInfo.hasNextPage && <p className="hint">The first 100.</p>}
+      <Refused error={revoke.error} />
+    </section>
+  )
+}
+
+function Webhooks() {
+  const { connection } = useSession()
+  const { data } = useAsk(WEBHOOKS, {})
+  const remove = useDo(async (id: string) =>
+    payloadOf((await connection.ask(DELETE_WEBHOOK, { id })).deleteWebhook, 'DeleteWebhookPayload'),
+  )
+  const hooks = (data?.webhooks?.edges ?? []).map(({ node }) => node)
+  return (
+    <section className="block card">
+      <h2>Webhooks</h2>
+      {hooks.length === 0 && <p className="hint">None: an agent’s page makes them.</p>}
+      <ul className="rows">
+        {hooks.map(({ id, url, serviceName, agent, lastUsedAt }) => (
+          <li key={id} className="plain-row">
+            <span className="grow">
+              <b>{serviceName}</b> wakes {agent.name}
+              <span className="note">
+                {' '}
+                {lastUsedAt === null ? (
+                  'never used'
+                ) : (
+                  <>
+                    used <Moment at={lastUsedAt} />
+                  </>
+                )}
+              </span>
+              <code className="note"> {url}</code>
+            </span>
+            <Button look="danger" onClick={() => remove.start(id)} aria-label={`End the webhook of ${serviceName}`}>
+              End it
+            </Button>
+          </li>
+        ))}
+      </ul>
+      <Refused error={remove.error} />
+    </section>
+  )
+}

@@ -1,0 +1,135 @@
+import { Tabs } from '@base-ui/react/tabs'
+import { useState } from 'react'
+import { useLocation } from 'wouter'
+import { payloadOf } from '../../client/index.ts'
+import type { ConsoleAgentSettingsFragment } from '../../generated/graphql.ts'
+import { useAsk, useDo } from '../ask.ts'
+import { RunList } from '../inspect/runs-page.tsx'
+import { useSession } from '../session.tsx'
+import { PageHead } from '../shell/page-head.tsx'
+import { Button } from '../ui/button.tsx'
+import { Empty, Loading, Refused } from '../ui/notice.tsx'
+import { Status } from '../ui/status.tsx'
+import { AgentSettings } from './agent-settings.tsx'
+import { AgentTools } from './agent-tools.tsx'
+import { AgentBudget, isDaySpent } from './budget.tsx'
+import { MindView } from './mind-view.tsx'
+import { AGENT, DELETE_AGENT, UPDATE_AGENT } from './operations.ts'
+import { Plans } from './plans.tsx'
+import { ScratchSpace } from './scratch-space.tsx'
+import { WakeUp } from './wake-up.tsx'
+
+const EVERY_MS = 4000
+
+/** An agent: what it is made of, what it does, and what it keeps in mind. */
+export function AgentPage({ agentId, tab }: { agentId: string; tab: string | undefined }) {
+  const { isAdmin } = useSession()
+  const [, go] = useLocation()
+  const { data } = useAsk(AGENT, { id: agentId }, { everyMs: EVERY_MS })
+  if (data === undefined) {
+    return (
+      <>
+        <PageHead title="Agent" />
+        <Loading what="the agent" />
+      </>
+    )
+  }
+  const { agent } = data
+  if (agent === null) {
+    return (
+      <>
+        <PageHead title="Agent" />
+        <Empty icon="agent" title="There is no such agent" />
+      </>
+    )
+  }
+  return (
+    <>
+      <PageHead title={agent.name} note={agent.description}>
+        {agent.active && <Status of="RUNNING" />}
+        {isDaySpent(agent.internals?.budget ?? null) && <Status of="BUDGET_SPENT" />}
+        {isAdmin && <PauseButton agent={agent} />}
+      </PageHead>
+      <div className="page-scroll wide-page">
+        <Tabs.Root className="tabbed" value={tab ?? 'runs'} onValueChange={(next) => go(`/agents/${agentId}/${next}`)}>
+          <Tabs.List className="tabs">
+            <Tabs.Tab value="runs">Runs</Tabs.Tab>
+            {isAdmin && <Tabs.Tab value="settings">Settings</Tabs.Tab>}
+            {isAdmin && <Tabs.Tab value="tools">Tools</Tabs.Tab>}
+            {isAdmin && <Tabs.Tab value="mind">Mind</Tabs.Tab>}
+            {isAdmin && <Tabs.Tab value="plans">Plans</Tabs.Tab>}
+            {isAdmin && <Tabs.Tab value="wake">Wake it</Tabs.Tab>}
+          </Tabs.List>
+          <Tabs.Panel value="runs">
+            <RunList filter={{ agentId }} />
+          </Tabs.Panel>
+          {agent.internals !== null && <AdminPanels agent={agent} />}
+        </Tabs.Root>
+      </div>
+    </>
+  )
+}
+
+/** Nothing wakes a paused agent; what it does now goes on. */
+function PauseButton({ agent: { id, paused } }: { agent: ConsoleAgentSettingsFragment }) {
+  const { connection } = useSession()
+  const set = useDo(async (next: boolean) => {
+    const made = await connection.ask(UPDATE_AGENT, { input: { id, paused: next } })
+    payloadOf(made.updateAgent, 'UpdateAgentPayload')
+  })
+  return (
+    <Button icon={paused ? 'retry' : 'stop'} isBusy={set.isBusy} onClick={() => set.start(!paused)}>
+      {paused ? 'Wake it again' : 'Pause'}
+    </Button>
+  )
+}
+
+/** Its end, which is asked about twice. */
+function DeleteAgent({ agent: { id, name } }: { agent: ConsoleAgentSettingsFragment }) {
+  const { connection } = useSession()
+  const [, go] = useLocation()
+  const [isAsked, setAsked] = useState(false)
+  const remove = useDo(async (_: null) => {
+    payloadOf((await connection.ask(DELETE_AGENT, { id })).deleteAgent, 'DeleteAgentPayload')
+    go('/agents')
+  })
+  return (
+    <section className="block end">
+      <h2>Its end</h2>
+      <p className="hint">
+        What it said stays, under its name; its runs end, and its mind, tools, webhooks and plans are gone.
+      </p>
+      <Button look="danger" isBusy={remove.isBusy} onClick={() => (isAsked ? remove.start(null) : setAsked(true))}>
+        {isAsked ? `Yes, delete ${name}` : 'Delete this agent…'}
+      </Button>
+      <Refused error={remove.error} />
+    </section>
+  )
+}
+
+function AdminPanels({ agent }: { agent: ConsoleAgentSettingsFragment }) {
+  return (
+    <>
+      <Tabs.Panel value="settings" className="beside">
+        <AgentSettings agent={agent} />
+        <ScratchSpace agent={agent} />
+        <div>
+          <AgentBudget agent={agent} />
+          <DeleteAgent agent={agent} />
+        </div>
+      </Tabs.Panel>
+      <Tabs.Panel value="tools">
+        <AgentTools agent={agent} />
+      </Tabs.Panel>
+      <Tabs.Panel value="mind">
+        <MindView agentId={agent.id} />
+      </Tabs.Panel>
+      <Tabs.Panel value="plans">
+        <Plans agentId={agent.id} />
+      </Tabs.Panel>
+      <Tabs.Panel value="wake">
+        <WakeUp agent={agent} />
+      </Tabs.Panel>
+    </>
+  )
+}

@@ -1,0 +1,108 @@
+import { useState } from 'react'
+import { payloadOf } from '../../client/index.ts'
+import type { ConsoleAgentSettingsFragment } from '../../generated/graphql.ts'
+import { useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
+import { AreaField, Form, numberIn, TextField, textIn } from '../ui/field.tsx'
+import { jsonIn } from './json-input.ts'
+import { UPDATE_AGENT } from './operations.ts'
+
+/** What an agent is told and how its model is asked, to change. */
+export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }) {
+  const { connection } = useSession()
+  const [isSaved, setSaved] = useState(false)
+  const { internals } = agent
+  const save = useDo(async (values: FormData) => {
+    setSaved(false)
+    const input = {
+      id: agent.id,
+      name: textIn(values, 'name') ?? '',
+      description: textIn(values, 'description'),
+      instructions: String(values.get('instructions') ?? ''),
+      model: textIn(values, 'model') ?? '',
+      fallbackModels: (textIn(values, 'fallbackModels') ?? '').split(/[\s,]+/).filter(Boolean),
+      modelSettings: jsonIn(values, 'modelSettings', 'Model settings'),
+      maxSteps: numberIn(values, 'maxSteps') ?? undefined,
+      maxToolCalls: numberIn(values, 'maxToolCalls') ?? undefined,
+      maxConcurrentRuns: numberIn(values, 'maxConcurrentRuns') ?? undefined,
+      tokenBudget: numberIn(values, 'tokenBudget'),
+      phases: jsonIn(values, 'phases', 'Phases') as never,
+    }
+    payloadOf((await connection.ask(UPDATE_AGENT, { input })).updateAgent, 'UpdateAgentPayload')
+    setSaved(true)
+  })
+  if (internals === null) return null
+  const phases = internals.phases.map(({ fromStep, toolChoice, activeTools, model, modelSettings }) => ({
+    fromStep,
+    toolChoice,
+    ...(activeTools === null ? {} : { activeTools }),
+    ...(model === null ? {} : { model }),
+    ...(modelSettings === null ? {} : { modelSettings }),
+  }))
+  return (
+    <Form label="Settings" submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
+      <div className="columns">
+        <TextField label="Name" name="name" defaultValue={agent.name} required maxLength={200} />
+        <TextField label="Model" name="model" defaultValue={agent.model} required />
+      </div>
+      <TextField label="What it is for" name="description" defaultValue={agent.description ?? ''} />
+      <AreaField label="Instructions" name="instructions" defaultValue={internals.instructions} rows={10} required />
+      <TextField
+        label="Where its model fails, ask"
+        name="fallbackModels"
+        defaultValue={internals.fallbackModels.join(', ')}
+        hint="Models in order, separated by commas"
+      />
+      <div className="columns">
+        <TextField
+          label="Steps of a run, at most"
+          name="maxSteps"
+          type="number"
+          min={1}
+          defaultValue={internals.maxSteps}
+        />
+        <TextField
+          label="Tool calls of a run, at most"
+          name="maxToolCalls"
+          type="number"
+          min={1}
+          defaultValue={internals.maxToolCalls}
+        />
+        <TextField
+          label="Runs at a time"
+          name="maxConcurrentRuns"
+          type="number"
+          min={1}
+          defaultValue={internals.maxConcurrentRuns}
+        />
+        <TextField
+          label="Tokens of a run"
+          name="tokenBudget"
+          type="number"
+          min={1}
+          defaultValue={internals.tokenBudget ?? ''}
+          placeholder="no limit"
+        />
+      </div>
+      <AreaField
+        label="Model settings"
+        name="modelSettings"
+        rows={2}
+        defaultValue={internals.modelSettings === null ? '' : JSON.stringify(internals.modelSettings)}
+        hint="JSON: temperature, topP, reasoningEffort, maxOutputTokens, serviceTier"
+      />
+      <AreaField
+        label="Phases"
+        name="phases"
+        rows={3}
+        defaultValue={phases.length === 0 ? '[]' : JSON.stringify(phases, null, 2)}
+        hint="JSON: which tools it may or must use from which step on"
+      />
+      <p role="status" className="hint">
+        {isSaved
+          ? 'Saved.'
+          : `${agent.mind === 'PERSISTENT' ? 'It has a persistent mind' : 'It is stateless'}, and acts by ${agent.toolset.toLowerCase()}; these two stay as they were made.`}
+      </p>
+    </Form>
+  )
+}

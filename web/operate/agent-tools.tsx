@@ -1,0 +1,246 @@
+import { useState } from 'react'
+import { payloadOf } from '../../client/index.ts'
+import type { ConsoleAgentSettingsFragment, ConsoleToolFragment, ToolExecution } from '../../generated/graphql.ts'
+import { useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { AreaField, Form, numberIn, SelectField, TextField, textIn } from '../ui/field.tsx'
+import { Json } from '../ui/json.tsx'
+import { Empty, Refused } from '../ui/notice.tsx'
+import { jsonIn } from './json-input.ts'
+import { McpServers } from './mcp-servers.tsx'
+import { UPDATE_AGENT } from './operations.ts'
+
+type Tool = ConsoleToolFragment
+type Agent = ConsoleAgentSettingsFragment
+
+const EXECUTIONS = [
+  ['SPACE', 'A person in the space answers'],
+  ['EXTERNAL', 'A service of yours answers'],
+  ['HTTP', 'The server calls an address'],
+  ['INTERNAL', 'Nothing is done: what goes in is shown'],
+] as const
+
+/** The tools that an agent brings, and the MCP servers that it knows. */
+export function AgentTools({ agent }: { agent: Agent }) {
+  const { connection } = useSession()
+  const [edited, setEdited] = useState<Tool | 'new' | null>(null)
+  const tools = agent.internals?.tools ?? []
+  const save = useDo(async (next: object) => {
+    const made = await connection.ask(UPDATE_AGENT, { input: { id: agent.id, ...next } })
+    payloadOf(made.updateAgent, 'UpdateAgentPayload')
+    setEdited(null)
+  })
+  const keep = (others: Tool[], more: object[] = []) => save.start({ tools: [...others.map(inputOf), ...more] })
+  return (
+    <>
+      <section className="block">
+        <div className="block-head">
+          <h2>Tools</h2>
+          <Button icon="plus" onClick={() => setEdited('new')}>
+            New tool
+          </Button>
+        </div>
+        {tools.length === 0 && (
+          <Empty icon="wrench" title="No tools of its own">
+            <p>It can speak, read and remember. A tool lets it ask people, call a service, or show something.</p>
+          </Empty>
+        )}
+        <ul className="rows">
+          {tools.map((tool) => (
+            <li key={tool.name} className="tool-row">
+              <div className="grow">
+                <b>
+                  <code>{tool.name}</code>
+                </b>{' '}
+                <span className="kind">{tool.execution.toLowerCase()}</span>
+                <p className="note">{tool.description}</p>
+                <Json label="Input schema" value={tool.inputSchema} />
+              </div>
+              <Button onClick={() => setEdited(tool)}>Edit</Button>
+              <IconButton
+                label={`Remove ${tool.name}`}
+                icon="cross"
+                onClick={() => keep(tools.filter((one) => one !== tool))}
+              />
+            </li>
+          ))}
+        </ul>
+        <Refused error={edited === null ? save.error : null} />
+      </section>
+      <McpServers agent={agent} onSave={(mcpServers) => save.start({ mcpServers })} />
+      <Dialog
+        title={edited === 'new' ? 'New tool' : 'Edit tool'}
+        open={edited !== null}
+        onOpenChange={(open) => !open && setEdited(null)}
+      >
+        <ToolForm
+          tool={edited === 'new' ? null : edited}
+          isBusy={save.isBusy}
+          error={save.error}
+          onSave={(tool) =>
+            keep(
+              tools.filter((one) => one !== edited),
+              [tool],
+            )
+          }
+        />
+      </Dialog>
+    </>
+  )
+}
+
+/** A tool as it is given back: headers are never told, and stay. */
+function inputOf({ headerNames: _, approval, ...tool }: Tool) {
+  return { ...tool, approval: approval === null ? null : policyInputOf(approval) }
+}
+
+function policyInputOf({
+  quorum,
+  expiresInSeconds,
+  escalateAfterSeconds,
+  approvers,
+  escalateTo,
+}: NonNullable<Tool['approval']>) {
+  return {
+    quorum,
+    expiresInSeconds,
+    approverIds: approvers?.map(({ id }) => id) ?? null,
+    ...(escalateAfterSeconds === null
+      ? {}
+      : { escalateAfterSeconds, escalateToIds: escalateTo?.map(({ id }) => id) ?? [] }),
+  }
+}
+
+/** The policy of a tool's form; null where nobody is asked. */
+function policyIn(values: FormData, known: Tool['approval']) {
+  const quorum = numberIn(values, 'quorum')
+  if (quorum === null || quorum < 1) return null
+  const expiresInSeconds = numberIn(values, 'expiresInSeconds')
+  return {
+    ...(known === null ? {} : policyInputOf(known)),
+    quorum,
+    ...(expiresInSeconds === null ? {} : { expiresInSeconds }),
+  }
+}
+
+interface ToolFormProps {
+  tool: Tool | null
+  isBusy: boolean
+  error: ReturnType<typeof useDo>['error']
+  onSave(tool: object): void
+}
+
+function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
+  const [failure, setFailure] = useState<ToolFormProps['error']>(null)
+  const [execution, setExecution] = useState<ToolExecution>(tool?.execution ?? 'SPACE')
+  const submit = (values: FormData) => {
+    setFailure(null)
+    try {
+      const headers = jsonIn(values, 'headers', 'Headers')
+      onSave({
+        name: textIn(values, 'name'),
+        description: textIn(values, 'description') ?? '',
+        execution,
+        inputSchema: jsonIn(values, 'inputSchema', 'The input schema'),
+        approval: policyIn(values, tool?.approval ?? null),
+        resultSchema:
+          execution === 'SPACE' || execution === 'EXTERNAL'
+            ? jsonIn(values, 'resultSchema', 'The result schema')
+            : null,
+        url: execution === 'HTTP' ? textIn(values, 'url') : null,
+        timeoutMs: numberIn(values, 'timeoutMs'),
+        visible: execution === 'SPACE' ? true : values.get('visible') === 'on',
+        ...(headers === null ? {} : { headers }),
+      })
+    } catch (thrown) {
+      setFailure(thrown as ToolFormProps['error'])
+    }
+  }
+  return (
+    <Form label="Tool" submit="Save" isBusy={isBusy} error={failure ?? error} onSubmit={submit}>
+      <TextField label="Name" name="name" defaultValue={tool?.name} required pattern="[A-Za-z0-9_\-]{1,64}" />
+      <AreaField
+        label="What it does, for the model"
+        name="description"
+        defaultValue={tool?.description}
+        rows={2}
+        required
+      />
+      <SelectField
+        label="Who carries it out"
+        name="execution"
+        value={execution}
+        onChange={(event) => setExecution(event.target.value as ToolExecution)}
+        options={EXECUTIONS}
+      />
+      {execution === 'HTTP' && (
+        <TextField label="Address" name="url" type="url" defaultValue={tool?.url ?? ''} required />
+      )}
+      {execution === 'HTTP' && (
+        <AreaField
+          label="Headers"
+          name="headers"
+          rows={2}
+          hint="JSON, name to value. Kept encrypted and never shown again; empty: as they are."
+        />
+      )}
+      <AreaField
+        label="Input schema"
+        name="inputSchema"
+        rows={7}
+        required
+        spellCheck={false}
+        defaultValue={JSON.stringify(
+          tool?.inputSchema ?? { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] },
+          null,
+          2,
+        )}
+      />
+      <TextField
+        label="Time to answer, in milliseconds"
+        name="timeoutMs"
+        type="number"
+        min={1}
+        defaultValue={tool?.timeoutMs ?? ''}
+        placeholder="as the server has it"
+      />
+      {(execution === 'SPACE' || execution === 'EXTERNAL') && (
+        <AreaField
+          label="Result schema"
+          name="resultSchema"
+          rows={3}
+          spellCheck={false}
+          defaultValue={tool?.resultSchema == null ? '' : JSON.stringify(tool.resultSchema, null, 2)}
+          hint="JSON Schema of the answer: people get a form of it. Empty: anything goes."
+        />
+      )}
+      <div className="columns">
+        <TextField
+          label="People who must approve each call"
+          name="quorum"
+          type="number"
+          min={0}
+          max={50}
+          defaultValue={tool?.approval?.quorum ?? ''}
+          placeholder="nobody is asked"
+        />
+        <TextField
+          label="Seconds they have"
+          name="expiresInSeconds"
+          type="number"
+          min={1}
+          defaultValue={tool?.approval?.expiresInSeconds ?? ''}
+          placeholder="as the server has it"
+        />
+      </div>
+      {execution !== 'SPACE' && (
+        <label className="choice">
+          <input type="checkbox" name="visible" defaultChecked={tool?.visible ?? false} />
+          <span>Its calls show in the space</span>
+        </label>
+      )}
+    </Form>
+  )
+}

@@ -1,0 +1,135 @@
+import { useState } from 'react'
+import { Link, useLocation } from 'wouter'
+import { payloadOf } from '../../client/index.ts'
+import { useAsk, useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
+import { PageHead } from '../shell/page-head.tsx'
+import { Avatar } from '../ui/avatar.tsx'
+import { Button } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { AreaField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
+import { Empty, Loading } from '../ui/notice.tsx'
+import { More, type PageOfList, Pages } from '../ui/pages.tsx'
+import { Status } from '../ui/status.tsx'
+import { AGENTS, CREATE_AGENT } from './operations.ts'
+
+/** The directory of agents. */
+export function AgentsPage() {
+  const { isAdmin } = useSession()
+  const [search, setSearch] = useState('')
+  const [isMaking, setMaking] = useState(false)
+  return (
+    <>
+      <PageHead title="Agents">
+        {isAdmin && (
+          <Button look="primary" icon="plus" onClick={() => setMaking(true)}>
+            New agent
+          </Button>
+        )}
+      </PageHead>
+      <div className="page-scroll">
+        <input
+          type="search"
+          className="search"
+          aria-label="Search agents"
+          placeholder="Search by name"
+          value={search}
+          onChange={(event) => setSearch(event.target.value)}
+        />
+        <Pages key={search}>{(page) => <AgentRows search={search} page={page} />}</Pages>
+      </div>
+      <NewAgent open={isMaking} onOpenChange={setMaking} />
+    </>
+  )
+}
+
+function AgentRows({ search, page }: { search: string; page: PageOfList }) {
+  const { after } = page
+  const { data } = useAsk(AGENTS, { search: search === '' ? null : search, after })
+  if (data === undefined) return <Loading what="agents" />
+  const { edges, pageInfo } = data.agents
+  if (edges.length === 0 && after === null) {
+    return (
+      <Empty icon="agent" title={search === '' ? 'No agent yet' : 'No agent of this name'}>
+        <p>An agent has instructions, a model and tools; it speaks in the spaces that it belongs to.</p>
+      </Empty>
+    )
+  }
+  return (
+    <>
+      <ul className="rows">
+        {edges.map(({ node }) => (
+          <li key={node.id}>
+            <Link href={`/agents/${node.id}`} className="row-link">
+              <Avatar entity={node} size={36} />
+              <span className="grow">
+                <b>{node.name}</b>
+                {node.description !== null && <small dir="auto">{node.description}</small>}
+              </span>
+              {node.active && <Status of="RUNNING" />}
+              {node.paused && <span className="kind">paused</span>}
+              {node.mind === 'PERSISTENT' && <span className="kind">mind</span>}
+              <span className="note">{node.model}</span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+      <More page={page} pageInfo={pageInfo}>
+        More agents
+      </More>
+    </>
+  )
+}
+
+function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: boolean): void }) {
+  const { connection } = useSession()
+  const [, go] = useLocation()
+  const create = useDo(async (values: FormData) => {
+    const input = {
+      name: textIn(values, 'name') ?? '',
+      description: textIn(values, 'description'),
+      instructions: textIn(values, 'instructions') ?? '',
+      model: textIn(values, 'model'),
+      mind: values.get('mind') === 'PERSISTENT' ? ('PERSISTENT' as const) : ('STATELESS' as const),
+      toolset: values.get('toolset') === 'SPACE_TOOLS' ? ('SPACE_TOOLS' as const) : ('ACTIVE_SPACE' as const),
+    }
+    const { agent } = payloadOf((await connection.ask(CREATE_AGENT, { input })).createAgent, 'CreateAgentPayload')
+    onOpenChange(false)
+    go(`/agents/${agent.id}`)
+  })
+  return (
+    <Dialog title="New agent" open={open} onOpenChange={onOpenChange}>
+      <Form label="New agent" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
+        <TextField label="Name" name="name" required maxLength={200} autoFocus />
+        <TextField
+          label="What it is for"
+          name="description"
+          placeholder="Shown in the directory, and to other agents"
+        />
+        <AreaField label="Instructions" name="instructions" required rows={5} placeholder="You are …" />
+        <TextField
+          label="Model"
+          name="model"
+          placeholder="the server’s default"
+          hint="provider:model, e.g. openai:gpt-5-mini, or demo"
+        />
+        <SelectField
+          label="Mind"
+          name="mind"
+          options={[
+            ['STATELESS', 'Stateless: each message wakes a run of its own'],
+            ['PERSISTENT', 'Persistent: it has an inbox, thinks in cycles, and remembers'],
+          ]}
+        />
+        <SelectField
+          label="How it acts"
+          name="toolset"
+          options={[
+            ['ACTIVE_SPACE', 'It enters one space at a time'],
+            ['SPACE_TOOLS', 'Every tool call names its space'],
+          ]}
+        />
+      </Form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,175 @@
+import { useState } from 'react'
+import { payloadOf } from '../../client/index.ts'
+import type { BudgetInput, ConsoleAgentSettingsFragment, ConsoleBudgetFragment } from '../../generated/graphql.ts'
+import { useAsk, useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
+import { UPDATE_SPACE } from '../talk/operations.ts'
+import { wordsOfCost } from '../ui/cost.ts'
+import { Form, numberIn, TextField } from '../ui/field.tsx'
+import { SPACE_BUDGET, SPENT, UPDATE_AGENT } from './operations.ts'
+
+type Budget = ConsoleBudgetFragment
+
+const DAY_MS = 86_400_000
+const EVERY_MS = 5000
+
+/** Whether what a day allows is used up: nothing wakes it then until the next one (UTC). */
+export function isDaySpent(budget: Budget | null): boolean {
+  if (budget === null) return false
+  const { tokensPerDay, tokensSpentToday, usdPerDay, usdSpentToday } = budget
+  return isReached(tokensPerDay, tokensSpentToday) || isReached(usdPerDay, usdSpentToday)
+}
+
+const isReached = (limit: number | null, spent: number | null) => limit !== null && spent !== null && spent >= limit
+
+/** What an agent may spend, and has spent today. */
+export function AgentBudget({ agent: { id, internals } }: { agent: ConsoleAgentSettingsFragment }) {
+  const { connection } = useSession()
+  const save = async (budget: BudgetInput) => {
+    payloadOf((await connection.ask(UPDATE_AGENT, { input: { id, budget } })).updateAgent, 'UpdateAgentPayload')
+  }
+  return (
+    <section className="block end-of-form" aria-label="Budget">
+      <h2>Budget</h2>
+      <BudgetView whose={{ agentId: id }} budget={internals?.budget ?? null} save={save} />
+    </section>
+  )
+}
+
+/** The same of a space: its members see it, an operator sets it. */
+export function SpaceBudget({ spaceId }: { spaceId: string }) {
+  const { connection, isAdmin } = useSession()
+  const { data } = useAsk(SPACE_BUDGET, { id: spaceId }, { everyMs: EVERY_MS })
+  const save = async (budget: BudgetInput) => {
+    const made = await connection.ask(UPDATE_SPACE, { input: { id: spaceId, budget } })
+    payloadOf(made.updateSpace, 'UpdateSpacePayload')
+  }
+  const budget = data?.space?.budget ?? null
+  if (!data?.space || (budget === null && !isAdmin)) return null
+  return (
+    <section className="block" aria-label="Budget">
+      <h3>Budget</h3>
+      <BudgetView whose={{ spaceId }} budget={budget} save={save} />
+    </section>
+  )
+}
+
+interface BudgetViewProps {
+  whose: { agentId?: string; spaceId?: string }
+  budget: Budget | null
+  save(budget: BudgetInput): Promise<void>
+}
+
+function BudgetView({ whose, budget, save }: BudgetViewProps) {
+  const { isAdmin } = useSession()
+  return (
+    <>
+      {budget === null ? <SpentToday {...whose} /> : <Meters budget={budget} />}
+      {isDaySpent(budget) && (
+        <p className="over-budget" role="status">
+          Today’s budget is spent: it goes on with the next day, at midnight UTC, or with another budget.
+        </p>
+      )}
+      {isAdmin && <BudgetForm budget={budget} save={save} />}
+    </>
+  )
+}
+
+/** Where nothing is limited. */
+function SpentToday(whose: BudgetViewProps['whose']) {
+  const day = new Date()
+  day.setUTCHours(0, 0, 0, 0)
+  const span = { from: day.toISOString(), to: new Date(day.getTime() + DAY_MS).toISOString() }
+  const { data } = useAsk(SPENT, { ...span, ...whose }, { everyMs: EVERY_MS })
+  const [row] = data?.usage ?? []
+  const tokens = row === undefined ? 0 : row.inputTokens + row.outputTokens
+  const cost = row?.costUsd ? `, ${wordsOfCost(row.costUsd)}` : ''
+  return (
+    <p className="hint">
+      No limit is set. Spent today: {tokens.toLocaleString()} tokens{cost}.
+    </p>
+  )
+}
+
+function Meters({ budget }: { budget: Budget }) {
+  const { tokensPerDay, usdPerDay, tokensSpentToday, usdSpentToday, tokensPerRoot, usdPerRoot } = budget
+  const perRoot = [
+    ...(tokensPerRoot === null ? [] : [wordsOfTokens(tokensPerRoot)]),
+    ...(usdPerRoot === null ? [] : [wordsOfCost(usdPerRoot)]),
+  ]
+  return (
+    <>
+      <Meter name="Tokens today" spent={tokensSpentToday} limit={tokensPerDay} wordsOf={(of) => of.toLocaleString()} />
+      <Meter name="Cost today" spent={usdSpentToday} limit={usdPerDay} wordsOf={wordsOfCost} />
+      {perRoot.length > 0 && (
+        <p className="hint">Whatever one message, plan or call sets off may use {perRoot.join(' and ')}.</p>
+      )}
+    </>
+  )
+}
+
+const wordsOfTokens = (tokens: number) => `${tokens.toLocaleString()} tokens`
+
+interface MeterProps {
+  name: string
+  /** Null where it is not known. */
+  spent: number | null
+  limit: number | null
+  wordsOf(amount: number): string
+}
+
+function Meter({ name, spent, limit, wordsOf }: MeterProps) {
+  const words = `${spent === null ? 'not known' : wordsOf(spent)}${limit === null ? '' : ` of ${wordsOf(limit)}`}`
+  const share = spent === null || limit === null ? 0 : limit === 0 ? 100 : Math.min(100, (spent / limit) * 100)
+  return (
+    <div className={`meter ${isReached(limit, spent) ? 'spent' : ''}`}>
+      <p className="meter-words">
+        {name} <b>{words}</b>
+      </p>
+      {limit !== null && (
+        <div className="meter-track" aria-hidden="true">
+          <span style={{ width: `${share}%` }} />
+        </div>
+      )}
+    </div>
+  )
+}
+
+const LIMITS = [
+  ['tokensPerDay', 'Tokens a day', 1],
+  ['usdPerDay', 'US dollars a day', 'any'],
+  ['tokensPerRoot', 'Tokens for one root', 1],
+  ['usdPerRoot', 'US dollars for one root', 'any'],
+] as const
+
+function BudgetForm({ budget, save }: Pick<BudgetViewProps, 'budget' | 'save'>) {
+  const [isSaved, setSaved] = useState(false)
+  const saving = useDo(async (values: FormData) => {
+    setSaved(false)
+    await save(Object.fromEntries(LIMITS.map(([name]) => [name, numberIn(values, name)])))
+    setSaved(true)
+  })
+  return (
+    <Form label="Budget" submit="Set budget" isBusy={saving.isBusy} error={saving.error} onSubmit={saving.start}>
+      <div className="columns">
+        {LIMITS.map(([name, label, step]) => (
+          <TextField
+            key={name}
+            label={label}
+            name={name}
+            type="number"
+            min={0}
+            step={step}
+            defaultValue={budget?.[name] ?? ''}
+            placeholder="no limit"
+          />
+        ))}
+      </div>
+      <p role="status" className="hint">
+        {isSaved
+          ? 'Saved: it counts at once.'
+          : 'Days are UTC. A root is a person’s message, a plan’s firing or a service’s call, with all that comes of it.'}
+      </p>
+    </Form>
+  )
+}

@@ -1,0 +1,194 @@
+import { payloadOf } from '../../client/index.ts'
+import type { ConsoleAgentMindQuery, GoalStatus } from '../../generated/graphql.ts'
+import { useAsk, useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
+import { Confided } from '../ui/confided.tsx'
+import { AreaField, Form, TextField, textIn } from '../ui/field.tsx'
+import { Json } from '../ui/json.tsx'
+import { Loading, Refused } from '../ui/notice.tsx'
+import { Status } from '../ui/status.tsx'
+import { Moment } from '../ui/time.tsx'
+import {
+  AGENT_MIND,
+  DELETE_GOALS,
+  DELETE_MEMORIES,
+  REMOVE_INBOX_EVENT,
+  RESET_CONSCIOUSNESS,
+  SET_GOALS,
+  SET_MEMORIES,
+} from './mind-operations.ts'
+
+type Internals = NonNullable<NonNullable<ConsoleAgentMindQuery['agent']>['internals']>
+const EVERY_MS = 3000
+
+/** What an agent keeps: what waits for it, what it remembers and wants, and what it thought. */
+export function MindView({ agentId }: { agentId: string }) {
+  const { data } = useAsk(AGENT_MIND, { id: agentId }, { everyMs: EVERY_MS })
+  const internals = data?.agent?.internals
+  if (!internals) return <Loading what="its mind" />
+  return (
+    <div className="mind">
+      {data?.agent?.mind === 'PERSISTENT' && (
+        <>
+          <Inbox inbox={internals.inbox} />
+          <Thoughts agentId={agentId} consciousness={internals.consciousness} />
+        </>
+      )}
+      <Memories agentId={agentId} memories={internals.memories} />
+      <Goals agentId={agentId} goals={internals.goals} />
+    </div>
+  )
+}
+
+function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
+  const { connection } = useSession()
+  const remove = useDo(async (id: string) =>
+    payloadOf((await connection.ask(REMOVE_INBOX_EVENT, { id })).removeInboxEvent, 'RemoveInboxEventPayload'),
+  )
+  return (
+    <section className="block card">
+      <h2>Inbox</h2>
+      {inbox.edges.length === 0 && <p className="hint">Empty: it has thought about everything.</p>}
+      <ul className="rows">
+        {inbox.edges.map(({ node }) => (
+          <li key={node.id} className="tool-row">
+            <div className="grow">
+              <span className="kind">{node.type.toLowerCase().replaceAll('_', ' ')}</span>{' '}
+              {node.urgent && <span className="kind bad">urgent</span>} <Moment at={node.createdAt} />
+              <Json label="What it is" value={node.payload} />
+            </div>
+            <IconButton label="Take it out, unthought" icon="cross" onClick={() => remove.start(node.id)} />
+          </li>
+        ))}
+      </ul>
+      {inbox.pageInfo.hasNextPage && <p className="hint">The oldest 50.</p>}
+      <Refused error={remove.error} />
+    </section>
+  )
+}
+
+interface ThoughtsProps {
+  agentId: string
+  consciousness: Internals['consciousness']
+}
+
+function Thoughts({ agentId, consciousness }: ThoughtsProps) {
+  const { connection } = useSession()
+  const reset = useDo(async (_: null) =>
+    payloadOf((await connection.ask(RESET_CONSCIOUSNESS, { agentId })).resetConsciousness, 'ResetConsciousnessPayload'),
+  )
+  if (consciousness === null) return null
+  const { cycleCount, lastCycleAt, tokenEstimate, messages } = consciousness
+  const list = Array.isArray(messages) ? messages : []
+  return (
+    <section className="block card">
+      <div className="block-head">
+        <h2>Consciousness</h2>
+        <Button look="danger" onClick={() => reset.start(null)} isBusy={reset.isBusy} disabled={cycleCount === 0}>
+          Begin anew
+        </Button>
+      </div>
+      <p className="hint">
+        {cycleCount} {cycleCount === 1 ? 'cycle' : 'cycles'}, about {tokenEstimate.toLocaleString()} tokens
+        {lastCycleAt !== null && (
+          <>
+            , the last at <Moment at={lastCycleAt} />
+          </>
+        )}
+      </p>
+      {list.map((message, at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: it grows at its end
+        <div key={at} className="sent">
+          <span className="kind">{message.role}</span>
+          <Json label="What was thought" value={message.content} />
+        </div>
+      ))}
+      <Refused error={reset.error} />
+    </section>
+  )
+}
+
+function Memories({ agentId, memories }: { agentId: string; memories: Internals['memories'] }) {
+  const { connection } = useSession()
+  const save = useDo(async (values: FormData) => {
+    const memory = { key: textIn(values, 'key') ?? '', value: textIn(values, 'value') ?? '' }
+    const made = await connection.ask(SET_MEMORIES, { input: { agentId, memories: [memory] } })
+    payloadOf(made.setMemories, 'SetMemoriesPayload')
+  })
+  const remove = useDo(async (key: string) => {
+    const made = await connection.ask(DELETE_MEMORIES, { input: { agentId, keys: [key] } })
+    payloadOf(made.deleteMemories, 'DeleteMemoriesPayload')
+  })
+  return (
+    <section className="block card">
+      <h2>Memories</h2>
+      {memories.length === 0 && <p className="hint">It remembers nothing yet.</p>}
+      <ul className="rows">
+        {memories.map(({ id, key, value, updatedAt, confidentialTo }) => (
+          <li key={id} className="tool-row">
+            <div className="grow">
+              <b>{key}</b> <Moment at={updatedAt} /> <Confided to={confidentialTo} />
+              <p dir="auto">{value}</p>
+            </div>
+            <IconButton label={`Forget ${key}`} icon="cross" onClick={() => remove.start(key)} />
+          </li>
+        ))}
+      </ul>
+      <Refused error={remove.error} />
+      <details>
+        <summary>Write a memory</summary>
+        <Form label="Write a memory" submit="Write" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
+          <TextField label="Key" name="key" required />
+          <AreaField label="What it remembers" name="value" rows={2} required />
+        </Form>
+      </details>
+    </section>
+  )
+}
+
+const NEXT: Record<GoalStatus, GoalStatus> = { ACTIVE: 'COMPLETED', COMPLETED: 'ABANDONED', ABANDONED: 'ACTIVE' }
+
+function Goals({ agentId, goals }: { agentId: string; goals: Internals['goals'] }) {
+  const { connection } = useSession()
+  const save = useDo(async (goal: { id?: string; description?: string; status?: GoalStatus }) => {
+    payloadOf((await connection.ask(SET_GOALS, { input: { agentId, goals: [goal] } })).setGoals, 'SetGoalsPayload')
+  })
+  const remove = useDo(async (id: string) => {
+    payloadOf((await connection.ask(DELETE_GOALS, { input: { agentId, ids: [id] } })).deleteGoals, 'DeleteGoalsPayload')
+  })
+  return (
+    <section className="block card">
+      <h2>Goals</h2>
+      {goals.length === 0 && <p className="hint">It has no goal yet.</p>}
+      <ul className="rows">
+        {goals.map(({ id, description, status, confidentialTo }) => (
+          <li key={id} className="plain-row">
+            <span className="grow" dir="auto">
+              {description}
+            </span>
+            <Confided to={confidentialTo} />
+            <Status of={status} />
+            <Button look="quiet" onClick={() => save.start({ id, status: NEXT[status] })}>
+              Mark {NEXT[status].toLowerCase()}
+            </Button>
+            <IconButton label="Remove this goal" icon="cross" onClick={() => remove.start(id)} />
+          </li>
+        ))}
+      </ul>
+      <Refused error={remove.error} />
+      <details>
+        <summary>Give it a goal</summary>
+        <Form
+          label="Give it a goal"
+          submit="Give"
+          isBusy={save.isBusy}
+          error={save.error}
+          onSubmit={(values) => save.start({ description: textIn(values, 'description') ?? '' })}
+        >
+          <TextField label="Goal" name="description" required />
+        </Form>
+      </details>
+    </section>
+  )
+}

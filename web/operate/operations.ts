@@ -1,0 +1,231 @@
+import { graphql } from '../graphql.ts'
+
+graphql(`
+  fragment ConsoleTool on Tool {
+    name
+    description
+    execution
+    inputSchema
+    url
+    headerNames
+    visible
+    timeoutMs
+    resultSchema
+    approval { quorum expiresInSeconds escalateAfterSeconds approvers { id } escalateTo { id } }
+  }
+`)
+
+graphql(`
+  fragment ConsoleBudget on Budget {
+    tokensPerDay
+    usdPerDay
+    tokensPerRoot
+    usdPerRoot
+    tokensSpentToday
+    usdSpentToday
+  }
+`)
+
+graphql(`
+  fragment ConsoleAgentSettings on Agent {
+    id
+    name
+    kind
+    description
+    model
+    mind
+    toolset
+    active
+    paused
+    createdAt
+    internals {
+      instructions
+      maxSteps
+      maxToolCalls
+      maxConcurrentRuns
+      tokenBudget
+      fallbackModels
+      modelSettings
+      tools { ...ConsoleTool }
+      mcpServers { name url allowedTools headerNames approval { quorum expiresInSeconds } approvalTools }
+      phases { fromStep toolChoice activeTools model modelSettings }
+      budget { ...ConsoleBudget }
+    }
+  }
+`)
+
+export const AGENTS = graphql(`
+  query ConsoleAgents($search: String, $after: String) {
+    agents(first: 50, search: $search, after: $after) {
+      edges { node { id name kind description model mind active paused } }
+      pageInfo { hasNextPage endCursor }
+    }
+  }
+`)
+
+export const AGENT = graphql(`
+  query ConsoleAgent($id: ID!) {
+    agent(id: $id) { ...ConsoleAgentSettings }
+  }
+`)
+
+export const SPACE_BUDGET = graphql(`
+  query ConsoleSpaceBudget($id: ID!) {
+    space(id: $id) { budget { ...ConsoleBudget } }
+  }
+`)
+
+export const SPENT = graphql(`
+  query ConsoleSpent($from: DateTime!, $to: DateTime!, $agentId: ID, $spaceId: ID) {
+    usage(from: $from, to: $to, by: [], agentId: $agentId, spaceId: $spaceId) { inputTokens outputTokens costUsd }
+  }
+`)
+
+export const MODELS = graphql(`
+  query ConsoleModels {
+    modelProviders { name api baseUrl hasKey restsUntil }
+  }
+`)
+
+export const CREATE_AGENT = graphql(`
+  mutation ConsoleCreateAgent($input: CreateAgentInput!) {
+    createAgent(input: $input) {
+      __typename
+      ... on CreateAgentPayload { agent { id name } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const UPDATE_AGENT = graphql(`
+  mutation ConsoleUpdateAgent($input: UpdateAgentInput!) {
+    updateAgent(input: $input) {
+      __typename
+      ... on UpdateAgentPayload { agent { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const CREATE_HUMAN = graphql(`
+  mutation ConsoleCreateHuman($input: CreateHumanInput!) {
+    createHuman(input: $input) {
+      __typename
+      ... on CreateHumanPayload { human { id name } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const CREATE_TOKEN = graphql(`
+  mutation ConsoleCreateToken($input: CreateAccessTokenInput!) {
+    createAccessToken(input: $input) {
+      __typename
+      ... on CreateAccessTokenPayload { secret accessToken { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const SCRATCH_SPACES = graphql(`
+  query ConsoleScratchSpaces {
+    spaces(first: 100) { edges { node { id description members { id } } } }
+  }
+`)
+
+export const DELETE_SPACE = graphql(`
+  mutation ConsoleDeleteSpace($id: ID!) {
+    deleteSpace(input: { id: $id }) {
+      __typename
+      ... on DeleteSpacePayload { deletedSpaceId }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const CREATE_WEBHOOK = graphql(`
+  mutation ConsoleCreateWebhook($input: CreateWebhookInput!) {
+    createWebhook(input: $input) {
+      __typename
+      ... on CreateWebhookPayload { secret webhook { id url } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const TRIGGER_AGENT = graphql(`
+  mutation ConsoleTriggerAgent($input: TriggerAgentInput!) {
+    triggerAgent(input: $input) {
+      __typename
+      ... on TriggerAgentPayload { run { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const HUMANS = graphql(`
+  query ConsoleHumans($search: String, $after: String) {
+    humans(first: 50, search: $search, after: $after) {
+      edges { node { id name kind createdAt erasedAt } }
+      pageInfo { hasNextPage endCursor }
+    }
+  }
+`)
+
+export const TOKENS = graphql(`
+  query ConsoleTokens {
+    accessTokens(first: 100) {
+      edges { node { id scope serviceName createdAt expiresAt revokedAt lastUsedAt human { id name } } }
+      pageInfo { hasNextPage }
+    }
+  }
+`)
+
+export const REVOKE_TOKEN = graphql(`
+  mutation ConsoleRevokeToken($id: ID!) {
+    revokeAccessToken(input: { id: $id }) {
+      __typename
+      ... on RevokeAccessTokenPayload { accessToken { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const WEBHOOKS = graphql(`
+  query ConsoleWebhooks {
+    webhooks(first: 100) {
+      edges { node { id url serviceName createdAt lastUsedAt agent { id name } } }
+      pageInfo { hasNextPage }
+    }
+  }
+`)
+
+export const DELETE_WEBHOOK = graphql(`
+  mutation ConsoleDeleteWebhook($id: ID!) {
+    deleteWebhook(input: { id: $id }) {
+      __typename
+      ... on DeleteWebhookPayload { deletedWebhookId }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const CREATE_INVITATION = graphql(`
+  mutation ConsoleCreateInvitation($humanId: ID!) {
+    createInvitation(input: { humanId: $humanId }) {
+      __typename
+      ... on CreateInvitationPayload { url expiresAt }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const DELETE_AGENT = graphql(`
+  mutation ConsoleDeleteAgent($id: ID!) {
+    deleteAgent(input: { id: $id }) {
+      __typename
+      ... on DeleteAgentPayload { deletedAgentId }
+      ... on Error { message code }
+    }
+  }
+`)

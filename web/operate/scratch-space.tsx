@@ -1,0 +1,130 @@
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { useMemo, useState } from 'react'
+import { Link } from 'wouter'
+import { useSpace } from '../../client/react.ts'
+import { useAsk, useDo } from '../ask.ts'
+import { SessionProvider, useSession } from '../session.tsx'
+import { ActivityBar } from '../talk/activity-bar.tsx'
+import { Announcer } from '../talk/announcer.tsx'
+import { Composer } from '../talk/composer.tsx'
+import { Timeline } from '../talk/timeline.tsx'
+import { Button } from '../ui/button.tsx'
+import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
+import { Empty, Loading, Refused } from '../ui/notice.tsx'
+import { HUMANS } from './operations.ts'
+import { forgetToken, openScratch, type Scratch, startOver } from './scratch.ts'
+
+interface Agent {
+  id: string
+  name: string
+}
+
+/** As whom an operator speaks who has not said otherwise. */
+const OWN_NAME = 'Operator'
+const NOBODY_YET = ''
+
+/** Tries an agent at once, beside its settings, as one person alone with it. */
+export function ScratchSpace({ agent }: { agent: Agent }) {
+  const [scratch, setScratch] = useState<Scratch | null>(null)
+  const queries = useMemo(() => new QueryClient(), [])
+  const again = useDo(async (old: Scratch) => setScratch(await startOver(old, agent)))
+  const leave = () => {
+    if (scratch !== null) forgetToken(scratch.token)
+    setScratch(null)
+  }
+  return (
+    <section className="scratch" aria-label="Try it">
+      <header className="block-head">
+        <h2>Try it</h2>
+        {scratch !== null && (
+          <Button look="quiet" icon="retry" isBusy={again.isBusy} onClick={() => again.start(scratch)}>
+            Start over
+          </Button>
+        )}
+      </header>
+      <Refused error={again.error} />
+      {scratch === null ? (
+        <Begin agent={agent} onBegin={setScratch} />
+      ) : (
+        // What is asked here is answered to another viewer than around it: nothing of it is kept together.
+        <QueryClientProvider client={queries}>
+          <SessionProvider key={scratch.token} token={scratch.token} onToken={leave} onRefused={leave}>
+            <Talk key={scratch.spaceId} spaceId={scratch.spaceId} />
+          </SessionProvider>
+        </QueryClientProvider>
+      )}
+    </section>
+  )
+}
+
+/** Operators are nobody in a space: they say as whom they speak. */
+function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): void }) {
+  const { connection } = useSession()
+  const { data } = useAsk(HUMANS, { search: null, after: null })
+  const people = (data?.humans.edges ?? []).flatMap(({ node }) => (node.erasedAt === null ? [node] : []))
+  const [chosen, setChosen] = useState<string | null>(null)
+  const own = people.find(({ name }) => name === OWN_NAME)
+  const humanId = chosen ?? own?.id ?? NOBODY_YET
+  const begin = useDo(async (values: FormData) => {
+    const name = textIn(values, 'name') ?? OWN_NAME
+    onBegin(await openScratch(connection, agent, { humanId: humanId === NOBODY_YET ? null : humanId, name }))
+  })
+  if (data === undefined) return <Loading what="who may speak" />
+  return (
+    <Form
+      label="Try it"
+      submit={`Talk to ${agent.name}`}
+      isBusy={begin.isBusy}
+      error={begin.error}
+      onSubmit={begin.start}
+    >
+      <p className="hint">
+        A space of its own, with one person and {agent.name} alone. What you save counts from its next answer on.
+      </p>
+      <SelectField
+        label="Speak as"
+        value={humanId}
+        onChange={(event) => setChosen(event.target.value)}
+        options={[...people.map(({ id, name }) => [id, name] as const), [NOBODY_YET, 'somebody new']]}
+      />
+      {humanId === NOBODY_YET && (
+        <TextField label="Name" name="name" required maxLength={200} defaultValue={OWN_NAME} />
+      )}
+    </Form>
+  )
+}
+
+function Talk({ spaceId }: { spaceId: string }) {
+  const { connection, humanId } = useSession()
+  const state = useSpace(connection, spaceId)
+  const { space, status, error, messages, activity } = state
+  if (status === 'ended') {
+    return (
+      <Empty icon="space" title="It is gone">
+        <p>{error?.message}</p>
+      </Empty>
+    )
+  }
+  if (space === null) return <Loading what="the conversation" />
+  return (
+    <div className="scratch-talk">
+      {messages.length === 0 ? (
+        <Empty icon="space" title="Say something to it" />
+      ) : (
+        <Timeline
+          state={state}
+          loadEarlier={state.loadEarlier}
+          loadUntil={state.loadUntil}
+          target={null}
+          onSeen={() => {}}
+        />
+      )}
+      <Announcer messages={messages} ownId={humanId} />
+      <ActivityBar activity={activity} />
+      <Composer space={space} send={state.send} />
+      <p className="hint scratch-foot">
+        <Link href={`/spaces/${spaceId}`}>Open the space</Link>
+      </p>
+    </div>
+  )
+}

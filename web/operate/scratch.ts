@@ -1,0 +1,85 @@
+import { type Connection, createConnection, payloadOf } from '../../client/index.ts'
+import { CREATE_SPACE } from '../talk/operations.ts'
+import { CREATE_TOKEN, DELETE_SPACE, SCRATCH_SPACES } from './operations.ts'
+import { createPerson } from './people.ts'
+
+/** A conversation beside an agent's settings, by a token of the person who speaks in it. */
+export interface Scratch {
+  token: string
+  spaceId: string
+}
+
+/** By which a scratch space is known, to find it again: what people talk about elsewhere is none. */
+const DESCRIPTION = 'A scratch space, made beside an agent’s settings.'
+const DAY_MS = 86_400_000
+const tokenKey = (humanId: string) => `parley.scratch.${humanId}`
+
+export interface Speaker {
+  /** Null: somebody new. */
+  humanId: string | null
+  /** Of somebody new. */
+  name: string
+}
+
+/** Opens the scratch space of a person alone with an agent: the one that there is, or a new one. */
+export async function openScratch(
+  connection: Connection,
+  agent: { id: string; name: string },
+  speaker: Speaker,
+): Promise<Scratch> {
+  const { humanId, token } = await speak(connection, speaker)
+  return asPerson(token, async (own) => {
+    const { spaces } = await own.ask(SCRATCH_SPACES, {})
+    const alone = [agent.id, humanId].sort().join()
+    const found = spaces.edges.find(
+      ({ node }) => node.description === DESCRIPTION && membersOf(node.members) === alone,
+    )?.node
+    return { token, spaceId: found?.id ?? (await createScratch(own, agent)) }
+  })
+}
+
+/** The same, with nothing said in it: the old one is gone, for the agent too. */
+export function startOver({ token, spaceId }: Scratch, agent: { id: string; name: string }): Promise<Scratch> {
+  return asPerson(token, async (own) => {
+    payloadOf((await own.ask(DELETE_SPACE, { id: spaceId })).deleteSpace, 'DeleteSpacePayload')
+    return { token, spaceId: await createScratch(own, agent) }
+  })
+}
+
+/** The token of this tab for a person is no good any more. */
+export function forgetToken(token: string): void {
+  for (const key of Object.keys(sessionStorage)) {
+    if (key.startsWith(tokenKey('')) && sessionStorage.getItem(key) === token) sessionStorage.removeItem(key)
+  }
+}
+
+const membersOf = (members: { id: string }[]) =>
+  members
+    .map(({ id }) => id)
+    .sort()
+    .join()
+
+/** Who speaks, and by which token: one for a day, kept in this tab. */
+async function speak(connection: Connection, speaker: Speaker): Promise<{ humanId: string; token: string }> {
+  const humanId = speaker.humanId ?? (await createPerson(connection, speaker.name)).human.id
+  const known = sessionStorage.getItem(tokenKey(humanId))
+  if (known !== null) return { humanId, token: known }
+  const input = { grant: { humanId }, expiresAt: new Date(Date.now() + DAY_MS).toISOString() }
+  const made = payloadOf((await connection.ask(CREATE_TOKEN, { input })).createAccessToken, 'CreateAccessTokenPayload')
+  sessionStorage.setItem(tokenKey(humanId), made.secret)
+  return { humanId, token: made.secret }
+}
+
+async function createScratch(own: Connection, agent: { id: string; name: string }): Promise<string> {
+  const input = { name: `Trying ${agent.name}`.slice(0, 200), description: DESCRIPTION, memberIds: [agent.id] }
+  return payloadOf((await own.ask(CREATE_SPACE, { input })).createSpace, 'CreateSpacePayload').space.id
+}
+
+async function asPerson<Answer>(token: string, work: (own: Connection) => Promise<Answer>): Promise<Answer> {
+  const own = createConnection({ token })
+  try {
+    return await work(own)
+  } finally {
+    own.close()
+  }
+}

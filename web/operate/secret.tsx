@@ -1,0 +1,29 @@
+import { useState } from 'react'
+import { Button } from '../ui/button.tsx'
+
+interface SecretProps {
+  label: string
+  value: string
+  /** Shown this once, and never again. */
+  isOnce?: boolean
+}
+
+/** Something to copy and hand on. */
+export function Secret({ label, value, isOnce = false }: SecretProps) {
+  const [isCopied, setCopied] = useState(false)
+  return (
+    <div className="secret">
+      <span className="secret-label">{label}</span>
+      <code>{value}</code>
+      <Button
+        icon="copy"
+        onClick={() => {
+          void navigator.clipboard?.writeText(value).then(() => setCopied(true))
+        }}
+      >
+        {isCopied ? 'Copied' : 'Copy'}
+      </Button>
+      {isOnce && <p className="hint">Shown this once: keep it now.</p>}
+    </div>
+  )
+}

@@ -1,0 +1,97 @@
+import { useLocation } from 'wouter'
+import { useAsk, useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
+import { PageHead } from '../shell/page-head.tsx'
+import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
+import { Icon } from '../ui/icons.tsx'
+import { MODELS } from './operations.ts'
+import { startConversation } from './people.ts'
+
+/** For an operator of a new server: from nothing to a conversation with two agents. */
+export function StartPage() {
+  const { connection, become } = useSession()
+  const [, go] = useLocation()
+  const { data } = useAsk(MODELS, {})
+  const start = useDo(async (values: FormData) => {
+    const { token, spaceId } = await startConversation(
+      connection,
+      textIn(values, 'name') ?? 'Ada',
+      textIn(values, 'model'),
+    )
+    go(`/spaces/${spaceId}`)
+    become(token)
+  })
+  const withKey = (data?.modelProviders ?? []).filter(({ name, hasKey }) => hasKey || name === 'demo')
+  const isOnlyDemo = withKey.every(({ name }) => name === 'demo')
+  return (
+    <>
+      <PageHead title="Get started" note="From nothing to a conversation with two agents, in a minute" />
+      <div className="page-scroll narrow-page">
+        <section className="block card">
+          <h2>Try it</h2>
+          <p>
+            Makes you a person, two agents (Iris, who answers and may ask for your approval, and Tom, who asks back),
+            and a space with all three of you. You go on as that person; <em>Operator</em> at the foot of the side bar
+            brings you back here.
+          </p>
+          <Form label="Try it" submit="Try it" isBusy={start.isBusy} error={start.error} onSubmit={start.start}>
+            <TextField label="Your name" name="name" required defaultValue="Ada" maxLength={200} />
+            <SelectField
+              label="Their model"
+              name="model"
+              options={[
+                ['', 'the server’s default'],
+                ['demo', 'demo: built in, no key'],
+              ]}
+              hint="Each agent’s model can be changed later, on its page."
+            />
+          </Form>
+        </section>
+        <section className="block card">
+          <h2>Models</h2>
+          {isOnlyDemo && (
+            <p>
+              Only <code>demo</code> can speak now: it is scripted, deterministic, and needs no key. For a real one, set
+              a key or a local server, and start Parley again:
+            </p>
+          )}
+          <pre>{`OPENAI_API_KEY=sk-…                        # openai:gpt-5-mini
+PARLEY_PROVIDERS='{ "ollama": {} }'        # ollama:<model>, on this machine
+PARLEY_DEFAULT_MODEL=ollama:qwen3          # for agents without one`}</pre>
+          <ul className="rows">
+            {(data?.modelProviders ?? []).map(({ name, api, baseUrl, hasKey, restsUntil }) => (
+              <li key={name} className="plain-row">
+                <Icon name={hasKey || name === 'demo' ? 'check' : 'cross'} size={16} />
+                <b>{name}</b>
+                <span className="note grow">{baseUrl ?? api}</span>
+                <span className="note">
+                  {restsUntil !== null
+                    ? 'rests: it failed five times'
+                    : hasKey
+                      ? 'has a key'
+                      : name === 'demo'
+                        ? 'built in'
+                        : 'no key'}
+                </span>
+              </li>
+            ))}
+          </ul>
+        </section>
+        <section className="block card">
+          <h2>What next</h2>
+          <ul className="next">
+            <li>
+              Open another browser as somebody else: <em>People and access</em> makes a person, and a token to hand on.
+            </li>
+            <li>
+              Give an agent tools, a mind that lasts, or another model, under <em>Agents</em>.
+            </li>
+            <li>
+              Build your own front end: the API is explored in <a href="/graphql">GraphiQL</a>.
+            </li>
+          </ul>
+        </section>
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,175 @@
+import { useRef, useState } from 'react'
+import { Virtualizer } from 'virtua'
+import { Link, useLocation } from 'wouter'
+import type { ListedSpace } from '../../client/index.ts'
+import { useSession } from '../session.tsx'
+import { NewSpace } from '../talk/new-space.tsx'
+import { Avatar } from '../ui/avatar.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
+import { Icon, type IconName } from '../ui/icons.tsx'
+import { Moment } from '../ui/time.tsx'
+import { useTheme } from './theme.ts'
+
+const MOST_SHOWN = 99
+
+/** Where one can go: what waits, the spaces by their last activity, and for operators what runs it all. */
+export function SideBar({ onSearch, onGo }: { onSearch(): void; onGo(): void }) {
+  const { viewer, isAdmin, isHuman } = useSession()
+  const [isMaking, setMaking] = useState(false)
+  const waiting = viewer.pendingToolCalls.length
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: a link that is pressed by a key is clicked
+    <nav
+      className="side-bar"
+      aria-label="Places"
+      onClick={({ target }) => target instanceof Element && target.closest('a') !== null && onGo()}
+    >
+      <div className="brand">
+        <span className="brand-mark" aria-hidden="true" />
+        <strong>Parley</strong>
+        <ThemeButton />
+      </div>
+      <Button look="quiet" icon="search" className="search-button" onClick={onSearch}>
+        Go to… <kbd>Ctrl K</kbd>
+      </Button>
+      {!isAdmin && (
+        <Place href="/waiting" icon="bell" count={waiting} countLabel="waiting">
+          Waiting for you
+        </Place>
+      )}
+      {isAdmin && (
+        <>
+          <Place href="/agents" icon="agent">
+            Agents
+          </Place>
+          <Place href="/people" icon="people">
+            People and access
+          </Place>
+          <Place href="/runs" icon="branch">
+            Runs
+          </Place>
+          <Place href="/usage" icon="chart">
+            Usage
+          </Place>
+          <Place href="/audit" icon="record">
+            Audit log
+          </Place>
+          <Place href="/start" icon="plus">
+            Get started
+          </Place>
+        </>
+      )}
+      <div className="side-title">
+        <h2>Spaces</h2>
+        {(isHuman || isAdmin) && <IconButton label="New space" icon="plus" onClick={() => setMaking(true)} />}
+      </div>
+      <SpaceList spaces={viewer.spaces} />
+      <Identity />
+      <NewSpace open={isMaking} onOpenChange={setMaking} onMade={onGo} />
+    </nav>
+  )
+}
+
+interface PlaceProps {
+  href: string
+  icon: IconName
+  count?: number
+  countLabel?: string
+  children: string
+}
+
+function Place({ href, icon, count = 0, countLabel = '', children }: PlaceProps) {
+  const [at] = useLocation()
+  const isHere = at === href || at.startsWith(`${href}/`)
+  return (
+    <Link href={href} className="place" aria-current={isHere ? 'page' : undefined}>
+      <Icon name={icon} />
+      <span className="grow">{children}</span>
+      {count > 0 && (
+        <span className="badge" role="img" aria-label={`${count} ${countLabel}`}>
+          {count > MOST_SHOWN ? `${MOST_SHOWN}+` : count}
+        </span>
+      )}
+    </Link>
+  )
+}
+
+function SpaceList({ spaces }: { spaces: readonly ListedSpace[] }) {
+  const scroller = useRef<HTMLDivElement>(null)
+  return (
+    <section className="space-list" ref={scroller} aria-label="Spaces">
+      {spaces.length === 0 && <p className="hint">No space yet.</p>}
+      <Virtualizer scrollRef={scroller}>
+        {spaces.map((space) => (
+          <SpaceLine key={space.id} space={space} />
+        ))}
+      </Virtualizer>
+    </section>
+  )
+}
+
+function SpaceLine({ space: { id, name, confidential, unreadCount, lastMessage } }: { space: ListedSpace }) {
+  const [at] = useLocation()
+  const isHere = at === `/spaces/${id}`
+  return (
+    <Link
+      href={`/spaces/${id}`}
+      className={`space-line ${unreadCount > 0 ? 'unread' : ''}`}
+      aria-current={isHere ? 'page' : undefined}
+    >
+      <span className="space-name">
+        <span className="grow" dir="auto">
+          {name}
+        </span>
+        {confidential && (
+          <span className="confided" title="Confidential">
+            <Icon name="lock" size={13} />
+            <span className="sr-only">Confidential</span>
+          </span>
+        )}
+        {lastMessage !== null && <Moment at={lastMessage.createdAt} />}
+      </span>
+      <span className="space-last">
+        <span className="grow" dir="auto">
+          {lastMessage === null ? 'Nothing was said yet' : lineOf(lastMessage)}
+        </span>
+        {unreadCount > 0 && (
+          <span className="badge" role="img" aria-label={`${unreadCount} unread`}>
+            {unreadCount > MOST_SHOWN ? `${MOST_SHOWN}+` : unreadCount}
+          </span>
+        )}
+      </span>
+    </Link>
+  )
+}
+
+const lineOf = ({ sender, text }: NonNullable<ListedSpace['lastMessage']>) =>
+  text === '' ? `${sender.name} shows something` : `${sender.name}: ${text.slice(0, 80)}`
+
+function Identity() {
+  const { viewer, mayGoBack, goBack, signOut } = useSession()
+  const { scope, human, serviceName } = viewer.viewer ?? {}
+  const name = human?.name ?? serviceName ?? 'operator'
+  return (
+    <div className="identity">
+      <Avatar entity={{ id: human?.id ?? 'operator', name, kind: 'HUMAN' }} size={30} />
+      <span className="grow">
+        <span className="sr-only">You are </span>
+        <span dir="auto">{scope === 'ADMIN' ? 'the operator' : name}</span>
+      </span>
+      {mayGoBack && (
+        <Button look="quiet" onClick={goBack}>
+          Operator
+        </Button>
+      )}
+      <IconButton label="Sign out" icon="out" onClick={signOut} />
+    </div>
+  )
+}
+
+function ThemeButton() {
+  const { isDark, toggle } = useTheme()
+  return (
+    <IconButton label={isDark ? 'Light colours' : 'Dark colours'} icon={isDark ? 'sun' : 'moon'} onClick={toggle} />
+  )
+}

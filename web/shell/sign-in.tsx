@@ -1,0 +1,51 @@
+import { useState } from 'react'
+import { ParleyError } from '../../client/index.ts'
+import { Form, TextField, textIn } from '../ui/field.tsx'
+
+interface SignInProps {
+  onToken(token: string): void
+  /** Why one is here again. */
+  reason: string | null
+}
+
+/** Who one is, by a token: the operator's stands where the server was started. */
+export function SignIn({ onToken, reason }: SignInProps) {
+  const [isTried, setTried] = useState(false)
+  const error = reason === null || isTried ? null : new ParleyError(reason, 'UNAUTHENTICATED')
+  return (
+    <main className="sign-in">
+      <div className="sign-in-card">
+        <p className="brand">
+          <span className="brand-mark" aria-hidden="true" />
+          <strong>Parley</strong>
+        </p>
+        <h1>Rooms for people and agents</h1>
+        <p>Several of each in one conversation. Who woke, who stayed silent, and why, is always there to see.</p>
+        <Form
+          label="Sign in"
+          submit="Sign in"
+          isBusy={false}
+          error={error}
+          onSubmit={(values) => {
+            setTried(true)
+            const token = textIn(values, 'token')
+            if (token !== null) onToken(token)
+            setTried(false)
+          }}
+        >
+          <TextField
+            label="Token"
+            name="token"
+            type="password"
+            required
+            spellCheck={false}
+            hint="The server printed the operator’s when it was first started, and keeps it in .parley/admin-token. It stays in this tab."
+          />
+        </Form>
+        <p className="hint">
+          Building a client? <a href="/graphql">GraphiQL</a> has the API.
+        </p>
+      </div>
+    </main>
+  )
+}

@@ -1,0 +1,50 @@
+import { memo } from 'react'
+import type { ToolCall } from '../../client/index.ts'
+import { AnswerForm } from '../decide/answer-form.tsx'
+import { AnsweredBy, ApprovalView, Claim } from '../decide/approval-view.tsx'
+import { Icon } from '../ui/icons.tsx'
+import { inBrief, Json } from '../ui/json.tsx'
+import { Status } from '../ui/status.tsx'
+import { Countdown } from '../ui/time.tsx'
+
+/** A tool call that shows: what it is about, how it stands, and where somebody is asked, the way to answer. */
+export const CallCard = memo(function CallCard({ call }: { call: ToolCall }) {
+  const { toolName, status, input, output, error, expiresAt } = call
+  const isAsking = status === 'WAITING'
+  return (
+    <section className={`call ${isAsking ? 'asking' : ''}`} aria-label={`Tool call ${toolName}`}>
+      <header>
+        <Icon name="wrench" size={16} />
+        <code>{toolName}</code>
+        <Status of={status} />
+        {isAsking && expiresAt !== null && <Countdown until={expiresAt} />}
+      </header>
+      <CallInput input={input} />
+      {error !== null && <p className="why bad">{error}</p>}
+      {output !== null && JSON.stringify(output) !== JSON.stringify(input) && <Json label="Result" value={output} />}
+      <ApprovalView call={call} />
+      {isAsking && call.waitsFor === 'RESULT' && <AnswerForm call={call} />}
+      {isAsking && call.waitsFor !== 'MESSAGE' && <Claim call={call} />}
+      <AnsweredBy call={call} />
+    </section>
+  )
+})
+
+/** An object of short values as a list of them, anything else as JSON. */
+export function CallInput({ input }: { input: unknown }) {
+  if (input === null || input === undefined) return null
+  const entries = typeof input === 'object' && !Array.isArray(input) ? Object.entries(input) : []
+  const isPlain =
+    entries.length > 0 && entries.every(([, value]) => typeof value !== 'object' && inBrief(value, 400).length < 400)
+  if (!isPlain) return <Json label="Input" value={input} />
+  return (
+    <dl className="call-input">
+      {entries.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd dir="auto">{String(value)}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

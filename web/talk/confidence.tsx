@@ -1,0 +1,80 @@
+import { useState } from 'react'
+import { Link } from 'wouter'
+import { payloadOf, type Space } from '../../client/index.ts'
+import { useAsk, useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
+import { Avatar } from '../ui/avatar.tsx'
+import { Button } from '../ui/button.tsx'
+import { Icon } from '../ui/icons.tsx'
+import { Refused } from '../ui/notice.tsx'
+import { SPACE_CONFIDENCE, UPDATE_SPACE } from './operations.ts'
+
+export const WHAT_IT_MEANS = 'What is said here is carried only to where everyone who hears it belongs here too.'
+
+/** Under the head of a confidential space: that it is one, and what that means. */
+export function ConfidenceLine() {
+  return (
+    <p className="confidence-line">
+      <Icon name="lock" size={15} />
+      <span>
+        <b>Confidential.</b> {WHAT_IT_MEANS}
+      </span>
+    </p>
+  )
+}
+
+/** Whether what is said in a space stays there, and which of its agents sit in other spaces too: members set it, admins lift it. */
+export function Confidence({ space: { id, confidential } }: { space: Space }) {
+  const { connection, isAdmin } = useSession()
+  const [isAsked, setAsked] = useState(false)
+  const set = useDo(async (next: boolean) => {
+    setAsked(false)
+    const made = await connection.ask(UPDATE_SPACE, { input: { id, confidential: next } })
+    payloadOf(made.updateSpace, 'UpdateSpacePayload')
+  })
+  const lift = () => (isAsked ? set.start(false) : setAsked(true))
+  return (
+    <section className={`block confidence ${confidential ? 'kept' : ''}`} aria-label="Confidence">
+      <h3>
+        <Icon name="lock" size={15} /> {confidential ? 'Confidential' : 'Not confidential'}
+      </h3>
+      <p className="hint">
+        {confidential ? WHAT_IT_MEANS : 'Its agents may carry what they hear here into other spaces.'}
+        {confidential && !isAdmin && ' Only an admin can lift it.'}
+      </p>
+      <Elsewhere spaceId={id} />
+      {!confidential && (
+        <Button icon="lock" isBusy={set.isBusy} onClick={() => set.start(true)}>
+          Make it confidential
+        </Button>
+      )}
+      {confidential && isAdmin && (
+        <Button look="danger" isBusy={set.isBusy} onClick={lift}>
+          {isAsked ? 'Yes, what was said here is free' : 'Lift it…'}
+        </Button>
+      )}
+      <Refused error={set.error} />
+    </section>
+  )
+}
+
+function Elsewhere({ spaceId }: { spaceId: string }) {
+  const { data } = useAsk(SPACE_CONFIDENCE, { id: spaceId })
+  const agents = data?.space?.agentsElsewhere
+  if (agents === undefined) return null
+  if (agents.length === 0) return <p className="hint">None of its agents sits in another space.</p>
+  return (
+    <>
+      <p className="hint">In other spaces too:</p>
+      <ul className="member-chips" aria-label="Agents that sit in other spaces too">
+        {agents.map((agent) => (
+          <li key={agent.id}>
+            <Link href={`/agents/${agent.id}`}>
+              <Avatar entity={agent} size={20} /> {agent.name}
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </>
+  )
+}

@@ -1,0 +1,155 @@
+import { memo } from 'react'
+import { Link } from 'wouter'
+import type { Message } from '../../client/index.ts'
+import { Avatar } from '../ui/avatar.tsx'
+import { wordsOfCost } from '../ui/cost.ts'
+import { Icon } from '../ui/icons.tsx'
+import { Markdown } from '../ui/markdown.tsx'
+import { Time, wordsOfDay } from '../ui/time.tsx'
+import { CallCard } from './call-card.tsx'
+import { Outcomes } from './outcomes.tsx'
+
+interface MessageViewProps {
+  message: Message
+  /** The first of its day: the day is said above it. */
+  isFirstOfDay: boolean
+  /** The first that the viewer has not read. */
+  isFirstUnread: boolean
+  /** Right after one of the same sender: its head is left out. */
+  isContinued: boolean
+  /** The one that the address names. */
+  isTarget: boolean
+}
+
+const STATUS_WORDS: Record<string, string> = {
+  STREAMING: 'is writing',
+  REQUIRES_ACTION: 'needs an answer',
+  INTERRUPTED: 'was interrupted',
+}
+
+/** A message, with the reasons for it and what came of it. Rendered again only when it changes. */
+export const MessageView = memo(function MessageView(props: MessageViewProps) {
+  const { message, isFirstOfDay, isFirstUnread, isContinued, isTarget } = props
+  const { id, sender, status, parts } = message
+  const isAgent = sender.kind === 'AGENT'
+  return (
+    <>
+      {isFirstOfDay && (
+        <div className="day">
+          <span>{wordsOfDay(message.createdAt)}</span>
+        </div>
+      )}
+      {isFirstUnread && (
+        <div className="day new">
+          <span>New</span>
+        </div>
+      )}
+      <article
+        id={id}
+        className={`message ${isAgent ? 'agent' : 'human'} ${isContinued ? 'continued' : ''} ${isTarget ? 'target' : ''}`}
+        data-status={status}
+        aria-busy={status === 'STREAMING'}
+        aria-label={`${sender.name}${isAgent ? ', agent' : ''}`}
+      >
+        <div className="message-side">{isContinued ? null : <Avatar entity={sender} size={36} />}</div>
+        <div className="message-main">
+          {!isContinued && <MessageHead message={message} />}
+          <Origin message={message} />
+          {parts.map((part) =>
+            part.__typename === 'TextPart' ? (
+              <Markdown key={part.id} text={part.text} />
+            ) : (
+              <CallCard key={part.id} call={part.toolCall} />
+            ),
+          )}
+          {STATUS_WORDS[status] && (
+            <p className={`message-status ${status.toLowerCase()}`}>
+              {status === 'STREAMING' && <span className="dots" aria-hidden="true" />}
+              {STATUS_WORDS[status]}
+            </p>
+          )}
+          <Outcomes message={message} />
+          <Cost message={message} />
+        </div>
+      </article>
+    </>
+  )
+})
+
+function MessageHead({ message: { id, sender, createdAt, mentionedAgent, run } }: { message: Message }) {
+  return (
+    <header>
+      <strong className="sender" dir="auto">
+        {sender.kind === 'AGENT' ? <Link href={`/agents/${sender.id}`}>{sender.name}</Link> : sender.name}
+      </strong>
+      {sender.kind === 'AGENT' && <span className="kind">agent</span>}
+      {mentionedAgent !== null && (
+        <span className="to">
+          to <b>@{mentionedAgent.name}</b>
+        </span>
+      )}
+      <a className="permalink" href={`#${id}`} aria-label="Link to this message">
+        <Time at={createdAt} />
+      </a>
+      {run !== null && (
+        <Link className="inside" href={`/runs/${run.id}`} aria-label="Look inside the run that wrote this">
+          <Icon name="branch" size={14} /> run
+        </Link>
+      )}
+    </header>
+  )
+}
+
+/** What all that it set off has used so far. */
+function Cost({ message: { rootUsage } }: { message: Message }) {
+  if (rootUsage === null || rootUsage.totalTokens === 0) return null
+  const { totalTokens, costUsd } = rootUsage
+  const cost = costUsd === null || costUsd === 0 ? '' : ` · ${wordsOfCost(costUsd)}`
+  return (
+    <span className="cost" title="What all that this message set off has used">
+      {totalTokens.toLocaleString()} tokens{cost}
+    </span>
+  )
+}
+
+const ORIGIN_WORDS: Record<string, string> = {
+  PLAN: 'the plan',
+  SERVICE: 'the service',
+  INBOX: 'its inbox',
+}
+
+/** Why it was posted, where the reason does not stand in this space. */
+function Origin({ message: { origin } }: { message: Message }) {
+  if (origin === null) return null
+  const { triggerType, triggerName, triggerSenderName, triggerSpaceId, triggerSpaceName, triggerMessage } = origin
+  return (
+    <p className="origin">
+      <Icon name="branch" size={14} />
+      <span>
+        because{' '}
+        {triggerSenderName !== null && (
+          <>
+            of <b>{triggerSenderName}</b>
+          </>
+        )}
+        {triggerSpaceName !== null && (
+          <>
+            {' '}
+            in{' '}
+            {triggerSpaceId === null ? (
+              triggerSpaceName
+            ) : (
+              <Link href={`/spaces/${triggerSpaceId}`}>{triggerSpaceName}</Link>
+            )}
+          </>
+        )}
+        {triggerSenderName === null && triggerSpaceName === null && (
+          <>
+            of {ORIGIN_WORDS[triggerType] ?? 'something elsewhere'} {triggerName !== null && <b>{triggerName}</b>}
+          </>
+        )}
+        {triggerMessage !== null && <q dir="auto">{triggerMessage.slice(0, 140)}</q>}
+      </span>
+    </p>
+  )
+}

@@ -1,0 +1,95 @@
+import { graphql } from '../graphql.ts'
+
+export const AGENT_CHOICES = graphql(`
+  query ConsoleAgentChoices($search: String) {
+    agents(first: 50, search: $search) { edges { node { id name kind description } } }
+  }
+`)
+
+export const CREATE_SPACE = graphql(`
+  mutation ConsoleCreateSpace($input: CreateSpaceInput!) {
+    createSpace(input: $input) {
+      __typename
+      ... on CreateSpacePayload { space { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const UPDATE_SPACE = graphql(`
+  mutation ConsoleUpdateSpace($input: UpdateSpaceInput!) {
+    updateSpace(input: $input) {
+      __typename
+      ... on UpdateSpacePayload { space { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const SPACE_CONFIDENCE = graphql(`
+  query ConsoleSpaceConfidence($id: ID!) {
+    space(id: $id) { id agentsElsewhere { id name kind } }
+  }
+`)
+
+export const ADD_MEMBER = graphql(`
+  mutation ConsoleAddMember($spaceId: ID!, $entityId: ID!) {
+    addMember(input: { spaceId: $spaceId, entityId: $entityId }) {
+      __typename
+      ... on AddMemberPayload { space { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const REMOVE_MEMBER = graphql(`
+  mutation ConsoleRemoveMember($spaceId: ID!, $entityId: ID!) {
+    removeMember(input: { spaceId: $spaceId, entityId: $entityId }) {
+      __typename
+      ... on RemoveMemberPayload { entityId }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const MARK_READ = graphql(`
+  mutation ConsoleMarkRead($spaceId: ID!, $messageId: ID!) {
+    markRead(input: { spaceId: $spaceId, messageId: $messageId }) {
+      __typename
+      ... on MarkReadPayload { space { id unreadCount } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const RETRY_RUN = graphql(`
+  mutation ConsoleRetryRun($runId: ID!) {
+    retryRun(input: { runId: $runId }) {
+      __typename
+      ... on RetryRunPayload { run { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const STOP_RUN = graphql(`
+  mutation ConsoleStopRun($runId: ID!, $cascade: Boolean!) {
+    stopRun(input: { runId: $runId, cascade: $cascade }) {
+      __typename
+      ... on StopRunPayload { stoppedRuns { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const MESSAGE_PLACE = graphql(`
+  query ConsoleMessagePlace($id: ID!) {
+    message(id: $id) { id seq space { id } }
+  }
+`)
+
+export const PEOPLE_CHOICES = graphql(`
+  query ConsolePeopleChoices($search: String) {
+    humans(first: 20, search: $search) { edges { node { id name kind erasedAt } } }
+  }
+`)

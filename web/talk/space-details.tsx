@@ -1,0 +1,165 @@
+import { useState } from 'react'
+import { Link, useLocation } from 'wouter'
+import { payloadOf, type Space } from '../../client/index.ts'
+import type { Routing } from '../../generated/graphql.ts'
+import { useAsk, useDo } from '../ask.ts'
+import { SpaceBudget } from '../operate/budget.tsx'
+import { useSession } from '../session.tsx'
+import { Avatar } from '../ui/avatar.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { AreaField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
+import { Refused } from '../ui/notice.tsx'
+import { Confidence } from './confidence.tsx'
+import { ADD_MEMBER, AGENT_CHOICES, PEOPLE_CHOICES, REMOVE_MEMBER, UPDATE_SPACE } from './operations.ts'
+
+export const ROUTINGS = [
+  ['BROADCAST', 'Every agent hears everything'],
+  ['ADMIN', 'One agent at the door, who asks others'],
+  ['MENTION_CHAIN', 'Agents take turns, and hand on by mention'],
+] as const
+
+interface SpaceDetailsProps {
+  space: Space
+  open: boolean
+  onOpenChange(open: boolean): void
+}
+
+/** Who belongs to a space, and how it works: to look at, and to change. */
+export function SpaceDetails({ space, open, onOpenChange }: SpaceDetailsProps) {
+  const agents = space.members.filter(({ kind }) => kind === 'AGENT')
+  const people = space.members.filter(({ kind }) => kind === 'HUMAN')
+  return (
+    <Dialog title={`About ${space.name}`} look="sheet" open={open} onOpenChange={onOpenChange}>
+      <Confidence space={space} />
+      <Members title="Agents" members={agents} space={space} />
+      <AddAgent space={space} />
+      <Members title="People" members={people} space={space} />
+      <AddPerson space={space} />
+      <EditSpace space={space} agents={agents} />
+      <SpaceBudget spaceId={space.id} />
+    </Dialog>
+  )
+}
+
+function Members({ title, members, space }: { title: string; members: Space['members']; space: Space }) {
+  const { connection, humanId } = useSession()
+  const [, go] = useLocation()
+  const remove = useDo(async (entityId: string) => {
+    const { removeMember } = await connection.ask(REMOVE_MEMBER, { spaceId: space.id, entityId })
+    payloadOf(removeMember, 'RemoveMemberPayload')
+    if (entityId === humanId) go('/')
+  })
+  return (
+    <section className="block">
+      <h3>{title}</h3>
+      {members.length === 0 && <p className="hint">None yet.</p>}
+      <ul className="member-list">
+        {members.map((member) => (
+          <li key={member.id}>
+            <Avatar entity={member} size={28} />
+            <span className="grow">
+              {member.kind === 'AGENT' ? <Link href={`/agents/${member.id}`}>{member.name}</Link> : member.name}
+              {space.adminAgent?.id === member.id && space.routing === 'ADMIN' && (
+                <span className="kind">at the door</span>
+              )}
+            </span>
+            <IconButton
+              label={member.id === humanId ? 'Leave this space' : `Remove ${member.name}`}
+              icon={member.id === humanId ? 'out' : 'cross'}
+              onClick={() => remove.start(member.id)}
+            />
+          </li>
+        ))}
+      </ul>
+      <Refused error={remove.error} />
+    </section>
+  )
+}
+
+function AddAgent({ space }: { space: Space }) {
+  const [search, setSearch] = useState('')
+  const { data } = useAsk(AGENT_CHOICES, { search: search === '' ? null : search })
+  const found = (data?.agents.edges ?? []).map(({ node }) => node)
+  return <AddMember label="Add an agent" space={space} found={found} search={search} onSearch={setSearch} />
+}
+
+/** For an operator everybody; for a person, whom it shares a space with. */
+function AddPerson({ space }: { space: Space }) {
+  const [search, setSearch] = useState('')
+  const { data } = useAsk(PEOPLE_CHOICES, { search: search === '' ? null : search })
+  const found = (data?.humans.edges ?? []).flatMap(({ node }) => (node.erasedAt === null ? [node] : []))
+  return <AddMember label="Add a person" space={space} found={found} search={search} onSearch={setSearch} />
+}
+
+interface AddMemberProps {
+  label: string
+  space: Space
+  found: { id: string; name: string; kind: string; description?: string | null }[]
+  search: string
+  onSearch(search: string): void
+}
+
+function AddMember({ label, space, found, search, onSearch }: AddMemberProps) {
+  const { connection } = useSession()
+  const add = useDo(async (entityId: string) => {
+    payloadOf((await connection.ask(ADD_MEMBER, { spaceId: space.id, entityId })).addMember, 'AddMemberPayload')
+  })
+  const known = new Set(space.members.map(({ id }) => id))
+  const offered = found.filter(({ id }) => !known.has(id))
+  return (
+    <section className="block">
+      <TextField
+        label={label}
+        placeholder="Search by name"
+        value={search}
+        onChange={(event) => onSearch(event.target.value)}
+      />
+      <ul className="member-list">
+        {offered.slice(0, 6).map((entity) => (
+          <li key={entity.id}>
+            <Avatar entity={entity} size={28} />
+            <span className="grow">
+              {entity.name}
+              {entity.description != null && <small>{entity.description}</small>}
+            </span>
+            <Button icon="plus" onClick={() => add.start(entity.id)} aria-label={`Add ${entity.name}`}>
+              Add
+            </Button>
+          </li>
+        ))}
+      </ul>
+      <Refused error={add.error} />
+    </section>
+  )
+}
+
+function EditSpace({ space, agents }: { space: Space; agents: Space['members'] }) {
+  const { connection } = useSession()
+  const save = useDo(async (values: FormData) => {
+    const input = {
+      id: space.id,
+      name: textIn(values, 'name') ?? '',
+      description: textIn(values, 'description'),
+      routing: String(values.get('routing')) as Routing,
+      adminAgentId: textIn(values, 'adminAgentId'),
+    }
+    payloadOf((await connection.ask(UPDATE_SPACE, { input })).updateSpace, 'UpdateSpacePayload')
+  })
+  return (
+    <section className="block">
+      <h3>How it works</h3>
+      <Form label="Change this space" submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
+        <TextField label="Name" name="name" defaultValue={space.name} required maxLength={200} />
+        <AreaField label="Description" name="description" defaultValue={space.description ?? ''} rows={2} />
+        <SelectField label="Who wakes" name="routing" defaultValue={space.routing} options={ROUTINGS} />
+        <SelectField
+          label="Agent at the door"
+          name="adminAgentId"
+          defaultValue={space.adminAgent?.id ?? ''}
+          options={[['', 'none set'], ...agents.map(({ id, name }) => [id, name] as const)]}
+        />
+      </Form>
+    </section>
+  )
+}

@@ -1,0 +1,133 @@
+import { useCallback, useEffect, useRef, useState } from 'react'
+import { type Message, payloadOf } from '../../client/index.ts'
+import { useLive, useSpace } from '../../client/react.ts'
+import { useAsk } from '../ask.ts'
+import { useHashTarget } from '../location.ts'
+import { useSession } from '../session.tsx'
+import { PageHead } from '../shell/page-head.tsx'
+import { Avatar } from '../ui/avatar.tsx'
+import { IconButton } from '../ui/button.tsx'
+import { Empty, Loading } from '../ui/notice.tsx'
+import { ActivityBar } from './activity-bar.tsx'
+import { Announcer } from './announcer.tsx'
+import { Composer } from './composer.tsx'
+import { ConfidenceLine } from './confidence.tsx'
+import { MARK_READ, MESSAGE_PLACE } from './operations.ts'
+import { SpaceDetails } from './space-details.tsx'
+import { Timeline } from './timeline.tsx'
+
+/** A space: what is said in it, live, and where one says something. */
+export function SpacePage({ spaceId }: { spaceId: string }) {
+  const { connection, isHuman, humanId } = useSession()
+  const state = useSpace(connection, spaceId)
+  const [isOpen, setOpen] = useState(false)
+  const target = useTargetMessage(spaceId)
+  const onSeen = useReading(spaceId)
+  const isLost = useLive(connection) === 'lost'
+  const { space, status, error, messages, activity } = state
+
+  if (status === 'ended') {
+    return (
+      <>
+        <PageHead title={space?.name ?? 'Space'} />
+        <Empty icon="space" title="This space is closed to you">
+          <p>{error?.message ?? 'It is no longer live.'}</p>
+        </Empty>
+      </>
+    )
+  }
+  if (space === null) {
+    return (
+      <>
+        <PageHead title="…" />
+        <Loading what="the conversation" />
+      </>
+    )
+  }
+  return (
+    <>
+      <PageHead
+        title={space.name}
+        note={isLost ? 'Connection lost: what you see may be old. Trying again…' : space.description}
+      >
+        <button
+          type="button"
+          className="members-button"
+          onClick={() => setOpen(true)}
+          aria-label={`${space.members.length} members, details`}
+        >
+          {space.members.slice(0, 5).map((member) => (
+            <Avatar key={member.id} entity={member} size={26} />
+          ))}
+          <span className="members-count">{space.members.length}</span>
+        </button>
+        <IconButton label="About this space" icon="info" onClick={() => setOpen(true)} />
+      </PageHead>
+      {space.confidential && <ConfidenceLine />}
+      {messages.length === 0 ? (
+        <Empty icon="space" title={`Nothing was said in ${space.name} yet`}>
+          <p>
+            {space.members.some(({ kind }) => kind === 'AGENT')
+              ? 'Say hello: its agents are listening.'
+              : 'Add an agent to it by its details, above.'}
+          </p>
+        </Empty>
+      ) : (
+        <Timeline
+          state={state}
+          loadEarlier={state.loadEarlier}
+          loadUntil={state.loadUntil}
+          target={target}
+          onSeen={onSeen}
+        />
+      )}
+      <Announcer messages={messages} ownId={humanId} />
+      <ActivityBar activity={activity} />
+      {isHuman ? (
+        <Composer key={spaceId} space={space} send={state.send} />
+      ) : (
+        <p className="spectator">
+          You see everything as the operator, and speak as nobody. Go on as a person to write here.
+        </p>
+      )}
+      <SpaceDetails space={space} open={isOpen} onOpenChange={setOpen} />
+    </>
+  )
+}
+
+/** The message that the address names after `#`, where it is one of this space. */
+function useTargetMessage(spaceId: string): { id: string; seq: number } | null {
+  const id = useHashTarget()
+  const { data } = useAsk(MESSAGE_PLACE, { id: id ?? '' }, { enabled: id !== null })
+  const message = data?.message
+  return message && message.space.id === spaceId ? message : null
+}
+
+const READ_PAUSE_MS = 400
+
+/** How far a person has read: said a moment later, once for all that came meanwhile. */
+function useReading(spaceId: string): (message: Message) => void {
+  const { connection, isHuman } = useSession()
+  const marked = useRef(0)
+  const waiting = useRef<{ message: Message; timer: ReturnType<typeof setTimeout> } | null>(null)
+  useEffect(() => () => clearTimeout(waiting.current?.timer), [])
+  return useCallback(
+    (message) => {
+      if (!isHuman || message.seq <= marked.current || message.status === 'STREAMING') return
+      clearTimeout(waiting.current?.timer)
+      const mark = async () => {
+        const before = marked.current
+        marked.current = message.seq
+        try {
+          const { markRead } = await connection.ask(MARK_READ, { spaceId, messageId: message.id })
+          payloadOf(markRead, 'MarkReadPayload')
+        } catch {
+          // Tried again with the next message that is seen.
+          marked.current = before
+        }
+      }
+      waiting.current = { message, timer: setTimeout(() => void mark(), READ_PAUSE_MS) }
+    },
+    [connection, isHuman, spaceId],
+  )
+}

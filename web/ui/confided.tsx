@@ -1,0 +1,22 @@
+import { Icon } from './icons.tsx'
+
+type Named = readonly { id: string; name: string }[]
+
+/** Names of confidential spaces, within a sentence. */
+export function InConfidence({ spaces }: { spaces: Named }) {
+  return (
+    <span className="confided">
+      <Icon name="lock" size={13} /> {spaces.map(({ name }) => name).join(', ')}
+    </span>
+  )
+}
+
+/** The confidential spaces that something comes from; nothing where there are none. */
+export function Confided({ to }: { to: Named }) {
+  if (to.length === 0) return null
+  return (
+    <>
+      <span className="sr-only">In confidence, from</span> <InConfidence spaces={to} />
+    </>
+  )
+}

@@ -1,0 +1,30 @@
+import { Dialog as Base } from '@base-ui/react/dialog'
+import type { ReactElement, ReactNode } from 'react'
+import { IconButton } from './button.tsx'
+
+interface DialogProps {
+  title: string
+  open: boolean
+  onOpenChange(open: boolean): void
+  /** `sheet` comes from the side and is as high as the page. */
+  look?: 'card' | 'sheet'
+  children: ReactNode
+}
+
+/** Something that is done before one goes on: closed by Escape, beside it, or its button. */
+export function Dialog({ title, open, onOpenChange, look = 'card', children }: DialogProps) {
+  return (
+    <Base.Root open={open} onOpenChange={onOpenChange}>
+      <Base.Portal>
+        <Base.Backdrop className="backdrop" />
+        <Base.Popup className={`dialog ${look}`}>
+          <header className="dialog-head">
+            <Base.Title>{title}</Base.Title>
+            <Base.Close render={(<IconButton label="Close" icon="cross" />) as ReactElement} />
+          </header>
+          <div className="dialog-body">{children}</div>
+        </Base.Popup>
+      </Base.Portal>
+    </Base.Root>
+  )
+}

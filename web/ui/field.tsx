@@ -1,0 +1,127 @@
+import { type ComponentProps, type FormEvent, type ReactNode, useId } from 'react'
+import type { ParleyError } from '../../client/index.ts'
+import { Button } from './button.tsx'
+import { Refused } from './notice.tsx'
+
+interface FieldProps {
+  label: string
+  hint?: ReactNode
+  children(props: { id: string; 'aria-describedby'?: string }): ReactNode
+}
+
+export function Field({ label, hint, children }: FieldProps) {
+  const id = useId()
+  const hintId = `${id}-hint`
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      {children(hint === undefined ? { id } : { id, 'aria-describedby': hintId })}
+      {hint !== undefined && (
+        <p className="hint" id={hintId}>
+          {hint}
+        </p>
+      )}
+    </div>
+  )
+}
+
+type TextProps = ComponentProps<'input'> & { label: string; hint?: ReactNode }
+
+export function TextField({ label, hint, ...props }: TextProps) {
+  return (
+    <Field label={label} hint={hint}>
+      {(given) => <input autoComplete="off" {...props} {...given} />}
+    </Field>
+  )
+}
+
+type AreaProps = ComponentProps<'textarea'> & { label: string; hint?: ReactNode }
+
+export function AreaField({ label, hint, ...props }: AreaProps) {
+  return (
+    <Field label={label} hint={hint}>
+      {(given) => <textarea rows={4} {...props} {...given} />}
+    </Field>
+  )
+}
+
+type SelectProps = ComponentProps<'select'> & {
+  label: string
+  hint?: ReactNode
+  options: readonly (readonly [string, string])[]
+}
+
+export function SelectField({ label, hint, options, ...props }: SelectProps) {
+  return (
+    <Field label={label} hint={hint}>
+      {(given) => (
+        <select {...props} {...given}>
+          {options.map(([value, words]) => (
+            <option key={value} value={value}>
+              {words}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  )
+}
+
+type CheckProps = ComponentProps<'input'> & { label: string; hint?: string }
+
+export function CheckField({ label, hint, ...props }: CheckProps) {
+  const id = useId()
+  const hintId = `${id}-hint`
+  return (
+    <div className="check">
+      <input type="checkbox" {...props} id={id} aria-describedby={hint === undefined ? undefined : hintId} />
+      <label htmlFor={id}>{label}</label>
+      {hint !== undefined && (
+        <p className="hint" id={hintId}>
+          {hint}
+        </p>
+      )}
+    </div>
+  )
+}
+
+interface FormProps {
+  label: string
+  /** What the form holds, by the names of its fields. */
+  onSubmit(values: FormData): void
+  submit: string
+  isBusy: boolean
+  error: ParleyError | null
+  children: ReactNode
+  look?: 'primary' | 'danger'
+}
+
+export function Form({ label, onSubmit, submit, isBusy, error, children, look = 'primary' }: FormProps) {
+  const send = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    onSubmit(new FormData(event.currentTarget))
+  }
+  return (
+    <form aria-label={label} className="form" onSubmit={send}>
+      {children}
+      <Refused error={error} />
+      <div className="form-end">
+        <Button look={look} type="submit" isBusy={isBusy}>
+          {submit}
+        </Button>
+      </div>
+    </form>
+  )
+}
+
+/** A text of a form, without the white space around it; null where there is none. */
+export function textIn(values: FormData, name: string): string | null {
+  const text = String(values.get(name) ?? '').trim()
+  return text === '' ? null : text
+}
+
+/** @throws where it is no number */
+export function numberIn(values: FormData, name: string): number | null {
+  const text = textIn(values, name)
+  return text === null ? null : Number(text)
+}

@@ -1,0 +1,34 @@
+const LOOKS: Record<string, string> = {
+  QUEUED: 'waiting',
+  RUNNING: 'working',
+  STREAMING: 'working',
+  WAITING_TOOL: 'asking',
+  WAITING: 'asking',
+  REQUIRES_ACTION: 'asking',
+  PENDING: 'asking',
+  COMPLETED: 'good',
+  DONE: 'good',
+  APPROVED: 'good',
+  FAILED: 'bad',
+  DENIED: 'bad',
+  TIMED_OUT: 'bad',
+  EXPIRED: 'bad',
+  OVER_BUDGET: 'asking',
+  BUDGET_SPENT: 'asking',
+  REFUSED: 'bad',
+}
+
+const WORDS: Record<string, string> = {
+  QUEUED: 'queued',
+  RUNNING: 'at work',
+  STREAMING: 'writing',
+  WAITING_TOOL: 'waits for an answer',
+  WAITING: 'waits for an answer',
+  TIMED_OUT: 'timed out',
+  DONE: 'done',
+}
+
+/** A status in one word, with a colour that means the same everywhere. */
+export function Status({ of }: { of: string }) {
+  return <span className={`status ${LOOKS[of] ?? 'calm'}`}>{WORDS[of] ?? of.toLowerCase().replaceAll('_', ' ')}</span>
+}
