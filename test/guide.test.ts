@@ -1,11 +1,24 @@
 import { execFile } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { compiled, projectWithClient } from './support/client-package.ts'
 import { startTestServer, type TestServer } from './support/served.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
+const FRONT_ENDS = 'docs/front-ends.md'
+
+/** What the snippets of front ends take as given. */
+const GIVEN = `
+declare const token: string
+declare const spaceId: string
+declare const connection: import('parley/client').Connection
+declare function render(...shown: unknown[]): void
+declare module '@ai-sdk/react' {
+  function useChat(options: import('ai').ChatInit<import('ai').UIMessage>): void
+}`
 
 /** The blocks of a language on a page. */
 function blocksOf(page: string, language: string): string[] {
@@ -30,5 +43,43 @@ describe('the guide', () => {
     }
     const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', example], { env })
     expect(stdout).toBe(blocksOf(page, 'text')[0])
+  })
+
+  describe('to front ends', () => {
+    let folder: string
+    let archive: string
+
+    beforeAll(async () => {
+      const beside = ['graphql-ws', 'graphql', 'react', '@types', 'ai']
+      ;({ folder, archive } = await projectWithClient(beside))
+    })
+    afterAll(() => rm(folder, { recursive: true, force: true }))
+
+    test('installs what it packs', () => {
+      const [commands = ''] = blocksOf(FRONT_ENDS, 'sh')
+      expect(commands.split('\n').map((line) => line.split(/ +/).at(-1))).toEqual([archive, `./${archive}`, ''])
+    })
+
+    test('has snippets whose types are right', async () => {
+      const [plain, withJsx] = [blocksOf(FRONT_ENDS, 'ts'), blocksOf(FRONT_ENDS, 'tsx')]
+      expect(plain.length + withJsx.length).toBe(blocksOf(FRONT_ENDS, '[a-z]+').length - 1)
+      const snippets = [...plain, ...withJsx].map((snippet, n) => [`snippet${n}.tsx`, snippet])
+      expect(await compiled(folder, { 'given.d.ts': GIVEN, ...Object.fromEntries(snippets) }, ['node'])).toBe('')
+    })
+
+    test('begins with one that shows a space and posts to it', async () => {
+      const { human, space } = await parley.room()
+      const [snippet = ''] = blocksOf(FRONT_ENDS, 'ts')
+      const given = `
+        const [token, spaceId] = process.argv.slice(1)
+        const render = (name, parts) => name === 'Husam' && (console.log(parts[0].text), process.exit())`
+      const script = `${given}\n${snippet.replace('http://localhost:4000', parley.origin)}`
+      const { stdout } = await promisify(execFile)(
+        process.execPath,
+        ['--input-type=module', '-e', script, await parley.tokenOf(human), space.id],
+        { cwd: folder, timeout: 60_000 },
+      )
+      expect(stdout).toBe('Hello! Who is here?\n')
+    })
   })
 })

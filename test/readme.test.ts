@@ -22,7 +22,8 @@ describe('the README', () => {
   test('names every setting that there is, and no other', () => {
     const names = (text: string, pattern: RegExp) =>
       [...new Set([...text.matchAll(pattern)].map(([, name]) => name))].sort()
-    const settings = names(textOf('src/config.ts'), /^ {2}([A-Z][A-Z_]+): /gm)
+    const files = ['src/config.ts', ...globSync('src/config/*.ts', { cwd: ROOT })].map(textOf)
+    const settings = names(files.join('\n'), /^ {2}([A-Z][A-Z_]+): /gm)
     const table = readme.slice(readme.indexOf('| setting |'))
     expect(names(table, /`((?:PARLEY|AUTH|OPENAI|OTEL)_[A-Z_]+|PORT|HOST|DATABASE_URL|REDIS_URL|DATA_DIR)`/g)).toEqual(
       settings,
@@ -43,7 +44,7 @@ describe('the README', () => {
 })
 
 describe('the documentation', () => {
-  const files = globSync('{src,web,test,scripts,bench,prisma}/**/*.{ts,prisma}', { cwd: ROOT })
+  const files = globSync('{src,client,web,examples,test,scripts,bench,prisma}/**/*.{ts,tsx,prisma}', { cwd: ROOT })
 
   test.each(['README.md', ...globSync('docs/**/*.md', { cwd: ROOT })])('%s names files that there are', (page) => {
     const named = [...textOf(page).matchAll(/`([\w./-]+\.(?:ts|prisma))`/g)].map(([, name]) => name ?? '')

@@ -16,13 +16,25 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
     reason:
       'One thing with a state of its own that only its functions touch: apart from one another they would have to hand it round.',
     functions: [
+      'client/chat-transport.ts answerTo',
+      'client/live-space.ts liveSpace',
+      'client/live-viewer.ts liveViewer',
+      'client/transcript.ts createTranscript',
+      'examples/apollo/chat.ts openChat',
+      'examples/relay/chat.ts openChat',
+      'examples/urql/chat.ts openChat',
+      'web/talk/composer.tsx useMention',
+      'web/talk/timeline.tsx Timeline',
       'src/engine/live-generation.ts createLiveGeneration',
       'src/minds/persistent.ts createPersistentMind',
       'src/engine/tool-runner.ts createToolRunner',
       'src/engine/worker.ts createWorker',
       'src/realtime/in-process-event-log.ts createInProcessEventLog',
       'src/realtime/iterations.ts createIterations',
+      'src/engine/notifying.ts createNotifying',
+      'src/runs/carrying.ts createCarrying',
       'src/runs/leases.ts createLeases',
+      'src/runs/run-events.ts createRunEvents',
       'src/server/http/event-streams.ts createEventStreams',
       'src/server/sockets/operations.ts socketOperations',
       'src/server/sockets/socket-writer.ts createSocketWriter',
@@ -39,8 +51,6 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
       'src/tools/custom/guarded-http.ts createGuardedHttp',
       'src/tools/mcp/connection.ts createMcpConnection',
       'src/tools/mcp/mcp-tools.ts createServers',
-      'web/space-list.ts createSpaceList',
-      'web/space-view.ts createSpaceView',
     ],
   },
   {
@@ -50,14 +60,22 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
       'src/access/visibility.ts createVisibility',
       'src/agents/agents.ts createAgents',
       'src/agents/recall.ts createRecalling',
+      'src/agents/webhooks.ts createWebhooks',
+      'src/engine/observation.ts begin',
       'src/engine/observation.ts createObserver',
       'src/plans/plans.ts createPlans',
       'src/realtime/redis-channels.ts createRedisChannels',
       'src/realtime/redis-event-log.ts createRedisEventLog',
       'src/routing/chain.ts createChaining',
+      'src/runs/approvals.ts createApprovals',
+      'src/runs/call-settling.ts createCallSettling',
+      'src/runs/control.ts createControl',
+      'src/routing/dispatch.ts createDispatch',
+      'src/runs/journal.ts createJournal',
       'src/runs/lifecycle.ts createLifecycle',
       'src/runs/run-progress.ts createRunProgress',
       'src/schema/loaders.ts createRows',
+      'src/schema/viewer-loaders.ts createVisible',
       'src/spaces/announcer.ts createAnnouncer',
       'src/spaces/members.ts createMembers',
       'src/spaces/reading.ts createReading',
@@ -68,7 +86,6 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
       'src/speech/run-posting.ts createRunPosting',
       'src/speech/shown-parts.ts createShownParts',
       'src/tools/mcp/mcp-toolset.ts createMcpToolset',
-      'web/api.ts createApi',
     ],
   },
   {
@@ -79,8 +96,8 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
 
 const FOLDERS_THAT_SAY_NOTHING = ['utils', 'util', 'helpers', 'services', 'common', 'misc']
 
-const files = ['src', 'web', 'bench', 'scripts', 'test'].flatMap(sourcesIn)
-const product = files.filter((file) => /^(src|web)\//.test(file))
+const files = ['src', 'client', 'web', 'examples', 'bench', 'scripts', 'test'].flatMap(sourcesIn)
+const product = files.filter((file) => /^(src|client|web)\//.test(file))
 
 /** TypeScript files under a folder that people wrote, as paths from the project's root. */
 function sourcesIn(folder: string): string[] {
@@ -89,7 +106,7 @@ function sourcesIn(folder: string): string[] {
   return readdirSync(absolute, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
     .map((entry) => path.relative(ROOT, path.join(entry.parentPath, entry.name)).split(path.sep).join('/'))
-    .filter((file) => !/(^|\/)(generated|dist|node_modules)\//.test(file))
+    .filter((file) => !/(^|\/)(generated|__generated__|dist|node_modules)\//.test(file))
 }
 
 const textOf = (file: string) => readFileSync(path.join(ROOT, file), 'utf8')
@@ -104,17 +121,33 @@ interface MeasuredFunction {
 
 /** Functions with more lines than allowed, the lines of those that stand within them counted too. */
 function longFunctionsOf(file: string): MeasuredFunction[] {
-  const source = ts.createSourceFile(file, textOf(file), ts.ScriptTarget.Latest, true)
+  const source = ts.createSourceFile(
+    file,
+    textOf(file),
+    ts.ScriptTarget.Latest,
+    true,
+    file.endsWith('x') ? ts.ScriptKind.TSX : ts.ScriptKind.TS,
+  )
   const lineOf = (position: number) => source.getLineAndCharacterOfPosition(position).line
   const long: MeasuredFunction[] = []
+  /** What a component shows is markup, as a page's is: it counts as one line. */
+  function markupLinesUnder(node: ts.Node): number {
+    if (isMarkup(node)) return lineOf(node.end) - lineOf(node.getStart(source))
+    let lines = 0
+    ts.forEachChild(node, (child) => {
+      lines += markupLinesUnder(child)
+    })
+    return lines
+  }
   /** Answers with the number of lines under `node` that belong to functions. */
   function visit(node: ts.Node): number {
     let inner = 0
     ts.forEachChild(node, (child) => {
       inner += visit(child)
     })
+    if (isMarkup(node)) return 0
     if (!ts.isFunctionLike(node) || !('body' in node) || !node.body) return inner
-    const lines = lineOf(node.end) - lineOf(node.getStart(source)) + 1
+    const lines = lineOf(node.end) - lineOf(node.getStart(source)) + 1 - markupLinesUnder(node)
     if (lines > MOST_LINES_OF_A_FUNCTION)
       long.push({ name: `${file} ${nameOf(node, source)}`, lines, ownLines: lines - inner })
     return lines > 1 ? lines - 1 : 0
@@ -122,6 +155,8 @@ function longFunctionsOf(file: string): MeasuredFunction[] {
   visit(source)
   return long
 }
+
+const isMarkup = (node: ts.Node) => ts.isJsxElement(node) || ts.isJsxSelfClosingElement(node) || ts.isJsxFragment(node)
 
 function nameOf(node: ts.SignatureDeclaration, source: ts.SourceFile): string {
   const { parent } = node
@@ -174,8 +209,9 @@ describe('the house', () => {
     expect(ofRuns.filter((file) => file.startsWith('src/spaces/'))).toEqual([])
   })
 
-  test('tool calls have one writer', () => {
-    expect(touching(['ToolCall'], WRITING)).toEqual(['src/runs/tool-calls.ts'])
+  test('tool calls have one writer, in three files', () => {
+    const writers = ['src/runs/calls-in-hand.ts', 'src/runs/tool-call-ends.ts', 'src/runs/tool-calls.ts']
+    expect(touching(['ToolCall'], WRITING)).toEqual(writers)
   })
 
   test('only a hold says that a run is lost', () => {

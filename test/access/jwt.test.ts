@@ -16,13 +16,21 @@ describe("sign-in with an issuer's keys", () => {
     await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve))
     const jwksUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks`
     const signed = (kid: string) => new SignJWT().setProtectedHeader({ alg: 'RS256', kid }).setSubject('ada')
-    return { settings: { secret: null, jwksUrl, issuer: null, audience: null }, jwk, privateKey, signed }
+    return {
+      settings: { secret: null, jwksUrl, issuer: null, audience: null, allowUnbounded: false },
+      jwk,
+      privateKey,
+      signed,
+    }
   }
 
-  test('a token signed with one of them is good, with or without an end', async () => {
+  test('a token signed with one of them is good while it lasts; one without an end only where that is allowed', async () => {
     const { settings, signed, privateKey } = await issuer()
     const verify = createJwtVerifier(settings, Date.now)!
-    expect(await verify(await signed('one').sign(privateKey))).toEqual({ subject: 'ada', expiresAt: null })
+    const endless = await signed('one').sign(privateKey)
+    expect(await verify(endless)).toBeNull()
+    const lenient = createJwtVerifier({ ...settings, allowUnbounded: true }, Date.now)!
+    expect(await lenient(endless)).toEqual({ subject: 'ada', expiresAt: null })
     const end = new Date(Math.ceil(Date.now() / 1000) * 1000 + 60_000)
     expect(await verify(await signed('one').setExpirationTime(end).sign(privateKey))).toMatchObject({ expiresAt: end })
   })
@@ -44,7 +52,28 @@ describe("sign-in with an issuer's keys", () => {
     await expect(createJwtVerifier(settings, Date.now)!(token)).rejects.toThrow(`AUTH_JWKS_URL (${settings.jwksUrl})`)
   })
 
+  test('an issuer that fails is asked once in some seconds, however many tokens come', async () => {
+    const { settings, signed, privateKey } = await issuer()
+    let asked = 0
+    server?.removeAllListeners('request')
+    server?.on('request', (_, response) => {
+      asked += 1
+      response.writeHead(500).end()
+    })
+    let now = Date.now()
+    const verify = createJwtVerifier(settings, () => now)!
+    const token = await signed('one').setExpirationTime('1h').sign(privateKey)
+    await expect(verify(token)).rejects.toThrow('AUTH_JWKS_URL')
+    for (let n = 0; n < 20; n += 1) await expect(verify(token)).rejects.toMatchObject({ code: 'RATE_LIMITED' })
+    expect(asked).toBe(1)
+    now += 11_000
+    await expect(verify(token)).rejects.toThrow('AUTH_JWKS_URL')
+    expect(asked).toBe(2)
+  })
+
   test('without a secret and without keys there is no sign-in', () => {
-    expect(createJwtVerifier({ secret: null, jwksUrl: null, issuer: null, audience: null }, Date.now)).toBeNull()
+    expect(
+      createJwtVerifier({ secret: null, jwksUrl: null, issuer: null, audience: null, allowUnbounded: false }, Date.now),
+    ).toBeNull()
   })
 })

@@ -130,17 +130,18 @@ describe.skipIf(!hasPostgres)('access tokens', () => {
   describe('sign-in by JWT', () => {
     const secret = 'a-shared-secret-of-32-characters-or-more'
     const tokens = () => {
-      const jwt = { secret, jwksUrl: null, issuer: 'https://login.example', audience: 'parley' }
+      const jwt = { secret, jwksUrl: null, issuer: 'https://login.example', audience: 'parley', allowUnbounded: false }
       const platform = { ...domain.platform, config: { ...domain.platform.config, jwt } }
       return createTokens(platform, ADMIN_TOKEN)
     }
-    const signed = (subject: string, alg = 'HS256') =>
-      new SignJWT()
+    const signed = (subject: string, alg = 'HS256', end: Date | null = minutes(10)) => {
+      const jwt = new SignJWT()
         .setProtectedHeader({ alg })
         .setSubject(subject)
         .setIssuer('https://login.example')
         .setAudience('parley')
-        .setExpirationTime(minutes(10))
+      return end === null ? jwt : jwt.setExpirationTime(end)
+    }
     const sign = (jwt: SignJWT, key = secret) => jwt.sign(new TextEncoder().encode(key))
 
     test("its subject is the human's id or externalId; the id wins", async () => {
@@ -170,6 +171,7 @@ describe.skipIf(!hasPostgres)('access tokens', () => {
       ['another audience', () => sign(signed(ada.id).setAudience('another'))],
       ['another key', () => sign(signed(ada.id), 'another-shared-secret-of-32-characters')],
       ['an end in the past', () => sign(signed(ada.id).setExpirationTime(minutes(-1)))],
+      ['no end', () => sign(signed(ada.id, 'HS256', null))],
       ['a beginning in the future', () => sign(signed(ada.id).setNotBefore(minutes(5)))],
       ['another algorithm', () => sign(signed(ada.id, 'HS512'))],
       ['no signature', async () => `${(await sign(signed(ada.id))).split('.').slice(0, 2).join('.')}.`],

@@ -95,6 +95,14 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
         execution: null,
         messageId: null,
         spaceId: null,
+        approvalState: null,
+        approverIds: [],
+        escalateToIds: [],
+        escalatedAt: null,
+        status: 'WAITING',
+        expiresAt: null,
+        places: [],
+        label: [],
         ...rest,
       })
 

@@ -59,7 +59,7 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
       ['description', { description: 'nul\0' }],
       ['visible', { execution: 'SPACE', visible: false }],
       ['timeoutMs', { timeoutMs: 0 }],
-      ['timeoutMs', { execution: 'SPACE', timeoutMs: 86_400_001 }],
+      ['timeoutMs', { execution: 'SPACE', timeoutMs: 2_147_483_648 }],
       ['url', { execution: 'HTTP' }],
       ['url', { execution: 'HTTP', url: 'ftp://example.com' }],
       ['url', { execution: 'HTTP', url: 'https://user:secret@example.com' }],
@@ -104,7 +104,7 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
     test('stay with the tool of the same name when absent, go with null, change when given', async () => {
       const first = [http('a', { headers: { A: '1' } }), http('b', { headers: { B: '2' } })]
       const { id } = await domain.agent('Caller', { tools: first })
-      await change(id, { tools: [http('b'), http('a', { url: 'https://elsewhere.example' }), http('c')] })
+      await change(id, { tools: [http('b'), http('a', { url: 'https://example.com/elsewhere' }), http('c')] })
       expect(await headersIn(id)).toEqual([{ B: '2' }, { A: '1' }, {}])
       await change(id, { tools: [http('a', { headers: null }), http('b', { headers: { C: '3' } })] })
       expect(await headersIn(id)).toEqual([{}, { C: '3' }])
@@ -172,11 +172,13 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
     test('what was seen of a server is forgotten once it stands elsewhere', async () => {
       const { prisma } = domain.platform.db
       const { id } = await domain.agent('Connected', { mcpServers: [jira()] })
+      const trusted = async (agentId: string) =>
+        (await prisma.mcpServer.findFirstOrThrow({ where: { agentId } })).fingerprints
       await prisma.mcpServer.updateMany({ where: { agentId: id }, data: { fingerprints: { search: 'abc' } } })
       await change(id, { mcpServers: [jira({ allowedTools: ['search'] })] })
-      expect((await serversOf(id))[0]?.fingerprints).toEqual({ search: 'abc' })
+      expect(await trusted(id)).toEqual({ search: 'abc' })
       await change(id, { mcpServers: [jira({ url: 'https://other.example' })] })
-      expect((await serversOf(id))[0]?.fingerprints).toEqual({})
+      expect(await trusted(id)).toEqual({})
     })
 
     test.each<[string, Partial<McpServerInput>]>([

@@ -149,7 +149,7 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     await createMindControl(domain.platform).resetConsciousness(domain.admin, { agentId: agent.id })
     expect((await recalling.choose(agent.id, within(10_000, 10))).messages).toEqual([])
     expect(await reading.getMany([agent.id])).toEqual([
-      { messages: [], cycleCount: 0, tokenEstimate: 0, lastCycleAt: null },
+      { agentId: agent.id, messages: [], cycleCount: 0, tokenEstimate: 0, lastCycleAt: null },
     ])
     await think(agent.id, 50, before.recall)
     expect((await recalling.choose(agent.id, within(10_000, 10))).messages).toEqual(cycleOf(3, 50))

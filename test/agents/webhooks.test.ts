@@ -1,6 +1,7 @@
 import { Webhook as Signer } from 'standardwebhooks'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Delivery, Webhook } from '../../src/agents/webhooks.ts'
+import type { Delivery } from '../../src/agents/webhook-deliveries.ts'
+import type { Webhook } from '../../src/agents/webhooks.ts'
 import { UnauthenticatedError } from '../../src/lib/errors.ts'
 import { newId } from '../../src/lib/ids.ts'
 import type { Platform } from '../../src/platform/platform.ts'
@@ -59,7 +60,7 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
       'webhook-timestamp': String(Math.floor(sentAt / 1000)),
       'webhook-signature': signature,
     }
-    return planning.webhooks.receive(to, { ...signed, ...headers }, Buffer.from(body))
+    return planning.webhooks.receive(to, { ...signed, ...headers }, async () => Buffer.from(body))
   }
   const runOf = ({ runId }: Delivery) => platform.db.prisma.run.findUniqueOrThrow({ where: { id: runId ?? '' } })
   const countRuns = () => platform.db.prisma.run.count({ where: { triggerServiceId: webhook.id } })
@@ -71,6 +72,8 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
       agentId,
       serviceName: 'Jira',
       url: `${BASE_URL}/hooks/agents/${webhook.id}`,
+      urgent: false,
+      lastUsedAt: null,
       createdAt: new Date(NOW),
     })
     expect(await planning.webhooks.getMany([newId('whk'), webhook.id, '\0'])).toEqual([null, webhook, null])

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer, Viewer } from '../../src/access/viewer.ts'
 import { newId } from '../../src/lib/ids.ts'
 import { hasPostgres } from '../support/postgres.ts'
+import { BOUNDS, type Cost, countRoundTrips } from '../support/round-trips.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
 const RUN = `id status triggerType triggerSummary stepCount usage { totalTokens } summary error depth rootId
@@ -188,4 +189,19 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
       expect(Math.max(few, all), name).toBeLessThanOrEqual(most)
     }
   }, 60_000)
+})
+
+describe.skipIf(!hasPostgres)('the round trips to PostgreSQL and Redis', () => {
+  let costs: Cost[]
+
+  beforeAll(async () => {
+    costs = await countRoundTrips()
+  })
+
+  test.for(Object.entries(BOUNDS))('of %s stay within their bound', ([what, bound]) => {
+    const cost = costs.find((one) => one.what === what)
+    expect(cost, `${cost?.statements} statements, ${cost?.commands} commands`).toSatisfy(
+      (one: Cost) => one.statements <= bound.statements && one.commands <= bound.commands,
+    )
+  })
 })

@@ -1,221 +1,261 @@
-import type { Browser, Page, WebSocketRoute } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { hasBrowserFor, launchBrowser } from '../support/browser.ts'
+import type { WebSocketRoute } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import type { HumanViewer } from '../../src/access/viewer.ts'
+import { hasBrowserFor } from '../support/browser.ts'
+import { type ConsolePage, PATIENCE } from '../support/console-page.ts'
+import { playConsole } from '../support/console-play.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
-import { startTestServer, type TestServer } from '../support/served.ts'
+import type { TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
 
 const hasBrowser = hasBrowserFor("the console's test")
-const PATIENCE = { timeout: 20_000 }
-/** Keeps, in a page, every text that a message of an agent had while it was written. */
-const WATCH_WRITING = `
-  globalThis.shown = []
-  new MutationObserver(() => {
-    const text = document.querySelector('.message.agent[data-status="STREAMING"] .text')
-    if (text) shown.push(text.textContent)
-  }).observe(document.body, { subtree: true, childList: true, characterData: true })
-`
+const approval = {
+  name: 'ask_approval',
+  description: 'Asks.',
+  inputSchema: { type: 'object' },
+  execution: 'SPACE' as const,
+}
 
 describe.skipIf(!hasBrowser)('the console in a browser without internet', () => {
   let parley: TestServer
-  let browser: Browser
-  /** What a page asked of other hosts, and what it complained of. */
-  let faults: string[]
-
-  beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded' })
-    browser = await launchBrowser()
-  }, 60_000)
-  afterAll(async () => {
-    await browser?.close()
-    await parley?.close()
+  const { open } = playConsole((started) => {
+    parley = started
   })
 
-  async function open(): Promise<Page> {
-    const page = await browser.newPage({ viewport: { width: 1100, height: 700 } })
-    faults = []
-    page.on('request', (request) => {
-      if (!request.url().startsWith(parley.origin)) faults.push(request.url())
-      if (/token|Bearer/i.test(request.url())) faults.push(request.url())
-    })
-    page.on('pageerror', ({ message }) => faults.push(message))
-    page.on('console', (said) => said.type() === 'error' && faults.push(said.text()))
-    page.on('dialog', (dialog) => {
-      faults.push(dialog.message())
-      void dialog.dismiss()
-    })
-    await page.goto(parley.origin)
-    return page
+  /** A person's console at its space. */
+  async function openSpace(human: HumanViewer, space: { id: string; name: string }, options = {}) {
+    const shown = await open({ path: `/spaces/${space.id}`, ...options })
+    await shown.signIn(await parley.tokenOf(human))
+    await shown.page.getByRole('heading', { name: space.name, exact: true }).waitFor(PATIENCE)
+    return shown
   }
 
-  async function signIn(page: Page, token: string): Promise<void> {
-    await page.getByLabel('Token').fill(token)
-    await page.getByRole('button', { name: 'Sign in' }).click()
-  }
-
-  /** Ada's console with her one space open, in which an agent may be. */
-  async function openSpace(agentIds: string[] = [], before: (page: Page) => Promise<void> = async () => {}) {
-    const human = await parley.human('Ada')
-    const space = await parley.space(human, agentIds, { name: 'Garden' })
-    const page = await open()
-    await before(page)
-    await signIn(page, await parley.tokenOf(human))
-    await page.getByRole('navigation', { name: 'Spaces' }).getByRole('button', { name: 'Garden' }).click(PATIENCE)
-    await page.getByRole('heading', { name: 'Garden' }).waitFor(PATIENCE)
-    return { human, space, page }
-  }
-
-  test('an operator tries it with one click, and the agent answers while one looks on', async () => {
-    const page = await open()
-    await signIn(page, await parley.tokenOf(parley.admin))
+  test('an operator comes from nothing to two agents that talk, and decides on what one of them asks', async () => {
+    const { page, signIn, message, say } = await open()
+    await signIn(await parley.tokenOf(parley.admin))
+    await page.getByLabel('Their model').selectOption('demo', PATIENCE)
     await page.getByRole('button', { name: 'Try it' }).click(PATIENCE)
     await page.getByText('You are Ada').waitFor(PATIENCE)
-    await page.evaluate(WATCH_WRITING)
-    await page.getByLabel('Message', { exact: true }).fill('Hello!')
-    await page.getByRole('button', { name: 'Send' }).click()
-    const answer = page.locator('.message.agent')
-    if (process.env['SCREENSHOT']) {
-      await answer.getByText('Hello Ada!').waitFor(PATIENCE)
-      await page.screenshot({ path: process.env['SCREENSHOT'] })
-    }
-    await answer.and(page.locator('[data-status="COMPLETE"]')).waitFor(PATIENCE)
-    const texts = await page.getByLabel('Messages').locator('.text').allTextContents()
-    expect(texts).toEqual(['Hello!', expect.stringContaining('Iris')])
-    const whileWritten = [...new Set(await page.evaluate<string[]>('shown'))].filter((text) => text !== texts[1])
-    expect(whileWritten.length).toBeGreaterThan(3)
-    expect(whileWritten.filter((text) => !texts[1]?.startsWith(text))).toEqual([])
-    await page.getByText('Who woke?').click()
-    await page.getByText('Iris woke').waitFor(PATIENCE)
+    await say('Hello! Who is here?')
+    const answers = page.locator('.message.agent[data-status="COMPLETE"]')
+    await answers.filter({ hasText: 'I am Iris' }).waitFor(PATIENCE)
+    await answers.filter({ hasText: 'I am Tom' }).waitFor(PATIENCE)
+    await message('Hello! Who is here?').getByText('Iris and Tom woke').click()
+    await page.getByText('Look inside its run').first().waitFor(PATIENCE)
+    await page.keyboard.press('Escape')
+    await say('@Iris please ask approval for the barbecue')
+    await page
+      .getByRole('link', { name: /Waiting for you/ })
+      .getByLabel(/waiting/)
+      .waitFor(PATIENCE)
+    await page.getByRole('link', { name: /Waiting for you/ }).click()
+    const card = page.getByRole('region', { name: 'Tool call ask_approval' }).first()
+    await card.getByRole('button', { name: 'Approve' }).click(PATIENCE)
+    await page.goBack()
+    await page.getByText('"approved": true').first().waitFor(PATIENCE)
     await page.reload()
-    await answer.getByText('Hello Ada!').waitFor(PATIENCE)
-    expect(faults).toEqual([])
-    await page.close()
+    await page.getByText('"approved": true').first().waitFor(PATIENCE)
   }, 90_000)
 
-  test('what looks like markup in a name or a message is shown as the text that it is', async () => {
+  test('a text shows while it is written, in two browsers alike, and a stop from the second ends it', async () => {
+    const { human, agent, space } = await parley.room('Slow')
+    const said = { toolCall: 'send_message', chunks: ['{"text":"', 'The first half', new Promise(() => {}), '"}'] }
+    parley.models.script(forAgent(agent.name, steps([said])))
+    const first = await openSpace(human, space)
+    const second = await openSpace(human, space)
+    await first.say('Tell me.')
+    for (const { message } of [first, second]) await message('The first half').waitFor(PATIENCE)
+    await second.page.getByRole('button', { name: 'Stop Slow' }).click(PATIENCE)
+    for (const { message, page } of [first, second]) {
+      await message('The first half').getByText('was interrupted').waitFor(PATIENCE)
+      await page.getByRole('button', { name: 'Stop Slow' }).waitFor({ ...PATIENCE, state: 'hidden' })
+    }
+  }, 90_000)
+
+  test('markdown is read, and what looks like markup in a name or a message is the text that it is', async () => {
     const attack = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
     const agent = await parley.agent(attack)
-    const { human, space, page } = await openSpace([agent.id])
-    await parley.send(human, space.id, attack)
-    await page.locator('.message .text').getByText(attack).waitFor(PATIENCE)
-    await page.getByLabel('Agents').getByText(attack).waitFor(PATIENCE)
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [agent.id], { name: 'Garden' })
+    const text = `${attack}\n\n**bold** [away](https://example.com/x) [bad](javascript:alert(3)) ![picture](https://example.com/p.png)\n\n| a | b |\n|---|---|\n| 1 | 2 |`
+    await parley.send(human, space.id, text)
+    const { page, message } = await openSpace(human, space)
+    await message(attack).waitFor(PATIENCE)
     expect(await page.locator('main img, main script').count()).toBe(0)
-    expect(faults).toEqual([])
-    await page.close()
+    expect(await page.locator('main strong').getByText('bold').count()).toBe(1)
+    expect(await page.locator('main table td').count()).toBe(2)
+    const link = page.getByRole('link', { name: /^away/ })
+    expect([await link.getAttribute('href'), await link.getAttribute('rel')]).toEqual([
+      'https://example.com/x',
+      'noopener noreferrer nofollow ugc',
+    ])
+    expect(await page.locator('a[href^="javascript"]').count()).toBe(0)
+    await page.getByLabel(/members, details/).click()
+    await page.getByRole('dialog').getByText(attack).first().waitFor(PATIENCE)
   }, 90_000)
 
-  test('a tool that waits for an answer gets what is typed, once it is JSON', async () => {
-    const inputSchema = { type: 'object' }
-    const tool = { name: 'ask_approval', description: 'Asks.', inputSchema, execution: 'SPACE' as const }
-    const agent = await parley.agent('Asker', { tools: [tool] })
+  test('a failure is said where it happened, in the words of who failed, and can be tried again', async () => {
+    const { human, agent, space } = await parley.room('Broken')
+    parley.models.script(forAgent(agent.name, () => [{ error: 'Incorrect API key provided', status: 401 }]))
+    const { page, message, say } = await openSpace(human, space)
+    await say('Hello? Anybody?')
+    const failed = message('Hello? Anybody?')
+    await failed.getByText('Broken could not answer.').waitFor(PATIENCE)
+    await failed.getByText('Incorrect API key').first().waitFor(PATIENCE)
+    parley.models.reset()
+    parley.models.script(forAgent(agent.name, steps([{ toolCall: 'send_message', input: { text: 'Here I am.' } }])))
+    await failed.getByRole('button', { name: 'Retry' }).click()
+    await message('Here I am.').waitFor(PATIENCE)
+    await failed.getByText('could not answer').waitFor({ ...PATIENCE, state: 'detached' })
+    await page.getByRole('heading', { name: space.name, exact: true }).waitFor()
+  }, 90_000)
+
+  test('a tool that waits is answered in words by the second of two browsers, and both see it', async () => {
+    const { human, agent, space } = await parley.room('Asker', { tools: [approval] })
     const asks = [{ toolCall: 'ask_approval', input: { question: 'A barbecue?' } }]
-    parley.models.script(forAgent('Asker', steps(asks, [{ text: 'ok' }])))
-    const { human, space, page } = await openSpace([agent.id])
+    parley.models.script(forAgent(agent.name, steps(asks, [{ text: 'ok' }])))
+    const first = await openSpace(human, space)
+    const second = await openSpace(human, space)
     const { runs } = await parley.send(human, space.id, 'Ask me')
-    const call = page.getByRole('region', { name: 'Tool call ask_approval' })
-    await call.getByText('A barbecue?').waitFor(PATIENCE)
-    await page.getByLabel('Agents').getByText('Asker waits for an answer').waitFor(PATIENCE)
-    await call.getByLabel('Result, as JSON').fill('yes')
-    await call.getByRole('button', { name: 'Submit' }).click()
-    await page.getByRole('alert').getByText('must be JSON').waitFor(PATIENCE)
-    await call.getByLabel('Result, as JSON').fill('{ "approved": "by Ada" }')
-    await call.getByRole('button', { name: 'Submit' }).click()
-    await call.getByText('done').waitFor(PATIENCE)
-    await call.getByText('by Ada').waitFor(PATIENCE)
+    const call = (shown: ConsolePage) => shown.page.getByRole('region', { name: 'Tool call ask_approval' })
+    await call(first).getByText('A barbecue?').waitFor(PATIENCE)
+    await call(second).getByRole('button', { name: 'Answer in words…' }).click(PATIENCE)
+    await call(second).getByLabel('Your answer').fill('{ "approved": "by Ada" }')
+    await call(second).getByRole('button', { name: 'Answer', exact: true }).click()
+    for (const shown of [first, second]) await call(shown).getByText('by Ada').waitFor(PATIENCE)
     await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
-    await page.close()
   }, 90_000)
 
-  test('a person makes a space with an agent, speaks to it by name, and stops it', async () => {
-    await parley.agent('Slow')
-    parley.models.script(forAgent('Slow', steps([{ gate: new Promise(() => {}) }])))
-    const { page } = await openSpace()
-    await page.getByText('New space').click()
-    const fields = page.getByRole('form', { name: 'New space' })
-    await fields.getByLabel('Name').fill('Cellar')
-    await fields.getByLabel('Slow').check(PATIENCE)
-    await fields.getByRole('button', { name: 'Create' }).click()
-    await page.getByRole('heading', { name: 'Cellar' }).waitFor(PATIENCE)
-    await page.getByLabel('To', { exact: true }).selectOption({ label: 'Slow' }, PATIENCE)
-    await page.getByLabel('Message', { exact: true }).fill('Think.')
-    await page.getByLabel('Message', { exact: true }).press('Enter')
-    await page.locator('.message header').getByText('to Slow').waitFor(PATIENCE)
-    await page.getByLabel('Agents').getByText('Slow is at work').waitFor(PATIENCE)
-    await page.getByRole('button', { name: 'Stop Slow' }).click(PATIENCE)
-    await page.getByLabel('Agents').getByText('Slow is idle').waitFor(PATIENCE)
-    await page.close()
-  }, 90_000)
-
-  test('the list of spaces counts what is unread until one looks at it, and loses a space that one leaves', async () => {
-    const { human, page } = await openSpace()
+  test('what two people must agree on is carried out once both have, as one of them has changed it', async () => {
+    const properties = { item: { type: 'string' }, quantity: { type: 'integer' } }
+    const order = { ...approval, name: 'order', inputSchema: { type: 'object', properties, required: ['item'] } }
+    const asking = { ...order, execution: 'INTERNAL' as const, visible: true, approval: { quorum: 2 } }
+    const { human, agent, space } = await parley.room('Buyer', { tools: [asking] })
     const bob = await parley.human('Bob')
+    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+    const orders = [{ toolCall: 'order', input: { item: 'Fleece', quantity: 1 } }]
+    parley.models.script(forAgent(agent.name, steps(orders, [{ text: 'ok' }])))
+    const first = await openSpace(human, space)
+    const second = await openSpace(bob, space)
+    const { runs } = await parley.send(human, space.id, 'Order some.')
+    const call = (shown: ConsolePage) => shown.page.getByRole('region', { name: 'Tool call order' })
+    await call(first).getByRole('button', { name: 'I’ll see to it' }).click(PATIENCE)
+    await call(second).getByText('sees to it.').waitFor(PATIENCE)
+    await call(first).getByRole('button', { name: 'Edit first…' }).click()
+    await call(first).getByLabel('quantity').fill('2', PATIENCE)
+    expect(await first.violations()).toEqual([])
+    await call(first).getByRole('button', { name: 'Approve this' }).click()
+    for (const shown of [first, second]) await call(shown).getByText('1 of 2 approvals').waitFor(PATIENCE)
+    await call(second).getByLabel('Reason').fill('It will freeze.')
+    await call(second).getByRole('button', { name: 'Approve', exact: true }).click()
+    for (const shown of [first, second]) {
+      await call(shown).getByText('It will freeze.').waitFor(PATIENCE)
+      await call(shown).locator('.status').getByText('approved').waitFor(PATIENCE)
+    }
+    await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
+  }, 90_000)
+
+  test('a person makes a space with an agent by the keyboard alone, and asks it by name', async () => {
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [], { name: 'Garden' })
+    const agent = await parley.agent('Quick')
+    parley.models.script(forAgent(agent.name, steps([{ toolCall: 'send_message', input: { text: 'At once.' } }])))
+    const { page, message } = await openSpace(human, space)
+    await page.getByRole('button', { name: 'New space' }).press('Enter')
+    const fields = page.getByRole('form', { name: 'New space' })
+    await fields.getByLabel('Name', { exact: true }).fill('Cellar')
+    await fields.getByLabel('Quick').press('Space', PATIENCE)
+    await fields.getByRole('button', { name: 'Create' }).press('Enter')
+    await page.getByRole('heading', { name: 'Cellar', exact: true }).waitFor(PATIENCE)
+    const field = page.getByRole('textbox', { name: 'Message' })
+    await field.pressSequentially('Hello @qui')
+    await page.getByRole('option', { name: 'Quick' }).waitFor(PATIENCE)
+    await field.press('Enter')
+    await page.getByText('Asks Quick.').waitFor(PATIENCE)
+    await field.pressSequentially('now')
+    await field.press('Enter')
+    await message('Hello @Quick now').getByText('to @Quick').waitFor(PATIENCE)
+    await message('At once.').waitFor(PATIENCE)
+    await page.keyboard.press('Control+k')
+    await page.getByRole('combobox', { name: 'Space, agent or page' }).fill('gard')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+  }, 90_000)
+
+  test('a draft is kept; what is unread is counted until one looks at it; who is removed is told so', async () => {
+    const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
+    const garden = await parley.space(human, [], { name: 'Garden' })
     const { spaces, members } = parley.app.api
     const memberIds = [human.id, bob.id]
-    const space = await spaces.create(parley.admin, { name: 'Attic', routing: 'BROADCAST', memberIds })
-    const attic = page.getByRole('navigation', { name: 'Spaces' }).getByRole('button', { name: 'Attic' })
-    await attic.waitFor(PATIENCE)
-    await parley.send(bob, space.id, 'Are you there?')
-    await attic.getByLabel('1 unread').waitFor(PATIENCE)
-    await attic.click()
-    await page.locator('.text').getByText('Are you there?').waitFor(PATIENCE)
-    await attic.getByLabel('1 unread').waitFor({ ...PATIENCE, state: 'detached' })
-    await members.remove(parley.admin, { spaceId: space.id, entityId: human.id })
-    await attic.waitFor({ ...PATIENCE, state: 'detached' })
-    await page.close()
+    const attic = await spaces.create(parley.admin, { name: 'Attic', routing: 'BROADCAST', memberIds })
+    const { page, message } = await openSpace(human, garden)
+    await page.getByRole('textbox', { name: 'Message' }).fill('Half a thou')
+    const line = page.getByRole('link', { name: /^Attic/ })
+    await line.waitFor(PATIENCE)
+    await parley.send(bob, attic.id, 'Are you there?')
+    await line.getByLabel('1 unread').waitFor(PATIENCE)
+    await page.waitForFunction(() => document.title.startsWith('(1)'))
+    await line.click()
+    await message('Are you there?').waitFor(PATIENCE)
+    await line.getByLabel('1 unread').waitFor({ ...PATIENCE, state: 'detached' })
+    await page.goBack()
+    await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('Half a thou')
+    await line.click()
+    await message('Are you there?').waitFor(PATIENCE)
+    await members.remove(parley.admin, { spaceId: attic.id, entityId: human.id })
+    await page.getByRole('heading', { name: 'This space is closed to you' }).waitFor(PATIENCE)
+    await line.waitFor({ ...PATIENCE, state: 'detached' })
   }, 90_000)
 
   test('after a lost connection it goes on where it was: nothing is missing, nothing is there twice', async () => {
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [], { name: 'Garden' })
     const sockets: { route: WebSocketRoute; sent: string[] }[] = []
     let mayConnect = true
-    const { human, space, page } = await openSpace([], (opened) =>
-      opened.routeWebSocket(/\/graphql$/, (route) => {
-        if (!mayConnect) return void route.close({ code: 1013 })
-        const socket = { route, sent: [] as string[] }
-        sockets.push(socket)
-        const server = route.connectToServer()
-        route.onMessage((message) => {
-          socket.sent.push(String(message))
-          server.send(message)
-        })
-      }),
-    )
+    const shown = await open()
+    await shown.page.routeWebSocket(/\/graphql$/, (route) => {
+      if (!mayConnect) return void route.close({ code: 1013 })
+      const socket = { route, sent: [] as string[] }
+      sockets.push(socket)
+      const server = route.connectToServer()
+      route.onMessage((message) => {
+        socket.sent.push(String(message))
+        server.send(message)
+      })
+    })
+    await shown.page.reload()
+    await shown.signIn(await parley.tokenOf(human))
+    await shown.page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
     await parley.send(human, space.id, 'one')
-    await page.locator('.text').getByText('one').waitFor(PATIENCE)
+    await shown.message('one').waitFor(PATIENCE)
     mayConnect = false
     await sockets[0]?.route.close({ code: 1012 })
-    await page.getByRole('status').getByText('Connection lost').waitFor(PATIENCE)
+    await shown.page.getByText('Connection lost').waitFor(PATIENCE)
     await parley.send(human, space.id, 'two')
     mayConnect = true
-    await page.locator('.text').getByText('two').waitFor(PATIENCE)
+    await shown.message('two').waitFor(PATIENCE)
+    await shown.page.getByText('Connection lost').waitFor({ ...PATIENCE, state: 'detached' })
     await parley.send(human, space.id, 'three')
-    await page.locator('.text').getByText('three').waitFor(PATIENCE)
-    expect(await page.locator('.message .text').allTextContents()).toEqual(['one', 'two', 'three'])
+    await shown.message('three').waitFor(PATIENCE)
+    expect(await shown.page.getByRole('article').locator('.markdown').allTextContents()).toEqual([
+      'one',
+      'two',
+      'three',
+    ])
     const resumed = sockets.at(-1)?.sent.find((message) => message.includes('spaceMessages')) ?? ''
     expect(JSON.parse(resumed).payload.variables.after).toEqual(expect.any(String))
-    await page.close()
   }, 90_000)
 
-  test('what cannot be looked up for a while is shown as soon as it can, and nothing is said of it', async () => {
-    const { human, space, page } = await openSpace()
-    const { reading } = parley.app.api
-    const { getMany } = reading
-    // More often than the server tries: the subscription ends, and is resumed.
-    let failures = 4
-    reading.getMany = async (ids) => {
-      failures -= 1
-      if (failures >= 0) throw new Error('the database is away')
-      return getMany(ids)
-    }
-    await parley.send(human, space.id, 'in the dark')
-    await parley.send(human, space.id, 'in the light')
-    await page.getByText('in the light').waitFor(PATIENCE)
-    reading.getMany = getMany
-    expect(await page.locator('.message .text').allTextContents()).toEqual(['in the dark', 'in the light'])
-    expect(await page.getByText('no longer live').count()).toBe(0)
-    expect(faults).toEqual([])
-    await page.close()
-  })
-
-  test("a service's token is told that there is nothing for it here", async () => {
+  test('a token that is no good is said in plain words, one may try another, and it stays in the tab', async () => {
+    const { page, signIn } = await open()
+    await signIn('wrong')
+    await page.getByRole('alert').getByText('The server does not know this token.').waitFor(PATIENCE)
+    await signIn(await parley.tokenOf(await parley.human('Ada')))
+    await page.getByText('You are Ada').waitFor(PATIENCE)
+    expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie + location.href')).toBe(
+      `{}${parley.origin}/`,
+    )
     const service = {
       scope: 'SERVICE' as const,
       id: 'acc_x',
@@ -224,23 +264,34 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
       name: 'ci',
       agentIds: null,
     }
-    const page = await open()
-    await signIn(page, await parley.tokenOf(service))
-    await page.getByText('You are the service ci').waitFor(PATIENCE)
-    await page.getByText('it has no spaces to show').waitFor(PATIENCE)
-    expect(faults).toEqual([])
-    await page.close()
+    const other = await open()
+    await other.signIn(await parley.tokenOf(service))
+    await other.page.getByText('You are the service ci').first().waitFor(PATIENCE)
   }, 90_000)
 
-  test('a token that is no good is said in plain words, and one may try another', async () => {
-    const page = await open()
-    await signIn(page, 'wrong')
-    await page.getByRole('alert').getByText('The server does not know this token.').waitFor(PATIENCE)
-    await signIn(page, await parley.tokenOf(await parley.human('Ada')))
-    await page.getByText('You are Ada').waitFor(PATIENCE)
-    expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie + location.href')).toBe(
-      `{}${parley.origin}/`,
-    )
-    await page.close()
+  test('on a phone the transcript is the page, and a long history is there when one scrolls', async () => {
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [], { name: 'Garden' })
+    for (let at = 1; at <= 60; at++) await parley.send(human, space.id, `Number ${at}.`)
+    const { page, message, violations } = await openSpace(human, space, { width: 360, height: 740 })
+    await message('Number 60.').waitFor(PATIENCE)
+    const timeline = page.getByRole('region', { name: 'Conversation' })
+    const box = await timeline.boundingBox()
+    expect(box?.height).toBeGreaterThan(500)
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360)
+    await timeline.hover()
+    await until('the first message is in view', async () => {
+      await page.mouse.wheel(0, -600)
+      return message('Number 1.').isVisible()
+    })
+    await message('Number 1.').waitFor(PATIENCE)
+    expect(await page.getByRole('article').count()).toBeLessThan(45)
+    await parley.send(human, space.id, 'Number 61.')
+    await page.getByRole('button', { name: '1 new' }).click(PATIENCE)
+    await message('Number 61.').waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+    await page.getByRole('button', { name: 'Open the side bar' }).click()
+    await page.getByRole('link', { name: /^Garden/ }).click()
+    await page.getByRole('link', { name: /^Garden/ }).waitFor({ ...PATIENCE, state: 'hidden' })
   }, 90_000)
 })

@@ -38,6 +38,8 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
       const { host, protocol } = new URL(request.url())
       if (protocol.startsWith('http') && host !== new URL(parley.origin).host) elsewhere.push(request.url())
     })
+    const refused: string[] = []
+    page.on('response', (response) => response.status() >= 400 && refused.push(response.url()))
     await page.goto(`${parley.origin}/graphql`)
     const editors = page.locator('.monaco-editor')
     await editors.first().waitFor({ timeout: 30_000 })
@@ -65,7 +67,23 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
     goOn()
     await result.getByText(`${half}${rest}`).waitFor({ timeout: 20_000 })
     expect(await parley.run(runs[0]?.id ?? '')).toMatchObject({ agentId: agent.id })
-    expect(elsewhere).toEqual([])
+    // The schema was asked for once there was a token, a new tab has the token too, and none of it is stored.
+    await page
+      .getByRole('button', { name: /Documentation/ })
+      .first()
+      .click()
+    await page.getByText('spaceMessages').or(page.getByText('Root Types')).first().waitFor({ timeout: 20_000 })
+    await page.getByRole('button', { name: /Stop/ }).click()
+    await page.getByRole('button', { name: /New tab/ }).click()
+    await write(
+      page.locator('.graphiql-query-editor .monaco-editor').first(),
+      'query Who { viewer { human { name } } }',
+    )
+    await page.getByRole('tab', { name: 'Who' }).waitFor()
+    await page.keyboard.press('Control+Enter')
+    await result.getByText('Ada', { exact: false }).first().waitFor({ timeout: 20_000 })
+    expect(await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }])')).not.toContain(token)
+    expect([elsewhere, refused]).toEqual([[], []])
     await page.close()
   }, 90_000)
 })

@@ -80,13 +80,13 @@ describe("the README's tour, word for word, with the demo model", () => {
       ada,
       'Speak',
       { spaceId: kitchenId },
-      { 'Hello! Who is here?': 'Iris, please ask approval for the barbecue.' },
+      { 'Hello! Who is here?': 'Iris, please order supplies for the barbecue.' },
     )
     const { spaceMessages: asked } = await kitchen.first(
       ({ spaceMessages: { message } }: Json) => message?.status === 'REQUIRES_ACTION',
     )
     const { toolCall } = asked.message.parts.at(-1)
-    expect(toolCall).toMatchObject({ toolName: 'ask_approval', status: 'WAITING' })
+    expect(toolCall).toMatchObject({ toolName: 'order_supplies', status: 'WAITING' })
     await run(ada, 'Approve', { toolCallId: toolCall.id })
     await kitchen.first(
       ({ spaceMessages: { part } }: Json) => part?.toolCall?.id === toolCall.id && part.toolCall.status === 'DONE',

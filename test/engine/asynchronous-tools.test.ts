@@ -1,10 +1,11 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { ServiceViewer } from '../../src/access/viewer.ts'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
 import { createDeferred } from '../../src/lib/async.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, type TestApplication } from '../support/application.ts'
+import { playMinds } from '../support/minds.ts'
 import { type ModelRequest, steps } from '../support/model-server-script.ts'
-import { imbalanceOf, inboxIn, skip, spaceIn, type Thinking, thinkingOn } from '../support/thinking.ts'
+import { imbalanceOf, inboxIn, skip, spaceIn, type Thinking } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
 
 const SCHEMA = { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] }
@@ -23,17 +24,12 @@ const LOOK_UP: ToolInput = {
 }
 
 /** 004, "Async Tool Completion". */
-describe.each(STACKS)('asynchronous tools of a persistent mind, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
-
-  beforeAll(async () => {
-    parley = await startApplication({ stack })
-    thinking = thinkingOn(parley)
+  playMinds(stack, (opened) => {
+    ;({ parley, thinking } = opened)
   })
-  afterAll(() => parley?.close())
-  beforeEach(() => parley.models.reset())
-  afterEach(() => expect(parley.models.refusals).toEqual([]))
 
   const room = (tools: ToolInput[]) => parley.room('Ada', { mind: 'PERSISTENT', tools }, { name: 'Family' })
 

@@ -92,6 +92,42 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
     expect(messages.map(({ status }) => status)).toEqual(['INTERRUPTED', 'COMPLETE'])
   })
 
+  test('while the input of a part is half written: what was is kept with its call CANCELED, and it shows anew in the next message', async () => {
+    const chart: ToolInput = {
+      name: 'chart',
+      description: 'Draws.',
+      inputSchema: { type: 'object' },
+      execution: 'INTERNAL',
+      visible: true,
+    }
+    const streaming = (runId: string) =>
+      one.app.platform.db.prisma.toolCall.count({ where: { runId, status: 'STREAMING' } })
+    const { run, messages } = await handOver({
+      tools: [chart],
+      steps: (targetSpaceId) => [
+        [sayIn(targetSpaceId, 'One')],
+        [{ toolCall: 'chart', input: { targetSpaceId, bars: [1] } }],
+      ],
+      heldAt: 1,
+      first: (spaceId) => [
+        {
+          toolCall: 'chart',
+          input: '',
+          chunks: [`{"targetSpaceId":"${spaceId}","title":"Ha`, new Promise(() => {})],
+        },
+      ],
+      reached: async (_, runId) => (await streaming(runId)) === 1,
+    })
+    expect(run).toMatchObject({ status: 'COMPLETED', attempt: 2 })
+    const [lost, again] = await callsOf(one, run.id).then((calls) =>
+      calls.filter(({ toolName }) => toolName === 'chart'),
+    )
+    expect(lost).toMatchObject({ status: 'CANCELED', input: { title: 'Ha' } })
+    expect(again).toMatchObject({ status: 'DONE', input: { bars: [1] } })
+    expect(messages.map(textsOf)).toEqual([['One', lost?.id], [again?.id]])
+    expect(messages.map(({ status }) => status)).toEqual(['INTERRUPTED', 'COMPLETE'])
+  })
+
   test('in the middle of the calls of a step: those that have a result are not made again', async () => {
     const keys: string[] = []
     const server = createServer((request, response) => {

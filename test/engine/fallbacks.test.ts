@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import type { FailedModel } from '../../src/runs/journal.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { openChainRoom } from '../support/chain-room.ts'
 import { type ModelServer, startModelServer } from '../support/model-server.ts'
 import { type ModelAction, steps } from '../support/model-server-script.ts'
@@ -11,7 +11,7 @@ import { mentions, say } from '../support/turns.ts'
 const FIRST = 'openai.chat:test'
 const SPARE = 'spare:claude-opus-4-1'
 
-describe.each(STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
+describe.each(RULE_STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
   let parley: TestApplication
   let spare: ModelServer
   let settings: Record<string, string>
@@ -22,7 +22,7 @@ describe.each(STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
       spare: { api: 'anthropic', baseUrl: spare.baseUrl, apiKey: 'a-key' },
       third: { api: 'google', baseUrl: spare.googleUrl, apiKey: 'a-key' },
     }
-    settings = { PARLEY_MODEL_SILENCE_SECONDS: '1', PARLEY_PROVIDERS: JSON.stringify(providers) }
+    settings = { PARLEY_MODEL_SILENCE_SECONDS: '2', PARLEY_PROVIDERS: JSON.stringify(providers) }
     parley = await startApplication({ stack, settings })
   })
   afterAll(async () => {
@@ -67,7 +67,7 @@ describe.each(STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
     ['it cuts the connection', [{ text: 'I shall' }, { disconnect: true }], /./],
     ['it ends without saying so', [{ text: 'I shall' }, { finish: 'none' }], /broke off/],
     ['it says in its answer that it broke', [{ text: 'I shall' }, { error: 'Broken.' }], /^Broken\.$/],
-    ['it is silent', [{ hang: true }], /^The model sent nothing for 1 s\.$/],
+    ['it is silent', [{ hang: true }], /^The model sent nothing for 2 s\.$/],
     [
       'it breaks off before the first letter of a message',
       [{ toolCall: 'send_message', input: '{"text":"', chunks: ['{"text":"'] }, { disconnect: true }],

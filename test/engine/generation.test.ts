@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type ModelAction, steps } from '../support/model-server-script.ts'
 
 const ASK: ToolInput = {
@@ -10,11 +10,11 @@ const ASK: ToolInput = {
   execution: 'SPACE',
 }
 
-describe.each(STACKS)('a generation, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {
-    parley = await startApplication({ stack, settings: { PARLEY_MODEL_SILENCE_SECONDS: '1' } })
+    parley = await startApplication({ stack, settings: { PARLEY_MODEL_SILENCE_SECONDS: '3' } })
   })
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
@@ -62,7 +62,7 @@ describe.each(STACKS)('a generation, on the %s stack', (stack) => {
   test('a model that never sends a word is asked three times, and the run says so', async () => {
     parley.models.script(() => [{ hang: true }])
     const { runId } = await asked()
-    expect(await parley.runWhen(runId)).toMatchObject({ status: 'FAILED', error: 'The model sent nothing for 1 s.' })
+    expect(await parley.runWhen(runId)).toMatchObject({ status: 'FAILED', error: 'The model sent nothing for 3 s.' })
     expect(parley.models.requests).toHaveLength(3)
   })
 

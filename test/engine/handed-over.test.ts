@@ -1,13 +1,13 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { steps } from '../support/model-server-script.ts'
 import { until } from '../support/until.ts'
 
 const DEPLOYS = 5
 
-describe.each(STACKS)('a call that is handed over from worker to worker, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a call that is handed over from worker to worker, on the %s stack', (stack) => {
   let parley: TestApplication
   let service: Server
   const keys: string[] = []
@@ -36,11 +36,7 @@ describe.each(STACKS)('a call that is handed over from worker to worker, on the 
     )
     const { runs } = await parley.send(human, space.id, 'Book it')
     const runId = runs[0]?.id ?? ''
-    const startWorker = () => {
-      // As in a new process, which has no figures yet.
-      parley.app.metrics.clear()
-      return parley.app.startWorker()
-    }
+    const startWorker = () => parley.app.startWorker()
     for (let deploy = 1; deploy <= DEPLOYS; deploy++) {
       await startWorker()
       await until(`worker ${deploy} calls the tool`, () => keys.length === deploy)

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type ModelServer, startModelServer } from '../support/model-server.ts'
 import { type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
 import { answer, thinkingOn } from '../support/thinking.ts'
@@ -29,7 +29,7 @@ function sharedPart(one: string, other: string): number {
   return shared / shorter
 }
 
-describe.each(STACKS.slice(-1))('models of every provider, on the %s stack', (stack) => {
+describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack', (stack) => {
   let parley: TestApplication
   let server: ModelServer
 

@@ -2,14 +2,15 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { inTurn, type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
 import type { LiveEvents } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { thinkingOn } from '../support/thinking.ts'
 import { enter } from '../support/turns.ts'
 
-const MESSAGE = 'message { id seq status parts { ... on ToolCallPart { toolCall { id toolName status input } } } }'
+const MESSAGE =
+  'message { id seq status parts { ... on TextPart { text } ... on ToolCallPart { toolCall { id toolName status input } } } }'
 const WATCH = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename
   ... on MessagePosted { ${MESSAGE} }
   ... on MessagePartChanged { messageId part { index ... on ToolCallPart { toolCall { id status input } } } }
@@ -37,13 +38,14 @@ function halfWritten(toolCall: string, rest = '"Go?"}') {
   return { action: { toolCall, input: '', chunks } satisfies ModelAction, open }
 }
 
-describe.each(STACKS)('a visible call while the model writes its input, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a visible call while the model writes its input, on the %s stack', (stack) => {
   let parley: TestServer
 
   beforeAll(async () => {
     parley = await startTestServer({ stack, settings: { PARLEY_LOG_LEVEL: 'silent' } })
     await breakOffOn('Step', 'INSERT', 'true')
-    await breakOffOn('Message', 'UPDATE', `NEW.status = 'REQUIRES_ACTION'`)
+    const isWholeNow = `OLD.parts::text LIKE '%unfinished%' AND NEW.parts::text NOT LIKE '%unfinished%'`
+    await breakOffOn('Message', 'UPDATE', `(NEW.status = 'REQUIRES_ACTION' OR ${isWholeNow})`)
   })
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
@@ -63,7 +65,10 @@ describe.each(STACKS)('a visible call while the model writes its input, on the %
     )
   }
 
-  const dieOn = (table: 'Step' | 'Message') => db().$executeRawUnsafe(`INSERT INTO deaths VALUES ('${table}')`)
+  async function dieOn(table: 'Step' | 'Message') {
+    await db().$executeRawUnsafe(`SELECT setval('died_${table.toLowerCase()}', 1, false)`)
+    await db().$executeRawUnsafe(`INSERT INTO deaths VALUES ('${table}') ON CONFLICT DO NOTHING`)
+  }
 
   /** A room in which a watched agent was sent a message. */
   async function watched(input: Partial<CreateAgentInput>) {
@@ -90,13 +95,18 @@ describe.each(STACKS)('a visible call while the model writes its input, on the %
       updated: (status: string) => meets('MessageUpdated', status, 0),
       changed: (status: string) => meets('MessagePartChanged', status, 0),
       finished: (status: string) => meets('MessageFinished', status, 0),
-      /** In order: the type of each event of the agent's messages with the status that it brought, repetitions left out. */
+      /**
+       * In order: the type of each event of the agent's messages with the status that it brought, repetitions left out, and what
+       * tells that an input has grown: its call is as it is then.
+       */
       told: () =>
         live.seen
           .map(({ spaceMessages }) => spaceMessages)
           .filter(({ message, part }) => (message?.parts[0] ?? part)?.toolCall !== undefined)
           .map(({ __typename, message, part }) => `${__typename} ${(message ?? part.toolCall).status}`)
-          .filter((told, index, all) => told !== all[index - 1]),
+          .filter(
+            (told, index, all) => told !== all[index - 1] && !/^MessagePartChanged (STREAMING|RUNNING)$/.test(told),
+          ),
     }
   }
 
@@ -145,6 +155,49 @@ describe.each(STACKS)('a visible call while the model writes its input, on the %
     expect(events.filter((type) => !ofAnswer.has(type))).toEqual([
       ...['RunStarted', 'RunToolCalled', 'RunStepFinished', 'RunWaitingTool', 'RunStepFinished', 'RunCompleted'],
     ])
+    live.stop()
+  })
+
+  test('its input grows there as it is written, as an object with the beginning of what is not whole', async () => {
+    const { human, space, client, live, view } = await watched({ tools: [CHART] })
+    const gates = [0, 1, 2].map(() => Promise.withResolvers<void>())
+    const [more, detail, rest] = gates.map(({ promise }) => promise) as [Promise<void>, Promise<void>, Promise<void>]
+    const chunks = ['{"question":"How ma', more, 'ny?","style":{"co', detail, 'lour":"gr', rest, 'een"}}']
+    parley.models.script(steps([{ toolCall: 'chart', input: '', chunks }], [{ text: 'Drawn.' }]))
+    const runId = await startOf(human, space.id)
+    const { message } = await view.posted()
+    const inputs = () =>
+      live.seen
+        .filter(({ spaceMessages: { part } }) => part?.toolCall?.status === 'STREAMING')
+        .map(({ spaceMessages: { messageId, part } }) => ({ messageId, index: part.index, ...part.toolCall.input }))
+    const grown = [{ question: 'How ma' }, { question: 'How many?', style: {} }]
+    grown.push({ question: 'How many?', style: { colour: 'gr' } } as (typeof grown)[number])
+    for (const [index, input] of grown.entries()) {
+      await live.first(() => inputs().length > index)
+      expect(inputs()[index]).toEqual({ messageId: message.id, index: 0, ...input })
+      gates[index]?.resolve()
+    }
+    const { message: whole } = await view.finished('COMPLETE')
+    expect(whole.parts[0].toolCall).toMatchObject({ input: { question: 'How many?', style: { colour: 'green' } } })
+    expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
+    const query = 'query ($id: ID!) { node(id: $id) { ... on ToolCall { status input } } }'
+    expect((await client.ask<Json>(query, { id: message.parts[0].toolCall.id })).data.node.status).toBe('DONE')
+    live.stop()
+  })
+
+  test('however fast it is written, its input is told of ten times a second', async () => {
+    const { human, space, live, view } = await watched({ tools: [CHART] })
+    const letters = Array.from({ length: 200 }, () => 'a')
+    parley.models.script(
+      steps([{ toolCall: 'chart', input: '', chunks: ['{"question":"', ...letters, '"}'], delayMs: 5 }]),
+    )
+    const begunAt = performance.now()
+    const runId = await startOf(human, space.id)
+    await view.finished('COMPLETE')
+    const tookMs = performance.now() - begunAt
+    await parley.runWhen(runId)
+    const told = live.seen.filter(({ spaceMessages: { part } }) => part?.toolCall?.status === 'STREAMING')
+    expect(told.length).toBeLessThanOrEqual(Math.ceil(tookMs / 100) + 1)
     live.stop()
   })
 
@@ -226,7 +279,7 @@ describe.each(STACKS)('a visible call while the model writes its input, on the %
     const { message: lost } = await view.posted()
     first.open()
     const { message } = await view.finished('INTERRUPTED')
-    expect(message).toMatchObject({ id: lost.id, parts: [{ toolCall: { status: 'CANCELED', input: null } }] })
+    expect(message).toMatchObject({ id: lost.id, parts: [{ toolCall: { status: 'CANCELED' } }] })
     const { message: again } = await view.posted(1)
     expect(again.id).not.toBe(lost.id)
     second.open()
@@ -314,5 +367,218 @@ describe.each(STACKS)('a visible call while the model writes its input, on the %
     expect((await view.finished('COMPLETE')).message.id).toBe(message.id)
     await thinking.rest(agent)
     live.stop()
+  })
+
+  describe('with a toolset whose calls name their space', () => {
+    const speaker = { toolset: 'SPACE_TOOLS' as const, tools: [CHART] }
+    const say = (spaceId: string, text: string): ModelAction => ({
+      toolCall: 'sendSpaceMessage',
+      input: { spaceId, text },
+    })
+    const chart = (fields: object): ModelAction => ({ toolCall: 'chart', input: fields })
+
+    /** A call whose input begins with these fields; the question is cut in its middle, and goes on when the gate opens. */
+    function halfDrawn(before: object, rest = 'any?"}') {
+      const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+      const chunks = [`${JSON.stringify(before).slice(0, -1)},"question":"How m`, gate, rest]
+      return { action: { toolCall: 'chart', input: '', chunks } satisfies ModelAction, open }
+    }
+
+    /** The agent's messages as they are now: of each the status and its parts, a text as it is, a call by its status and input. */
+    async function messagesIn(spaceId: string, client: Awaited<ReturnType<typeof watched>>['client'], agentId: string) {
+      const query = `query ($id: ID!) { space(id: $id) { messages(last: 50) { edges { node { status sender { id } parts {
+        ... on TextPart { text } ... on ToolCallPart { toolCall { status input } } } } } } } }`
+      const { data } = await client.ask<Json>(query, { id: spaceId })
+      return data.space.messages.edges
+        .map(({ node }: Json) => node)
+        .filter(({ sender }: Json) => sender.id === agentId)
+        .map(({ status, parts }: Json) => [
+          status,
+          ...parts.map(({ text, toolCall }: Json) => text ?? [toolCall.status, toolCall.input?.question]),
+        ])
+    }
+
+    /** What was told of calls while their input was being written. */
+    const grownIn = (live: LiveEvents<Data>) =>
+      live.seen
+        .filter(({ spaceMessages: { part } }) => part?.toolCall?.status === 'STREAMING')
+        .map(({ spaceMessages: { part } }) => [part.index, part.toolCall.input])
+
+    test('a part shows as soon as its space is known and grows there, as the first of its message and as a later one', async () => {
+      const { human, agent, space, client, live, view } = await watched(speaker)
+      const [first, second] = [
+        halfDrawn({ targetSpaceId: space.id }),
+        halfDrawn({ style: {}, targetSpaceId: space.id }),
+      ]
+      parley.models.script(steps([first.action, say(space.id, 'Look.')], [second.action], [say(space.id, 'Well?')]))
+      const runId = await startOf(human, space.id)
+      const { message } = await view.posted()
+      expect(message).toMatchObject({
+        seq: 2,
+        parts: [{ toolCall: { status: 'STREAMING', input: { question: 'How m' } } }],
+      })
+      first.open()
+      await live.first(() => grownIn(live).some(([index]) => index === 2))
+      expect(grownIn(live).at(-1)).toEqual([2, { style: {}, question: 'How m' }])
+      const whole = ['DONE', 'How many?']
+      expect(await messagesIn(space.id, client, agent.id)).toEqual([
+        ['STREAMING', whole, 'Look.', ['STREAMING', 'How m']],
+      ])
+      second.open()
+      await view.finished('COMPLETE')
+      expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
+      expect(await messagesIn(space.id, client, agent.id)).toEqual([['COMPLETE', whole, 'Look.', whole, 'Well?']])
+      expect(await seqsIn(space.id)).toEqual([1, 2].map((seq) => [seq, 'COMPLETE']))
+      live.stop()
+    })
+
+    test('however fast it is written, a part is told of ten times a second', async () => {
+      const { human, space, live, view } = await watched(speaker)
+      const letters = Array.from({ length: 200 }, () => 'a')
+      const chunks = [`{"targetSpaceId":"${space.id}","question":"`, ...letters, '"}']
+      parley.models.script(steps([{ toolCall: 'chart', input: '', chunks, delayMs: 5 }]))
+      const begunAt = performance.now()
+      const runId = await startOf(human, space.id)
+      await view.finished('COMPLETE')
+      const tookMs = performance.now() - begunAt
+      await parley.runWhen(runId)
+      expect(grownIn(live).length).toBeLessThanOrEqual(Math.ceil(tookMs / 100) + 1)
+      live.stop()
+    })
+
+    test('a part whose space is written last, unknown to the agent, or with a mention of a human, shows nowhere meanwhile', async () => {
+      for (const what of ['last', 'foreign', 'mentioning'] as const) {
+        parley.models.reset()
+        const { human, agent, space, client, live } = await watched(speaker)
+        const other = await parley.space(human, [])
+        const before = {
+          last: {},
+          foreign: { targetSpaceId: other.id },
+          mentioning: { targetSpaceId: space.id, mention: human.id },
+        }[what]
+        const draw =
+          what === 'last' ? halfDrawn({ style: {} }, `any?","targetSpaceId":"${space.id}"}`) : halfDrawn(before)
+        parley.models.script(steps([draw.action]))
+        const runId = await startOf(human, space.id)
+        const run = (await parley.clientOf(parley.admin)).subscribe<Json, object>(
+          'subscription ($runId: ID!) { runEvents(runId: $runId) { __typename ... on RunToolInputDelta { delta } } }',
+          { runId },
+        )
+        await run.first(({ runEvents }: Json) => runEvents.delta?.includes('How m'))
+        draw.open()
+        expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
+        expect(await messagesIn(space.id, client, agent.id)).toEqual(
+          what === 'last' ? [['COMPLETE', ['DONE', 'How many?']]] : [],
+        )
+        expect(await seqsIn(other.id)).toEqual([])
+        expect(grownIn(live)).toEqual([])
+        live.stop()
+      }
+    })
+
+    test.each([
+      ['a mention of a human after it', (human: { id: string }) => `any?","mention":"${human.id}"}`],
+      ['another space after it', () => 'any?","targetSpaceId":"spc_another"}'],
+      ['no JSON after it', () => 'any?"'],
+    ])('%s leaves the part as FAILED, and its message goes on', async (_, rest) => {
+      const { human, agent, space, client, live, view } = await watched(speaker)
+      const draw = halfDrawn({ targetSpaceId: space.id }, rest(human))
+      parley.models.script(steps([draw.action], [say(space.id, 'Sorry.')]))
+      const runId = await startOf(human, space.id)
+      await view.posted()
+      draw.open()
+      expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
+      const [message, ...others] = await messagesIn(space.id, client, agent.id)
+      expect([message[0], message[1][0], message[2]]).toEqual(['COMPLETE', 'FAILED', 'Sorry.'])
+      expect(others).toEqual([])
+      expect(resultsIn(await parley.models.request(({ step }) => step === 1))).toEqual([
+        expect.stringContaining('BAD_INPUT'),
+      ])
+      live.stop()
+    })
+
+    test('a stop leaves what was whole, and the part as CANCELED in a message that is INTERRUPTED', async () => {
+      const { human, agent, space, client, live, view } = await watched(speaker)
+      parley.models.script(steps([say(space.id, 'Look.')], [halfDrawn({ targetSpaceId: space.id }).action]))
+      const runId = await startOf(human, space.id)
+      await view.changed('STREAMING')
+      await client.ask(STOP, { runId })
+      await view.finished('INTERRUPTED')
+      expect(await messagesIn(space.id, client, agent.id)).toEqual([['INTERRUPTED', 'Look.', ['CANCELED', 'How m']]])
+      expect(await parley.runWhen(runId)).toMatchObject({ status: 'CANCELED' })
+      live.stop()
+    })
+
+    test('a generation that breaks off leaves it INTERRUPTED, and the retried one begins the part anew in another message', async () => {
+      const { human, agent, space, client, live, view } = await watched(speaker)
+      const draw = halfDrawn({ targetSpaceId: space.id }, 'a')
+      const again = chart({ targetSpaceId: space.id, question: 'How many?' })
+      parley.models.script(
+        inTurn([say(space.id, 'Look.')], [draw.action, { disconnect: true }], [again], [{ text: 'Well.' }]),
+      )
+      const runId = await startOf(human, space.id)
+      await view.changed('STREAMING')
+      draw.open()
+      expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED', stepCount: 3 })
+      expect(await messagesIn(space.id, client, agent.id)).toEqual([
+        ['INTERRUPTED', 'Look.', ['CANCELED', expect.stringMatching(/^How ma?$/)]],
+        ['COMPLETE', ['DONE', 'How many?']],
+      ])
+      expect((await seqsIn(space.id)).map(([seq]) => seq)).toEqual([1, 2, 3])
+      live.stop()
+    })
+
+    test.each<[string, ModelAction]>([
+      ['a generation that breaks off for good', { error: 'overloaded' }],
+      ['the output limit', { finish: 'length' }],
+    ])('%s leaves every message of a part INTERRUPTED with its call CANCELED', async (_, then) => {
+      const { human, agent, space, client, live, view } = await watched(speaker)
+      const { promise: gate, resolve: breakOff } = Promise.withResolvers<void>()
+      const chunks = [`{"targetSpaceId":"${space.id}","question":"How m`]
+      parley.models.script(() => [{ toolCall: 'chart', input: '', chunks }, { gate }, then])
+      const runId = await startOf(human, space.id)
+      await view.posted()
+      breakOff()
+      expect(await parley.runWhen(runId)).toMatchObject({ status: 'FAILED' })
+      const messages = await messagesIn(space.id, client, agent.id)
+      const ends = messages.map(([status, [call]]: [string, string[]]) => `${status} ${call}`)
+      expect(new Set(ends)).toEqual(new Set(['INTERRUPTED CANCELED']))
+      live.stop()
+    })
+
+    test('a worker that dies before the generation is kept leaves it INTERRUPTED, and the next one begins it anew', async () => {
+      const { human, agent, space, client, live, view } = await watched(speaker)
+      const draw = halfDrawn({ targetSpaceId: space.id })
+      const again = chart({ targetSpaceId: space.id, question: 'Again?' })
+      parley.models.script(inTurn([draw.action], [again, say(space.id, 'Look.')], [{ text: 'Well.' }]))
+      await dieOn('Step')
+      const runId = await startOf(human, space.id)
+      await view.posted()
+      draw.open()
+      expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED', stepCount: 2 })
+      expect(await messagesIn(space.id, client, agent.id)).toEqual([
+        ['INTERRUPTED', ['CANCELED', 'How many?']],
+        ['COMPLETE', ['DONE', 'Again?'], 'Look.'],
+      ])
+      expect((await seqsIn(space.id)).map(([seq]) => seq)).toEqual([1, 2, 3])
+      live.stop()
+    })
+
+    test('a worker that dies when the input is whole is replaced by one that goes on with the same part', async () => {
+      const { human, agent, space, client, live, view } = await watched(speaker)
+      const draw = halfDrawn({ targetSpaceId: space.id })
+      parley.models.script(steps([say(space.id, 'Look.')], [draw.action, say(space.id, 'Well?')]))
+      const runId = await startOf(human, space.id)
+      await view.changed('STREAMING')
+      await dieOn('Message')
+      draw.open()
+      expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
+      expect((await parley.run(runId)).attempt).toBeGreaterThan(1)
+      expect(await messagesIn(space.id, client, agent.id)).toEqual([
+        ['COMPLETE', 'Look.', ['DONE', 'How many?'], 'Well?'],
+      ])
+      expect(parley.models.requests).toHaveLength(3)
+      live.stop()
+    })
   })
 })

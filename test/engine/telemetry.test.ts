@@ -5,6 +5,7 @@ import { startApplication, type TestApplication } from '../support/application.t
 import { forAgent } from '../support/model-server-script.ts'
 import { type OtlpCollector, startOtlpCollector } from '../support/otlp-collector.ts'
 import { answer, skip, type Thinking, thinkingOn } from '../support/thinking.ts'
+import { until } from '../support/until.ts'
 
 /** 004, "Telemetry". */
 describe('traces', () => {
@@ -62,6 +63,7 @@ describe('traces', () => {
         'ai.telemetry.metadata.consciousnessTokens': expect.stringMatching(/^\d+$/),
         'gen_ai.usage.output_tokens': expect.any(Number),
         'parley.run.end': 'finished',
+        'parley.run.steps': 3,
       },
     })
     const steps = spansNamed(/^chat/)
@@ -84,7 +86,7 @@ describe('traces', () => {
     expect(collector.service).toBe('test-parley')
   })
 
-  test('what goes in and out of tools only where that is asked for', async () => {
+  test('what the model was sent and answered, and what goes in and out of tools, only where that is asked for', async () => {
     const { human, agent, space } = await start({ OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: 'true' })
     parley.models.script(answer('Hi there.'))
     await parley.send(human, space.id, 'Hello')
@@ -93,6 +95,28 @@ describe('traces', () => {
     const [, said] = spansNamed(/^execute_tool/)
     expect(said?.attributes['gen_ai.tool.call.arguments']).toBe('{"text":"Hi there."}')
     expect(JSON.parse(String(said?.attributes['gen_ai.tool.call.result']))).toMatchObject({ success: true })
+    const read = (span: (typeof collector.spans)[number] | undefined, name: string) =>
+      JSON.parse(String(span?.attributes[`gen_ai.${name}`]))
+    const steps = spansNamed(/^chat/)
+    for (const [index, request] of parley.models.requests.entries()) {
+      const [{ content }] = read(steps[index], 'system_instructions')
+      expect(content).toBe(request.instructions)
+      const sent = read(steps[index], 'input.messages')
+      expect(sent.map(({ role }: { role: string }) => role)).toEqual(request.messages.slice(1).map(({ role }) => role))
+      expect(sent[0].parts[0].content).toBe(request.messages[1]?.text)
+    }
+    expect(read(steps[1], 'input.messages')).toMatchObject([
+      { role: 'user' },
+      { role: 'assistant', parts: [{ type: 'tool_call', name: 'enter_space', arguments: { spaceId: space.id } }] },
+      { role: 'tool', parts: [{ type: 'tool_call_response', response: { success: true, spaceId: space.id } }] },
+    ])
+    expect(read(steps[1], 'output.messages')).toMatchObject([
+      {
+        role: 'assistant',
+        parts: [{ name: 'send_message', arguments: { text: 'Hi there.' } }],
+        finish_reason: 'tool-calls',
+      },
+    ])
   })
 
   test('a failed run and a failed tool are marked, a skipped cycle is a trace too', async () => {
@@ -117,10 +141,28 @@ describe('traces', () => {
     parley.models.script(() => [...skip('No.'), { usage: { inputTokens: 700, outputTokens: 20 } }])
     await parley.send(human, space.id, 'Hello')
     await thinking.rest(agent)
-    const text = await parley.app.metrics.metrics()
+    const text = await until('it is counted', async () => {
+      const now = await parley.app.platform.metrics.metrics()
+      return now.includes('parley_skipped_cycles_total 1') && now
+    })
     expect(text).toContain('parley_tokens_total{model="openai.chat:test",direction="input"} 700')
-    expect(text).toContain('parley_skipped_cycles_total 1')
     expect(text).toContain('parley_skipped_cycle_tokens_total{direction="output"} 20')
+  })
+
+  test('a cycle that skips after it has done something is no skipped one: it has its run', async () => {
+    const { human, agent, space } = await start()
+    const note = { toolCall: 'set_memories', input: { memories: [{ key: 'a', value: 'b' }] } }
+    parley.models.script(
+      forAgent('Ada', ({ messages }) => (messages.at(-1)?.text.includes('"Hello"') ? [note] : skip('No.'))),
+    )
+    await parley.send(human, space.id, 'Hello')
+    await thinking.rest(agent)
+    await parley.send(human, space.id, 'Hello again')
+    await thinking.rest(agent)
+    await until('the second one is counted', async () =>
+      (await parley.app.platform.metrics.metrics()).includes('parley_skipped_cycles_total 1\n'),
+    )
+    expect(await parley.app.platform.db.prisma.run.count({ where: { agentId: agent.id } })).toBe(1)
   })
 
   test('no endpoint, or a switch: nothing of OpenTelemetry is loaded', async () => {

@@ -21,7 +21,7 @@ export interface Deployment {
   workers: ParleyProcess[]
   /** The key by which a worker's requests to the model are known. */
   keyOf(index: number): string
-  /** SIGKILL, and another one in its place. Answers with the key by which the dead one's requests to the model are known. */
+  /** SIGKILL, and another one in its place, once all are ready: the others are there to take over. Answers with the key by which the dead one's requests to the model are known. */
   replaceWorker(index: number): Promise<string>
   /** A space with an agent of its own. */
   room(name: string, agent?: Partial<CreateAgentInput>): Promise<{ spaceId: string; agentId: string }>
@@ -60,7 +60,8 @@ export async function deploy(workerCount: number, options: DeployOptions = {}): 
   const app = await createApp(readConfig({ ...settings, PARLEY_ROLE: 'api', OPENAI_API_KEY: 'sk-api' }))
   let made = 0
   const keys: string[] = []
-  const starting = new Set<Promise<unknown>>()
+  /** By index: until the worker that takes a dead one's place is ready. */
+  const replacing: Promise<void>[] = []
   async function startWorker(index: number): Promise<ParleyProcess> {
     made += 1
     keys[index] = `sk-worker-${made}`
@@ -80,12 +81,12 @@ export async function deploy(workerCount: number, options: DeployOptions = {}): 
     human,
     workers,
     async replaceWorker(index) {
+      await Promise.all(replacing)
       const dead = `Bearer ${keys[index]}`
       await workers[index]?.kill()
-      const replacement = startWorker(index).then((worker) => {
+      replacing[index] = startWorker(index).then((worker) => {
         workers[index] = worker
       })
-      starting.add(replacement.finally(() => starting.delete(replacement)))
       return dead
     },
     keyOf: (index) => `Bearer ${keys[index]}`,
@@ -107,7 +108,7 @@ export async function deploy(workerCount: number, options: DeployOptions = {}): 
       return { spaceId: space.id, agentId: agent.id }
     },
     async close() {
-      await Promise.allSettled(starting)
+      await Promise.allSettled(replacing)
       await Promise.all(workers.map((worker) => worker.kill()))
       await app.close(0)
       await Promise.all([models.close(), postgres.dispose(), redis.dispose()])

@@ -5,6 +5,7 @@ import { createPlans } from '../../src/plans/plans.ts'
 import { type Database, openDatabase } from '../../src/platform/db.ts'
 import { type Jobs, openJobs } from '../../src/platform/jobs.ts'
 import type { Platform } from '../../src/platform/platform.ts'
+import { createPausing } from '../../src/runs/pausing.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDatabase, hasPostgres, type TestDatabase } from '../support/postgres.ts'
 import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
@@ -50,7 +51,12 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('60 one-second slots
       config: readConfig({}),
       clock: { now: () => Date.now() },
     } as unknown as Platform // all that agents and plans need of one
-    const hooks = { checkModel: () => null, checkInputSchema: () => null }
+    const hooks = {
+      checkModel: () => null,
+      checkInputSchema: async () => null,
+      checkSchema: async () => null,
+      ...createPausing(platform),
+    }
     const agent = await createAgents(platform, hooks).create(
       { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null },
       {

@@ -50,11 +50,21 @@ describe.skipIf(!(await canStartPostgres()) || findRedisBinary() === null)(
       return { runIds, inHand }
     }
 
-    /** All that there is of runs: their rows, and what was told of them. */
+    /** All that there is of runs, but what they used: their rows, and what was told of them. What a sleeper's generation used is used. */
     async function stateOf(runIds: string[]) {
       const where = { runId: { in: runIds } }
       const [runs, messages, calls, steps, told] = await Promise.all([
-        db().run.findMany({ where: { id: { in: runIds } }, orderBy: { id: 'asc' } }),
+        db().run.findMany({
+          where: { id: { in: runIds } },
+          orderBy: { id: 'asc' },
+          omit: {
+            inputTokens: true,
+            cachedInputTokens: true,
+            outputTokens: true,
+            costNanos: true,
+            usageEstimated: true,
+          },
+        }),
         db().message.findMany({ where, orderBy: { id: 'asc' } }),
         db().toolCall.findMany({ where, orderBy: { id: 'asc' } }),
         db().step.findMany({ where, orderBy: { id: 'asc' } }),

@@ -130,7 +130,7 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)(
       )
     }
     const waits = async ({ runId }: Case) =>
-      (await callsOf(parley, runId)).some(({ state }) => JSON.stringify(state)?.includes('until'))
+      (await callsOf(parley, runId)).some(({ state }) => JSON.stringify(state)?.includes('afterSeq'))
 
     test('no whole text is posted twice, nobody is woken twice, and waits go on', { timeout: 240_000 }, async () => {
       const draw: ToolInput = {

@@ -6,6 +6,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
+import { createCore } from '../../src/app/core.ts'
 import { createDeferred } from '../../src/lib/async.ts'
 import { createCycles } from '../../src/minds/cycle.ts'
 import { type Stores, startApplication, type TestApplication } from '../support/application.ts'
@@ -158,7 +159,7 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('a worker is killed 
     script('Taken', {})
     const { taken, midStream, beforeSave, afterSave, skipBeforeSave, interrupted } = agents
     // Killed as soon as it had claimed the cycle, before anything came of it.
-    await createCycles(parley.app.platform).claim(taken.agent.id)
+    await createCycles(parley.app.platform, createCore(parley.app.platform)).claim(taken.agent.id)
     expect(await thinking.runsOf(taken.agent)).toMatchObject([{ status: 'RUNNING', stepCount: 0 }])
 
     const locker = new pg.Client({ connectionString: database.url })

@@ -1,19 +1,22 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { inboxIn, type Thinking, thinkingOn } from '../support/thinking.ts'
 
-describe.each(STACKS)('a burst of events, on the %s stack', (stack) => {
+// Longer than it is by itself, for machines that are busy: a hundred messages take their time there.
+const REST_MS = 2000
+
+describe.each(RULE_STACKS)('a burst of events, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
 
   beforeAll(async () => {
-    parley = await startApplication({ stack, settings: { PARLEY_CYCLE_REST_MS: '300' } })
+    parley = await startApplication({ stack, settings: { PARLEY_CYCLE_REST_MS: String(REST_MS) } })
     thinking = thinkingOn(parley)
   })
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('100 messages are at most 10 cycles, in order, and each is read once', async () => {
+  test('100 messages are at most 10 cycles, of which the first begins at once; in order, and each is read once', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada')
     const space = await parley.space(human, [agent.id])
@@ -25,9 +28,13 @@ describe.each(STACKS)('a burst of events, on the %s stack', (stack) => {
     expect(read).toEqual(texts)
     expect(parley.models.requests.length).toBeLessThanOrEqual(10)
     const runs = await thinking.runsOf(agent)
+    const [event] = await thinking.inboxOf(agent)
+    // Embedded, there is one connection, and the burst is on it: how long that takes is the machine's.
+    const waitedMs = (runs[0]?.startedAt?.getTime() ?? 0) - (event?.createdAt.getTime() ?? 0)
+    if (stack === 'postgres') expect(waitedMs).toBeLessThan(REST_MS - 10)
     for (const [index, { startedAt }] of runs.entries()) {
       const before = runs[index - 1]?.finishedAt?.getTime() ?? 0
-      expect((startedAt?.getTime() ?? 0) - before).toBeGreaterThanOrEqual(290)
+      expect((startedAt?.getTime() ?? 0) - before).toBeGreaterThanOrEqual(REST_MS - 10)
     }
   })
 
@@ -49,6 +56,6 @@ describe.each(STACKS)('a burst of events, on the %s stack', (stack) => {
     const [, second] = parley.models.requests
     expect(second === undefined ? '' : inboxIn(second)).toMatch(/SERVICE watch.*\n.*"Two"/)
     const [before, after] = await thinking.runsOf(agent)
-    expect((after?.startedAt?.getTime() ?? 0) - (before?.finishedAt?.getTime() ?? 0)).toBeLessThan(290)
+    expect((after?.startedAt?.getTime() ?? 0) - (before?.finishedAt?.getTime() ?? 0)).toBeLessThan(REST_MS - 10)
   })
 })

@@ -1,24 +1,21 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
 import { estimateTokens } from '../../src/minds/token-usage.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
-import type { ModelRequest } from '../support/model-server-script.ts'
-import { imbalanceOf, inboxIn, type Thinking, thinkingOn } from '../support/thinking.ts'
+import { RULE_STACKS, type TestApplication } from '../support/application.ts'
+import { playMinds } from '../support/minds.ts'
+import type { ModelAction, ModelRequest } from '../support/model-server-script.ts'
+import { imbalanceOf, inboxIn, type Thinking } from '../support/thinking.ts'
+import { enter, say } from '../support/turns.ts'
 
 const LONG = 'It was a long story with many words in it. '.repeat(30)
 
 /** 004, "After the Cycle": append, track usage, compact, persist. */
-describe.each(STACKS)('a consciousness, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
-
-  beforeAll(async () => {
-    parley = await startApplication({ stack })
-    thinking = thinkingOn(parley)
+  playMinds(stack, (opened) => {
+    ;({ parley, thinking } = opened)
   })
-  afterAll(() => parley?.close())
-  beforeEach(() => parley.models.reset())
-  afterEach(() => expect(parley.models.refusals).toEqual([]))
 
   const inboxesOf = ({ messages }: ModelRequest) => messages.filter(({ text }) => text.startsWith('INBOX')).length
 
@@ -131,10 +128,33 @@ describe.each(STACKS)('a consciousness, on the %s stack', (stack) => {
     expect(last).toContain('Came with it')
   })
 
+  test('of a cycle that is refused when it has done something, what it did is remembered, without what came in last', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada')
+    const [space, odd] = [await parley.space(human, [agent.id]), await parley.space(human, [])]
+    await parley.send(human, odd.id, 'FLAGGED')
+    await parley.app.api.members.add(human, { spaceId: odd.id, entityId: agent.id })
+    const turns: ModelAction[][] = [[enter(space), say('Half of it.')], [enter(odd)]]
+    parley.models.script((request) => {
+      if (JSON.stringify(request.messages).includes('FLAGGED'))
+        return [{ error: 'Your prompt was flagged.', status: 400 }]
+      return inboxIn(request).includes('"Again"') ? [{ text: 'Read.' }] : (turns[request.step] ?? [])
+    })
+    await parley.send(human, space.id, 'Begin')
+    await thinking.rest(agent)
+    await parley.send(human, space.id, 'Again')
+    await thinking.rest(agent)
+    expect((await thinking.runsOf(agent)).map(({ status }) => status)).toEqual(['FAILED', 'COMPLETED'])
+    const remembered = JSON.stringify((parley.models.requests.at(-1) as ModelRequest).messages)
+    expect(remembered).toContain('Half of it.')
+    expect(remembered).toContain('the provider refused it')
+    expect(remembered).toContain('This cycle failed')
+  })
+
   test.each([
-    ['cannot be reached or takes no key', 401, 10],
-    ['breaks', 503, 11],
-  ])('a provider that %s costs no memory for long', async (_, status, shown) => {
+    ['cannot be reached or takes no key', 401, 1],
+    ['breaks', 503, 2],
+  ])('a provider that %s costs no memory for long', async (_, status, until) => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 4000 })
     const space = await parley.space(human, [agent.id])
@@ -149,11 +169,13 @@ describe.each(STACKS)('a consciousness, on the %s stack', (stack) => {
       await thinking.rest(agent)
     }
     parley.models.script(() => [{ text: 'Back.' }])
-    for (let n = 10; n <= shown; n++) {
+    for (let n = 1; n <= until; n++) {
       await parley.send(human, space.id, 'Are you back?')
       await thinking.rest(agent)
     }
-    expect(inboxesOf(parley.models.requests.at(-1) as ModelRequest)).toBe(shown)
+    // Once it is back, what was unheard comes again, together.
+    expect(inboxesOf(parley.models.requests.at(-1) as ModelRequest)).toBe(3 + until + 1)
+    expect(JSON.stringify((parley.models.requests.at(-1) as ModelRequest).messages)).toContain('Unheard 6')
   })
 
   test('a mind that an admin gives more room remembers whole again what it only had summaries of', async () => {

@@ -1,20 +1,16 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, type TestApplication } from '../support/application.ts'
+import { playMinds } from '../support/minds.ts'
 import { forAgent, type ModelRequest, steps } from '../support/model-server-script.ts'
-import { answer, inboxIn, interjectionIn, type Thinking, thinkingOn } from '../support/thinking.ts'
+import { answer, inboxIn, interjectionIn, type Thinking } from '../support/thinking.ts'
 
-describe.each(STACKS)('persistent minds in every routing, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('persistent minds in every routing, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
-
-  beforeAll(async () => {
-    parley = await startApplication({ stack })
-    thinking = thinkingOn(parley)
+  playMinds(stack, (opened) => {
+    ;({ parley, thinking } = opened)
   })
-  afterAll(() => parley?.close())
-  beforeEach(() => parley.models.reset())
-  afterEach(() => expect(parley.models.refusals).toEqual([]))
 
   const held = (gate: Promise<unknown>) => (request: ModelRequest) =>
     inboxIn(request).includes('"One"') ? [{ gate }, { text: 'Read.' }] : [{ text: 'Read.' }]

@@ -1,23 +1,19 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import type { CycleSettingsInput } from '../../src/agents/cycle-settings.ts'
 import { createDeferred } from '../../src/lib/async.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, type TestApplication } from '../support/application.ts'
+import { playMinds } from '../support/minds.ts'
 import type { ModelAction, ModelRequest } from '../support/model-server-script.ts'
-import { imbalanceOf, inboxIn, interjectionIn, skip, type Thinking, thinkingOn } from '../support/thinking.ts'
+import { imbalanceOf, inboxIn, interjectionIn, skip, type Thinking } from '../support/thinking.ts'
 
 /** 004, "prepareStep — Dynamic Per-Step Configuration". */
-describe.each(STACKS)('between the steps of a cycle, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
-
-  beforeAll(async () => {
-    parley = await startApplication({ stack })
-    thinking = thinkingOn(parley)
+  playMinds(stack, (opened) => {
+    ;({ parley, thinking } = opened)
   })
-  afterAll(() => parley?.close())
-  beforeEach(() => parley.models.reset())
-  afterEach(() => expect(parley.models.refusals).toEqual([]))
 
   const LOOK: ModelAction = { toolCall: 'get_my_runs', input: {} }
 

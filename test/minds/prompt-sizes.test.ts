@@ -97,6 +97,7 @@ describe('the size of what a model is sent', () => {
       const now = Date.now()
       await db().memory.createMany({
         data: Array.from({ length: 100 }, (_, n) => ({
+          id: newId('mem'),
           agentId: agent.id,
           key: `key ${n}`,
           value: `"\n${'z'.repeat(2000)}`,

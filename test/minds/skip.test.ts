@@ -1,22 +1,18 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, type TestApplication } from '../support/application.ts'
+import { playMinds } from '../support/minds.ts'
 import { forAgent, type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
-import { answer, inboxIn, skip, spaceIn, type Thinking, thinkingOn } from '../support/thinking.ts'
+import { answer, inboxIn, skip, spaceIn, type Thinking } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
 
 /** 004, "Skip Cycle — `skip` Tool". */
-describe.each(STACKS)('skip, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
-
-  beforeAll(async () => {
-    parley = await startApplication({ stack })
-    thinking = thinkingOn(parley)
+  playMinds(stack, (opened) => {
+    ;({ parley, thinking } = opened)
   })
-  afterAll(() => parley?.close())
-  beforeEach(() => parley.models.reset())
-  afterEach(() => expect(parley.models.refusals).toEqual([]))
 
   const db = () => parley.app.platform.db.prisma
 
@@ -150,13 +146,18 @@ describe.each(STACKS)('skip, on the %s stack', (stack) => {
     parley.models.script((request) =>
       steps(
         [{ toolCall: 'enter_space', input: { spaceId: spaceIn(request) } }],
-        [...skip('Not for me.'), { toolCall: 'send_message', input: { text: 'But still!' } }],
+        [
+          ...skip('Not for me.'),
+          { toolCall: 'send_message', input: { text: 'But still!' } },
+          { toolCall: 'set_memories', input: { memories: [{ key: 'mood', value: 'stubborn' }] } },
+        ],
       )(request),
     )
     await parley.send(human, space.id, 'Hello')
     await thinking.rest(agent)
     expect(await parley.messages(space.id)).toHaveLength(1)
     expect(await tracesOf(agent.id)).toEqual({ runs: 0, calls: 0, cycles: 0, orphans: 0 })
+    expect(await parley.app.platform.db.prisma.memory.count({ where: { agentId: agent.id } })).toBe(0)
   })
 
   test('all messages of a skipped cycle have the outcome', async () => {

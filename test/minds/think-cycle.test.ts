@@ -1,21 +1,17 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, type TestApplication } from '../support/application.ts'
+import { playMinds } from '../support/minds.ts'
 import { forAgent, type ModelRequest, steps } from '../support/model-server-script.ts'
-import { answer, imbalanceOf, inboxIn, skip, spaceIn, type Thinking, thinkingOn } from '../support/thinking.ts'
+import { answer, imbalanceOf, inboxIn, skip, spaceIn, type Thinking } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
 
-describe.each(STACKS)('a think cycle, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
-
-  beforeAll(async () => {
-    parley = await startApplication({ stack })
-    thinking = thinkingOn(parley)
+  playMinds(stack, (opened) => {
+    ;({ parley, thinking } = opened)
   })
-  afterAll(() => parley?.close())
-  beforeEach(() => parley.models.reset())
-  afterEach(() => expect(parley.models.refusals).toEqual([]))
 
   /** A persistent agent alone with a human. */
   const room = (name?: string) => parley.room(name, { mind: 'PERSISTENT' }, { name: 'Family' })

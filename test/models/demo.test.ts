@@ -57,7 +57,7 @@ function createTools(called: Called[], names: string[], results: Record<string, 
           type: 'object',
           properties: schemas[name],
           required: required[name] ?? Object.keys(schemas[name] ?? {}),
-        }),
+        } as Parameters<typeof jsonSchema>[0]),
         execute: (input) => {
           called.push({ toolName: name, input })
           return results[name] ?? { success: true }

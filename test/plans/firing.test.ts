@@ -77,6 +77,64 @@ describe.each(DATABASES)('a plan on %s', (database) => {
       expect(await claimAll()).toContain(run?.id)
     })
 
+    test('that descends from one message fires at most so often in an hour, whoever of its runs has set it, and deleted it', async () => {
+      const { config } = platform
+      const few = { ...platform, config: { ...config, limits: { ...config.limits, maxRootRuns: 3 } } }
+      const { plans, firing } = createPlanning(few)
+      let rootId = 'trg_a-message'
+      let seconds = 0
+      const setAndFire = async () => {
+        const plan = { name: `Again ${seconds}`, instruction: 'Set another.', afterSeconds: 1 }
+        const [made] = await plans.setOwn(agentId, [plan], { rootId })
+        seconds += 60
+        moveTo(new Date(START + seconds * 1000).toISOString().slice(11, -1))
+        await firing.fire(made?.id ?? '')
+        const fired = await platform.db.prisma.planFiring.findFirst({ where: { planId: made?.id ?? '' } })
+        rootId = fired?.rootId ?? ''
+        await plans.deleteOwn(agentId, [made?.id ?? ''])
+        return {
+          dueAfterMs: (made?.nextRunAt?.getTime() ?? 0) - (START + (seconds - 60) * 1000),
+          result: fired?.result,
+        }
+      }
+      const firings = [await setAndFire(), await setAndFire(), await setAndFire(), await setAndFire()]
+      expect(firings).toEqual([
+        { dueAfterMs: 1000, result: 'RUN' },
+        { dueAfterMs: 60_000, result: 'RUN' },
+        { dueAfterMs: 60_000, result: 'RUN' },
+        { dueAfterMs: 60_000, result: 'LIMIT' },
+      ])
+      expect(await runsOf()).toHaveLength(3)
+      seconds += 3600
+      domain.clock.set(START + seconds * 1000)
+      expect(await setAndFire()).toMatchObject({ result: 'RUN' })
+    })
+
+    test('of an admin fires whenever it is due, and what its runs set counts for itself', async () => {
+      const { config } = platform
+      const few = { ...platform, config: { ...config, limits: { ...config.limits, maxRootRuns: 1 } } }
+      const { plans, firing } = createPlanning(few)
+      const { id } = await plans.create(domain.admin, {
+        agentId,
+        name: 'Admin',
+        instruction: 'Go.',
+        schedule: { cron: '* * * * *' },
+      })
+      for (const minute of ['01', '02', '03']) {
+        moveTo(`10:${minute}:00`)
+        await firing.fire(id)
+      }
+      expect(await runsOf()).toHaveLength(3)
+      const { rootId } = (await platform.db.prisma.planFiring.findFirst({ where: { planId: id } }))!
+      const [often] = await plans.setOwn(agentId, [{ name: 'Own', instruction: 'Go.', cron: '* * * * *' }], { rootId })
+      expect(often).toMatchObject({ originId: id, nextRunAt: at('10:04:00') })
+      for (const minute of ['04', '05']) {
+        moveTo(`10:${minute}:00`)
+        await firing.fire(often?.id ?? '')
+      }
+      expect(await runsOf()).toHaveLength(4)
+    })
+
     test('of a persistent agent that is due puts an event into its inbox', async () => {
       const { id: thinker } = await domain.agent('Thinker', { mind: 'PERSISTENT' })
       const plan = await set({ afterSeconds: 30, name: 'Report' }, thinker)
@@ -93,6 +151,18 @@ describe.each(DATABASES)('a plan on %s', (database) => {
       ])
       expect(await runsOf(thinker)).toEqual([])
       expect(await claimAll()).toContain(thinker)
+    })
+
+    test('of an agent that is paused passes, and its firing says so', async () => {
+      const plan = await set({ cron: '*/5 * * * *' })
+      await platform.db.prisma.agent.update({ where: { id: agentId }, data: { paused: true } })
+      moveTo('10:05:00')
+      await planning.firing.fire(plan.id)
+      expect(await runsOf()).toEqual([])
+      expect(await platform.db.prisma.planFiring.findMany({ where: { planId: plan.id } })).toMatchObject([
+        { slot: at('10:05:00'), result: 'PAUSED' },
+      ])
+      expect(await planOf(plan)).toMatchObject({ nextRunAt: at('10:10:00'), enabled: true })
     })
 
     test('goes on to its next slot, and has a job for it', async () => {

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Plan } from '../../src/generated/prisma/client.ts'
 import { newId } from '../../src/lib/ids.ts'
-import type { CreatePlanInput, PlanInput } from '../../src/plans/plans.ts'
+import type { CreatePlanInput, PlanInput, UpdatePlanInput } from '../../src/plans/plans.ts'
+import { nextSlot } from '../../src/plans/schedule.ts'
 import type { Platform } from '../../src/platform/platform.ts'
 import { DATABASES, type Domain, openDomain } from '../support/domain.ts'
 import { createPlanning, type Planning, withJobs } from '../support/planning.ts'
@@ -40,6 +41,64 @@ describe.each(DATABASES)('plans on %s', (database) => {
     const planOf = async ({ id }: { id: string }) => (await planning.plans.getMany([id]))[0]
     const finish = (id: string) =>
       platform.db.prisma.plan.update({ where: { id }, data: { enabled: false, nextRunAt: null } })
+
+    test.each([
+      [
+        'stands in its own time zone',
+        '0 6 * * *',
+        '2026-07-01T05:00:00Z',
+        ['2026-07-02T04:00:00Z', '2026-07-03T04:00:00Z'],
+      ],
+      [
+        'an hour that does not exist fires at the next minute that does',
+        '30 2 * * *',
+        '2026-03-28T00:00:00Z',
+        ['2026-03-28T01:30:00Z', '2026-03-29T01:00:00Z', '2026-03-30T00:30:00Z'],
+      ],
+      [
+        'an hour that comes twice fires once',
+        '30 2 * * *',
+        '2026-10-24T12:00:00Z',
+        ['2026-10-25T00:30:00Z', '2026-10-26T01:30:00Z'],
+      ],
+      [
+        'every half hour of it, too',
+        '*/30 * * * *',
+        '2026-10-25T00:00:00Z',
+        ['2026-10-25T00:30:00Z', '2026-10-25T02:00:00Z'],
+      ],
+    ])('by cron in Europe/Berlin: %s', (_, cron, from, slots) => {
+      let after = Date.parse(from)
+      for (const slot of slots) {
+        const next = nextSlot({ cron, timeZone: 'Europe/Berlin' }, after)
+        expect(next).toEqual(new Date(slot))
+        after = next?.getTime() ?? 0
+      }
+    })
+
+    test('are changed by an admin: schedule, time zone, whether they fire at all', async () => {
+      const plan = await create({ agentId: await agent(), schedule: { cron: '0 6 * * *' }, timeZone: 'Asia/Tokyo' })
+      expect(plan).toMatchObject({ timeZone: 'Asia/Tokyo', nextRunAt: new Date('2030-01-01T21:00:00Z') })
+      const update = (input: Omit<UpdatePlanInput, 'id'>) =>
+        planning.plans.update(domain.admin, { id: plan.id, ...input })
+      expect(await update({ timeZone: 'Europe/Berlin', instruction: 'Well.' })).toMatchObject({
+        instruction: 'Well.',
+        nextRunAt: new Date('2030-01-02T05:00:00Z'),
+      })
+      expect(await update({ enabled: false })).toMatchObject({ enabled: false })
+      expect(await update({ enabled: true })).toMatchObject({ nextRunAt: new Date('2030-01-02T05:00:00Z') })
+      expect(await update({ schedule: { afterSeconds: 60 } })).toMatchObject({
+        cron: null,
+        nextRunAt: at('10:01:30.500'),
+      })
+      await finish(plan.id)
+      await expect(update({ enabled: true })).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'input.schedule' })
+      await expect(update({ timeZone: 'Mars/Base' })).rejects.toMatchObject({
+        code: 'BAD_INPUT',
+        field: 'input.timeZone',
+      })
+      await expect(update({ enabled: null })).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'input.enabled' })
+    })
 
     test('by cron are next due at the next slot in UTC', async () => {
       const plan = await create({ agentId: await agent(), schedule: { cron: ' 0  6 * * 1-5 ' } })

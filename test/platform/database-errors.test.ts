@@ -72,11 +72,12 @@ describe.each(DATABASES)('a fault that %s has given a code', (kind) => {
   })
 
   test('a key that is taken is known as such, from Prisma and from a statement of our own', async () => {
-    const row = { planId: 'pln_1', slot: new Date(0), rootId: 'r' }
+    const row = { id: 'plf_1', planId: 'pln_1', slot: new Date(0), rootId: 'r', result: 'RUN' as const }
     await db.prisma.planFiring.create({ data: row })
     const error = await fault(db.prisma.planFiring.create({ data: row }))
     const raw = await fault(
-      db.prisma.$executeRaw`INSERT INTO "PlanFiring" ("planId", slot, "rootId") VALUES ('pln_1', ${row.slot}, 'r')`,
+      db.prisma
+        .$executeRaw`INSERT INTO "PlanFiring" (id, "planId", slot, "rootId", result) VALUES ('plf_2', 'pln_1', ${row.slot}, 'r', 'RUN')`,
     )
     expect([isUniqueViolation(error), isUniqueViolation(raw), isOutage(error), isOutage(raw)]).toEqual([
       true,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { admin } from '../../src/routing/admin.ts'
 import type { AgentMember, Room, RoutableMessage } from '../../src/routing/route.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { endedRun, messagesOf, runsOf, spaceToolsRoom } from '../support/space-tools.ts'
 import { until } from '../support/until.ts'
@@ -56,7 +56,7 @@ describe('whom ADMIN routing wakes', () => {
   })
 })
 
-describe.each(STACKS)('ADMIN routing, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { openChainRoom } from '../support/chain-room.ts'
 import { delegates, enter, mentions, say, skips } from '../support/turns.ts'
 
-describe.each(STACKS)('a chain on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {

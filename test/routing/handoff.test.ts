@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { openChainRoom } from '../support/chain-room.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { delegates, enter, mentions, say, skips } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-describe.each(STACKS)('handing on, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {
@@ -33,8 +33,11 @@ describe.each(STACKS)('handing on, on the %s stack', (stack) => {
     room.plays('Cyd', [[say('Yes.')]])
     await room.hears()
     const [first, second, third] = (await room.messages()).map(({ id }) => id)
-    await until('all is announced', async () => (await updatesIn(room.spaceId, head)).length === 4)
-    expect(await updatesIn(room.spaceId, head)).toEqual([first, second, third, third])
+    // Of the first one, what it has used so far is told, too.
+    const ofAnswers = async () => (await updatesIn(room.spaceId, head)).filter((id) => id !== first)
+    await until('all is announced', async () => (await ofAnswers()).length === 3)
+    expect(await ofAnswers()).toEqual([second, third, third])
+    expect((await updatesIn(room.spaceId, head))[0]).toBe(first)
     expect(await room.outcomes(third ?? '')).toEqual(['Ada NOT_ROUTED', 'Bob SKIPPED'])
   })
 
@@ -91,6 +94,31 @@ describe.each(STACKS)('handing on, on the %s stack', (stack) => {
       triggerPayload: { ticket: 'P-1' },
       parentRunId: run?.id,
     })
+  })
+
+  test('delegate acts in the active space: of its agents one takes over that belongs to where the message is from', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob', 'Dan'])
+    const { Ada, Bob, Dan } = room.agents
+    const cyd = await parley.agent('Cyd')
+    const other = await parley.space(room.human, [Ada.id, Bob.id, cyd.id], { routing: 'MENTION_CHAIN' })
+    const broadcast = await parley.space(room.human, [Ada.id, Bob.id])
+    const enterAndDelegate = (space: { id: string }, target: { id: string }) => [enter(space), delegates(target)]
+    room.plays('Ada', [
+      enterAndDelegate(broadcast, Bob),
+      enterAndDelegate(other, Dan),
+      enterAndDelegate(other, cyd),
+      enterAndDelegate(other, Bob),
+    ])
+    room.plays('Bob', [[say('It is mine.')]])
+    await room.hears('Whose is it?')
+    const outputs = (await room.calls('delegate')).map(({ output }) => output)
+    expect(outputs).toMatchObject([
+      { error: { code: 'NO_CHAIN' } },
+      { error: { code: 'NOT_A_MEMBER', message: expect.stringContaining('no member of this space') } },
+      { error: { code: 'NOT_A_MEMBER', message: expect.stringContaining('no member of the space that woke you') } },
+      { success: true },
+    ])
+    expect(await room.conversation()).toEqual(['Husam: Whose is it?', 'Bob: It is mine.'])
   })
 
   test('a run outside of any chain begins one by a mention, and is its first run', async () => {
@@ -304,21 +332,23 @@ describe.skipIf(!hasPostgres)('handing on, over several processes', () => {
     await later.close()
   })
 
-  test('what one message may set off is bounded in a chain too: past it the stack is cleared', async () => {
-    const tight = await startApplication({ stack: 'postgres', settings: { PARLEY_MAX_ROOT_RUNS: '2' } })
+  test('what one message may set off is bounded in a chain too: who could not be called back may not ask', async () => {
+    const settings = { PARLEY_MAX_ROOT_RUNS: '3', PARLEY_MAX_REPLY_STACK: '1' }
+    const tight = await startApplication({ stack: 'postgres', settings })
     const room = await openChainRoom(tight, ['Ada', 'Bob', 'Cyd'])
-    room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]])
-    room.plays('Bob', [[delegates(room.agents.Cyd)], [mentions(room.agents.Cyd)], [say('Alone.')]])
+    const { Bob, Cyd } = room.agents
+    room.plays('Ada', [[say('Bob?'), mentions(Bob, 'b', true)]], [[mentions(Cyd)], [say('Alone.')]])
+    room.plays('Bob', [[delegates(Cyd)], [mentions(Cyd, 'c', true)], [mentions(Cyd)], [say('Yes.')]])
     await room.hears()
-    expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED'])
-    const refused = [...(await room.calls('delegate')), ...(await room.calls('mentionAgent')).slice(1)]
-    expect(refused.map(({ output }) => (output as { error: { code: string } }).error.code)).toEqual([
-      'LOOP_LIMIT',
-      'LOOP_LIMIT',
-    ])
-    expect(await room.chains()).toMatchObject([{ depth: 2, replyStack: [], holderId: null }])
-    const reply = (await room.messages()).at(-1)
-    expect(await room.outcomes(reply?.id ?? '')).toEqual(['Ada LOOP_LIMIT', 'Cyd NOT_ROUTED'])
+    expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED', 'Ada COMPLETED'])
+    const codes = (await room.calls('mentionAgent')).map(
+      ({ output }) => (output as { error?: { code: string } }).error?.code ?? 'ok',
+    )
+    expect(codes).toEqual(['ok', 'REPLY_STACK_FULL', 'LOOP_LIMIT', 'LOOP_LIMIT'])
+    expect((await room.calls('delegate'))[0]?.output).toMatchObject({
+      error: { code: 'LOOP_LIMIT', message: expect.stringContaining('too few are left to call back') },
+    })
+    expect(await room.chains()).toMatchObject([{ depth: 3, replyStack: [], holderId: null }])
     await tight.close()
   })
 })

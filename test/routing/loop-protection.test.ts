@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type ChainRoom, openChainRoom } from '../support/chain-room.ts'
 import { delegates, enter, mentions, say, skips } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-describe.each(STACKS)('what the tools of a chain refuse on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {
@@ -64,16 +64,38 @@ describe.each(STACKS)('what the tools of a chain refuse on the %s stack', (stack
     expect(await room.conversation()).toEqual(['Husam: 0', 'Ada: 1', 'Bob: 2', 'Ada: 3', 'Bob: 4', 'Ada: 5'])
   })
 
-  test('at most 10 runs: the eleventh is refused; who still waits is not called back, and the stack is cleared', async () => {
+  test('a mention that could not be called back within 10 runs is refused when it is made, and goes without a reply', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     const ask = [[say('Bob?'), mentions(room.agents.Bob, 'again', true)]]
-    room.plays('Ada', ask, ask, ask, ask, ask, ask, ask)
-    room.plays('Bob', ...Array.from({ length: 7 }, () => [[say('Yes.')]]))
+    const last = [[mentions(room.agents.Bob, 'again', true)], [say('Bob, once more.'), mentions(room.agents.Bob)]]
+    room.plays('Ada', ask, ask, ask, ask, last)
+    room.plays('Bob', ...Array.from({ length: 5 }, () => [[say('Yes.')]]))
     await room.hears()
+    expect((await results(room, 'mentionAgent')).slice(3)).toEqual(['ok', 'LOOP_LIMIT', 'ok'])
+    expect((await room.calls('mentionAgent'))[4]?.output).toMatchObject({
+      error: { message: expect.stringContaining('you could not be called back. Mention without expectReply') },
+    })
     expect(await room.story()).toHaveLength(10)
     expect(await room.chains()).toMatchObject([{ depth: 10, replyStack: [], holderId: null }])
     const messages = await room.messages()
-    expect(await room.outcomes(messages.at(-1)?.id ?? '')).toEqual(['Ada LOOP_LIMIT'])
+    expect(await room.outcomes(messages.at(-1)?.id ?? '')).toEqual(['Ada NOT_ROUTED'])
+  })
+
+  test('nobody takes the run that a call-back needs: neither by a mention nor by a delegation', async () => {
+    const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
+    const { Ada, Bob, Cyd } = room.agents
+    const ask = [[say('Bob?'), mentions(Bob, 'again', true)]]
+    room.plays('Ada', ask, ask, ask, ask, [[say('I have it.')]])
+    const answer = [[say('Yes.')]]
+    room.plays('Bob', answer, answer, answer, [[say('Cyd knows.'), mentions(Cyd)]])
+    room.plays('Cyd', [[delegates(Ada)], [mentions(Ada)], [say('This is it.')]])
+    await room.hears()
+    expect(await results(room, 'delegate')).toEqual(['LOOP_LIMIT'])
+    expect((await room.calls('mentionAgent')).at(-1)?.output).toMatchObject({
+      error: { code: 'LOOP_LIMIT', message: expect.stringContaining('keeps the others for the agents that wait') },
+    })
+    expect(await room.story()).toHaveLength(10)
+    expect((await room.conversation()).slice(-2)).toEqual(['Cyd: This is it.', 'Ada: I have it.'])
   })
 
   test('a mention or a delegation by the tenth run is a result that the model can act on', async () => {
@@ -92,21 +114,21 @@ describe.each(STACKS)('what the tools of a chain refuse on the %s stack', (stack
     expect((await room.conversation()).at(-1)).toBe('J: It ends with me.')
   })
 
-  test('at most 5 wait: the sixth may not expect a reply, but may mention', async () => {
-    const names = ['A', 'B', 'C', 'D', 'E', 'F', 'G']
+  test('as many wait as can all be called back: four of ten runs; the fifth may not expect a reply, but may mention', async () => {
+    const names = ['A', 'B', 'C', 'D', 'E', 'F']
     const room = await openChainRoom(parley, names)
-    for (const [index, name] of names.slice(0, 5).entries()) {
+    for (const [index, name] of names.slice(0, 4).entries()) {
       const next = room.agents[names[index + 1] as string] as { id: string }
       room.plays(name, [[say(`From ${name}`), mentions(next, 'go on', true)]], [[say(`Back at ${name}`)]])
     }
-    const last = room.agents.G as { id: string }
-    room.plays('F', [[say('From F'), mentions(last, 'go on', true)], [mentions(last, 'go on', false)]])
-    room.plays('G', [[say('From G')]])
+    const last = room.agents.F as { id: string }
+    room.plays('E', [[say('From E'), mentions(last, 'go on', true)], [mentions(last, 'go on', false)]])
+    room.plays('F', [[say('From F')]])
     await room.hears()
-    expect((await results(room, 'mentionAgent')).slice(5)).toEqual(['REPLY_STACK_FULL', 'ok'])
+    expect((await results(room, 'mentionAgent')).slice(4)).toEqual(['LOOP_LIMIT', 'ok'])
     expect(await room.chains()).toMatchObject([{ depth: 10, replyStack: [], holderId: null }])
-    expect((await room.conversation()).slice(-3)).toEqual(
-      ['Back at E', 'Back at D', 'Back at C'].map((text) => `${text.at(-1)}: ${text}`),
+    expect((await room.conversation()).slice(-4)).toEqual(
+      ['Back at D', 'Back at C', 'Back at B', 'Back at A'].map((text) => `${text.at(-1)}: ${text}`),
     )
   })
 

@@ -51,6 +51,35 @@ describe.skipIf(!hasPostgres)('claims', () => {
   const LONG_AGO = new Date(0)
   const finish = (claim: Claim) => worker(0).end(claim, { status: 'COMPLETED', stopReason: 'FINISHED', summary: null })
 
+  test.each([1, 3])(
+    'of one human, however many, do not stand before the first of another: %i at a time',
+    async (places) => {
+      const { agentId } = await queued(40, places)
+      const before = await worker(0).claim(places)
+      expect(before.claims).toHaveLength(places)
+      const alice = await one.human('Alice')
+      const space = await one.space(alice, [agentId])
+      const [question] = (await one.send(alice, space.id, 'My one question')).runs
+      await finish(before.claims[0] as Claim)
+      const { run } = await claimOne()
+      expect(run.id).toBe(question?.id)
+      // What her question set off is hers too, though an agent sent it.
+      const data = { triggerSenderId: agentId, depth: 1 }
+      const [later] = (await one.send(alice, space.id, 'And another')).runs
+      await db().run.update({ where: { id: later?.id ?? '' }, data })
+      const [again] = (await one.send(alice, space.id, 'And one more')).runs
+      for (const claim of [...before.claims.slice(1), { run, attempt: run.attempt } as Claim]) await finish(claim)
+      const turns: boolean[] = []
+      for (let n = 0; n < 4; n += 1) {
+        const claim = await claimOne()
+        turns.push([later?.id, again?.id].includes(claim.run.id))
+        await finish(claim)
+      }
+      expect(turns.filter((isHers) => isHers)).toHaveLength(2)
+      await db().run.deleteMany({ where: { agentId } })
+    },
+  )
+
   test('of two workers that claim at once all the time never exceed what each agent may execute, and leave nothing', {
     timeout: 120_000,
   }, async () => {
@@ -168,7 +197,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     const taken = await claimOne(1)
     expect(taken).toMatchObject({ run: { id }, attempt: 2, kind: 'taken-over' })
 
-    expect(await worker(0).end(sleeper, { status: 'COMPLETED', stopReason: 'FINISHED', summary: 'Late.' })).toBe(false)
+    expect(await worker(0).end(sleeper, { status: 'COMPLETED', stopReason: 'FINISHED', summary: 'Late.' })).toBeNull()
     await worker(0).handBack(sleeper, 'handed-over')
     await expect(worker(0).pause(sleeper, [])).rejects.toThrow()
     expect(await one.run(id)).toMatchObject({ status: 'RUNNING', attempt: 2, summary: null })

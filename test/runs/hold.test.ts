@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
 import { callsOf, gate, messagesOf, textsOf } from '../support/space-tools.ts'
 import { until } from '../support/until.ts'
@@ -8,7 +8,7 @@ import { until } from '../support/until.ts'
 /** The results of the last step's calls, as the model gets them. */
 const results = ({ messages }: ModelRequest) => messages.flatMap(({ role, text }) => (role === 'tool' ? [text] : []))
 
-describe.each(STACKS)('a run whose message was ended by somebody else, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a run whose message was ended by somebody else, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {

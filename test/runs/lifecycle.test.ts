@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { until } from '../support/until.ts'
 
-describe.each(STACKS)('a run on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {

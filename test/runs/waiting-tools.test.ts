@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { ServiceViewer } from '../../src/access/viewer.ts'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type ModelRequest, steps } from '../support/model-server-script.ts'
 
 const SCHEMA = { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] }
@@ -20,7 +20,7 @@ const CHART: ToolInput = {
   visible: true,
 }
 
-describe.each(STACKS)('tools that wait, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { forAgent, type ModelRequest, type ModelScript, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { gate } from '../support/space-tools.ts'
@@ -21,7 +21,7 @@ const ACTIVITY = `subscription ($spaceId: ID!) {
 }`
 const FORM = { name: 'form', description: 'Shows a form.', inputSchema: { type: 'object' }, execution: 'SPACE' }
 
-describe.each(STACKS)("001's scenarios through GraphQL, on the %s stack", (stack) => {
+describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (stack) => {
   let parley: TestServer
   let stage: Stage
 

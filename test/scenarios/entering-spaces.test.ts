@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { forAgent, type ModelAction, type ModelRequest, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { type Named, playScenarios, type Read, resultsIn, type Stage, wokenBy } from '../support/stage.ts'
@@ -25,7 +25,7 @@ const TRIGGER = `mutation ($input: TriggerAgentInput!) {
 const REMOVE = `mutation ($input: RemoveMemberInput!) {
   removeMember(input: $input) { __typename ... on Error { message } } }`
 
-describe.each(STACKS)("003's examples through GraphQL, on the %s stack", (stack) => {
+describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (stack) => {
   let parley: TestServer
   let stage: Stage
 

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { forAgent, type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { gate } from '../support/space-tools.ts'
@@ -21,7 +21,7 @@ const SUBMIT = `mutation ($input: SubmitToolResultInput!) {
 const TRIGGER = `mutation ($input: TriggerAgentInput!) {
   triggerAgent(input: $input) { ... on TriggerAgentPayload { run { id } } ... on Error { message } } }`
 
-describe.each(STACKS)("004's examples through GraphQL, on the %s stack", (stack) => {
+describe.each(RULE_STACKS)("004's examples through GraphQL, on the %s stack", (stack) => {
   let parley: TestServer
   let stage: Stage
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { forAgent, type ModelAction, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { gate } from '../support/space-tools.ts'
@@ -37,7 +37,7 @@ interface Cast {
   room: Named
 }
 
-describe.each(STACKS)("000's usage patterns through GraphQL, on the %s stack", (stack) => {
+describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stack", (stack) => {
   let parley: TestServer
   let stage: Stage
 

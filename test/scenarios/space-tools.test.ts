@@ -1,7 +1,7 @@
 import { Webhook } from 'standardwebhooks'
 import { describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { forAgent, type ModelAction, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { sayIn } from '../support/space-tools.ts'
@@ -21,7 +21,7 @@ const SPACE_EVENTS = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spa
   ... on MessagePosted { message { id status sender { id } } } ... on MessageTextDelta { messageId partIndex offset delta }
   ... on MessageFinished { message { id status text } } } }`
 
-describe.each(STACKS)("000's scenarios through GraphQL, on the %s stack", (stack) => {
+describe.each(RULE_STACKS)("000's scenarios through GraphQL, on the %s stack", (stack) => {
   let parley: TestServer
   let stage: Stage
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { forAgent } from '../support/model-server-script.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
@@ -33,7 +33,7 @@ const RUN_EVENTS = `subscription ($runId: ID!) { runEvents(runId: $runId) { __ty
   ... on RunToolCalled { toolCall { toolName input output run { id } } } } }`
 const ACTIVITY = `subscription ($spaceId: ID!) { agentActivity(spaceId: $spaceId) { agent { id } active } }`
 
-describe.each(STACKS)('persistent minds through GraphQL, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('persistent minds through GraphQL, on the %s stack', (stack) => {
   let parley: TestServer
   let admin: ParleyClient
 

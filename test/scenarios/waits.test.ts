@@ -220,6 +220,20 @@ describe('mentions on parts that wait, and messages that answer', () => {
       const { runs } = await leaving({ mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
       expect(runs).toEqual([])
     })
+
+    test('it is answered nothing that is said there later', async () => {
+      const ann = await stage.person('Ann')
+      const ada = await stage.bot('Ada')
+      const [home, left] = [await stage.space('Home', [ann, ada]), await stage.space('Left', [ann, ada])]
+      const question = sayIn(left.id, 'Who knows?', { wait: { for: [{ type: 'human' }], timeout: 3 } })
+      parley.models.script(forAgent('Ada', when(wokenBy('Begin'), steps([question], [{ text: 'Nobody.' }]))))
+      await stage.say(ann, home, 'Begin')
+      await until('Ada waits', async () => (await stage.messagesIn(left))[0]?.status === 'REQUIRES_ACTION')
+      await stage.ask(ann.client, LEAVE, { input: { spaceId: left.id, entityId: ada.id } })
+      await stage.say(ann, left, 'THE-SECRET')
+      const [run] = await stage.endedRuns(ada, 1)
+      expect(run.toolCalls[0].output).toMatchObject({ timedOut: true, reply: null })
+    })
   })
 
   test('whoever follows a space is told that a cycle has taken a message', async () => {
@@ -234,6 +248,59 @@ describe('mentions on parts that wait, and messages that answer', () => {
     expect(updated.spaceMessages.message.outcomes).toMatchObject([{ kind: 'INBOX', run: { id: cycle.id } }])
   })
 
+  test('what arrives in an inbox at the moment when its agent leaves is read by no cycle, and dropped', async () => {
+    const ann = await stage.person('Ann')
+    const mia = await stage.bot('Mia', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
+    const room = await stage.space('Room', [ann, mia], { routing: 'BROADCAST' })
+    await stage.say(ann, room, 'Hello')
+    await stage.endedRuns(mia, 1)
+    const { inboxEvent } = parley.app.platform.db.prisma
+    const known = await inboxEvent.findFirstOrThrow({ where: { agentId: mia.id } })
+    const leaving = 'mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }'
+    await stage.ask(ann.client, leaving, { input: { spaceId: room.id, entityId: mia.id } })
+    const { sentMessage } = await stage.say(ann, room, 'SECRET')
+    // As it is committed by who had found the agent a member a moment before.
+    const payload = { ...(known.payload as object), content: 'SECRET' }
+    const { wokenBy: _, ...row } = { ...known, id: `${known.id}x`, payload, runId: null, doneAt: null }
+    await inboxEvent.create({ data: { ...row, messageId: sentMessage.id, dedupKey: sentMessage.id } })
+    const input = { agentId: mia.id, serviceName: 'clock', payload: { tick: 1 } }
+    await stage.ask(stage.admin, TRIGGER, { input })
+    await stage.endedRuns(mia, 2)
+    expect(JSON.stringify(parley.models.requests.map(({ body }) => body))).not.toContain('SECRET')
+    await until('it is dropped', async () => {
+      const [outcome] = (await stage.messagesIn(room)).find(({ text }) => text === 'SECRET').outcomes
+      return outcome?.kind === 'DROPPED' && outcome.agent.id === mia.id
+    })
+  })
+
+  test('get_my_runs names what a cycle took, without a word of it, and nothing of a space that the agent has left', async () => {
+    const ann = await stage.person('Ann')
+    const mia = await stage.bot('Mia', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
+    const room = await stage.space('Room', [ann, mia], { routing: 'BROADCAST' })
+    const look = [{ toolCall: 'get_my_runs', input: { status: 'completed' } }]
+    const tick = async (count: number) => {
+      const input = { agentId: mia.id, serviceName: 'clock', payload: { tick: count } }
+      await stage.ask(stage.admin, TRIGGER, { input })
+      const run = (await stage.endedRuns(mia, count)).at(-1)
+      return run.toolCalls[0].output.runs.map(({ triggerSummary }: Read) => triggerSummary)
+    }
+    await stage.say(ann, room, 'Hello')
+    await stage.endedRuns(mia, 1)
+    parley.models.script((request) => (request.messages.at(-1)?.role === 'tool' ? [{ text: 'Seen.' }] : look))
+    expect(await tick(2)).toEqual([`1 inbox event: a message from "Ann" (human) in "Room" (id: ${room.id})`])
+    await stage.ask(
+      ann.client,
+      'mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }',
+      {
+        input: { spaceId: room.id, entityId: mia.id },
+      },
+    )
+    expect(await tick(3)).toEqual([
+      '1 inbox event: the service "clock"',
+      '1 inbox event: a message in a space that you are not a member of any more',
+    ])
+  })
+
   test("a wait in a chain's space that only its agents could answer is refused at once", async () => {
     const ann = await stage.person('Ann')
     const [ada, bob] = [await stage.bot('Ada'), await stage.bot('Bob')]
@@ -243,6 +310,117 @@ describe('mentions on parts that wait, and messages that answer', () => {
     await stage.say(ann, room, 'Begin')
     const [run] = await stage.endedRuns(ada, 1)
     expect(run.toolCalls[0]).toMatchObject({ status: 'FAILED', output: { error: { code: 'NOBODY_CAN_ANSWER' } } })
+  })
+
+  test('a wait for a person is one, however many other members the space has', async () => {
+    const [ann, ada] = [await stage.person('Ann'), await stage.bot('Ada')]
+    const crowd = await Promise.all(Array.from({ length: 100 }, (_, n) => parley.human(`Guest ${n}`)))
+    const zoe = await stage.person('Zoe')
+    const guests = crowd.map(({ id }, n) => ({ id, name: `Guest ${n}` }))
+    const room = await stage.space('Chain', [ann, ada, ...guests, zoe], { routing: 'MENTION_CHAIN' })
+    const wait = { for: [{ type: 'entity', entityId: zoe.id }], timeout: 100 }
+    parley.models.script(forAgent('Ada', when(wokenBy('Begin'), steps([sayIn(room.id, 'Zoe?', { wait })]))))
+    await stage.say(ann, room, 'Begin')
+    await until('she is asked', async () => (await stage.messagesIn(room))[1]?.status === 'REQUIRES_ACTION')
+    await stage.say(zoe, room, 'Yes')
+    const [run] = await stage.endedRuns(ada, 1)
+    expect(run.toolCalls[0]).toMatchObject({ status: 'DONE', output: { reply: { text: 'Yes', entityName: 'Zoe' } } })
+  })
+
+  test('a reply that comes while the question is still being written answers it, and the run that it had woken stops', async () => {
+    const { ann, ada, room } = await openRoom()
+    const gate = createDeferred()
+    const chunks = [
+      `{"spaceId":"${room.id}","text":"Which colo`,
+      gate.promise,
+      'ur?","wait":{"for":[{"type":"human"}],"timeout":60}}',
+    ]
+    const asking: ModelAction = { toolCall: 'sendSpaceMessage', input: '', chunks }
+    parley.models.script(forAgent('Ada', when(wokenBy('Begin'), steps([asking], [{ text: 'Green it is.' }]))))
+    parley.models.script(
+      forAgent(
+        'Ada',
+        when(wokenBy('"Green"'), () => [{ hang: true }]),
+      ),
+    )
+    await stage.say(ann, room, 'Begin')
+    await until('the question streams', async () => (await stage.messagesIn(room)).length === 2)
+    const { runs } = await stage.say(ann, room, 'Green')
+    await parley.models.request(wokenBy('"Green"'))
+    gate.resolve()
+    const [asked, woken] = await stage.endedRuns(ada, 2)
+    expect(asked.toolCalls[0].output).toMatchObject({ timedOut: false, reply: { text: 'Green' } })
+    expect([woken.id, woken.status]).toEqual([runs[0].id, 'CANCELED'])
+    const reply = (await stage.messagesIn(room)).find(({ text }) => text === 'Green')
+    expect(reply.outcomes.find(({ agent }: Read) => agent.id === ada.id)).toMatchObject({
+      kind: 'ANSWERED',
+      run: { id: asked.id },
+    })
+  })
+
+  describe('a call that is refused', () => {
+    type Faulty = (about: { ann: Read; bob: Read }) => object
+    const faults: [string, Faulty, string][] = [
+      ['mentions a person', ({ ann }) => ({ mention: ann.id }), 'BAD_INPUT'],
+      ['mentions nothing that is an id', () => ({ mention: 5 }), 'BAD_INPUT'],
+      ['waits for an entity that it does not name', () => ({ wait: { for: [{ type: 'entity' }] } }), 'BAD_INPUT'],
+      ['waits for nobody', () => ({ wait: { for: [] } }), 'BAD_INPUT'],
+      ['waits for who cannot answer', () => ({ wait: { for: [{ type: 'agent' }] } }), 'NOBODY_CAN_ANSWER'],
+    ]
+    const HEARD = 'People have seen what you wrote'
+
+    async function openChain() {
+      const ann = await stage.person('Ann')
+      const [ada, bob] = [await stage.bot('Ada'), await stage.bot('Bob')]
+      const room = await stage.space('Chain', [ann, ada, bob], { routing: 'MENTION_CHAIN' })
+      const told = async () => {
+        const { messages } = await parley.models.request(({ messages }) => messages.some(({ role }) => role === 'tool'))
+        return messages.find(({ role }) => role === 'tool')?.text ?? ''
+      }
+      return { ann, ada, bob, room, told }
+    }
+
+    test.each(faults)('because it %s, before its text: nothing of that streams', async (_, faulty, code) => {
+      const { ann, ada, room, told, ...others } = await openChain()
+      const input = { spaceId: room.id, ...faulty({ ann, ...others }), text: 'The budget is 50,000.' }
+      const again = sayIn(room.id, 'The budget is 50,000.')
+      parley.models.script(forAgent('Ada', steps([{ toolCall: 'sendSpaceMessage', input }], [again])))
+      await stage.say(ann, room, 'Begin')
+      const [run] = await stage.endedRuns(ada, 1)
+      expect(run.toolCalls[0]).toMatchObject({ status: 'FAILED', output: { error: { code } } })
+      expect((await stage.messagesIn(room)).map(({ text, status }) => [text, status])).toEqual([
+        ['Begin', 'COMPLETE'],
+        ['The budget is 50,000.', 'COMPLETE'],
+      ])
+      expect(await told()).not.toContain(HEARD)
+    })
+
+    test.each(faults.slice(0, 3))(
+      'because it %s, after its text: it stays, cut off, and the model is told',
+      async (_, faulty, code) => {
+        const { ann, ada, room, told, ...others } = await openChain()
+        const input = { spaceId: room.id, text: 'The budget is 50,000.', ...faulty({ ann, ...others }) }
+        parley.models.script(forAgent('Ada', steps([{ toolCall: 'sendSpaceMessage', input }], [{ text: 'Enough.' }])))
+        await stage.say(ann, room, 'Begin')
+        const [run] = await stage.endedRuns(ada, 1)
+        expect(run.toolCalls[0]).toMatchObject({ status: 'FAILED', output: { error: { code } } })
+        expect((await stage.messagesIn(room)).map(({ text, status }) => [text, status])).toEqual([
+          ['Begin', 'COMPLETE'],
+          ['The budget is 50,000.', 'INTERRUPTED'],
+        ])
+        expect(await told()).toContain(HEARD)
+      },
+    )
+
+    test('because its input is no JSON: the model is told what people have seen of it', async () => {
+      const { ann, ada, room, told } = await openChain()
+      const input = `{"spaceId":"${room.id}","text":"The bud`
+      parley.models.script(forAgent('Ada', steps([{ toolCall: 'sendSpaceMessage', input }], [{ text: 'Enough.' }])))
+      await stage.say(ann, room, 'Begin')
+      await stage.endedRuns(ada, 1)
+      expect((await stage.messagesIn(room)).at(-1)).toMatchObject({ text: 'The bud', status: 'INTERRUPTED' })
+      expect(await told()).toContain(HEARD)
+    })
   })
 
   test('null is a left-out argument: nothing is refused, and nothing said twice', async () => {

@@ -138,4 +138,25 @@ describe('what triggered a run', () => {
       await stage.endedRuns(lead, 1)
     },
   )
+
+  test('who names its spaces is shown, outside of its chain, whom it can mention there and that it is not to wait for them', async () => {
+    const [lead, designer] = [await stage.bot('Lead'), await stage.bot('Designer', { description: 'Knows layouts.' })]
+    const husam = await stage.person('Husam')
+    const chain = await stage.space('Chain', [husam, lead, designer], { routing: 'MENTION_CHAIN' })
+    const elsewhere = await stage.space('Elsewhere', [husam, lead])
+    const sectionIn = ({ instructions }: ModelRequest, title: string) =>
+      instructions.split(`${title}\n`)[1]?.split('\n\n')[0]
+    await stage.say(husam, elsewhere, 'A new layout, please')
+    const outside = await parley.models.request(wokenBy('A new layout, please'))
+    expect(outside.toolNames).toContain('mentionAgent')
+    expect(sectionIn(outside, 'OTHER AGENTS:')).toBe(`- "Designer" (id: ${designer.id}): "Knows layouts."`)
+    expect(sectionIn(outside, 'TURNS ELSEWHERE:')).toMatch(
+      `- In "Chain" (id: ${chain.id}) one agent acts at a time. Whom you mention`,
+    )
+    await stage.say(husam, chain, 'Your turn')
+    const inside = await parley.models.request(wokenBy('Your turn'))
+    expect(sectionIn(inside, 'YOUR TURN IN "Chain":')).toContain('"Knows layouts."')
+    expect(inside.instructions).not.toMatch(/TURNS ELSEWHERE|OTHER AGENTS/)
+    await stage.endedRuns(lead, 2)
+  })
 })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Viewer } from '../../src/access/viewer.ts'
 import { newId } from '../../src/lib/ids.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
@@ -42,7 +42,7 @@ const COMPUTE = {
 } as const
 const is = (type: string) => (data: ViewerEvent) => data.viewerEvents.__typename === type
 
-describe.each(STACKS)('on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('on the %s stack', (stack) => {
   let parley: TestServer
 
   beforeAll(async () => {

@@ -1,5 +1,12 @@
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestServer, type TestServer } from '../support/served.ts'
+
+const BUILT = path.resolve(import.meta.dirname, '../../web/dist')
+const MOST_BYTES_OF_FIRST_LOAD = 250_000
 
 describe('the console over HTTP', () => {
   let parley: TestServer
@@ -10,6 +17,11 @@ describe('the console over HTTP', () => {
   afterAll(() => parley?.close())
 
   const ask = (path: string, init: RequestInit = {}) => fetch(parley.origin + path, init)
+  /** What the page loads first. */
+  async function loadedFirst(): Promise<string[]> {
+    const text = await (await ask('/')).text()
+    return [...text.matchAll(/(?:src|href)="(\/console\/[^"]+)"/g)].map(([, url = '']) => url)
+  }
 
   test('is a page that loads nothing from elsewhere and may run no script of its own text', async () => {
     const page = await ask('/')
@@ -25,43 +37,64 @@ describe('the console over HTTP', () => {
     expect(text).not.toMatch(/<script(?![^>]* src="\/)|<style|\son\w+=|(src|href)="(?!\/)/)
   })
 
-  test('whatever its modules import is served, as JavaScript without types', async () => {
-    const seen = new Set<string>()
-    async function visit(url: string): Promise<void> {
-      if (seen.has(url)) return
-      seen.add(url)
-      const answer = await ask(url)
-      expect([url, answer.status, answer.headers.get('content-type')]).toEqual([
-        url,
-        200,
-        'text/javascript; charset=utf-8',
-      ])
-      const script = await answer.text()
-      expect(script).not.toMatch(/^import type|^export interface/m)
-      const imported = [...script.matchAll(/^(?:import|export) .* from ['"](.+)['"]/gm)].map(([, path = '']) => path)
-      await Promise.all(imported.map((path) => visit(new URL(path, parley.origin + url).pathname)))
+  test('every address of its pages is that page, and no other is', async () => {
+    const pages = [
+      '/spaces/spc_1',
+      '/runs',
+      '/runs/run_1',
+      '/agents/agt_1/mind',
+      '/waiting',
+      '/people',
+      '/invitations/a-code',
+    ]
+    for (const page of pages) {
+      const answer = await ask(page)
+      expect([page, answer.status, answer.headers.get('content-type')]).toEqual([page, 200, 'text/html; charset=utf-8'])
     }
-    await visit('/console/main.ts')
-    expect([...seen]).toEqual(expect.arrayContaining(['/console/api.ts', '/console/graphql-ws/client.js']))
+    for (const page of ['/nothing', '/spaces/a/b/c', '/agents/%20', '/runsx']) {
+      expect([page, (await ask(page)).status]).toEqual([page, 404])
+    }
   })
 
-  test('is asked about each time, and sent again only when it is another', async () => {
-    const first = await ask('/console/main.ts')
+  test('what it loads first is served, and is no more than 250 kB', async () => {
+    const urls = await loadedFirst()
+    expect(urls.length).toBeGreaterThanOrEqual(3)
+    let bytes = 0
+    for (const url of urls) {
+      const answer = await ask(url)
+      expect([url, answer.status]).toEqual([url, 200])
+      bytes += (await promisify(gzip)(Buffer.from(await answer.arrayBuffer()))).length
+    }
+    console.log(`the console's first load: ${bytes} bytes gzipped`)
+    expect(bytes).toBeLessThan(MOST_BYTES_OF_FIRST_LOAD)
+  })
+
+  test('the page is asked about each time, and sent again only when it is another; what is named by its content is kept', async () => {
+    const first = await ask('/')
     expect(first.headers.get('cache-control')).toBe('no-cache')
     const etag = first.headers.get('etag') ?? ''
-    const again = await ask('/console/main.ts', { headers: { 'if-none-match': etag } })
+    const again = await ask('/', { headers: { 'if-none-match': etag } })
     expect([again.status, await again.text()]).toEqual([304, ''])
-    const other = await ask('/console/main.ts', { headers: { 'if-none-match': '"another"' } })
-    expect(other.status).toBe(200)
+    expect((await ask('/', { headers: { 'if-none-match': '"another"' } })).status).toBe(200)
+    const script = (await loadedFirst()).find((url) => url.endsWith('.js')) ?? ''
+    expect((await ask(script)).headers.get('cache-control')).toContain('immutable')
   })
 
   test('is read only, and gives away no other file', async () => {
     const head = await ask('/', { method: 'HEAD' })
     expect([head.status, await head.text()]).toEqual([200, ''])
     expect((await ask('/', { method: 'POST' })).status).toBe(404)
-    expect((await ask('/console/main.ts', { method: 'POST' })).status).toBe(404)
-    for (const path of ['tsconfig.json', 'nothing.ts', '%2e%2e/package.json', 'graphql-ws/server.js', '']) {
+    expect((await ask('/waiting', { method: 'POST' })).status).toBe(404)
+    for (const path of ['tsconfig.json', 'main.tsx', '%2e%2e/package.json', '../vite.config.ts', '']) {
       expect([path, (await ask(`/console/${path}`)).status]).toEqual([path, 404])
+    }
+  })
+
+  test('no script of it asks another host, or makes code of text', async () => {
+    const scripts = (await readdir(path.join(BUILT, 'assets'))).filter((name) => name.endsWith('.js'))
+    for (const name of scripts) {
+      const text = await readFile(path.join(BUILT, 'assets', name), 'utf8')
+      expect(text).not.toMatch(/new Function\(|[^.\w]eval\(/)
     }
   })
 })

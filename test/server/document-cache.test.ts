@@ -1,23 +1,14 @@
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { heapUsed } from '../support/heap.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
 const MEBIBYTE = 1024 * 1024
-
-setFlagsFromString('--expose-gc')
-const collectGarbage = runInNewContext('gc') as () => void
-
-function heapUsed(): number {
-  for (let times = 0; times < 3; times++) collectGarbage()
-  return process.memoryUsage().heapUsed
-}
 
 describe('documents of 16 KiB', () => {
   let parley: TestServer
   let authorization: string
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ stack: 'embedded', worker: false, settings: { PARLEY_RATE_REQUESTS: '0' } })
     authorization = `Bearer ${await parley.tokenOf(await parley.human('Ada'))}`
   })
   afterAll(() => parley?.close())

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Viewer } from '../../src/access/viewer.ts'
 import { createGuards, type Guards } from '../../src/server/streams/guards.ts'
 import { createLifeline } from '../../src/server/streams/lifeline.ts'
+import { createSecondLook } from '../../src/server/streams/second-look.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { until } from '../support/until.ts'
 
@@ -35,6 +36,51 @@ function deafSignals() {
   }
 }
 
+describe('where whoever ended it died before it could say so', () => {
+  let parley: TestApplication
+  let guards: Guards
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack: 'embedded', worker: false })
+    const { platform, api } = parley.app
+    guards = createGuards({ ...platform, signals: deafSignals().signals }, api, createSecondLook(platform, api, 50))
+  })
+  afterAll(() => parley?.close())
+
+  /** Something that a viewer watches, once it stands: tells how it ends. */
+  async function watching(guard: (live: ReturnType<typeof createLifeline>) => Promise<unknown>) {
+    const live = createLifeline()
+    const end = new Promise<string>((resolve) =>
+      live.onEnd(() => queueMicrotask(() => resolve(live.failure()?.name ?? 'completed'))),
+    )
+    await guard(live)
+    return () => end
+  }
+
+  test.each(['HUMAN', 'ADMIN'] as const)('a space that was deleted is found out for %s', async (scope) => {
+    const ada = await parley.human('Ada')
+    const space = await parley.space(ada, [])
+    const viewer = scope === 'HUMAN' ? ada : parley.admin
+    const ended = await watching((live) => guards.space(viewer, space.id, live))
+    await parley.app.api.deletion.deleteSpace(parley.admin, { id: space.id })
+    expect(await ended()).toBe('NotFoundError')
+  })
+
+  test('so is who was removed, a token that was revoked, and a human that was erased', async () => {
+    const [ada, eve] = [await parley.human('Ada'), await parley.human('Eve')]
+    const space = await parley.space(ada, [])
+    const { accessToken } = await parley.app.api.tokens.create(parley.admin, { grant: { humanId: ada.id } })
+    const removed = await watching((live) => guards.space(ada, space.id, live))
+    const revoked = await watching((live) => guards.viewer({ ...ada, tokenId: accessToken.id }, live))
+    const erased = await watching((live) => guards.viewer(eve, live))
+    await parley.app.api.members.remove(parley.admin, { spaceId: space.id, entityId: ada.id })
+    await parley.app.api.tokens.revoke(parley.admin, { id: accessToken.id })
+    await parley.app.api.deletion.eraseHuman(parley.admin, { id: eve.id, messages: false })
+    const ends = await Promise.all([removed(), revoked(), erased()])
+    expect(ends).toEqual(['ForbiddenError', 'UnauthenticatedError', 'UnauthenticatedError'])
+  })
+})
+
 describe('while signals are lost', () => {
   let parley: TestApplication
   let guards: Guards
@@ -42,7 +88,8 @@ describe('while signals are lost', () => {
 
   beforeAll(async () => {
     parley = await startApplication({ stack: 'embedded', worker: false })
-    guards = createGuards({ ...parley.app.platform, signals: deaf.signals }, parley.app.api)
+    const { platform, api } = parley.app
+    guards = createGuards({ ...platform, signals: deaf.signals }, api, createSecondLook(platform, api, 600_000))
   })
   afterAll(() => parley?.close())
 

@@ -42,13 +42,16 @@ describe('GraphQL over HTTP', () => {
     fetch(`${parley.origin}/graphql?query=${encodeURIComponent(query)}`, { headers: { authorization, ...headers } })
   const codesOf = ({ body }: Answer) => body.errors?.map(({ extensions }: { extensions: object }) => extensions)
 
-  test('answers in application/graphql-response+json, or in plain JSON to who asks for that', async () => {
-    const { status, headers, body } = await send({ query: '{ viewer { id scope } }' })
+  test('answers in application/graphql-response+json, or in plain JSON to who asks for that or for nothing', async () => {
+    const accept = 'application/graphql-response+json'
+    const { status, headers, body } = await send({ query: '{ viewer { id scope } }' }, { accept })
     expect(status).toBe(200)
     expect(headers.get('content-type')).toBe('application/graphql-response+json; charset=utf-8')
     expect(body).toEqual({ data: { viewer: { id: human.id.replace('hum_', 'viw_'), scope: 'HUMAN' } } })
-    const plain = await send({ query: '{ viewer { id } }' }, { accept: 'application/json' })
-    expect(plain.headers.get('content-type')).toBe('application/json; charset=utf-8')
+    for (const headers of [{ accept: 'application/json' }, { accept: '*/*' }]) {
+      const plain = await send({ query: '{ viewer { id } }' }, headers)
+      expect(plain.headers.get('content-type')).toBe('application/json; charset=utf-8')
+    }
   })
 
   test('without a good token: 401 and UNAUTHENTICATED', async () => {

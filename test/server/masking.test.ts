@@ -1,4 +1,5 @@
 import { pino } from 'pino'
+import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import { SlowConsumerError } from '../../src/realtime/event-log.ts'
 import { createMasking } from '../../src/server/http/masking.ts'
@@ -6,7 +7,10 @@ import { createMasking } from '../../src/server/http/masking.ts'
 /** Masks an error, and answers with what the client gets and what the log got. */
 function masked(error: unknown) {
   const lines: string[] = []
-  const { message, extensions } = createMasking(pino({}, { write: (line) => lines.push(line) }))(error)
+  const { message, extensions } = createMasking({
+    logger: pino({}, { write: (line) => lines.push(line) }),
+    metrics: new Registry(),
+  })(error)
   return { message, extensions, lines }
 }
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { Space } from '../../src/generated/prisma/client.ts'
+import { figure, scrape } from '../support/figures.ts'
 import { startFollower } from '../support/log-follower.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { hasPostgres } from '../support/postgres.ts'
@@ -58,8 +59,11 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('with Redis away', (
     // The middle one: what else the machine does is not what is measured.
     expect(took.toSorted((a, b) => a - b)[Math.floor(MESSAGES / 2)]).toBeLessThan(250)
     expect(Math.max(...took)).toBeLessThan(1000)
+    const isAway = async () => figure(await scrape(parley.origin), 'parley_redis_away')
+    expect(await isAway()).toBe(1)
     await comeBack()
     await until('the log is there', () => parley.app.realtime.healthy())
+    await until('it is known to be back', async () => (await isAway()) === 0)
     await sendSome('after')
     const rows = await parley.messages(space.id)
     const told = await until('all are told', () => {

@@ -55,7 +55,7 @@ describe('the server', () => {
 
   test('has a page at the beginning, GraphiQL for browsers, and nothing elsewhere', async () => {
     const html = { accept: 'text/html' }
-    expect(await (await get('/', html)).text()).toContain('/console/main.ts')
+    expect(await (await get('/', html)).text()).toContain('/console/assets/')
     const graphiql = await get('/graphql', html)
     expect(graphiql.headers.get('content-type')).toMatch(/text\/html/)
     const page = await graphiql.text()

@@ -36,9 +36,9 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('waiting for replies
   const human = { conditions: [{ type: 'human' as const }], afterSeq: 0, signal: never }
 
   /** Begins to wait in a space; `at` is when the reply came. */
-  async function begin({ spaceId, agentId }: { spaceId: string; agentId: string }, untilMs = Date.now() + 60_000) {
+  async function begin({ spaceId, agentId }: { spaceId: string; agentId: string }, forMs = 60_000) {
     const listening = await stack.replies.listen(spaceId)
-    const reply = listening.reply({ ...human, waiterId: agentId, until: untilMs })
+    const reply = listening.reply({ ...human, waiterId: agentId, forMs })
     const waiting = { listening, at: 0, reply }
     void reply.then(() => {
       waiting.at = performance.now()
@@ -85,7 +85,7 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('waiting for replies
     if (space === undefined) throw new Error('no space')
     const listening = await stack.replies.listen(space.spaceId)
     await send(space.spaceId, space.humanId, 'at once')
-    const reply = await listening.reply({ ...human, waiterId: space.agentId, until: Date.now() + 60_000 })
+    const reply = await listening.reply({ ...human, waiterId: space.agentId, forMs: 60_000 })
     expect(reply).toMatchObject({ text: 'at once' })
     listening.end()
   })
@@ -108,7 +108,7 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('waiting for replies
   test('a reply that nobody announced is found at the deadline at the latest', async () => {
     const [space] = await stack.spaces(1)
     if (space === undefined) throw new Error('no space')
-    const waiting = await begin(space, Date.now() + 300)
+    const waiting = await begin(space, 300)
     const { prisma } = stack.platform.db
     await prisma.message.create({
       data: {
@@ -134,14 +134,14 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('waiting for replies
     const stopped = listening.reply({
       ...human,
       waiterId: space.agentId,
-      until: Date.now() + 60_000,
+      forMs: 60_000,
       signal: stop.signal,
     })
     stop.abort()
     expect(await stopped).toBeNull()
-    expect(await listening.reply({ ...human, waiterId: space.agentId, until: 0 })).toBeNull()
+    expect(await listening.reply({ ...human, waiterId: space.agentId, forMs: 0 })).toBeNull()
     await send(space.spaceId, space.humanId, 'late')
-    expect(await listening.reply({ ...human, waiterId: space.agentId, until: 0 })).toMatchObject({ text: 'late' })
+    expect(await listening.reply({ ...human, waiterId: space.agentId, forMs: 0 })).toMatchObject({ text: 'late' })
     listening.end()
   })
 })

@@ -19,6 +19,7 @@ describe.skipIf(!hasPostgres)('sending', () => {
     announcer = createAnnouncer(domain.platform)
     const posting = createPosting(domain.platform, announcer, {
       route: async () => ({ runs: [], async afterCommit() {} }),
+      foresee: async () => null,
       startedBy: async () => [],
     })
     sending = createSending(posting, domain.visibility)

@@ -6,6 +6,7 @@ import { type Application, type AppOptions, createApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import type { Message, Run, RunStatus, Space } from '../../src/generated/prisma/client.ts'
 import { runTopic } from '../../src/realtime/topics.ts'
+import type { CreateSpaceInput } from '../../src/spaces/spaces.ts'
 import { type ModelServer, startModelServer } from './model-server.ts'
 import { createTestDataDirectory } from './pglite.ts'
 import { createTestDatabase, hasPostgres } from './postgres.ts'
@@ -15,6 +16,11 @@ import { until } from './until.ts'
 /** The stacks that there are here: `describe.each(STACKS)('… on the %s stack', (stack) => …)`. */
 export const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
+/** The same for rules that know nothing of what stands behind the ports: PostgreSQL alone where it is there, but on CI both. */
+export const RULE_STACKS = STACKS.filter(
+  (stack) => stack === 'postgres' || !hasPostgres || process.env['CI'] === 'true',
+)
+
 /** The whole application in this process, workers included, with a scripted model at its edge. */
 export interface TestApplication {
   app: Application
@@ -23,12 +29,12 @@ export interface TestApplication {
   human(name: string): Promise<HumanViewer>
   /** An agent of model `openai.chat:test`, which the model server plays. */
   agent(name: string, input?: Partial<CreateAgentInput>): Promise<{ id: string; name: string }>
-  space(creator: HumanViewer, memberIds: string[], input?: Partial<Space>): Promise<Space>
+  space(creator: HumanViewer, memberIds: string[], input?: Partial<CreateSpaceInput>): Promise<Space>
   /** A human and an agent alone in a space. */
   room(
     name?: string,
     input?: Partial<CreateAgentInput>,
-    space?: Partial<Space>,
+    space?: Partial<CreateSpaceInput>,
   ): Promise<{ human: HumanViewer; agent: { id: string; name: string }; space: Space }>
   send(
     sender: HumanViewer,
@@ -93,7 +99,8 @@ export interface Stores {
   close(): Promise<void>
 }
 
-async function openStores(stack: 'postgres' | 'embedded'): Promise<Stores> {
+/** Stores of their own, for who starts an application again on the same: closed by who opened them. */
+export async function openStores(stack: 'postgres' | 'embedded'): Promise<Stores> {
   if (stack === 'embedded') {
     const directory = await createTestDataDirectory()
     return { settings: { DATA_DIR: directory.path }, options: {}, close: directory.remove }

@@ -1,11 +1,13 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { Run } from '../../src/generated/prisma/client.ts'
 import { startApplication, type TestApplication } from './application.ts'
+import { type Remains, remainsOf } from './broken-run-remains.ts'
 import { createFrailty, type Fate, type Frailty, type Statement } from './frail.ts'
 import type { ModelAction, ModelRequest } from './model-server-script.ts'
 import { sayIn } from './space-tools.ts'
-import { spaceIn } from './thinking.ts'
+import { inboxIn, spaceIn } from './thinking.ts'
 import { until } from './until.ts'
 
 /** A run of three steps that writes in every way in which a run writes: speaks, changes what the agent knows, calls a service. */
@@ -13,6 +15,8 @@ export interface Play {
   name: string
   mind: 'STATELESS' | 'PERSISTENT'
   toolset: 'ACTIVE_SPACE' | 'SPACE_TOOLS'
+  /** The service is called only once two people have approved it, one of whom is asked by escalation: see `decideNext`. */
+  asksFirst?: boolean
   steps(request: ModelRequest, spaceId: string): ModelAction[][]
 }
 
@@ -45,6 +49,17 @@ export const PLAYS: Play[] = [
     ],
   },
   {
+    name: 'what people approve first',
+    mind: 'STATELESS',
+    toolset: 'ACTIVE_SPACE',
+    asksFirst: true,
+    steps: () => [
+      [say('The first.')],
+      [book, { toolCall: 'set_goals', input: goals }],
+      [say('The second.'), say('The third.')],
+    ],
+  },
+  {
     name: 'a think cycle',
     mind: 'PERSISTENT',
     toolset: 'ACTIVE_SPACE',
@@ -54,13 +69,35 @@ export const PLAYS: Play[] = [
       [say('The second.'), say('The third.')],
     ],
   },
+  {
+    name: 'a think cycle, with what people approve after it',
+    mind: 'PERSISTENT',
+    toolset: 'ACTIVE_SPACE',
+    asksFirst: true,
+    steps: (request) =>
+      inboxIn(request).includes('TOOL_RESULT')
+        ? []
+        : [
+            [{ toolCall: 'enter_space', input: { spaceId: spaceIn(request) } }, say('The first.')],
+            [book, { toolCall: 'set_goals', input: goals }],
+            [say('The second.'), say('The third.')],
+          ],
+  },
 ]
+
+/** The steps of its requests when nothing breaks: a mind hears what came of what it asked people in a cycle of its own. */
+export function stepsOf({ asksFirst, mind }: Play): number[] {
+  return [0, 1, 2, 3, ...(asksFirst === true && mind === 'PERSISTENT' ? [0] : [])]
+}
 
 /** One deployment on which plays are performed one after the other, each by a worker of its own that may break. */
 export interface Theatre {
   parley: TestApplication
-  /** Begins a play with a worker whose statements from then on meet these fates. */
-  begin(play: Play, fateOf: (statement: Statement) => Fate): Promise<Performance>
+  /**
+   * Begins a play with a worker whose statements from then on meet these fates; those of people's decisions too where that process
+   * takes them.
+   */
+  begin(play: Play, fateOf: (statement: Statement) => Fate, decidesThere?: 'decides-there'): Promise<Performance>
   close(): Promise<void>
 }
 
@@ -93,12 +130,18 @@ const FRAIL_KEY = 'sk-frail'
 export async function openTheatre(): Promise<Theatre> {
   const parley = await startApplication({ stack: 'postgres', worker: false, settings: QUIET })
   const human = await parley.human('Husam')
+  const asked = { first: await parley.human('Alice'), last: human, never: await parley.human('Bob') }
   const service = await openService()
 
-  async function begin(play: Play, fateOf: (statement: Statement) => Fate): Promise<Performance> {
+  async function begin(
+    play: Play,
+    fateOf: (statement: Statement) => Fate,
+    decidesThere?: string,
+  ): Promise<Performance> {
     const frailty = createFrailty()
     const description = { name: 'book', description: 'Books.', inputSchema: { type: 'object' } }
-    const tools = [{ ...description, execution: 'HTTP' as const, url: service.url }]
+    const approval = play.asksFirst === true ? { approval: approvalOf(asked) } : {}
+    const tools = [{ ...description, execution: 'HTTP' as const, url: service.url, ...approval }]
     const agent = await parley.agent('Ada', { mind: play.mind, toolset: play.toolset, tools })
     const space = await parley.space(human, [agent.id])
     const requests: ModelRequest[] = []
@@ -119,7 +162,12 @@ export async function openTheatre(): Promise<Theatre> {
     const frail = await start({ ...frailty.mark(parley.stores.settings), OPENAI_API_KEY: FRAIL_KEY })
     frailty.watch(fateOf)
     await parley.send(human, space.id, 'Book Monday')
-    const isOver = () => hasEnded(parley, agent.id)
+    const isOver = async () => {
+      const decider = decidesThere === undefined || frailty.isDead() ? parley : frail
+      const deciding = play.asksFirst === true && decideNext(parley, decider, { play, agentId: agent.id, asked })
+      await Promise.race([deciding, ...(decider === frail ? [frailty.death] : [])])
+      return hasEnded(parley, agent.id)
+    }
     return {
       frailty,
       requests,
@@ -176,88 +224,61 @@ async function openService() {
   return { calls, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, close }
 }
 
-async function hasEnded({ app }: TestApplication, agentId: string): Promise<boolean> {
+/** Who is asked: two of the first, and the last once that is escalated. */
+interface Asked {
+  first: HumanViewer
+  never: HumanViewer
+  last: HumanViewer
+}
+
+const approvalOf = ({ first, never, last }: Asked) => ({
+  quorum: 2,
+  approverIds: [first.id, never.id],
+  expiresInSeconds: 600,
+  escalateAfterSeconds: 500,
+  escalateToIds: [last.id],
+})
+
+/**
+ * The next that people do about the call that waits for them: the first approves it; its time to be escalated comes; the last approves
+ * it. Of a think cycle only once that is over, so that what it is shown is the same each time.
+ */
+async function decideNext(
+  { app }: TestApplication,
+  decider: TestApplication,
+  { play, agentId, asked }: { play: Play; agentId: string; asked: Asked },
+): Promise<void> {
   const { prisma } = app.platform.db
-  const [runs, events, open] = await Promise.all([
-    prisma.run.findMany({ where: { agentId }, select: { finishedAt: true } }),
-    prisma.inboxEvent.count({ where: { agentId, doneAt: null } }),
-    prisma.message.count({ where: { senderId: agentId, status: 'STREAMING' } }),
-  ])
-  return runs.length > 0 && runs.every(({ finishedAt }) => finishedAt !== null) && events + open === 0
+  const call = await prisma.toolCall.findFirst({ where: { agentId, approvalState: 'PENDING', status: 'WAITING' } })
+  const run = call && (await prisma.run.findUnique({ where: { id: call.runId } }))
+  if (call === null || (play.mind === 'PERSISTENT' && run?.finishedAt === null)) return
+  const { id: toolCallId, escalatedAt } = call
+  const hasBegun = (await prisma.decision.count({ where: { toolCallId } })) > 0
+  if (hasBegun && escalatedAt === null) {
+    await prisma.$executeRaw`UPDATE "ToolCall" SET "escalatesAt" = now() WHERE id = ${toolCallId} AND "escalatesAt" > now()`
+    return
+  }
+  // Another poll, or a stop, was faster.
+  const unlessConflict = (error: { code?: string }) => (error.code === 'CONFLICT' ? null : Promise.reject(error))
+  const human = hasBegun ? asked.last : asked.first
+  await decider.app.api.control.decideToolCall(human, { toolCallId, approve: true }).catch(unlessConflict)
+}
+
+/** By one statement: between two of them a call may have become an event, and an event a run. */
+async function hasEnded({ app }: TestApplication, agentId: string): Promise<boolean> {
+  const [found] = await app.platform.db.prisma.$queryRaw<{ isOver: boolean }[]>`
+    SELECT EXISTS (SELECT 1 FROM "Run" WHERE "agentId" = ${agentId})
+      AND NOT EXISTS (SELECT 1 FROM "Run" WHERE "agentId" = ${agentId} AND "finishedAt" IS NULL)
+      AND NOT EXISTS (SELECT 1 FROM "ToolCall" WHERE "agentId" = ${agentId} AND (status = 'WAITING' OR "carryAt" IS NOT NULL))
+      AND NOT EXISTS (SELECT 1 FROM "InboxEvent" WHERE "agentId" = ${agentId} AND "doneAt" IS NULL)
+      AND NOT EXISTS (SELECT 1 FROM "Message" WHERE "senderId" = ${agentId} AND status = 'STREAMING') AS "isOver"`
+  return found?.isOver === true
 }
 
 /** As if the time had gone by for which a worker that says nothing more keeps what it has in hand. */
 export async function lapseLeases({ app }: TestApplication): Promise<void> {
   await app.platform.db.prisma.$executeRaw`
     UPDATE "Run" SET "leaseUntil" = now() WHERE status = 'RUNNING' AND "leaseUntil" > now()`
-}
-
-/** What is left when all is over, without ids and times: the same however often the run was broken off. */
-export interface Remains {
-  /** From 1 to the space's last, if there is no hole. */
-  seqs: number[]
-  lastSeq: number
-  /** All parts that were shown, in order, without those of which another began anew. */
-  said: unknown[]
-  /** Everything else. */
-  rest: Record<string, unknown>
-}
-
-async function remainsOf({ app }: TestApplication, spaceId: string, agentId: string): Promise<Remains> {
-  const { prisma } = app.platform.db
-  const where = { agentId }
-  const [space, messages, outcomes, runs, steps, calls, goals, inbox, cycles] = await Promise.all([
-    prisma.space.findUniqueOrThrow({ where: { id: spaceId } }),
-    prisma.message.findMany({ where: { spaceId }, orderBy: { seq: 'asc' } }),
-    prisma.outcome.findMany({ where }),
-    prisma.run.findMany({ where, orderBy: { id: 'asc' } }),
-    prisma.step.findMany({ where: { run: where }, orderBy: { index: 'asc' } }),
-    prisma.toolCall.findMany({ where, orderBy: [{ stepIndex: 'asc' }, { id: 'asc' }] }),
-    prisma.goal.findMany({ where }),
-    prisma.inboxEvent.findMany({ where }),
-    prisma.cycle.findMany({ where, orderBy: { index: 'asc' } }),
-  ])
-  return {
-    seqs: messages.map(({ seq }) => seq),
-    lastSeq: space.lastSeq,
-    said: saidIn(messages),
-    rest: anonymous({
-      outcomes: outcomes.map(({ kind, reason }) => ({ kind, reason })),
-      runs: runs.map(({ status, summary, error, stepCount }) => ({ status, summary, error, stepCount })),
-      steps: steps.map(({ index, finishReason, assistant }) => ({ index, finishReason, assistant })),
-      calls: calls.map(({ stepIndex, toolName, status, input, output, error }) => ({
-        ...{ stepIndex, toolName, status },
-        ...{ input, output, error },
-      })),
-      goals: goals.map(({ description, status }) => ({ description, status })),
-      inbox: inbox.map(({ doneAt }) => doneAt !== null),
-      cycles: cycles.map(({ index, messages }) => ({ index, messages })),
-    }),
-  }
-}
-
-/** What was cut off, and then said from its beginning, counts once. */
-function saidIn(messages: { status: string; parts: unknown }[]): unknown[] {
-  const parts = messages.flatMap(({ status, parts }) =>
-    (parts as { text?: string }[]).map((part, index, all) => ({
-      text: part.text ?? '',
-      isCut: status === 'INTERRUPTED' && index === all.length - 1,
-    })),
-  )
-  return parts.flatMap(({ text, isCut }, index) =>
-    isCut && parts[index + 1]?.text.startsWith(text) === true ? [] : [text],
-  )
-}
-
-/** With ids by their kind, and by what they were named after where one names another; with times left out. */
-export function anonymous<T>(value: T): T {
-  const seen = new Map<string, number>()
-  const text = JSON.stringify(value)
-    .replace(/\b([a-z]{3})_[0-9a-z]{20,}/g, '$1#')
-    .replace(/\bcall_\w+/g, (id) => {
-      if (!seen.has(id)) seen.set(id, seen.size)
-      return `call#${seen.get(id)}`
-    })
-    .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z|\b\d\d:\d\d(:\d\d)?\b/g, 'T')
-  return JSON.parse(text) as T
+  await app.platform.db.prisma.$executeRaw`
+    UPDATE "ToolCall" SET "carryAt" = now() WHERE "carryAt" > now()`
 }

@@ -1,4 +1,5 @@
 import pino from 'pino'
+import { Registry } from 'prom-client'
 import { createTokens, type Tokens } from '../../src/access/tokens.ts'
 import type { AdminViewer, HumanViewer, ServiceViewer } from '../../src/access/viewer.ts'
 import { createVisibility, type Visibility } from '../../src/access/visibility.ts'
@@ -14,6 +15,7 @@ import type { Platform } from '../../src/platform/platform.ts'
 import { createSecretBox } from '../../src/platform/secret-box.ts'
 import { createInProcessEventLog } from '../../src/realtime/in-process-event-log.ts'
 import { createInProcessSignals } from '../../src/realtime/in-process-signals.ts'
+import { createPausing } from '../../src/runs/pausing.ts'
 import { createMembers, type Members } from '../../src/spaces/members.ts'
 import { createReading, type Reading } from '../../src/spaces/reading.ts'
 import { createSpaceNews } from '../../src/spaces/space-news.ts'
@@ -55,10 +57,11 @@ export const DATABASES = ['postgres', 'pglite'] as const
 /** Models are `demo` and `openai:…`; an input schema is an object with `type: 'object'`. */
 const HOOKS = {
   checkModel: (name: string) => (name === 'demo' || name.startsWith('openai:') ? null : `There is no model "${name}".`),
-  checkInputSchema: (schema: unknown) =>
+  checkInputSchema: async (schema: unknown) =>
     typeof schema === 'object' && schema !== null && 'type' in schema && schema.type === 'object'
       ? null
       : 'The schema must describe an object.',
+  checkSchema: async () => null,
 }
 
 export async function openDomain(database: (typeof DATABASES)[number] = 'postgres'): Promise<Domain> {
@@ -72,17 +75,21 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
     signals: createInProcessSignals(logger),
     clock,
     logger,
+    metrics: new Registry(),
     secretBox: createSecretBox('a-secret-key-for-tests-of-32-or-more'),
   } as unknown as Platform // without `jobs`: nothing here wakes anybody
   const visibility = createVisibility(platform)
   const news = createSpaceNews(platform)
   const parts = {
     tokens: createTokens(platform, ADMIN_TOKEN),
-    spaces: createSpaces(platform, visibility, news),
-    members: createMembers(platform, visibility, news, { onLeft: async () => ({ async afterCommit() {} }) }),
+    spaces: createSpaces(platform, visibility, news, { async onBudgetChanged() {} }),
+    members: createMembers(platform, visibility, news, {
+      onLeft: async () => ({ async afterCommit() {} }),
+      async onJoined() {},
+    }),
     reading: createReading(platform, news),
-    agents: createAgents(platform, HOOKS),
-    humans: createHumans(platform),
+    agents: createAgents(platform, { ...HOOKS, ...createPausing(platform) }),
+    humans: createHumans(platform, visibility, { async onRenamed() {} }),
   }
   return {
     platform,

@@ -27,7 +27,7 @@ export function reexecute(
   const { spaceId, after } = variables
   const over = new AbortController()
   const side: PlainSubscription = { seen: [], ended: null, stop: () => over.abort() }
-  const mask = createMasking(platform.logger)
+  const mask = createMasking(platform)
   const document = parse(query)
 
   async function tell(event: object): Promise<void> {

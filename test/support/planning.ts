@@ -2,9 +2,10 @@ import { createVisibility } from '../../src/access/visibility.ts'
 import { createInbox } from '../../src/agents/inbox.ts'
 import { createTriggers, type Triggers } from '../../src/agents/triggers.ts'
 import { createWaking } from '../../src/agents/waking.ts'
+import { createWebhookDeliveries, type WebhookDeliveries } from '../../src/agents/webhook-deliveries.ts'
 import { createWebhooks, type Webhooks } from '../../src/agents/webhooks.ts'
 import { Prisma } from '../../src/generated/prisma/client.ts'
-import { createPlanFiring, type PlanFiring } from '../../src/plans/firing.ts'
+import { createPlanFiring, type Firing } from '../../src/plans/firing.ts'
 import { createPlans, type Plans } from '../../src/plans/plans.ts'
 import { openJobs } from '../../src/platform/jobs.ts'
 import type { Platform } from '../../src/platform/platform.ts'
@@ -13,9 +14,9 @@ import { createRuns } from '../../src/runs/runs.ts'
 /** What wakes agents other than messages, tied together as src/app.ts does it. */
 export interface Planning {
   plans: Plans
-  firing: PlanFiring
+  firing: Firing
   triggers: Triggers
-  webhooks: Webhooks
+  webhooks: Webhooks & WebhookDeliveries
 }
 
 export const BASE_URL = 'https://parley.test'
@@ -31,7 +32,10 @@ export function createPlanning(platform: Platform, databaseNow = platform.clock.
       now: () => Prisma.sql`${new Date(databaseNow())}::timestamptz`,
     }),
     triggers,
-    webhooks: createWebhooks(platform, { call: triggers.call, baseUrl: () => BASE_URL }),
+    webhooks: {
+      ...createWebhooks(platform, { baseUrl: () => BASE_URL }),
+      ...createWebhookDeliveries(platform, triggers),
+    },
   }
 }
 

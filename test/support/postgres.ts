@@ -43,15 +43,28 @@ export const hasPostgres: boolean = Boolean(process.env.TEST_DATABASE_URL)
  * only where it is to be durable, as benchmarks want it: no server of a test crashes under such a database.
  */
 export async function createTestDatabase({ isDurable = false } = {}): Promise<TestDatabase> {
-  const server = await findPostgres()
-  if (server === null) throw new Error('no PostgreSQL for tests: set TEST_DATABASE_URL')
-  const name = `parley_test_${Date.now().toString(36)}_${randomBytes(6).toString('hex')}`
-  await withClient(server, async (client) => {
+  return createDatabase(async (client, server, name) => {
     await client.query('SELECT pg_advisory_lock($1)', [TEMPLATE_LOCK])
     const template = await ensureTemplate(client, server)
     await client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`)
     if (!isDurable) await client.query(`ALTER DATABASE ${name} SET synchronous_commit = off`)
   })
+}
+
+/** One in which there is nothing, not even a table. */
+export async function createEmptyDatabase(): Promise<TestDatabase> {
+  return createDatabase(
+    async (client, _, name) => void (await client.query(`CREATE DATABASE ${name} TEMPLATE template0`)),
+  )
+}
+
+async function createDatabase(
+  create: (client: pg.Client, server: string, name: string) => Promise<void>,
+): Promise<TestDatabase> {
+  const server = await findPostgres()
+  if (server === null) throw new Error('no PostgreSQL for tests: set TEST_DATABASE_URL')
+  const name = `parley_test_${Date.now().toString(36)}_${randomBytes(6).toString('hex')}`
+  await withClient(server, (client) => create(client, server, name))
   return {
     url: databaseUrl(server, name),
     drop: () => withClient(server, async (client) => void (await client.query(dropStatement(name)))),

@@ -1,6 +1,7 @@
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import type { Message, Run, Space, ToolCall } from '../../src/generated/prisma/client.ts'
+import type { CreateSpaceInput } from '../../src/spaces/spaces.ts'
 import type { TestApplication } from './application.ts'
 import type { ModelAction } from './model-server-script.ts'
 import { until } from './until.ts'
@@ -16,7 +17,7 @@ export interface RoomOptions {
   human?: HumanViewer
   names?: string[]
   input?: Partial<CreateAgentInput>
-  space?: Partial<Space>
+  space?: Partial<CreateSpaceInput>
 }
 
 export async function spaceToolsRoom(parley: TestApplication, options: RoomOptions = {}): Promise<SpaceToolsRoom> {

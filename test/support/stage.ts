@@ -114,10 +114,11 @@ export async function openStage(parley: TestServer): Promise<Stage> {
 export function playScenarios(
   stack: TestApplicationOptions['stack'],
   take: (opened: { parley: TestServer; stage: Stage }) => void,
+  settings: Record<string, string> = {},
 ): void {
   let parley: TestServer
   beforeAll(async () => {
-    parley = await startTestServer({ stack })
+    parley = await startTestServer({ stack, settings })
     take({ parley, stage: await openStage(parley) })
   })
   afterAll(() => parley?.close())

@@ -15,7 +15,7 @@ export interface Thinking {
     cycle?: CycleSettingsInput,
     input?: Partial<CreateAgentInput>,
   ): Promise<{ id: string; name: string }>
-  /** Resolves when nothing waits in the agent's inbox and none of its cycles lives. */
+  /** Resolves when nothing waits in the agent's inbox, but what is to be tried again later, and none of its cycles lives. */
   rest(...agents: { id: string }[]): Promise<void>
   cyclesOf(agent: { id: string }): Promise<Cycle[]>
   /** Its runs, oldest first. */
@@ -34,7 +34,7 @@ export function thinkingOn({ app, agent }: TestApplication): Thinking {
     async rest(...agents) {
       for (const { id: agentId } of agents) {
         await until(`${agentId} has thought about everything`, async () => {
-          const waiting = await prisma.inboxEvent.count({ where: { agentId, doneAt: null } })
+          const waiting = await prisma.inboxEvent.count({ where: { agentId, doneAt: null, retryAt: null } })
           const living = await prisma.run.count({
             where: { agentId, status: { in: ['QUEUED', 'RUNNING', 'WAITING_TOOL'] } },
           })

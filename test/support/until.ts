@@ -10,7 +10,7 @@ type Truthy<T> = Exclude<T, null | undefined | false | 0 | ''>
 export async function until<T>(
   question: string,
   ask: () => T | Promise<T>,
-  { timeoutMs = 30_000, intervalMs = 5 }: { timeoutMs?: number; intervalMs?: number } = {},
+  { timeoutMs = 60_000, intervalMs = 5 }: { timeoutMs?: number; intervalMs?: number } = {},
 ): Promise<Truthy<T>> {
   const deadline = Date.now() + timeoutMs
   for (let pauseMs = intervalMs; ; pauseMs = Math.max(intervalMs, Math.min(pauseMs * 1.25, LONGEST_PAUSE_MS))) {

@@ -33,6 +33,7 @@ export async function openWaitingStack(
   const announcer = createAnnouncer(platform)
   const posting = createPosting<never>(platform, announcer, {
     route: async () => ({ runs: [], async afterCommit() {} }),
+    foresee: async () => null,
     startedBy: async () => [],
   })
   return {

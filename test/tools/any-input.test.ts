@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type McpServer, startMcpServer } from '../support/mcp-server.ts'
 import { type ModelRequest, steps } from '../support/model-server-script.ts'
 import { callsOf } from '../support/space-tools.ts'
@@ -56,7 +56,7 @@ const isQuick = (name: string, input: string) =>
   name !== 'sendSpaceMessage' || !input.includes('"for":[{"type":"any"') || input.includes('"timeout":0')
 
 // One stack: what is refused is refused by the same statements.
-describe.each(STACKS.slice(-1))('whatever a model writes as a tool input, on the %s stack', (stack) => {
+describe.each(RULE_STACKS.slice(-1))('whatever a model writes as a tool input, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {

@@ -26,7 +26,7 @@ const TOOLS: Tool[] = [
   readSpaceMessagesTool(nothing),
   sendSpaceMessageTool(nothing),
   delegateToAgentTool(nothing),
-  getMyRunsTool(nothing, nothing),
+  getMyRunsTool(nothing, nothing, nothing),
   getOwnRunsTool(nothing, nothing),
   stopRunTool(nothing, nothing),
   mentionAgentTool(nothing, false),

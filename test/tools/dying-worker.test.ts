@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type ModelRequest, steps } from '../support/model-server-script.ts'
 import { type Thinking, thinkingOn } from '../support/thinking.ts'
 
@@ -7,7 +7,7 @@ import { type Thinking, thinkingOn } from '../support/thinking.ts'
 const lastResult = ({ messages }: ModelRequest) =>
   JSON.parse(messages.findLast(({ role }) => role === 'tool')?.text ?? 'null')
 
-describe.each(STACKS)('what an agent does while its worker loses the database, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('what an agent does while its worker loses the database, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
 

@@ -42,8 +42,15 @@ describe.skipIf(!hasPostgres)('an agent', () => {
   function call(name: string, input: JsonObject, style: NameStyle = 'snake') {
     const tool = toolNamed(name, style)
     expect(checkInput(tool.inputSchema, input)).toBe(null)
-    const carryOut: ToolUse['carryOut'] = (work) => platform.db.transaction(work)
-    const use = { run: { agent: { id: agentId, name: 'Helper' } }, callId: 'tcl_1', carryOut } as unknown as ToolUse
+    const carryOut: ToolUse['carryOut'] = (work) => platform.db.transaction((tx) => work(tx, () => {}))
+    const use = {
+      run: {
+        agent: { id: agentId, name: 'Helper' },
+        claim: { run: { rootId: 'trg_one', places: [], label: [], askers: [] } },
+      },
+      callId: 'tcl_1',
+      carryOut,
+    } as unknown as ToolUse
     return tool.execute(input, use) as Promise<JsonObject>
   }
   const memoriesOf = async (id: string) =>

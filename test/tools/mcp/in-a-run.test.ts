@@ -65,7 +65,7 @@ describe("an agent's MCP servers", () => {
     await again()
     const { prisma } = parley.app.platform.db
     const known = await prisma.mcpServer.findFirstOrThrow({ where: { agentId: agent.id } })
-    expect(Object.keys(known.fingerprints as object)).toEqual(['add'])
+    expect(Object.keys(known.fingerprints as object)).toEqual(['add', 'erase'])
     await prisma.mcpServer.updateMany({
       where: { agentId: agent.id },
       data: { fingerprints: { add: 'another definition' } },

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { STACKS, startApplication, type TestApplication } from '../../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../../support/application.ts'
 import { forAgent, type ModelAction, steps } from '../../support/model-server-script.ts'
 import { callsOf, endedRun, messagesOf, runsOf, sayIn, spaceToolsRoom, textsOf } from '../../support/space-tools.ts'
 import { until } from '../../support/until.ts'
@@ -8,7 +8,7 @@ const delegate = (targetAgentEntityId: string | undefined): ModelAction => ({
   toolCall: 'delegateToAgent',
   input: { targetAgentEntityId },
 })
-describe.each(STACKS)('delegateToAgent, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { STACKS, startApplication, type TestApplication } from '../../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../../support/application.ts'
 import { forAgent, type ModelAction, steps } from '../../support/model-server-script.ts'
 import { callsOf, gate, messagesOf, spaceToolsRoom } from '../../support/space-tools.ts'
 import { until } from '../../support/until.ts'
 
-describe.each(STACKS)('readSpaceMessages, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('readSpaceMessages, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {

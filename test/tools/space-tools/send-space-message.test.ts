@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { STACKS, startApplication, type TestApplication } from '../../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../../support/application.ts'
 import { forAgent, steps } from '../../support/model-server-script.ts'
 import { callsOf, endedRun, messagesOf, runsOf, spaceToolsRoom, textsOf } from '../../support/space-tools.ts'
 import { until } from '../../support/until.ts'
 
-describe.each(STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {

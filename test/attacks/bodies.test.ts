@@ -1,0 +1,121 @@
+import { createServer, type Server } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { SignJWT } from 'jose'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createRates } from '../../src/access/rates.ts'
+import { createWebhookHandler } from '../../src/server/http/webhooks.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const NO_LIMITS = { messages: 0, triggers: 0, requests: 0 }
+const JWT_SECRET = 'a-secret-of-an-issuer-for-tests-of-32'
+
+describe('who has no token', () => {
+  let parley: TestServer
+  let token: string
+  const sockets: Socket[] = []
+
+  beforeAll(async () => {
+    parley = await startTestServer({
+      stack: 'embedded',
+      worker: false,
+      settings: { PARLEY_LOG_LEVEL: 'silent', AUTH_JWT_SECRET: JWT_SECRET },
+    })
+    token = await parley.tokenOf(await parley.human('Ada'))
+  })
+  afterAll(async () => {
+    for (const socket of sockets) socket.destroy()
+    await parley?.close()
+  })
+
+  /** Everything that comes back, as it stands. */
+  function say(port: number, text: string): { heard: string; isClosed: boolean } {
+    const said = { heard: '', isClosed: false }
+    const socket = connect(port, '127.0.0.1', () => socket.write(text))
+    sockets.push(socket)
+    socket.on('data', (data) => {
+      said.heard += data
+    })
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      said.isClosed = true
+    })
+    return said
+  }
+  const head = (path: string, size: number) =>
+    `POST ${path} HTTP/1.1\r\nHost: parley\r\nContent-Length: ${size}\r\n\r\n`
+
+  test('is refused what says that it is larger than a webhook takes, before any of it came', async () => {
+    const { port } = parley.server
+    const { webhook } = await parley.app.api.webhooks.create(parley.admin, {
+      agentId: (await parley.agent('Hooked')).id,
+      serviceName: 'ci',
+    })
+    const unknown = say(port, head('/hooks/agents/whk_x', 64 * 1024 + 1))
+    await until('it is refused', async () => unknown.heard.startsWith('HTTP/1.1 413'))
+    const unsigned = say(port, head(`/hooks/agents/${webhook.id}`, 1000))
+    await until('it is refused', async () => unsigned.heard.startsWith('HTTP/1.1 401'))
+  })
+
+  describe('and sends what is never whole', () => {
+    const servers: Server[] = []
+    afterAll(() => {
+      for (const server of servers) server.closeAllConnections()
+    })
+
+    async function serve(options: { timeoutMs?: number; mostUnfinishedBytes?: number }): Promise<number> {
+      const read = async (_id: string, _headers: object, body: (most: number) => Promise<Buffer>) => {
+        await body(64 * 1024)
+        return { runId: null, isNew: true }
+      }
+      const handle = createWebhookHandler({ webhooks: { receive: read }, rates: createRates(NO_LIMITS, null) }, options)
+      const server = createServer(
+        (request, response) => void Promise.resolve(handle(request, response)).catch(() => {}),
+      )
+      servers.push(server)
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      return (server.address() as AddressInfo).port
+    }
+
+    test('is cut off after a time', async () => {
+      const slow = say(await serve({ timeoutMs: 50 }), `${head('/hooks/agents/whk_x', 1000)}half`)
+      await until('it is cut off', async () => slow.isClosed)
+    })
+
+    test('costs a bounded amount of memory in all, and nobody else their turn afterwards', async () => {
+      const port = await serve({ mostUnfinishedBytes: 100_000 })
+      const half = `${head('/hooks/agents/whk_x', 60_000)}${'x'.repeat(50_000)}`
+      const first = [say(port, half), say(port, half)]
+      const third = say(port, half)
+      await until('one is too many', async () =>
+        [...first, third].some(({ heard }) => heard.startsWith('HTTP/1.1 503')),
+      )
+      for (const socket of sockets) socket.destroy()
+      await until('the next one is taken', async () => {
+        const next = say(port, `${head('/hooks/agents/whk_x', 4)}{"a"`)
+        await until('it is answered', async () => next.heard !== '')
+        return next.heard.startsWith('HTTP/1.1 202')
+      })
+    })
+  })
+
+  test('nor anybody else gets a 500 for a literal of thousands of lists, or a name that is no text', async () => {
+    const ask = (authorization: string, query: string) =>
+      fetch(`${parley.origin}/graphql`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${authorization}` },
+        body: JSON.stringify({ query }),
+      })
+    for (const depth of [500, 1500, 2400]) {
+      const literal = '['.repeat(depth) + ']'.repeat(depth)
+      const { status } = await ask(token, `{ node(id: ${literal}) { id } }`)
+      expect(status).toBe(400)
+    }
+    const sign = (sub: string) =>
+      new SignJWT({ sub })
+        .setProtectedHeader({ alg: 'HS256' })
+        .setExpirationTime('1h')
+        .sign(new TextEncoder().encode(JWT_SECRET))
+    for (const sub of ['ada\0', 'ada\ud800']) expect((await ask(await sign(sub), '{ __typename }')).status).toBe(401)
+  })
+})

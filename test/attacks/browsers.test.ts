@@ -1,0 +1,91 @@
+import { request } from 'node:http'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { createSignIns } from '../../src/access/sign-ins.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+
+describe('a page of another site, and who guesses', () => {
+  let parley: TestServer
+  let token: string
+
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded', worker: false, settings: { PARLEY_LOG_LEVEL: 'silent' } })
+    token = await parley.tokenOf(await parley.human('Ada'))
+  })
+  afterAll(() => parley?.close())
+
+  /** As fetch does not: with any Host. */
+  function get(
+    path: string,
+    headers: Record<string, string>,
+  ): Promise<{ status: number; headers: Record<string, unknown> }> {
+    return new Promise((resolve, reject) => {
+      const sent = request(`${parley.origin}${path}`, { headers }, (response) => {
+        response.resume()
+        resolve({ status: response.statusCode ?? 0, headers: response.headers })
+      })
+      sent.on('error', reject)
+      sent.end()
+    })
+  }
+
+  test.each<[string, Record<string, string>, number]>([
+    ['the machine itself', {}, 200],
+    ['the machine itself, by a name of its own', { host: 'localhost:4000' }, 200],
+    ['a rebound name', { host: 'evil.example' }, 401],
+    ['a proxy that says for whom', { 'x-forwarded-for': '203.0.113.1' }, 401],
+    ['a proxy that says it in its own way', { 'x-real-ip': '203.0.113.1' }, 401],
+    ['a proxy that only says that it is one', { via: '1.1 proxy' }, 401],
+    ['a page in a browser', { origin: 'https://evil.example' }, 401],
+  ])('the figures are for admins, and for %s: %j', async (_, headers, status) => {
+    expect((await get('/metrics', headers)).status).toBe(status)
+  })
+
+  test('no answer is kept on the way, and no text is taken for something else', async () => {
+    const authorization = `Bearer ${token}`
+    const query = `/graphql?query=${encodeURIComponent('{ viewer { id } }')}`
+    const accept = 'application/json'
+    expect((await get(query, { authorization, accept })).headers).toMatchObject({ 'cache-control': 'no-store' })
+    expect((await get(query, { accept })).headers).toMatchObject({ 'cache-control': 'no-store' })
+    expect((await get('/nothing', {})).headers).toMatchObject({ 'x-content-type-options': 'nosniff' })
+  })
+
+  test('GraphiQL runs its own scripts alone, is framed by nobody, and talks to nobody else', async () => {
+    const { headers } = await get('/graphql', { accept: 'text/html' })
+    const policy = String(headers['content-security-policy'])
+    expect(policy).toMatch(/^default-src 'none'; script-src( 'sha256-[\w+/=]+')+; /)
+    for (const rule of ["connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"])
+      expect(policy).toContain(rule)
+    expect(policy).not.toMatch(/script-src[^;]*unsafe/)
+  })
+
+  test('who tries tokens is noted with address and count, never with the token', async () => {
+    const noted: object[] = []
+    const signIns = createSignIns({ authenticate: async () => null }, {
+      warn: (about: object) => noted.push(about),
+    } as never)
+    for (let n = 0; n < 250; n += 1) expect(await signIns.authenticate(`guess-${n}`, '203.0.113.1')).toBeNull()
+    signIns.refuse('203.0.113.2')
+    expect(noted).toEqual([
+      { address: '203.0.113.1', count: 1 },
+      { address: '203.0.113.1', count: 10 },
+      { address: '203.0.113.1', count: 100 },
+      { address: '203.0.113.2', count: 1 },
+    ])
+    expect(signIns.refused()).toBe(251)
+  })
+
+  test('who tries codes of invitations is noted too, and what is none is not looked for', async () => {
+    const before = await refusedSignIns()
+    const redeem = vi.spyOn(parley.app.platform.db, 'transaction')
+    const guess = (code: string) => fetch(`${parley.origin}/invitations/${code}`, { method: 'POST' })
+    expect((await guess('short')).status).toBe(404)
+    expect(redeem).not.toHaveBeenCalled()
+    expect((await guess('x'.repeat(43))).status).toBe(404)
+    expect(await refusedSignIns()).toBe(before + 2)
+  })
+
+  async function refusedSignIns(): Promise<number> {
+    const figures = await (await fetch(`${parley.origin}/metrics`)).text()
+    return Number(/^parley_refused_sign_ins (\d+)/m.exec(figures)?.[1])
+  }
+})

@@ -1,0 +1,138 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { JsonObject } from '../../src/lib/json.ts'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { type McpServer, startMcpServer } from '../support/mcp-server.ts'
+import { steps } from '../support/model-server-script.ts'
+import { callsOf } from '../support/space-tools.ts'
+
+const DRAFT_07 = 'http://json-schema.org/draft-07/schema#'
+const string = (rest: object) => ({ type: 'object', properties: { a: { type: 'string', ...rest } }, required: ['a'] })
+/** Each step of it makes two of the next: 2 to the power of the input's depth. */
+const DOUBLING = {
+  type: 'object',
+  $defs: {
+    a: {
+      anyOf: [1, 2].map((n) => ({
+        title: `${n}`,
+        type: 'object',
+        properties: { x: { $ref: '#/$defs/a' } },
+        required: ['y'],
+      })),
+    },
+  },
+  properties: { x: { $ref: '#/$defs/a' } },
+}
+const nested = (depth: number): JsonObject => (depth === 0 ? {} : { x: nested(depth - 1) })
+
+describe('what somebody else wrote as the schema of a tool', () => {
+  let parley: TestApplication
+
+  beforeAll(async () => {
+    parley = await startApplication({ stack: 'embedded', settings: { PARLEY_LOG_LEVEL: 'silent' } })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  const tool = (inputSchema: object) => ({
+    name: 'theirs',
+    description: '',
+    inputSchema,
+    execution: 'INTERNAL' as const,
+  })
+
+  /** The result of the tool's one call in a run that gives it this input. */
+  async function callWith(inputSchema: object, input: unknown, storedSchema?: object) {
+    const { human, agent, space } = await parley.room('Ada', { tools: [tool(inputSchema)] })
+    if (storedSchema !== undefined) {
+      await parley.app.platform.db.prisma.agentTool.updateMany({
+        where: { agentId: agent.id },
+        data: { inputSchema: storedSchema },
+      })
+    }
+    parley.models.script(steps([{ toolCall: 'theirs', input, chunks: 100_000 }]))
+    const { runs } = await parley.send(human, space.id, 'Go')
+    const run = await parley.runWhen(runs[0]?.id ?? '')
+    expect(run).toMatchObject({ status: 'COMPLETED', attempt: 1 })
+    return (await callsOf(parley, run.id))[0]
+  }
+
+  test('is refused where its check would be a promise, and accepts nothing where it was kept before', async () => {
+    const schema = { $async: true, ...string({}) }
+    const refused = { code: 'BAD_INPUT', field: 'input.tools.0.inputSchema' }
+    await expect(parley.agent('Async', { tools: [tool(schema)] })).rejects.toMatchObject(refused)
+    expect(await callWith({ type: 'object' }, { a: 5 }, schema)).toMatchObject({ status: 'FAILED' })
+    expect(await callWith({ type: 'object' }, { a: 'x' }, schema)).toMatchObject({ status: 'FAILED' })
+  })
+
+  test.each<[string, object, unknown]>([
+    ['a pattern that tries for hours', string({ pattern: '^(a+)+$' }), { a: `${'a'.repeat(60)}!` }],
+    ['choices within choices', DOUBLING, nested(60)],
+    [
+      'a list without repeats',
+      { type: 'object', properties: { a: { uniqueItems: true } } },
+      { a: Array.from({ length: 20_000 }, (_, n) => ({ n })) },
+    ],
+  ])('cannot hold anybody up: %s', async (_, schema, input) => {
+    expect(await callWith(schema, input)).toMatchObject({ status: 'FAILED', output: { error: { code: 'BAD_INPUT' } } })
+    // Whoever comes next is checked as ever.
+    expect(await callWith(string({ minLength: 2 }), { a: 'ok' })).toMatchObject({ status: 'DONE' })
+  })
+
+  test('has no say over other schemas by what it calls itself or its parts', async () => {
+    for (const schema of [
+      { $id: DRAFT_07, type: 'object' },
+      { type: 'object', properties: { a: { $id: DRAFT_07, type: 'string' } } },
+      { type: 'object', $id: 'one', properties: { a: { $id: 'two' } } },
+    ])
+      await parley.agent('Named', { tools: [tool(schema)] })
+    const integer = { type: 'object', $schema: DRAFT_07, properties: { a: { type: 'integer' } } }
+    expect(await callWith(integer, { a: 'x' })).toMatchObject({ status: 'FAILED' })
+    expect(await callWith(integer, { a: 1 })).toMatchObject({ status: 'DONE' })
+  })
+
+  test('may refer to itself', async () => {
+    const tree = { type: 'object', properties: { name: { type: 'string' }, of: { $ref: '#' } } }
+    expect(await callWith(tree, { of: { of: { name: 'leaf' } } })).toMatchObject({ status: 'DONE' })
+    expect(await callWith(tree, { of: { of: { name: 1 } } })).toMatchObject({ status: 'FAILED' })
+  })
+
+  test('is refused where it is longer than a model should be sent each time', async () => {
+    const long = { type: 'object', description: 'x'.repeat(70_000) }
+    await expect(parley.agent('Long', { tools: [tool(long)] })).rejects.toMatchObject({ code: 'BAD_INPUT' })
+  })
+
+  test('of an MCP server is looked at only where the tool is trusted: one that the server adds waits for an admin', async () => {
+    const server: McpServer = await startMcpServer([{ name: 'add' }])
+    const { human, agent, space } = await parley.room('Ada', { mcpServers: [{ name: 'odd', url: server.url }] })
+    const offered = async () => {
+      parley.models.reset()
+      parley.models.script(() => [{ text: 'Seen.' }])
+      const { runs } = await parley.send(human, space.id, 'Go')
+      await parley.runWhen(runs[0]?.id ?? '')
+      return (await parley.models.request(() => true)).toolNames.filter((name) => name.startsWith('odd__'))
+    }
+    const toolsNow = async () =>
+      (await parley.app.api.mcpServers.listMany([agent.id]))
+        .get(agent.id)?.[0]
+        ?.tools.map(({ name, confirmed }) => ({ name, confirmed }))
+    expect(await offered()).toEqual(['odd__add'])
+    server.tools.push({ name: 'new', inputSchema: { type: 'object', properties: { a: { pattern: '^(a+)+$' } } } })
+    // Another agent's session is asked anew; this one's list is fresh for a minute.
+    await parley.app.api.agents.update(parley.admin, {
+      id: agent.id,
+      mcpServers: [{ name: 'odd', url: server.url, headers: { 'x-again': '1' } }],
+    })
+    expect(await offered()).toEqual(['odd__add'])
+    expect(await toolsNow()).toEqual([
+      { name: 'add', confirmed: true },
+      { name: 'new', confirmed: false },
+    ])
+    await parley.app.api.mcpServers.confirm(parley.admin, { agentId: agent.id, serverName: 'odd' })
+    expect(await toolsNow()).toEqual([
+      { name: 'add', confirmed: true },
+      { name: 'new', confirmed: true },
+    ])
+    expect(await offered()).toEqual(['odd__add', 'odd__new'])
+    await server.close()
+  })
+})

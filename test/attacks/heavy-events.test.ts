@@ -1,0 +1,90 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import type { HumanViewer } from '../../src/access/viewer.ts'
+import type { ParleyClient } from '../support/parley-client.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const LONG = 'x'.repeat(30_000)
+const MANY = 300
+const HEAVY = `{ ${Array.from({ length: 20 }, (_, n) => `a${n}: spaces(first: 100) { edges { node { id name } } }`).join(' ')} }`
+const RATES = '{ viewer { rateLimits { name remaining } } }'
+const lightOf = (spaceId: string) => `subscription { spaceMessages(spaceId: "${spaceId}") { __typename } }`
+const heavyOf = (spaceId: string) => `subscription { spaceMessages(spaceId: "${spaceId}") { __typename
+  ... on MessagePosted { message { space { messages(last: 15) { edges { node { text } } } } } } } }`
+
+describe('what costs others much', () => {
+  let parley: TestServer
+
+  beforeAll(async () => {
+    const settings = { PARLEY_RATE_REQUESTS: '200', PARLEY_RATE_MESSAGES: '0' }
+    parley = await startTestServer({ stack: 'embedded', worker: false, settings })
+  })
+  afterAll(() => parley?.close())
+
+  async function watching(human: HumanViewer, text: string) {
+    const client = await parley.clientOf(human)
+    let posted = 0
+    const watched = client.subscribe<{ spaceMessages: { __typename: string } }, object>(
+      text,
+      {},
+      ({ spaceMessages }) => {
+        if (spaceMessages.__typename === 'MessagePosted') posted += 1
+      },
+    )
+    await until('it stands', async () => watched.seen.length > 0)
+    return { client, posted: () => posted }
+  }
+  const remainingOf = async (client: ParleyClient) => {
+    const { data } = await client.ask<{ viewer: { rateLimits: { name: string; remaining: number }[] } }>(RATES)
+    return data?.viewer.rateLimits.find(({ name }) => name === 'requests')?.remaining ?? 0
+  }
+
+  test('of events is counted: past the rate one viewer alone waits for more, until others wait for the same', async () => {
+    const [mallory, bob, carol] = [
+      await parley.human('Mallory'),
+      await parley.human('Bob'),
+      await parley.human('Carol'),
+    ]
+    const memberIds = [mallory.id, bob.id, carol.id]
+    const { id: spaceId } = await parley.app.api.spaces.create(parley.admin, {
+      name: 'Hall',
+      routing: 'BROADCAST',
+      memberIds,
+    })
+    for (let n = 0; n < 15; n += 1) await parley.send(bob, spaceId, LONG)
+    const heavy = await watching(mallory, heavyOf(spaceId))
+    const light = await watching(bob, lightOf(spaceId))
+    for (let n = 1; n <= 10; n += 1) {
+      await parley.send(bob, spaceId, LONG)
+      await until('who asks for little is told', async () => light.posted() === n)
+    }
+    await until('the other has spent what it may', async () => (await remainingOf(heavy.client)) === 0)
+    expect(heavy.posted()).toBeLessThan(5)
+    await watching(carol, heavyOf(spaceId))
+    await until('it is told of the rest', async () => heavy.posted() === 10)
+  })
+
+  test('a socket that goes on past its rate is read more slowly: what it sends is answered all the same', async () => {
+    const token = await parley.tokenOf(await parley.human('Mallory'))
+    const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
+    const refused: number[] = []
+    socket.on('message', (data) => {
+      const { type, id } = JSON.parse(String(data))
+      if (type === 'error') refused.push(Number(id))
+    })
+    await new Promise((resolve) => socket.once('open', resolve))
+    socket.send(JSON.stringify({ type: 'connection_init', payload: { authorization: `Bearer ${token}` } }))
+    await new Promise((resolve) => socket.once('message', resolve))
+    const ask = (id: number) => {
+      socket.send(JSON.stringify({ id: String(id), type: 'subscribe', payload: { query: HEAVY } }))
+    }
+    for (let id = 0; id < MANY; id += 1) ask(id)
+    await until('it is past its rate', async () => refused.length >= 100)
+    const began = performance.now()
+    for (let id = MANY; id < 2 * MANY; id += 1) ask(id)
+    await until('all are answered', async () => refused.length >= MANY, { timeoutMs: 30_000 })
+    expect(performance.now() - began).toBeGreaterThan(1000)
+    socket.terminate()
+  })
+})

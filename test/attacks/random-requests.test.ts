@@ -1,0 +1,49 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { TIMES } from '../support/random-documents.ts'
+import { sendRandomDocuments, sendRandomFrames, type Target } from '../support/random-requests.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+
+const COUNT = 400
+/** The same each time, so that nothing fails here by chance; test/faults sends many more, and others. */
+const SEED = 17
+
+describe('what is made at random from the schema', () => {
+  let parley: TestServer
+  let target: Target
+
+  beforeAll(async () => {
+    parley = await startTestServer({
+      stack: 'embedded',
+      worker: false,
+      settings: { PARLEY_RATE_REQUESTS: '0', PARLEY_RATE_MESSAGES: '0', PARLEY_RATE_TRIGGERS: '0' },
+    })
+    const { human, agent, space } = await parley.room()
+    const { message, runs } = await parley.send(human, space.id, 'Hello')
+    target = {
+      origin: parley.origin,
+      tokens: [await parley.tokenOf(human), await parley.tokenOf(parley.admin)],
+      ids: [human.id, agent.id, space.id, message.id, ...runs.map(({ id }) => id)],
+    }
+  })
+  afterAll(() => parley?.close())
+
+  test.each(TIMES)('nor by the instant %s', async (time) => {
+    const admin = await parley.clientOf(parley.admin)
+    const { errors = [] } = await admin.ask(
+      `mutation ($at: DateTime!) { createAccessToken(input: { expiresAt: $at, grant: { admin: {} } }) { __typename } }`,
+      { at: time },
+    )
+    const usage = `query ($at: DateTime!, $now: DateTime!) {
+      a: usage(from: $at, to: $now, by: [DAY]) { runs } b: usage(from: $now, to: $at, by: []) { runs } }`
+    errors.push(...((await admin.ask(usage, { at: time, now: '2026-11-22T10:00:00Z' })).errors ?? []))
+    for (const { extensions } of errors) expect(extensions?.['code']).toBe('BAD_USER_INPUT')
+  })
+
+  test('is answered as documents, and never by a fault within', async () => {
+    expect(await sendRandomDocuments(target, COUNT, SEED)).toEqual([])
+  })
+
+  test('is answered as messages of sockets, and never by a fault within', async () => {
+    expect(await sendRandomFrames(target, COUNT, SEED)).toEqual([])
+  })
+})

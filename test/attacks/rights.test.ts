@@ -1,0 +1,251 @@
+import {
+  type GraphQLArgument,
+  type GraphQLInputType,
+  GraphQLList,
+  GraphQLNonNull,
+  getNamedType,
+  isCompositeType,
+  isEnumType,
+  isInputObjectType,
+  isObjectType,
+} from 'graphql'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Viewer } from '../../src/access/viewer.ts'
+import { ID_PREFIXES, newId } from '../../src/lib/ids.ts'
+import { schema } from '../../src/schema/schema.ts'
+import { nodeTypes, selectionOf } from '../support/every-field.ts'
+import type { ParleyClient } from '../support/parley-client.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+
+// Everything here is made from the schema: a new field, query, mutation or subscription is asked for by itself, and one that
+// gives a stranger anything, or a type of which the world below has no instance, fails until somebody decides about it.
+
+const SECRET = 'CANARY'
+/** What anybody may do, since it is about the viewer's own things. */
+const FOR_EVERYBODY = ['createSpace']
+/** Types that are for everybody, and of them what is public. */
+const PUBLIC_TYPES = ['Agent']
+
+describe('a stranger', () => {
+  let parley: TestServer
+  /** An instance of each thing, by the prefix of its id. */
+  const ids: Record<string, string> = {}
+  const strangers: { name: string; viewer: Viewer; client: ParleyClient }[] = []
+  let admin: ParleyClient
+
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded', worker: false, settings: { PARLEY_RATE_REQUESTS: '0' } })
+    const { api, platform } = parley.app
+    const { prisma } = platform.db
+    const alice = await parley.human(`${SECRET} Alice`)
+    const agent = await parley.agent('Echo', {
+      instructions: SECRET,
+      mind: 'PERSISTENT',
+      tools: [{ name: 'pay', description: SECRET, inputSchema: { type: 'object' }, execution: 'EXTERNAL' }],
+    })
+    const talker = await parley.agent('Talker')
+    const space = await parley.space(alice, [agent.id, talker.id], { name: SECRET })
+    const { message, runs } = await parley.send(alice, space.id, SECRET)
+    await api.memories.setAs(parley.admin, { agentId: agent.id, memories: [{ key: SECRET, value: SECRET }] })
+    await api.goals.setAs(parley.admin, { agentId: agent.id, goals: [{ description: SECRET }] })
+    const goal = await prisma.goal.findFirstOrThrow({ where: { agentId: agent.id } })
+    const plan = await api.plans.create(parley.admin, {
+      agentId: agent.id,
+      name: SECRET,
+      instruction: SECRET,
+      schedule: { cron: '0 0 1 1 *' },
+    })
+    const firing = await prisma.planFiring.create({
+      data: { id: newId('plf'), planId: plan.id, slot: new Date(), rootId: newId('trg'), result: 'RUN' },
+    })
+    const { webhook } = await api.webhooks.create(parley.admin, { agentId: agent.id, serviceName: SECRET })
+    const { accessToken } = await api.tokens.create(parley.admin, {
+      grant: { service: { name: SECRET, agentIds: [] } },
+    })
+    const call = await prisma.toolCall.create({
+      data: {
+        ...{ id: newId('tcl'), runId: runs[0]?.id ?? '', agentId: talker.id, stepIndex: 0, modelCallId: 'c' },
+        ...{
+          toolName: 'pay',
+          execution: 'EXTERNAL',
+          status: 'WAITING',
+          input: { a: SECRET },
+          messageId: message.id,
+          spaceId: space.id,
+        },
+      },
+    })
+    const event = await prisma.inboxEvent.findFirstOrThrow({ where: { agentId: agent.id } })
+    const cycle = await prisma.cycle.create({
+      data: {
+        ...{ id: newId('cyc'), agentId: agent.id, index: 0, runId: runs[0]?.id ?? '', tokenEstimate: 1 },
+        ...{ messages: [{ role: 'user', content: SECRET }], summary: SECRET },
+      },
+    })
+    const entry = await prisma.auditEntry.create({
+      data: {
+        id: newId('aud'),
+        actorId: alice.id,
+        action: 'updateSpace',
+        targetId: space.id,
+        detail: { name: SECRET },
+      },
+    })
+    Object.assign(ids, {
+      ...{ spc: space.id, msg: message.id, agt: agent.id, hum: alice.id, run: runs[0]?.id, tcl: call.id, pln: plan.id },
+      ...{
+        plf: firing.id,
+        gol: goal.id,
+        inb: event.id,
+        acc: accessToken.id,
+        whk: webhook.id,
+        aud: entry.id,
+        cyc: cycle.id,
+      },
+    })
+    const service: Viewer = { scope: 'SERVICE', id: '', name: 'other', agentIds: [], tokenId: null, expiresAt: null }
+    for (const viewer of [await parley.human('Mallory'), service])
+      strangers.push({ name: viewer.scope, viewer, client: await parley.clientOf(viewer) })
+    admin = await parley.clientOf(parley.admin)
+  })
+  afterAll(() => parley?.close())
+
+  const instances = () => Object.values(ids)
+  const NODES = `query ($ids: [ID!]!) { nodes(ids: $ids) { __typename id ${nodeTypes
+    .map((type) => `... on ${type.name} { ${selectionOf(type, 1)} }`)
+    .join(' ')} } }`
+
+  test('is of a world in which every type of the schema that has an id has an instance', async () => {
+    const { data, errors } = await admin.ask<{ nodes: ({ __typename: string } | null)[] }>(NODES, { ids: instances() })
+    expect(errors).toBeUndefined()
+    const found = new Set(data?.nodes.map((node) => node?.__typename))
+    expect(nodeTypes.map(({ name }) => name).filter((name) => !found.has(name))).toEqual([])
+    expect(JSON.stringify(data)).toContain(SECRET)
+  })
+
+  test('gets nothing of it by any field of any type', async () => {
+    for (const { client } of strangers) {
+      for (const id of instances()) {
+        const { data } = await client.ask<{ nodes: ({ __typename: string } | null)[] }>(NODES, { ids: [id] })
+        expect(JSON.stringify(data)).not.toContain(SECRET)
+        const [node] = data?.nodes ?? []
+        if (node != null) expect(PUBLIC_TYPES).toContain(node.__typename)
+      }
+    }
+  })
+
+  /** Every value that an argument or input field may have that names something: of each kind of thing, and plain ones. */
+  function inputFor(name: string, type: GraphQLInputType, idOf: (field: string) => string): unknown {
+    if (type instanceof GraphQLNonNull) return inputFor(name, type.ofType, idOf)
+    if (type instanceof GraphQLList) return [inputFor(name, type.ofType, idOf)]
+    if (isEnumType(type)) return type.getValues()[0]?.name
+    if (isInputObjectType(type)) {
+      const fields = Object.values(type.getFields()).filter(
+        (field) => field.type instanceof GraphQLNonNull || getNamedType(field.type).name === 'ID',
+      )
+      return Object.fromEntries(fields.map((field) => [field.name, inputFor(field.name, field.type, idOf)]))
+    }
+    const plain: Record<string, unknown> = {
+      ID: idOf(name),
+      String: 'x',
+      Int: 1,
+      Float: 1,
+      Boolean: true,
+      DateTime: new Date(0).toISOString(),
+      JSON: { type: 'object' },
+      StreamCursor: 'x',
+    }
+    expect(Object.keys(plain), `a value for ${name}`).toContain(getNamedType(type).name)
+    return plain[getNamedType(type).name]
+  }
+
+  const ofField: Record<string, string> = {
+    spaceId: 'spc',
+    agentId: 'agt',
+    entityId: 'hum',
+    humanId: 'hum',
+    runId: 'run',
+    messageId: 'msg',
+    toolCallId: 'tcl',
+    mentionedAgentId: 'agt',
+    adminAgentId: 'agt',
+    eventId: 'inb',
+  }
+  /** Every choice of ids: for a plain `id` each of the world's. */
+  const choices = () => instances().map((id) => (field: string) => ids[ofField[field] ?? ''] ?? id)
+
+  const needed = (args: readonly GraphQLArgument[]) =>
+    args.filter(
+      ({ name, type }) => type instanceof GraphQLNonNull || /Id$/.test(name) || getNamedType(type).name === 'RunFilter',
+    )
+
+  async function askFor(
+    client: ParleyClient,
+    kind: string,
+    name: string,
+    args: readonly GraphQLArgument[],
+    idOf: (field: string) => string,
+    selection: string,
+  ) {
+    const given = needed(args)
+    const declared = given.map((arg) => `$${arg.name}: ${arg.type}`).join(', ')
+    const passed = given.map((arg) => `${arg.name}: $${arg.name}`).join(', ')
+    const variables = Object.fromEntries(given.map((arg) => [arg.name, inputFor(arg.name, arg.type, idOf)]))
+    const query = `${kind} ${declared && `(${declared})`} { result: ${name} ${passed && `(${passed})`} ${selection} }`
+    return client.ask<{ result: { __typename?: string } | null }>(query, variables)
+  }
+
+  test.each(Object.values(schema.getQueryType()?.getFields() ?? {}))(
+    'gets nothing of it by the query $name',
+    async ({ name, args, type }) => {
+      const named = getNamedType(type)
+      const selection = !isCompositeType(named)
+        ? ''
+        : isObjectType(named)
+          ? `{ __typename ${selectionOf(named, 2)} }`
+          : '{ __typename id }'
+      for (const { client } of strangers) {
+        for (const idOf of choices()) {
+          const { data, errors } = await askFor(client, 'query', name, args, idOf, selection)
+          expect(JSON.stringify(data ?? null)).not.toContain(SECRET)
+          for (const { extensions } of errors ?? []) expect(extensions?.code).not.toBe('INTERNAL_SERVER_ERROR')
+        }
+      }
+    },
+  )
+
+  test.each(Object.values(schema.getMutationType()?.getFields() ?? {}))(
+    'changes nothing of it by the mutation $name',
+    async ({ name, args }) => {
+      for (const { client } of strangers) {
+        for (const idOf of choices()) {
+          const { data, errors } = await askFor(client, 'mutation', name, args, idOf, '{ __typename }')
+          for (const { extensions } of errors ?? []) expect(extensions?.code).not.toBe('INTERNAL_SERVER_ERROR')
+          const type = data?.result?.__typename
+          if (type !== undefined && !FOR_EVERYBODY.includes(name)) expect(type).toMatch(/Error$/)
+        }
+      }
+    },
+  )
+
+  test.each(Object.values(schema.getSubscriptionType()?.getFields() ?? {}).filter(({ args }) => args.length > 0))(
+    'follows nothing of it by the subscription $name',
+    async ({ name, args }) => {
+      const [first] = strangers
+      const given = needed(args)
+      const variables = Object.fromEntries(given.map((arg) => [arg.name, ids[ofField[arg.name] ?? ''] ?? '']))
+      const declared = given.map((arg) => `$${arg.name}: ${arg.type}`).join(', ')
+      const passed = given.map((arg) => `${arg.name}: $${arg.name}`).join(', ')
+      const operation = { toString: () => `subscription (${declared}) { ${name} (${passed}) { __typename } }` }
+      const watched = first!.client.subscribe(operation as never, variables as never)
+      expect(JSON.stringify(await watched.ended)).toContain('NOT_FOUND')
+      expect(watched.seen).toEqual([])
+    },
+  )
+
+  test('is of a world that knows every kind of id', () => {
+    // Memories, chains, steps, roots and notices to an agent's notifyUrl have ids, and are no nodes.
+    const unnamed = ['mem', 'chn', 'stp', 'trg', 'ntf']
+    expect(ID_PREFIXES.filter((prefix) => !(prefix in ids) && !unnamed.includes(prefix))).toEqual([])
+  })
+})

@@ -1,0 +1,77 @@
+import { describe, expect, test } from 'vitest'
+import { hasBrowserFor } from '../support/browser.ts'
+import { PATIENCE } from '../support/console-page.ts'
+import { playConsole } from '../support/console-play.ts'
+import type { TestServer } from '../support/served.ts'
+
+const hasBrowser = hasBrowserFor("the audit log's test")
+const CREATE = `mutation ($name: String!) { createAgent(input: { name: $name, instructions: "You help." }) {
+  __typename ... on CreateAgentPayload { agent { id } } } }`
+const RENAME = 'mutation ($input: UpdateAgentInput!) { updateAgent(input: $input) { __typename } }'
+const CONFIDE =
+  'mutation ($id: ID!) { createSpace(input: { name: "Cellar", memberIds: [$id], confidential: true }) { __typename } }'
+
+describe.skipIf(!hasBrowser)('the audit log in the console', () => {
+  let parley: TestServer
+  const { openAs } = playConsole((started) => {
+    parley = started
+  })
+
+  /** The operator makes so many agents; then Eve makes a space with the last of them, and may not rename it. */
+  async function play(agents: number) {
+    const admin = await parley.clientOf(parley.admin)
+    let id = ''
+    for (let at = 1; at <= agents; at++) {
+      const { data } = await admin.ask<{ createAgent: { agent: { id: string } } }>(CREATE, { name: `Agent ${at}` })
+      id = data?.createAgent.agent.id ?? ''
+    }
+    const eve = await parley.clientOf(await parley.human('Eve'))
+    await eve.ask(CONFIDE, { id })
+    await eve.ask(RENAME, { input: { id, name: 'Mine now', maxSteps: 3 } })
+    return { id }
+  }
+
+  test('what was done stands there with who did it and to what, refusals stand out, and it is read page by page', async () => {
+    const { id } = await play(60)
+    const { page, violations } = await openAs(parley.admin, '/audit')
+    const rows = page.getByRole('main').getByRole('listitem')
+    const refused = rows.filter({ hasText: 'Eve tried to change agent Agent 60' })
+    await refused.getByText('refused', { exact: true }).waitFor(PATIENCE)
+    await refused.getByText('maxSteps 3').waitFor(PATIENCE)
+    await refused.getByText('name', { exact: true }).waitFor(PATIENCE)
+    await rows.filter({ hasText: 'Eve made space Cellar' }).getByText('confidential true').waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+    const first = rows.filter({ has: page.getByRole('link', { name: 'Agent 1', exact: true }) })
+    expect([await rows.count(), await first.count()]).toEqual([50, 0])
+    await page.getByRole('button', { name: 'Older entries' }).click()
+    await first.waitFor(PATIENCE)
+
+    await page.getByLabel('What was done').selectOption('updateAgent')
+    await first.waitFor({ ...PATIENCE, state: 'detached' })
+    expect(await rows.count()).toBe(1)
+    await page.getByLabel('What was done').selectOption('')
+    await refused.getByRole('link', { name: 'Eve' }).click(PATIENCE)
+    await page.getByRole('button', { name: 'By anybody' }).waitFor(PATIENCE)
+    await rows.filter({ hasText: 'Eve made space' }).waitFor(PATIENCE)
+    expect(await rows.count()).toBe(2)
+    await page.reload()
+    await rows.filter({ hasText: 'Eve made space' }).waitFor(PATIENCE)
+    expect(await rows.count()).toBe(2)
+    await refused.getByRole('link', { name: 'Agent 60' }).press('Enter')
+    await page.getByRole('heading', { name: 'Agent 60' }).waitFor(PATIENCE)
+    expect(new URL(page.url()).pathname).toBe(`/agents/${id}`)
+  }, 90_000)
+
+  test('on a phone it fits the screen; who is no admin has no such page', async () => {
+    await play(1)
+    const { page, signIn, violations } = await openAs(parley.admin, '/audit', { width: 360, height: 740 })
+    await page.getByText('Eve tried to change agent').first().waitFor(PATIENCE)
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360)
+    expect(await violations()).toEqual([])
+    await page.getByRole('button', { name: 'Open the side bar' }).click()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.goto(`${parley.origin}/audit`)
+    await signIn(await parley.tokenOf(await parley.human('Bob')))
+    await page.getByRole('heading', { name: 'There is nothing at this address' }).waitFor(PATIENCE)
+  }, 90_000)
+})

@@ -1,0 +1,138 @@
+import { describe, expect, test } from 'vitest'
+import { hasBrowserFor } from '../support/browser.ts'
+import { PATIENCE } from '../support/console-page.ts'
+import { playConsole } from '../support/console-play.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import type { TestServer } from '../support/served.ts'
+
+const hasBrowser = hasBrowserFor("the operator's pages' test")
+
+describe.skipIf(!hasBrowser)("the operator's pages", () => {
+  let parley: TestServer
+  const { open, openAs } = playConsole((started) => {
+    parley = started
+  })
+
+  test('a run is looked into while it goes on: its steps, its words to itself, what it was sent, and what it set off', async () => {
+    const { human, agent, space } = await parley.room('Iris')
+    const other = await parley.agent('Tom')
+    await parley.app.api.members.add(human, { spaceId: space.id, entityId: other.id })
+    const gate = Promise.withResolvers<void>()
+    const said = { toolCall: 'send_message', input: { text: 'Cover the tomatoes.' } }
+    const aloud = { text: 'I think so.', chunks: ['I think ', gate.promise, 'so.'] }
+    parley.models.script(forAgent('Iris', steps([said], [aloud])))
+    const { runs } = await parley.send(human, space.id, 'Frost tonight?')
+    const run = runs.find(({ agentId }) => agentId === agent.id)
+    const { page, violations } = await openAs(parley.admin, `/runs/${run?.id}`)
+    await page.getByRole('heading', { name: 'Iris’s run' }).waitFor(PATIENCE)
+    await page.getByText('Cover the tomatoes.').first().waitFor(PATIENCE)
+    await page.getByText('I think', { exact: false }).first().waitFor(PATIENCE)
+    gate.resolve()
+    await page.getByText('completed').first().waitFor(PATIENCE)
+    await page.getByText('2 steps, word for word').click()
+    await page
+      .getByText('You are Iris')
+      .first()
+      .waitFor({ ...PATIENCE, state: 'attached' })
+    await page.getByLabel('Search in what was sent').fill('Frost tonight')
+    await page.locator('mark').getByText('Frost tonight').first().waitFor(PATIENCE)
+    const tree = page.locator('.tree')
+    await tree.getByText('Tom').first().waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+    await tree.getByRole('link', { name: /Tom/ }).first().click()
+    await page.getByRole('heading', { name: 'Tom’s run' }).waitFor(PATIENCE)
+  }, 90_000)
+
+  test('an agent is made, told otherwise, given a tool, remembered things for, and woken', async () => {
+    const { page, violations } = await openAs(parley.admin, '/agents')
+    await page.getByRole('button', { name: 'New agent' }).click(PATIENCE)
+    const fields = page.getByRole('form', { name: 'New agent' })
+    await fields.getByLabel('Name', { exact: true }).fill('Noor')
+    await fields.getByLabel('Instructions').fill('You keep the minutes.')
+    await fields.getByLabel('Model', { exact: true }).fill('openai.chat:test')
+    await fields.getByLabel('Mind').selectOption('PERSISTENT')
+    await fields.getByRole('button', { name: 'Create' }).click()
+    await page.getByRole('heading', { name: 'Noor' }).waitFor(PATIENCE)
+
+    await page.getByRole('tab', { name: 'Settings' }).click()
+    await page.getByLabel('Instructions').fill('You keep very short minutes.')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Saved.').waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+
+    await page.getByRole('tab', { name: 'Tools' }).click()
+    await page.getByRole('button', { name: 'New tool' }).click()
+    const tool = page.getByRole('form', { name: 'Tool' })
+    await tool.getByLabel('Name', { exact: true }).fill('ask_approval')
+    await tool.getByLabel('What it does, for the model').fill('Asks.')
+    await tool.getByLabel('Input schema').fill('{ not json')
+    await tool.getByRole('button', { name: 'Save' }).click()
+    await tool.getByText('must be JSON').waitFor(PATIENCE)
+    await tool.getByLabel('Input schema').fill('{ "type": "object" }')
+    await tool.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('button', { name: 'Remove ask_approval' }).waitFor(PATIENCE)
+
+    await page.getByRole('tab', { name: 'Mind' }).click()
+    await page.getByText('Write a memory').click(PATIENCE)
+    await page.getByLabel('Key').fill('tea')
+    await page.getByLabel('What it remembers').fill('Ada drinks it black.')
+    await page.getByRole('button', { name: 'Write', exact: true }).click()
+    await page.getByRole('button', { name: 'Forget tea' }).waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+
+    await page.getByRole('button', { name: 'Pause' }).click()
+    await page.getByRole('button', { name: 'Wake it again' }).click(PATIENCE)
+    await page.getByRole('tab', { name: 'Wake it' }).click()
+    await page.getByLabel('What happened').fill('Frost tonight.')
+    await page.getByRole('button', { name: 'Wake it', exact: true }).click()
+    await page.getByText('It is in its inbox.').waitFor(PATIENCE)
+    await page.reload()
+    await page.getByRole('tab', { name: 'Settings' }).click(PATIENCE)
+    expect(await page.getByLabel('Instructions').inputValue()).toBe('You keep very short minutes.')
+  }, 90_000)
+
+  test('a person is made and invited; the link signs somebody in once, and the token that it made is revoked', async () => {
+    const { page, violations } = await openAs(parley.admin, '/people')
+    const fields = page.getByRole('form', { name: 'New person' })
+    await fields.getByLabel('Name').fill('Carol', PATIENCE)
+    await fields.getByRole('button', { name: 'Make' }).click()
+    await page.getByRole('button', { name: 'Invite Carol' }).click(PATIENCE)
+    const link = await page.locator('.secret code').filter({ hasText: '/invitations/' }).textContent(PATIENCE)
+    expect(await violations()).toEqual([])
+    const invited = await open({ path: new URL(link ?? '', parley.origin).pathname }, { mayComplain: true })
+    await invited.page.getByRole('button', { name: 'Sign in' }).click(PATIENCE)
+    await invited.page.getByText('You are Carol').waitFor(PATIENCE)
+    const again = await open({ path: new URL(link ?? '', parley.origin).pathname }, { mayComplain: true })
+    await again.page.getByRole('button', { name: 'Sign in' }).click(PATIENCE)
+    await again.page.getByText('This invitation was used, or is too old').waitFor(PATIENCE)
+    await page.reload()
+    await page.getByRole('button', { name: 'Revoke a token of Carol' }).click(PATIENCE)
+    await invited.page.getByText('The server does not know this token.').waitFor(PATIENCE)
+    await page.getByRole('button', { name: 'Go on as Carol' }).click(PATIENCE)
+    await page.getByText('You are Carol').waitFor(PATIENCE)
+    await page.getByRole('button', { name: 'Operator' }).click()
+    await page.getByText('You are the operator').waitFor(PATIENCE)
+  }, 90_000)
+
+  test('what was used is plotted by day and told by agent, and every other page is without a fault', async () => {
+    const { human, space } = await parley.room('Iris')
+    parley.models.script(
+      forAgent('Iris', steps([{ toolCall: 'send_message', input: { text: 'Yes.' } }], [{ text: 'ok' }])),
+    )
+    const { runs } = await parley.send(human, space.id, 'Hello?')
+    await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
+    const { page, violations } = await openAs(parley.admin, '/usage')
+    await page.getByRole('row', { name: /Iris/ }).first().waitFor(PATIENCE)
+    expect(await page.getByRole('list', { name: 'Tokens by day' }).getByRole('listitem').count()).toBe(7)
+    expect(await violations()).toEqual([])
+    for (const [link, heading] of [
+      ['Runs', 'Runs'],
+      ['Agents', 'Agents'],
+      ['Get started', 'Get started'],
+    ] as const) {
+      await page.getByRole('link', { name: link, exact: true }).click()
+      await page.getByRole('heading', { name: heading, exact: true, level: 1 }).waitFor(PATIENCE)
+      expect([link, await violations()]).toEqual([link, []])
+    }
+  }, 90_000)
+})

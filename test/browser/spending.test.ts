@@ -1,0 +1,117 @@
+import { describe, expect, test } from 'vitest'
+import { hasBrowserFor } from '../support/browser.ts'
+import { PATIENCE } from '../support/console-page.ts'
+import { playConsole } from '../support/console-play.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import type { TestServer } from '../support/served.ts'
+
+const hasBrowser = hasBrowserFor("the budgets' and plans' test")
+/** A generation of 100 tokens. */
+const FIGURES = { usage: { inputTokens: 90, outputTokens: 10 } }
+
+describe.skipIf(!hasBrowser)('budgets and plans in the console', () => {
+  let parley: TestServer
+  const { openAs } = playConsole((started) => {
+    parley = started
+  })
+
+  test('an agent’s budget is set and shown with what is spent; whom it keeps asleep is told at the message', async () => {
+    const { human, agent, space } = await parley.room('Iris', {}, { name: 'Kitchen' })
+    parley.models.script(
+      forAgent(
+        'Iris',
+        steps([{ toolCall: 'send_message', input: { text: 'Hello.' } }, FIGURES], [{ text: 'ok' }, FIGURES]),
+      ),
+    )
+    const operator = await openAs(parley.admin, `/agents/${agent.id}/settings`)
+    const budget = operator.page.getByRole('region', { name: 'Budget' })
+    await budget.getByText('No limit is set. Spent today: 0 tokens.').waitFor(PATIENCE)
+    await budget.getByLabel('Tokens a day').fill('200')
+    await budget.getByRole('button', { name: 'Set budget' }).press('Enter')
+    await budget.getByText('Saved: it counts at once.').waitFor(PATIENCE)
+    await budget.getByText('0 of 200').waitFor(PATIENCE)
+    const { runs } = await parley.send(human, space.id, 'Hi.')
+    await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
+    await budget.getByText('200 of 200').waitFor(PATIENCE)
+    await budget.getByText('Today’s budget is spent').waitFor(PATIENCE)
+    await operator.page
+      .getByRole('banner')
+      .or(operator.page.locator('.page-head'))
+      .getByText('budget spent')
+      .waitFor(PATIENCE)
+    expect(await operator.violations()).toEqual([])
+
+    const ada = await openAs(human, `/spaces/${space.id}`, { width: 360, height: 740 })
+    await ada.message('Hello.').waitFor(PATIENCE)
+    await ada.say('And now?')
+    await ada.message('And now?').getByText('Iris could not be woken.').waitFor(PATIENCE)
+    expect(await ada.page.evaluate('document.documentElement.scrollWidth')).toBe(360)
+    expect(await ada.violations()).toEqual([])
+
+    await operator.page.goto(`${parley.origin}/spaces/${space.id}`)
+    const told = operator.message('And now?')
+    await told.getByText("The agent's budget for today is spent.").waitFor(PATIENCE)
+    await told.getByRole('link', { name: 'Iris’s budget' }).click()
+    await budget.getByLabel('Tokens a day').fill('', PATIENCE)
+    await budget.getByRole('button', { name: 'Set budget' }).click()
+    await budget.getByText('No limit is set. Spent today: 200 tokens.').waitFor(PATIENCE)
+    await ada.say('Now then?')
+    await ada.message('Now then?').getByText('Iris woke').waitFor(PATIENCE)
+  }, 90_000)
+
+  test('a space’s budget is set by an operator and seen by its members', async () => {
+    const { human, space } = await parley.room('Tom', {}, { name: 'Attic' })
+    const operator = await openAs(parley.admin, `/spaces/${space.id}`)
+    await operator.page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
+    const fields = operator.page.getByRole('form', { name: 'Budget' })
+    await fields.getByLabel('Tokens a day').fill('5000', PATIENCE)
+    await fields.getByLabel('Tokens for one root').fill('900')
+    await fields.getByRole('button', { name: 'Set budget' }).click()
+    await fields.getByText('Saved: it counts at once.').waitFor(PATIENCE)
+    expect(await operator.violations()).toEqual([])
+    const member = await openAs(human, `/spaces/${space.id}`)
+    await member.page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
+    const seen = member.page.getByRole('region', { name: 'Budget' })
+    await seen.getByText('0 of 5,000').waitFor(PATIENCE)
+    await seen.getByText('may use 900 tokens').waitFor(PATIENCE)
+    expect(await member.page.getByRole('form', { name: 'Budget' }).count()).toBe(0)
+  }, 90_000)
+
+  test('a plan is made, run at once, turned off and on, and each firing says what came of it', async () => {
+    const agent = await parley.agent('Noor')
+    parley.models.script(forAgent('Noor', () => [{ text: 'Done.' }]))
+    const { page, violations } = await openAs(parley.admin, `/agents/${agent.id}/plans`)
+    const fields = page.getByRole('form', { name: 'Make a plan' })
+    await fields.getByLabel('Name').fill('Minutes', PATIENCE)
+    await fields.getByLabel('What it shall do then').fill('Write the minutes.')
+    await fields.getByLabel('Again and again, as cron').fill('0 8 * * 1-5')
+    await fields.getByRole('button', { name: 'Make' }).click()
+    const plan = page.getByRole('listitem', { name: 'Plan Minutes' })
+    await plan.getByText('It has not fired yet.').waitFor(PATIENCE)
+    await plan.getByRole('button', { name: 'Run now' }).press('Enter')
+    const last = plan.getByRole('list', { name: 'Last firing' })
+    await last.getByText('It ran.').waitFor(PATIENCE)
+    await last.getByText('completed').waitFor(PATIENCE)
+    await plan.getByRole('button', { name: 'Turn off' }).click()
+    await plan.getByText('off', { exact: true }).waitFor(PATIENCE)
+    await plan.getByRole('button', { name: 'Turn on' }).click()
+    await plan.getByText('next', { exact: false }).first().waitFor(PATIENCE)
+
+    await parley.app.api.agents.update(parley.admin, { id: agent.id, budget: { tokensPerDay: 0 } })
+    await plan.getByRole('button', { name: 'Run now' }).click()
+    await last.getByText('Nothing: a budget is spent.').waitFor(PATIENCE)
+    await plan.getByText('All its firings').click()
+    await plan.getByRole('list', { name: 'Firings' }).getByText('It ran.').waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+    await page.getByRole('button', { name: 'Pause' }).click()
+    await page.getByRole('button', { name: 'Wake it again' }).waitFor(PATIENCE)
+    await plan.getByRole('button', { name: 'Run now' }).click()
+    await plan
+      .getByRole('alert')
+      .getByText(/paused/)
+      .waitFor(PATIENCE)
+    await last.getByRole('link').waitFor({ ...PATIENCE, state: 'detached' })
+    await plan.getByRole('link', { name: 'Look inside its run' }).click()
+    await page.getByRole('heading', { name: 'Noor’s run' }).waitFor(PATIENCE)
+  }, 90_000)
+})

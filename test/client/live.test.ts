@@ -1,0 +1,269 @@
+import { AbstractChat, type ChatState, type UIMessage } from 'ai'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createChatTransport } from '../../client/chat-transport.ts'
+import { type Connection, createConnection } from '../../client/connection.ts'
+import { liveRun } from '../../client/live-run.ts'
+import { type LiveSpace, liveSpace } from '../../client/live-space.ts'
+import { liveViewer } from '../../client/live-viewer.ts'
+import type { Observable } from '../../client/observable.ts'
+import type { Viewer } from '../../src/access/viewer.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+
+/** Waits until a live state is so; whatever is live runs until then. */
+function when<State>(live: Observable<State>, condition: (state: State) => boolean): Promise<State> {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (!condition(live.getState())) return
+      resolve(live.getState())
+      queueMicrotask(() => stop())
+    }
+    const stop = live.subscribe(look)
+    look()
+  })
+}
+
+const textsOf = ({
+  messages,
+}: {
+  messages: LiveSpace['getState'] extends () => infer S ? S[keyof S & 'messages'] : never
+}) =>
+  messages.map(({ parts }) =>
+    parts.map((part) => ('text' in part ? part.text : `<${part.toolCall.toolName}>`)).join('|'),
+  )
+
+/** Says text while it is written, up to a promise. */
+const speech = (...chunks: (string | Promise<unknown>)[]) => [
+  { toolCall: 'send_message', chunks: ['{"text":"', ...chunks, '"}'] },
+]
+
+describe('the live client', () => {
+  let parley: TestServer
+  let sockets: WebSocket[]
+  const stops: (() => void)[] = []
+
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded' })
+  })
+  afterAll(async () => {
+    for (const stop of stops) stop()
+    await parley?.close()
+  })
+  beforeEach(() => {
+    sockets = []
+    parley.models.reset()
+  })
+
+  async function connect(viewer: Viewer): Promise<Connection> {
+    class Watched extends WebSocket {
+      constructor(url: string, protocols?: string | string[]) {
+        super(url, protocols)
+        sockets.push(this)
+      }
+    }
+    const connection = createConnection({
+      url: parley.origin,
+      token: await parley.tokenOf(viewer),
+      webSocketImpl: Watched,
+    })
+    stops.push(() => connection.close())
+    return connection
+  }
+  const cut = () => {
+    for (const socket of sockets.splice(0)) socket.close(4000, 'cut by the test')
+  }
+
+  test('a message that is written while the line is cut twice is whole in the end, and its text never shrinks', async () => {
+    const { human, agent, space } = await parley.room()
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const said = speech(
+      'Frost ',
+      'tonight. ',
+      gates[0]?.promise as Promise<void>,
+      'Cover the ',
+      gates[1]?.promise as Promise<void>,
+      'tomatoes.',
+    )
+    parley.models.script(forAgent(agent.name, steps(said, [{ text: 'ok' }])))
+    const connection = await connect(human)
+    const live = liveSpace(connection, { spaceId: space.id })
+    const lengths: number[] = []
+    stops.push(live.subscribe(() => lengths.push(textsOf(live.getState())[1]?.length ?? 0)))
+    await when(live, ({ status }) => status === 'live')
+    const { runIds } = await live.send({ text: 'What do I do?' })
+    await when(live, (state) => textsOf(state)[1] === 'Frost tonight. ')
+    cut()
+    gates[0]?.resolve()
+    await when(live, (state) => textsOf(state)[1] === 'Frost tonight. Cover the ')
+    cut()
+    gates[1]?.resolve()
+    const state = await when(live, ({ messages }) => messages[1]?.status === 'COMPLETE')
+    expect(textsOf(state)).toEqual(['What do I do?', 'Frost tonight. Cover the tomatoes.'])
+    expect(state.messages[0]?.outcomes).toMatchObject([{ kind: 'RUN', run: { id: runIds[0] } }])
+    expect(lengths).toEqual(lengths.toSorted((one, other) => one - other))
+    await when(live, ({ activity }) => activity[0]?.active === false)
+    expect(connection.getState()).toBe('live')
+  })
+
+  test('earlier pages are taken in until the first message, and what did not change stays the same object', async () => {
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [])
+    for (let at = 1; at <= 60; at++) await parley.send(human, space.id, `${at}`)
+    const live = liveSpace(await connect(human), { spaceId: space.id })
+    const stop = live.subscribe(() => {})
+    const { messages, hasEarlier } = await when(live, ({ status }) => status === 'live')
+    expect([messages.length, messages[0]?.seq, hasEarlier]).toEqual([50, 11, true])
+    await live.loadUntil(5)
+    const all = live.getState()
+    expect([all.messages.map(({ seq }) => seq), all.hasEarlier]).toEqual([
+      Array.from({ length: 60 }, (_, at) => at + 1),
+      false,
+    ])
+    expect(all.messages[59]).toBe(messages[49])
+    stop()
+    await parley.send(human, space.id, 'while nobody listens')
+    await when(live, (state) => textsOf(state).at(-1) === 'while nobody listens')
+    expect(live.getState().messages.length).toBe(61)
+  })
+
+  test('who may see a space no more is told why it ended', async () => {
+    const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
+    const { spaces, members } = parley.app.api
+    const memberIds = [ada.id, bob.id]
+    const space = await spaces.create(parley.admin, { name: 'Attic', routing: 'BROADCAST', memberIds })
+    const live = liveSpace(await connect(bob), { spaceId: space.id })
+    stops.push(live.subscribe(() => {}))
+    await when(live, ({ status }) => status === 'live')
+    await members.remove(ada, { spaceId: space.id, entityId: bob.id })
+    expect((await when(live, ({ status }) => status === 'ended')).error).toMatchObject({ code: 'FORBIDDEN' })
+    await expect(live.send({ text: 'Hello?' })).rejects.toMatchObject({ name: 'ParleyError', code: 'NOT_FOUND' })
+  })
+
+  test('a run is told from its first step to its end, also over a cut', async () => {
+    const { human, agent, space } = await parley.room()
+    const gate = Promise.withResolvers<void>()
+    const second = [{ text: 'Thinking aloud.', chunks: ['Thinking ', gate.promise, 'aloud.'] }]
+    parley.models.script(forAgent(agent.name, steps(speech('Hello.'), second)))
+    const { runs } = await parley.send(human, space.id, 'Hi')
+    const live = liveRun(await connect(parley.admin), { runId: runs[0]?.id ?? '' })
+    await when(live, ({ steps: [, step] }) => step?.text === 'Thinking ')
+    cut()
+    gate.resolve()
+    const { run, steps: told, error } = await when(live, ({ status }) => status === 'ended')
+    expect([run?.status, error]).toEqual(['COMPLETED', null])
+    expect(told.map(({ index, text }) => [index, text])).toEqual([
+      [0, ''],
+      [1, 'Thinking aloud.'],
+    ])
+    expect(told[0]?.calls).toMatchObject([{ toolName: 'send_message', status: 'DONE' }])
+    expect(JSON.parse(told[0]?.inputs[0]?.json ?? '')).toEqual({ text: 'Hello.' })
+  })
+
+  test('the viewer has its spaces by activity, what is unread, and what waits for it', async () => {
+    const tool = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }
+    const { human, agent, space } = await parley.room('Asker', { tools: [tool] })
+    const other = await parley.space(human, [], { name: 'Attic' })
+    parley.models.script(forAgent(agent.name, steps([{ toolCall: 'ask', input: {} }], [{ text: 'ok' }])))
+    const live = liveViewer(await connect(human))
+    const first = await when(live, ({ hasAllSpaces }) => hasAllSpaces)
+    expect([first.viewer?.human?.id, first.spaces.map(({ id }) => id)]).toEqual([human.id, [other.id, space.id]])
+    await parley.send(human, space.id, 'Ask me')
+    const waiting = await when(
+      live,
+      ({ pendingToolCalls, unreadCount }) => pendingToolCalls.length === 1 && unreadCount === 1,
+    )
+    expect(waiting.spaces.map(({ id, unreadCount }) => [id, unreadCount])).toEqual([
+      [space.id, 1],
+      [other.id, 0],
+    ])
+    expect(waiting.pendingToolCalls).toMatchObject([{ toolName: 'ask', message: { space: { id: space.id } } }])
+    const answer = `mutation ($id: ID!) { submitToolResult(input: { toolCallId: $id, result: {} }) { __typename } }`
+    const { data } = await (await parley.clientOf(human)).ask(answer, { id: waiting.pendingToolCalls[0]?.id })
+    expect(data).toEqual({ submitToolResult: { __typename: 'SubmitToolResultPayload' } })
+    await when(live, ({ pendingToolCalls }) => pendingToolCalls.length === 0)
+  })
+
+  test("the AI SDK's chat talks in a space: text while it is written, calls with their results, failures, and a stop that stops", async () => {
+    const card = {
+      name: 'card',
+      description: 'Shows.',
+      inputSchema: { type: 'object' },
+      execution: 'INTERNAL' as const,
+      visible: true,
+    }
+    const { human, agent, space } = await parley.room('Artist', { tools: [card] })
+    const gate = Promise.withResolvers<void>()
+    const connection = await connect(human)
+    const chat = new Chat(createChatTransport({ connection, spaceId: space.id }))
+    parley.models.script(
+      forAgent(
+        agent.name,
+        steps([...speech('One ', gate.promise, 'two.'), { toolCall: 'card', input: { a: 1 } }], [{ text: 'ok' }]),
+      ),
+    )
+    const sent = chat.sendMessage({ text: 'Count.' })
+    await chat.when((message) => JSON.stringify(message.parts).includes('"One "'))
+    gate.resolve()
+    await sent
+    expect([chat.status, chat.lastMessage?.parts]).toMatchObject([
+      'ready',
+      [
+        { type: 'text', text: 'One two.', state: 'done' },
+        { type: 'dynamic-tool', toolName: 'card', state: 'output-available', output: { a: 1 } },
+      ],
+    ])
+
+    parley.models.reset()
+    parley.models.script(forAgent(agent.name, () => [{ error: 'Incorrect API key provided', status: 401 }]))
+    await chat.sendMessage({ text: 'Again.' })
+    expect([chat.status, chat.error?.message]).toEqual(['error', expect.stringContaining('Incorrect API key')])
+
+    parley.models.reset()
+    parley.models.script(forAgent(agent.name, steps(speech('Three ', new Promise(() => {})))))
+    const third = chat.sendMessage({ text: 'And on.' })
+    await chat.when((message) => JSON.stringify(message.parts).includes('"Three "'))
+    await chat.stop()
+    await third
+    const live = liveSpace(connection, { spaceId: space.id })
+    await when(live, ({ messages }) => messages.at(-1)?.status === 'INTERRUPTED')
+  })
+})
+
+/** The AI SDK's chat, as `useChat` has it, without React. */
+class Chat extends AbstractChat<UIMessage> {
+  readonly #listeners = new Set<() => void>()
+
+  constructor(transport: ReturnType<typeof createChatTransport>) {
+    const listeners = new Set<() => void>()
+    const state: ChatState<UIMessage> = {
+      status: 'ready',
+      error: undefined,
+      messages: [],
+      pushMessage(message) {
+        state.messages = [...state.messages, message]
+        for (const listener of listeners) listener()
+      },
+      popMessage() {
+        state.messages = state.messages.slice(0, -1)
+      },
+      replaceMessage(index, message) {
+        state.messages = state.messages.with(index, message)
+        for (const listener of listeners) listener()
+      },
+      snapshot: (thing) => structuredClone(thing),
+    }
+    super({ transport, state })
+    this.#listeners = listeners
+  }
+
+  when(condition: (last: UIMessage) => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      const look = () => {
+        const last = this.messages.at(-1)
+        if (last?.role === 'assistant' && condition(last)) resolve()
+      }
+      this.#listeners.add(look)
+      look()
+    })
+  }
+}

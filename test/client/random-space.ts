@@ -1,0 +1,229 @@
+import type { LiveMessagesFragment } from '../../client/generated/graphql.ts'
+import type { Message, MessagePart, SpaceEvent } from '../../client/space-events.ts'
+import type { Transcript } from '../../client/transcript.ts'
+
+/** A space whose messages come, grow and end as the numbers say, with a server that keeps the promises of the contract and no others. */
+export interface RandomSpace {
+  /** Lives through all of it, while a client watches by a line that is cut, repeats and comes in disorder. */
+  play(client: Transcript): void
+  /** Asks for every page that there is. */
+  loadAll(client: Transcript): void
+  database(): Message[]
+}
+
+interface Asked {
+  take(page: LiveMessagesFragment): void
+  page: LiveMessagesFragment
+}
+
+type Entry = (cursor: string) => SpaceEvent | null
+const PAGE = 3
+const TEXTS = ['Hello', ' Ada,', ' how is', ' the garden', '?']
+
+export function createRandomSpace(choices: number[]): RandomSpace {
+  const messages: Message[] = []
+  /** Objects in an event are as they are when it is delivered: an entry makes its event then. */
+  const log: Entry[] = []
+  let turn = 0
+  const pick = (below: number) => (choices[turn++ % choices.length] ?? 0) % below
+  const copy = <Value>(value: Value): Value => structuredClone(value)
+  const messageOf = (id: string) => messages.find((message) => message.id === id)
+  const tell = (__typename: 'MessagePosted' | 'MessageUpdated' | 'MessageFinished', { id }: Message) =>
+    log.push((cursor) => ({ __typename, cursor, message: copy(messageOf(id) as Message) }))
+
+  function post(isHuman: boolean): void {
+    const seq = messages.length + 1
+    const sender = isHuman
+      ? { id: 'hum_1', name: 'Ada', kind: 'HUMAN' as const }
+      : { id: 'agt_1', name: 'Iris', kind: 'AGENT' as const }
+    const text: MessagePart = { __typename: 'TextPart', id: `m${seq}:0`, index: 0, text: 'Hi' }
+    const message: Message = {
+      id: `m${seq}`,
+      seq,
+      status: isHuman ? 'COMPLETE' : 'STREAMING',
+      createdAt: '2026-11-22T00:00:00Z',
+      sender,
+      mentionedAgent: null,
+      run: null,
+      origin: null,
+      outcomes: [],
+      waitingCall: null,
+      rootUsage: null,
+      parts: isHuman ? [text] : [],
+    }
+    messages.push(message)
+    tell('MessagePosted', message)
+  }
+
+  function write(message: Message): void {
+    const last = message.parts.at(-1)
+    const piece = TEXTS[pick(TEXTS.length)] ?? ''
+    const part =
+      last?.__typename === 'TextPart' && pick(4) > 0
+        ? last
+        : {
+            __typename: 'TextPart' as const,
+            id: `${message.id}:${message.parts.length}`,
+            index: message.parts.length,
+            text: '',
+          }
+    if (part !== last) message.parts.push(part)
+    const offset = part.text.length
+    part.text += piece
+    const { id: messageId } = message
+    log.push((cursor) => ({
+      __typename: 'MessageTextDelta',
+      cursor,
+      messageId,
+      partIndex: part.index,
+      offset,
+      delta: piece,
+    }))
+  }
+
+  function call(message: Message): void {
+    const waiting = message.parts.find((part) => part.__typename === 'ToolCallPart' && part.toolCall.status !== 'DONE')
+    const index = waiting?.index ?? message.parts.length
+    const status = waiting === undefined ? 'WAITING' : 'DONE'
+    message.parts[index] = {
+      __typename: 'ToolCallPart',
+      id: `${message.id}:${index}`,
+      index,
+      toolCall: {
+        id: `tcl_${message.id}_${index}`,
+        toolName: 'ask',
+        status,
+        input: {},
+        output: status === 'DONE' ? 'yes' : null,
+        error: null,
+        createdAt: '',
+        expiresAt: null,
+        waitsFor: null,
+        agent: { id: 'agt_1', name: 'Iris' },
+        resultSchema: null,
+        inputSchema: null,
+        claimedBy: null,
+        answeredBy: null,
+        answeredByService: null,
+        settledAt: null,
+        approval: null,
+      },
+    }
+    const { id: messageId } = message
+    log.push((cursor) => {
+      const part = messageOf(messageId)?.parts[index]
+      return { __typename: 'MessagePartChanged', cursor, messageId, part: copy(part as MessagePart) }
+    })
+  }
+
+  function end(message: Message): void {
+    message.status = pick(3) === 0 ? 'INTERRUPTED' : 'COMPLETE'
+    // What was shown of one that was broken off may be more than what is kept.
+    const last = message.parts.at(-1)
+    if (message.status === 'INTERRUPTED' && last?.__typename === 'TextPart') last.text = last.text.slice(0, 6)
+    tell('MessageFinished', message)
+  }
+
+  /** One thing that happens in the space. */
+  function happen(): void {
+    const open = messages.filter(({ status }) => status === 'STREAMING')
+    const one = open[pick(Math.max(1, open.length))]
+    const what = pick(12)
+    if (one === undefined || what < 2) post(pick(2) === 0)
+    else if (what < 8) write(one)
+    else if (what < 9) call(one)
+    else if (what < 10) end(one)
+    else outcome()
+  }
+
+  function outcome(): void {
+    const message = messages[pick(Math.max(1, messages.length))]
+    if (message === undefined) return
+    const kind = (['RUN', 'FAILED', 'SKIPPED'] as const)[pick(3)] ?? 'RUN'
+    message.outcomes = [{ kind, reason: null, error: null, agent: { id: 'agt_1', name: 'Iris' }, run: null }]
+    tell('MessageUpdated', message)
+  }
+
+  function pageBefore(seq: number): LiveMessagesFragment {
+    const nodes = messages.filter((message) => message.seq < seq).slice(-PAGE)
+    const hasPreviousPage = (nodes[0]?.seq ?? 1) > 1
+    return copy({ edges: nodes.map((node) => ({ node })), pageInfo: { hasPreviousPage } })
+  }
+
+  function snapshot(): SpaceEvent {
+    const named = { id: 'spc_1', name: 'Garden', description: null, confidential: false }
+    const space = { ...named, routing: 'BROADCAST' as const, createdAt: '' }
+    const page = pageBefore(Number.POSITIVE_INFINITY)
+    return {
+      __typename: 'SpaceSnapshot',
+      cursor: String(log.length),
+      space: { ...space, adminAgent: null, members: [], firstUnreadMessage: null, messages: page },
+    }
+  }
+
+  function heal(client: Transcript): void {
+    for (const id of client.gaps()) {
+      const message = messageOf(id)
+      if (message === undefined) client.letGo(id)
+      else client.put(copy(message))
+    }
+  }
+
+  /** Everything from an entry on to another, in order or with neighbours exchanged. */
+  function deliver(client: Transcript, from: number, to: number): void {
+    const order = Array.from({ length: Math.max(0, to - from) }, (_, at) => from + at)
+    for (let at = 1; at < order.length; at++) {
+      if (pick(6) === 0) [order[at - 1], order[at]] = [order[at] as number, order[at - 1] as number]
+    }
+    for (const at of order) {
+      const event = log[at]?.(String(at + 1))
+      if (event) client.apply(event)
+    }
+  }
+
+  /** A page is asked for now, and answered some time later. */
+  function turnPages(client: Transcript, asked: Asked | null): Asked | null {
+    const [first] = client.messages()
+    if (asked !== null) {
+      if (pick(2) === 0) return asked
+      asked.take(asked.page)
+      return null
+    }
+    if (first === undefined || !client.hasEarlier || pick(3) > 0) return null
+    return { take: client.beginPage(), page: pageBefore(first.seq) }
+  }
+
+  return {
+    database: () => messages,
+    play(client) {
+      client.apply(snapshot())
+      let seen = 0
+      let asked: Asked | null = null
+      while (turn < choices.length) {
+        for (let count = pick(6); count >= 0; count--) happen()
+        const what = pick(10)
+        if (what === 0) {
+          // A gap: what was missed is kept no more.
+          client.apply(snapshot())
+          seen = log.length
+        } else {
+          // After a cut, what was seen already may come again.
+          const from = what === 1 ? Math.max(0, seen - pick(5)) : seen
+          const to = Math.min(log.length, from + pick(8) + (seen - from))
+          deliver(client, from, to)
+          seen = Math.max(seen, to)
+        }
+        asked = turnPages(client, asked)
+        if (pick(3) === 0) heal(client)
+      }
+      deliver(client, seen, log.length)
+      heal(client)
+    },
+    loadAll(client) {
+      for (let first = client.messages()[0]; first && client.hasEarlier; [first] = client.messages()) {
+        client.beginPage()(pageBefore(first.seq))
+      }
+      heal(client)
+    },
+  }
+}

@@ -1,0 +1,91 @@
+import fc from 'fast-check'
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { Message, SpaceEvent } from '../../client/space-events.ts'
+import { createTranscript, type Transcript } from '../../client/transcript.ts'
+import { createRandomSpace, type RandomSpace } from './random-space.ts'
+
+const textPart = (text: string) => ({ __typename: 'TextPart' as const, id: 'msg_1:0', index: 0, text })
+const message = (status: Message['status'], text = ''): Message => ({
+  id: 'msg_1',
+  seq: 1,
+  status,
+  createdAt: '2026-11-22T00:00:00Z',
+  sender: { id: 'agt_1', name: 'Iris', kind: 'AGENT' },
+  mentionedAgent: null,
+  run: null,
+  origin: null,
+  outcomes: [],
+  waitingCall: null,
+  rootUsage: null,
+  parts: text === '' ? [] : [textPart(text)],
+})
+const posted = (now: Message): SpaceEvent => ({ __typename: 'MessagePosted', cursor: 'c', message: now })
+const finished = (now: Message): SpaceEvent => ({ __typename: 'MessageFinished', cursor: 'c', message: now })
+const delta = (offset: number, text: string): SpaceEvent => ({
+  __typename: 'MessageTextDelta',
+  cursor: 'c',
+  messageId: 'msg_1',
+  partIndex: 0,
+  offset,
+  delta: text,
+})
+
+describe('what a client knows of a space', () => {
+  let transcript: Transcript
+  const take = (...events: SpaceEvent[]) => {
+    for (const event of events) transcript.apply(event)
+  }
+  const texts = () =>
+    transcript.messages().map(({ parts }) => parts.map((part) => ('text' in part ? part.text : '')).join())
+
+  beforeEach(() => {
+    transcript = createTranscript()
+  })
+
+  test('a message grows by its deltas, and is then as the server says', () => {
+    take(posted(message('STREAMING')), delta(0, 'Hello'), delta(5, ' Ada'))
+    expect(texts()).toEqual(['Hello Ada'])
+    take(finished(message('COMPLETE', 'Hello Ada!')))
+    expect(texts()).toEqual(['Hello Ada!'])
+  })
+
+  test('events that come twice change nothing, not even the objects, and an overlap is dropped', () => {
+    take(posted(message('STREAMING')), delta(0, 'Hello'))
+    const before = transcript.messages()
+    take(delta(0, 'Hello'), delta(2, 'llo'))
+    expect(transcript.messages()).toBe(before)
+    take(delta(3, 'lo Ada'))
+    expect(texts()).toEqual(['Hello Ada'])
+    take(posted(message('STREAMING', 'Hello')))
+    expect(texts()).toEqual(['Hello Ada'])
+  })
+
+  test('a delta after a gap waits, and the gap is told of until it is filled', () => {
+    take(posted(message('STREAMING')), delta(0, 'Hello'), delta(9, '!'))
+    expect([texts(), transcript.gaps()]).toEqual([['Hello'], ['msg_1']])
+    transcript.put(message('STREAMING', 'Hello Ada'))
+    expect([texts(), transcript.gaps()]).toEqual([['Hello Ada!'], []])
+  })
+
+  test('an event of a kind to come is let go', () => {
+    take(posted(message('COMPLETE', 'Hello')), { __typename: 'MessageSung', cursor: 'c' } as unknown as SpaceEvent)
+    expect([texts(), transcript.gaps()]).toEqual([['Hello'], []])
+  })
+
+  test('any cut, order and repetition of events, with pages in between, ends in the same state as the database', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 0, max: 2 ** 30 }), { minLength: 20, maxLength: 400, size: 'max' }),
+        (choices) => {
+          const space: RandomSpace = createRandomSpace(choices)
+          const known = createTranscript()
+          space.play(known)
+          expect(known.messages()).toEqual(space.database().slice(-known.messages().length))
+          space.loadAll(known)
+          expect([known.messages(), known.gaps()]).toEqual([space.database(), []])
+        },
+      ),
+      { numRuns: 300 },
+    )
+  })
+})

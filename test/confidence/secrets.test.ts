@@ -1,0 +1,21 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hasPostgres } from '../support/postgres.ts'
+import { randomOf } from '../support/random-confidences.ts'
+import { playSecrets } from '../support/random-secrets.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+
+/** Another one each day; `npm run test:faults` plays more of them. */
+const seed = Math.floor(Date.now() / 86_400_000)
+
+describe.skipIf(!hasPostgres)('agents whose model tries to carry everything everywhere', () => {
+  let parley: TestServer
+
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'postgres', settings: { PARLEY_MAX_ROOT_RUNS: '2' } })
+  })
+  afterAll(() => parley?.close())
+
+  test('are heard only by whom it is for, over 1,000 steps', async () => {
+    expect(await playSecrets(parley, { random: randomOf(seed), steps: 1000 }), `seed ${seed}`).toEqual([])
+  }, 180_000)
+})

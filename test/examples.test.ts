@@ -1,0 +1,90 @@
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openChat as openApolloChat } from '../examples/apollo/chat.ts'
+import { openChat as openRelayChat } from '../examples/relay/chat.ts'
+import type { ShownMessage } from '../examples/show-chat.ts'
+import { openChat as openUrqlChat } from '../examples/urql/chat.ts'
+import { forAgent, steps } from './support/model-server-script.ts'
+import { startTestServer, type TestServer } from './support/served.ts'
+import { sayIn } from './support/space-tools.ts'
+import { until } from './support/until.ts'
+
+const ROOT = path.resolve(import.meta.dirname, '..')
+
+describe('the examples', () => {
+  let parley: TestServer
+
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded' })
+  })
+  afterAll(() => parley?.close())
+
+  test.each([
+    ['Apollo Client', openApolloChat],
+    ['Relay', openRelayChat],
+    ['urql with graphcache', openUrqlChat],
+  ])('%s shows a text while it is written, and then as it is', async (_, openChat) => {
+    const { human, agent, space } = await parley.room('Ada', { toolset: 'SPACE_TOOLS' })
+    const gate = Promise.withResolvers<void>()
+    const chunks = [`{"spaceId":"${space.id}","text":"`, 'Cover ', 'them', gate.promise, ' tonight.', '"}']
+    const said = steps(
+      [sayIn(space.id, 'Frost is coming.')],
+      [{ toolCall: 'sendSpaceMessage', chunks }],
+      [{ text: 'ok' }],
+    )
+    parley.models.reset()
+    parley.models.script(forAgent(agent.name, said))
+    let shown: ShownMessage[] | null = null
+    const onMessages = (messages: ShownMessage[]) => {
+      shown = messages
+    }
+    const token = await parley.tokenOf(human)
+    const chat = openChat({ url: `${parley.origin}/graphql`, token, spaceId: space.id, onMessages })
+    await until('the chat has its messages', () => shown !== null)
+    await chat.send('What do I do?')
+    const half = 'Frost is coming.\n\nCover them'
+    await until('the first half shows', () => shown?.[1]?.text === half && shown[1].isWriting)
+    gate.resolve()
+    await until('the whole shows', () => shown?.[1]?.text === `${half} tonight.` && !shown[1].isWriting)
+    expect(shown).toMatchObject([{ text: 'What do I do?' }, { sender: agent.name }])
+    chat.close()
+  })
+
+  test('the service wakes an agent by a signed webhook, and answers the tool that it calls', async () => {
+    const tool = {
+      name: 'look_up_stock',
+      description: 'Looks.',
+      inputSchema: { type: 'object' },
+      execution: 'EXTERNAL' as const,
+    }
+    const agent = await parley.agent('Keeper', { tools: [tool] })
+    parley.models.reset()
+    parley.models.script(
+      forAgent('Keeper', steps([{ toolCall: 'look_up_stock', input: { item: 'tomatoes' } }], [{ text: 'ok' }])),
+    )
+    const admin = await parley.clientOf(parley.admin)
+    const hook = `mutation ($id: ID!) { createWebhook(input: { agentId: $id, serviceName: "shop" }) { ... on CreateWebhookPayload { secret webhook { url } } } }`
+    const made = await admin.ask<{ createWebhook: { secret: string; webhook: { url: string } } }>(hook, {
+      id: agent.id,
+    })
+    const { secret = '', webhook } = made.data?.createWebhook ?? {}
+    const grant = `mutation ($id: ID!) { createAccessToken(input: { grant: { service: { name: "shop", agentIds: [$id] } } }) { ... on CreateAccessTokenPayload { secret } } }`
+    const token = await admin.ask<{ createAccessToken: { secret: string } }>(grant, { id: agent.id })
+    const env = {
+      PATH: process.env.PATH,
+      PARLEY_URL: `${parley.origin}/graphql`,
+      PARLEY_SERVICE_TOKEN: token.data?.createAccessToken.secret,
+      WEBHOOK_URL: new URL(new URL(webhook?.url ?? '', parley.origin).pathname, parley.origin).href,
+      WEBHOOK_SECRET: secret,
+    }
+    const { stdout } = await promisify(execFile)(process.execPath, ['examples/service/service.ts'], { cwd: ROOT, env })
+    expect(stdout).toContain('answered look_up_stock: {"item":"tomatoes","left":3}')
+  })
+
+  test('the app in React has less than 100 lines', () => {
+    expect(readFileSync(path.join(ROOT, 'examples/react/app.tsx'), 'utf8').split('\n').length).toBeLessThan(100)
+  })
+})

@@ -1,0 +1,175 @@
+import { execFile, spawn } from 'node:child_process'
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { hasServices } from '../e2e/deployed.ts'
+import { createParleyClient } from '../support/parley-client.ts'
+import { type ParleyProcess, startParley } from '../support/parley-process.ts'
+import { createEmptyDatabase, type TestDatabase } from '../support/postgres.ts'
+import { freePort } from '../support/throwaway-postgres.ts'
+import { until } from '../support/until.ts'
+
+const ROOT = path.resolve(import.meta.dirname, '../..')
+const textOf = (file: string) => readFileSync(path.join(ROOT, file), 'utf8')
+
+interface Service {
+  image: string
+  command?: string[]
+  environment?: Record<string, string>
+  depends_on?: Record<string, { condition: string }>
+  healthcheck?: { test?: string[] }
+  deploy?: { replicas: number }
+}
+
+/** What an operator has in `.env`. */
+const ENV: Record<string, string> = {
+  PARLEY_ADMIN_TOKEN: 'an-admin-token-for-tests-of-32-or-more',
+  PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
+}
+
+/** As compose fills variables into values. */
+const filled = (text: string) =>
+  text.replace(/\$\{(\w+):([?-])([^}]*)\}/g, (_, name: string, otherwise: string, rest: string) => {
+    if (otherwise === '?' && ENV[name] === undefined) throw new Error(`${name}: ${rest}`)
+    return ENV[name] ?? rest
+  })
+const written = parse(textOf('docker-compose.yml'), { merge: true }) as { services: Record<string, Service> }
+const { services } = JSON.parse(JSON.stringify(written), (_, value) =>
+  typeof value === 'string' ? filled(value) : value,
+) as typeof written
+const dockerfile = textOf('Dockerfile').replaceAll('\\\n', ' ')
+const image = dockerfile.slice(dockerfile.lastIndexOf('\nFROM '))
+const imageEnv = Object.fromEntries(
+  [...(/^ENV (.*)$/m.exec(image)?.[1] ?? '').matchAll(/(\w+)=(\S+)/g)].map(([, name, value]) => [name, value]),
+)
+const commandOf = (instruction: RegExp) => JSON.parse(instruction.exec(image)?.[1] ?? '[]') as string[]
+const imageCommand = commandOf(/^CMD (\[.*\])$/m)
+const health = commandOf(/^HEALTHCHECK .*CMD (\[.*\])$/m)
+
+describe.runIf(hasServices)('docker compose up, its commands as processes', () => {
+  let database: TestDatabase
+  let redis: ReturnType<typeof spawn>
+  let redisUrl: string
+  const processes: Record<string, ParleyProcess[]> = {}
+
+  /** What a container of a service of Parley's runs, with the environment that it is given; only where the others are differs. */
+  function containerOf(name: string): { command: string[]; settings: Record<string, string> } {
+    const { command = imageCommand, environment = {} } = services[name] ?? {}
+    const [program, ...given] = command
+    expect(program).toBe('node')
+    expect(environment).toMatchObject({
+      DATABASE_URL: expect.stringContaining('@postgres:'),
+      REDIS_URL: expect.stringContaining('//redis:'),
+    })
+    const { DATA_DIR: _, PORT: __, ...settings } = imageEnv
+    const elsewhere = { DATABASE_URL: database.url, REDIS_URL: redisUrl, PARLEY_LOG_LEVEL: 'warn' }
+    return { command: given, settings: { ...settings, ...environment, ...elsewhere } }
+  }
+
+  beforeAll(async () => {
+    database = await createEmptyDatabase()
+    const port = await freePort()
+    const [program = '', ...given] = services.redis?.command ?? []
+    redis = spawn(program, [...given, '--port', String(port), '--bind', '127.0.0.1'], { stdio: 'ignore' })
+    redisUrl = `redis://127.0.0.1:${port}`
+    const [, ...look] = services.redis?.healthcheck?.test ?? []
+    await until('Redis is healthy by its own check', () =>
+      promisify(execFile)(look[0] ?? '', ['-p', String(port), ...look.slice(1)]).then(
+        ({ stdout }) => stdout.includes('PONG'),
+        () => false,
+      ),
+    )
+    const migrate = containerOf('migrate')
+    const env = { ...migrate.settings, PATH: process.env['PATH'] }
+    const { stdout } = await promisify(execFile)(process.execPath, migrate.command, { cwd: ROOT, env })
+    expect(stdout).toContain('has every migration')
+    for (const name of ['api', 'worker']) {
+      expect(services[name]?.depends_on).toMatchObject({ migrate: { condition: 'service_completed_successfully' } })
+      const { replicas = 1 } = services[name]?.deploy ?? {}
+      processes[name] = await Promise.all(Array.from({ length: replicas }, () => startParley(containerOf(name))))
+    }
+  }, 180_000)
+  afterAll(async () => {
+    await Promise.all(
+      Object.values(processes)
+        .flat()
+        .map((parley) => parley.stop()),
+    )
+    redis?.kill('SIGKILL')
+    await database?.drop()
+  })
+
+  test('what is said at one process that serves is answered by a worker and seen at the other', async () => {
+    const [first, second] = processes.api ?? []
+    const admin = createParleyClient({ origin: first?.origin ?? '', token: ENV.PARLEY_ADMIN_TOKEN ?? '' })
+    const ask = async <T>(field: string, selection: string, client = admin): Promise<T> => {
+      const { data, errors } = await client.ask<Record<string, T>>(
+        `mutation { ${field} { ... on Error { message } ${selection} } }`,
+      )
+      expect(errors).toBeUndefined()
+      return Object.values(data ?? {})[0] as T
+    }
+    const { human } = await ask<{ human: { id: string } }>(
+      'createHuman(input: { name: "Ada" })',
+      '... on CreateHumanPayload { human { id } }',
+    )
+    const { agent } = await ask<{ agent: { id: string } }>(
+      'createAgent(input: { name: "Iris", instructions: "Greet people." })',
+      '... on CreateAgentPayload { agent { id } }',
+    )
+    const { secret } = await ask<{ secret: string }>(
+      `createAccessToken(input: { grant: { humanId: "${human.id}" } })`,
+      '... on CreateAccessTokenPayload { secret }',
+    )
+    const [here, there] = [first, second].map((at) => createParleyClient({ origin: at?.origin ?? '', token: secret }))
+    const { space } = await ask<{ space: { id: string } }>(
+      `createSpace(input: { name: "Kitchen", memberIds: ["${agent.id}"] })`,
+      '... on CreateSpacePayload { space { id } }',
+      here,
+    )
+    const watch = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typename
+      ... on MessageFinished { message { sender { id } text } } } }`
+    type Event = { spaceMessages: { __typename: string; message?: { sender: { id: string }; text: string } } }
+    const seen = there!.subscribe<Event, object>({ toString: () => watch }, { id: space.id })
+    await seen.first(() => true)
+    await ask(
+      `sendMessage(input: { spaceId: "${space.id}", text: "Hello!" })`,
+      '... on SendMessagePayload { runs { id } }',
+      here,
+    )
+    const answer = await seen.first(({ spaceMessages: { message } }) => message?.sender.id === agent.id)
+    expect(answer.spaceMessages.message?.text).toBeTruthy()
+    seen.stop()
+    await Promise.all([admin, here, there].map((client) => client?.close()))
+  })
+
+  test('the image’s health check finds each of them well', async () => {
+    const all = Object.values(processes).flat()
+    expect(all).toHaveLength(4)
+    const [, ...given] = health
+    for (const { origin } of all)
+      await promisify(execFile)(process.execPath, given, { env: { PORT: new URL(origin).port } })
+  })
+})
+
+test('what the image copies is there, and has all that its commands run', () => {
+  const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, files = '']) => files.split(' '))
+  expect(copied.length).toBeGreaterThan(5)
+  expect(copied.filter((file) => !existsSync(path.join(ROOT, file)))).toEqual([])
+  const commands = [
+    imageCommand,
+    ...Object.values(services).flatMap(({ image: name, command }) => (name === 'parley' && command ? [command] : [])),
+  ]
+  const inImage = [...image.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, files = '']) => files.split(' '))
+  const holds = (file: string) => inImage.some((one) => file === one || file.startsWith(`${one}/`))
+  expect(commands.map(([, file = '']) => file).filter((file) => !holds(file))).toEqual([])
+  // What docs/moving.md has an operator run.
+  for (const script of ['export', 'import', 'rotate-secrets', 'migrate'])
+    expect(holds(`scripts/${script}.ts`)).toBe(true)
+  const imported = globSync('scripts/{export,import,rotate-secrets,migrate}.ts', { cwd: ROOT }).flatMap((file) =>
+    [...textOf(file).matchAll(/from '(\.[^']+)'/g)].map(([, target = '']) => path.join('scripts', target)),
+  )
+  expect(imported.filter((file) => !holds(file))).toEqual([])
+})

@@ -1,0 +1,249 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { importSpace } from '../../src/operation/import.ts'
+import { resealAll, SEALED } from '../../src/operation/key-rotation.ts'
+import { exportSpace } from '../../src/operation/moving.ts'
+import { createSecretBox } from '../../src/platform/secret-box.ts'
+import { STACKS } from '../support/application.ts'
+import { decidersOn } from '../support/decisions.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import { createTestDatabase, hasPostgres } from '../support/postgres.ts'
+import { makeScratchFolder } from '../support/scratch.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { gate, sayIn } from '../support/space-tools.ts'
+import { openStage, type Read, type Stage } from '../support/stage.ts'
+import { until } from '../support/until.ts'
+
+const execute = promisify(execFile)
+
+const WHOLE = `query ($id: ID!) {
+  space(id: $id) { id name routing members { id kind name } messages { edges { node {
+    id seq text status sender { id name } outcomes { kind agent { name } run { id } }
+    parts { __typename ... on ToolCallPart { toolCall { toolName input output approval { state decisions { human { id name } approve reason } } } } }
+    run { id status summary triggerSummary toolCalls { toolName input output } internals { steps { edges { node { index finishReason } } } } } } } } }
+}`
+
+const DELETE = 'mutation ($id: ID!) { deleteSpace(input: { id: $id }) { __typename } }'
+
+async function textsOf(lines: AsyncIterable<string>): Promise<string[]> {
+  const texts: string[] = []
+  for await (const line of lines) texts.push(line)
+  return texts
+}
+
+describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
+  let from: TestServer
+  let to: TestServer
+  let here: Stage
+  let there: Stage
+
+  beforeAll(async () => {
+    from = await startTestServer({ stack })
+    to = await startTestServer({ stack: 'embedded' })
+    here = await openStage(from)
+    there = await openStage(to)
+  })
+  afterAll(() => Promise.all([from?.close(), to?.close()]))
+
+  test('is there what it was here: members, messages, runs and their journals; and goes on', async () => {
+    const tool = {
+      name: 'lookup',
+      description: 'Looks up.',
+      inputSchema: { type: 'object' },
+      execution: 'HTTP',
+      url: 'https://example.com',
+      headers: { authorization: 'Bearer top-secret' },
+    }
+    const [husam, eve] = [await here.person('Husam'), await here.person('Eve')]
+    const ada = await here.bot('Ada', { tools: [tool], instructions: 'Be Ada.' })
+    const space = await here.space('Team', [husam, eve, ada])
+    from.models.script(
+      forAgent('Ada', steps([sayIn(space.id, 'Hello, Husam.')], [{ toolCall: 'getMyRuns' }], [{ text: 'Said.' }])),
+    )
+    await here.say(husam, space, 'Hello')
+    await here.endedRuns(ada, 1)
+    const held = gate()
+    from.models.script(forAgent('Ada', () => [{ gate: held.promise }, { text: '' }]))
+    await here.say(husam, space, 'Go on')
+    await until('the second run is under way', async () => (await here.runsOf(ada))[1]?.status === 'RUNNING')
+    await from.app.api.humans.update(from.admin, { id: eve.id, externalId: 'eve@example.com' })
+    const eveThere = await to.app.api.humans.create(to.admin, { name: 'Eve', externalId: 'eve@example.com' })
+
+    const lines = await textsOf(exportSpace(from.app.platform.db, space.id))
+    held.open()
+    expect(lines.join('\n')).not.toMatch(/top-secret|v1\./)
+    await importSpace(to.app.platform.db, ['', '> parley export', ...lines])
+
+    await here.endedRuns(ada, 2)
+    const [before, after] = [
+      await here.ask(here.admin, WHOLE, { id: space.id }),
+      await there.ask(there.admin, WHOLE, { id: space.id }),
+    ]
+    const nodes = (whole: Read) => whole.messages.edges.map(({ node }: Read) => node)
+    expect(nodes(after).slice(0, 2)).toEqual(nodes(before).slice(0, 2))
+    expect(nodes(after)).toHaveLength(3)
+    expect(after.members.map(({ id }: Read) => id)).toEqual([husam.id, eveThere.id, ada.id])
+    expect((await there.runsOf(ada)).map(({ status }) => status)).toEqual(['COMPLETED', 'CANCELED'])
+
+    const client = await to.clientOf({ scope: 'HUMAN', id: husam.id, tokenId: null, expiresAt: null })
+    to.models.script(forAgent('Ada', steps([sayIn(space.id, 'Here, too.')], [{ text: '' }])))
+    await there.say({ ...husam, client }, space, 'Are you there?')
+    await there.endedRuns(ada, 3)
+    expect((await there.messagesIn(space)).at(-1)).toMatchObject({ text: 'Here, too.', status: 'COMPLETE' })
+    await expect(importSpace(to.app.platform.db, lines)).rejects.toThrow('is here already')
+    await expect(importSpace(to.app.platform.db, ['{"a":1}'])).rejects.toThrow('no export of a space')
+  })
+
+  test('comes back to where it was deleted, also where it was confidential and a row of it stays', async () => {
+    const husam = await here.person('Husam')
+    const diary = await here.space('Diary', [husam], { routing: 'BROADCAST', confidential: true })
+    await here.say(husam, diary, 'Just for me.')
+    const lines = await textsOf(exportSpace(from.app.platform.db, diary.id))
+    await here.ask(here.admin, DELETE, { id: diary.id })
+    await importSpace(from.app.platform.db, lines)
+    expect((await here.messagesIn(diary)).map(({ text }) => text)).toEqual(['Just for me.'])
+    await expect(importSpace(from.app.platform.db, lines)).rejects.toThrow('is here already')
+  })
+
+  test('keeps what people decided there, and who they were', async () => {
+    const [husam, dora] = [await here.person('Husam'), await here.person('Dora')]
+    const pay = {
+      ...{ name: 'pay', description: 'Pays.', inputSchema: { type: 'object' }, execution: 'INTERNAL', visible: true },
+      approval: { approverIds: [dora.id] },
+    }
+    const bob = await here.bot('Bob', { toolset: 'ACTIVE_SPACE', tools: [pay] })
+    const space = await here.space('Till', [husam, bob])
+    from.models.script(forAgent('Bob', steps([{ toolCall: 'pay', input: {} }], [{ text: '' }])))
+    await here.say(husam, space, 'Pay')
+    const deciders = decidersOn(here)
+    const { id } = await deciders.asked(dora)
+    await deciders.decide(dora, id, true, { reason: 'It is due.' })
+    await here.endedRuns(bob, 1)
+    await importSpace(to.app.platform.db, exportSpace(from.app.platform.db, space.id))
+    const { messages } = await there.ask(there.admin, WHOLE, { id: space.id })
+    const [call] = messages.edges.flatMap(({ node }: Read) =>
+      node.parts.flatMap(({ toolCall }: Read) => toolCall ?? []),
+    )
+    expect(call.approval).toEqual({
+      state: 'APPROVED',
+      decisions: [{ human: { id: dora.id, name: 'Dora' }, approve: true, reason: 'It is due.' }],
+    })
+  })
+})
+
+describe('an embedded server that is stopped', () => {
+  test('gives a space to another one by the commands', async () => {
+    const folder = await makeScratchFolder('parley-moving-')
+    const file = path.join(folder, 'team.jsonl')
+    const at = (name: string) => ({
+      ...process.env,
+      DATA_DIR: path.join(folder, name),
+      DATABASE_URL: '',
+      REDIS_URL: '',
+    })
+    const server = await startTestServer({
+      stack: 'embedded',
+      worker: false,
+      settings: { DATA_DIR: path.join(folder, 'here') },
+    })
+    const stage = await openStage(server)
+    const husam = await stage.person('Husam')
+    const space = await stage.space('Team', [husam])
+    await stage.say(husam, space, 'Hello')
+    await server.close()
+    await execute('node', ['scripts/export.ts', space.id, file], { env: at('here') })
+    expect(await readFile(file, 'utf8')).toContain('"Hello"')
+    const { stdout } = await execute('node', ['scripts/import.ts', file], { env: at('there') })
+    expect(stdout).toContain(`imported ${space.id}: {"Entity":1,"Space":1,"Message":1,"Membership":1}`)
+    const refused = execute('node', ['scripts/export.ts', 'spc_unknown'], { env: at('here') })
+    await expect(refused).rejects.toMatchObject({ stderr: 'There is no space spc_unknown.\n' })
+  })
+})
+
+describe.skipIf(!hasPostgres)('on PostgreSQL', () => {
+  test('a dump of a running server is restored into an empty database, and goes on from there', async () => {
+    const parley = await startTestServer({ stack: 'postgres' })
+    const stage = await openStage(parley)
+    const husam = await stage.person('Husam')
+    const ada = await stage.bot('Ada', { maxConcurrentRuns: 1 })
+    const space = await stage.space('Team', [husam, ada])
+    const held = gate()
+    parley.models.script(forAgent('Ada', () => [{ gate: held.promise }, { text: '' }]))
+    await stage.say(husam, space, 'One')
+    await until('a run is under way', () => parley.models.requests.length > 0)
+    await stage.say(husam, space, 'Two')
+
+    const restored = await createTestDatabase()
+    const client = new pg.Client({ connectionString: restored.url })
+    await client.connect()
+    await client.query('DROP SCHEMA public CASCADE; DROP SCHEMA IF EXISTS pgboss CASCADE; CREATE SCHEMA public')
+    await client.end()
+    const file = path.join(await makeScratchFolder('parley-dump-'), 'parley.dump')
+    await execute('pg_dump', ['--format=custom', `--file=${file}`, parley.stores.settings['DATABASE_URL'] ?? ''])
+    held.open()
+    await stage.endedRuns(ada, 2)
+    await execute('pg_restore', [
+      '--no-owner',
+      '--no-privileges',
+      '--clean',
+      '--if-exists',
+      `--dbname=${restored.url}`,
+      file,
+    ])
+    await parley.close()
+
+    const again = await startTestServer({ stack: 'embedded', settings: { DATABASE_URL: restored.url } })
+    const onceMore = await openStage(again)
+    again.models.script(() => [{ text: 'Done.' }])
+    expect(await onceMore.endedRuns(ada, 2)).toMatchObject([{ status: 'COMPLETED' }, { status: 'COMPLETED' }])
+    expect((await onceMore.messagesIn(space)).map(({ text }) => text)).toEqual(['One', 'Two'])
+    await again.close()
+    await restored.drop()
+  })
+})
+
+describe('the key that secrets are encrypted with', () => {
+  const [OLD, NEW] = ['the-old-secret-key-of-32-characters', 'the-new-secret-key-of-32-characters']
+
+  test('is that of every column that holds something encrypted', async () => {
+    const schema = await readFile('prisma/schema.prisma', 'utf8')
+    const models = [...schema.matchAll(/^model (\w+) \{(.*?)^\}/gms)]
+    const columns = models.flatMap(([, table, body = '']) =>
+      [...body.matchAll(/^ {2}(\w+Sealed)\b/gm)].map(([, column]) => `${table}.${column}`),
+    )
+    expect(SEALED.map(({ table, column }) => `${table}.${column}`).toSorted()).toEqual(columns.toSorted())
+  })
+
+  test('is rotated: both are read for a while, then what there is is encrypted anew', async () => {
+    const parley = await startTestServer({ stack: 'embedded', worker: false, settings: { PARLEY_SECRET_KEY: OLD } })
+    const { api, platform } = parley.app
+    const { id: agentId } = await parley.agent('Ada', {
+      tools: [
+        {
+          name: 'lookup',
+          description: 'Looks up.',
+          inputSchema: { type: 'object' },
+          execution: 'HTTP',
+          url: 'https://example.com',
+          headers: { a: 'b' },
+        },
+      ],
+    })
+    const { webhook, secret } = await api.webhooks.create(parley.admin, { agentId, serviceName: 'Jira' })
+    await api.webhooks.rotateSecret(parley.admin, { id: webhook.id, graceSeconds: 60 })
+    const sealed = async () =>
+      (await platform.db.prisma.webhook.findUniqueOrThrow({ where: { id: webhook.id } })).oldSecretSealed ?? ''
+    const both = createSecretBox(NEW, OLD)
+    expect(both.open(await sealed(), webhook.id)).toBe(secret)
+    expect(() => createSecretBox(NEW).open('v1.x')).toThrow('PARLEY_SECRET_KEY')
+    expect(await resealAll(platform.db, both)).toBe(3)
+    expect(createSecretBox(NEW).open(await sealed(), webhook.id)).toBe(secret)
+    const tool = await platform.db.prisma.agentTool.findFirstOrThrow({ where: { agentId } })
+    expect(createSecretBox(NEW).open(tool.headersSealed ?? '', `tool:${agentId}:lookup`)).toBe('{"a":"b"}')
+    await parley.close()
+  })
+})

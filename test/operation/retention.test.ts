@@ -1,0 +1,181 @@
+import { describe, expect, test } from 'vitest'
+import { createRetention } from '../../src/operation/retention.ts'
+import { RULE_STACKS } from '../support/application.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import type { TestServer } from '../support/served.ts'
+import { sayIn } from '../support/space-tools.ts'
+import { type Named, playScenarios, type Read, type Stage } from '../support/stage.ts'
+import { until } from '../support/until.ts'
+
+const DAY_MS = 86_400_000
+
+const PAGE = `query ($id: ID!, $first: Int, $last: Int, $after: String, $before: String) {
+  space(id: $id) { streamCursor messages(first: $first, last: $last, after: $after, before: $before) {
+    edges { node { id seq text run { id } parts { ... on ToolCallPart { toolCall { toolName input run { id } } } } } }
+    pageInfo { hasNextPage hasPreviousPage } } }
+}`
+const FOLLOW = `subscription ($id: ID!, $after: StreamCursor!) {
+  spaceMessages(spaceId: $id, after: $after) { __typename ... on MessagePosted { message { seq } } ... on MessageUpdated { message { seq } } }
+}`
+const MIND = `query ($id: ID!) { agent(id: $id) { internals { consciousness { messages } } } }`
+
+describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack', (stack) => {
+  let parley: TestServer
+  let stage: Stage
+  playScenarios(stack, (opened) => {
+    ;({ parley, stage } = opened)
+  })
+
+  /** Retention at work so many days from now. */
+  const sweepIn = (days: number, keep: { messagesDays?: number; runsDays?: number }) => {
+    const { platform } = parley.app
+    const retention = { messagesDays: null, runsDays: null, auditDays: null, ...keep }
+    const clock = { ...platform.clock, now: () => Date.now() + days * DAY_MS }
+    return createRetention({ ...platform, clock, config: { ...platform.config, retention } }).sweep()
+  }
+  const pageOf = async (client: typeof stage.admin, { id }: Named, page: object = {}): Promise<Read> => {
+    const space = await stage.ask(client, PAGE, { id, ...page })
+    const { edges, pageInfo } = space.messages
+    return { nodes: edges.map(({ node }: Read) => node), ...pageInfo, cursor: space.streamCursor }
+  }
+
+  test('messages leave a hole that clients see as such, in pages and in streams', async () => {
+    const husam = await stage.person('Husam')
+    const ada = await stage.bot('Ada')
+    const space = await stage.space('Team', [husam, ada])
+    const { cursor } = await pageOf(husam.client, space)
+    for (const text of ['One', 'Two', 'Three']) await stage.say(husam, space, text)
+    await stage.endedRuns(ada, 3)
+    const old = (await pageOf(husam.client, space)).nodes.map(({ id }: Read) => id)
+    await sweepIn(29, { messagesDays: 30 })
+    expect((await pageOf(husam.client, space)).nodes).toHaveLength(3)
+    await sweepIn(31, { messagesDays: 30 })
+    expect(await pageOf(husam.client, space)).toMatchObject({ nodes: [], hasNextPage: false, hasPreviousPage: false })
+    for (const text of ['Four', 'Five']) await stage.say(husam, space, text)
+    const all = { nodes: [{ seq: 4 }, { seq: 5 }], hasNextPage: false, hasPreviousPage: false }
+    expect(await pageOf(husam.client, space)).toMatchObject(all)
+    expect(await pageOf(husam.client, space, { first: 2, after: old[2] })).toMatchObject(all)
+    expect(await pageOf(husam.client, space, { last: 1 })).toMatchObject({ nodes: [{ seq: 5 }], hasPreviousPage: true })
+    expect(await pageOf(husam.client, space, { last: 2, before: old[1] })).toMatchObject({
+      ...{ nodes: [], hasNextPage: true, hasPreviousPage: false },
+    })
+    const following = husam.client.subscribe(FOLLOW, { id: space.id, after: cursor })
+    await following.first(
+      ({ spaceMessages: event }: Read) => event.__typename === 'MessagePosted' && event.message.seq === 5,
+    )
+    await stage.say(husam, space, 'Six')
+    await following.first(
+      ({ spaceMessages: event }: Read) => event.__typename === 'MessagePosted' && event.message.seq === 6,
+    )
+    const posted = following.seen.flatMap(({ spaceMessages: event }: Read) =>
+      event.__typename === 'MessagePosted' ? [event.message.seq] : [],
+    )
+    expect(posted).toEqual([4, 5, 6])
+    following.stop()
+  })
+
+  test('runs go with their journals; a call that shows in a message lives as long as that', async () => {
+    const husam = await stage.person('Husam')
+    const tool = {
+      name: 'chart',
+      description: 'Shows a chart.',
+      inputSchema: { type: 'object' },
+      execution: 'INTERNAL',
+      visible: true,
+    }
+    const ada = await stage.bot('Ada', { tools: [tool] })
+    const space = await stage.space('Team', [husam, ada])
+    parley.models.script(
+      forAgent(
+        'Ada',
+        steps(
+          [sayIn(space.id, 'Look.')],
+          [{ toolCall: 'chart', input: { targetSpaceId: space.id, x: 1 } }],
+          [{ text: '' }],
+        ),
+      ),
+    )
+    await stage.say(husam, space, 'Show me')
+    const [run] = await stage.endedRuns(ada, 1)
+    await sweepIn(11, { runsDays: 10 })
+    expect(await stage.runsOf(ada)).toEqual([])
+    const { prisma } = parley.app.platform.db
+    expect(await prisma.step.count({ where: { runId: run.id } })).toBe(0)
+    const [, answer] = (await pageOf(husam.client, space)).nodes
+    expect(answer).toMatchObject({ text: 'Look.', run: null })
+    expect(answer.parts.at(-1)).toEqual({ toolCall: { toolName: 'chart', input: { x: 1 }, run: null } })
+    await sweepIn(31, { messagesDays: 30 })
+    expect(await prisma.toolCall.count({ where: { runId: run.id } })).toBe(0)
+    expect((await pageOf(husam.client, space)).nodes).toEqual([])
+  })
+
+  test("a mind's cycles are no runs, and stay", async () => {
+    const husam = await stage.person('Husam')
+    const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
+    const space = await stage.space('Team', [husam, ada], { routing: 'BROADCAST' })
+    for (const [index, text] of ['First things', 'Second things'].entries()) {
+      await stage.say(husam, space, text)
+      await stage.endedRuns(ada, index + 1)
+    }
+    await sweepIn(40, { runsDays: 10, messagesDays: 10 })
+    expect(await stage.runsOf(ada)).toHaveLength(1)
+    const { internals } = await stage.ask(stage.admin, MIND, { id: ada.id })
+    expect(JSON.stringify(internals.consciousness.messages)).toMatch(/First things.*Second things/)
+    await stage.say(husam, space, 'Third things')
+    await stage.endedRuns(ada, 2)
+    const last = parley.models.requests.at(-1)
+    expect(last?.messages.map(({ text }) => text).join('\n')).toMatch(
+      /First things[\s\S]*Second things[\s\S]*Third things/,
+    )
+  })
+
+  test('what a cycle had taken that was rolled back by a skip goes too', async () => {
+    const husam = await stage.person('Husam')
+    const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
+    const space = await stage.space('Team', [husam, ada], { routing: 'BROADCAST' })
+    parley.models.script(() => [{ toolCall: 'skip', input: {} }])
+    await stage.say(husam, space, 'Not for you')
+    const { prisma } = parley.app.platform.db
+    const events = (doneAt: object | null) => prisma.inboxEvent.count({ where: { agentId: ada.id, doneAt } })
+    await until('it is skipped', async () => (await events({ not: null })) === 1)
+    await until('its cycle is rolled back', async () => (await prisma.run.count({ where: { agentId: ada.id } })) === 0)
+    await sweepIn(9, { runsDays: 10 })
+    expect(await events({ not: null })).toBe(1)
+    await sweepIn(11, { runsDays: 10 })
+    expect(await events({ not: null })).toBe(0)
+  })
+
+  test('what a mind kept of a space is forgotten with it, though the runs that read it are long gone', async () => {
+    const husam = await stage.person('Husam')
+    const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
+    const kept = await stage.space('Kept', [husam, ada], { routing: 'BROADCAST' })
+    const lost = await stage.space('Lost', [husam, ada], { routing: 'BROADCAST' })
+    for (const [index, space] of [lost, kept, kept].entries()) {
+      await stage.say(husam, space, `Heard in ${space.name}`)
+      await stage.endedRuns(ada, index + 1)
+    }
+    await sweepIn(40, { runsDays: 10 })
+    expect(await stage.runsOf(ada)).toHaveLength(1)
+    await parley.app.api.deletion.deleteSpace(parley.admin, { id: lost.id })
+    const { internals } = await stage.ask(stage.admin, MIND, { id: ada.id })
+    const mind = JSON.stringify(internals.consciousness.messages)
+    expect(mind).toContain('Heard in Kept')
+    expect(mind).not.toContain('Heard in Lost')
+  })
+
+  test('many are deleted by whoever comes, in small batches, each once', async () => {
+    const husam = await stage.person('Husam')
+    const space = await stage.space('Team', [husam])
+    const { prisma } = parley.app.platform.db
+    await prisma.$executeRaw`
+      INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "rootId", depth, "createdAt")
+      SELECT 'msg_' || lpad(to_hex(n), 32, '0'), ${space.id}, n, ${husam.id}, 'COMPLETE', '[]', '', 0, now() - interval '1 year'
+      FROM generate_series(1, 350) n`
+    await prisma.space.update({ where: { id: space.id }, data: { lastSeq: 350 } })
+    await Promise.all([sweepIn(0, { messagesDays: 30 }), sweepIn(0, { messagesDays: 30 })])
+    await sweepIn(0, { messagesDays: 30 })
+    expect(await prisma.message.count({ where: { spaceId: space.id } })).toBe(0)
+    expect((await stage.say(husam, space, 'Next')).sentMessage).toBeDefined()
+    expect(await pageOf(husam.client, space)).toMatchObject({ nodes: [{ seq: 351 }], hasPreviousPage: false })
+  })
+})

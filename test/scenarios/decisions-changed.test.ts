@@ -1,0 +1,121 @@
+import { describe, expect, test } from 'vitest'
+import { RULE_STACKS } from '../support/application.ts'
+import { playDecisions, refund, refundTool } from '../support/decisions.ts'
+import { startMcpServer } from '../support/mcp-server.ts'
+import type { Named, Person, Read } from '../support/stage.ts'
+
+const DAYS_MS = 20 * 86_400_000
+
+/** Issue "Decisions that people share": what changes between asking and carrying out. */
+describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', (stack) => {
+  const play = playDecisions(stack)
+  const { room, lastResults } = play
+
+  const change = async (mutation: string, input: object, person?: Person) => {
+    const type = mutation[0]?.toUpperCase() + mutation.slice(1)
+    const operation = `mutation ($input: ${type}Input!) { ${mutation}(input: $input) { __typename } }`
+    const { __typename } = await play.stage.ask(person?.client ?? play.stage.admin, operation, { input })
+    expect(__typename).toBe(`${type}Payload`)
+  }
+  const remove = (person: Named, space: Named) => change('removeMember', { spaceId: space.id, entityId: person.id })
+  const add = (person: Named, space: Named) => change('addMember', { spaceId: space.id, entityId: person.id })
+  const stateOf = async (call: Read) =>
+    (await play.deciders.callFor({ client: play.stage.admin }, call.id)).approval.state
+
+  test('a tool that is carried out in another way now is not called, nor one that is no more: the model is told', async () => {
+    const tools = [refundTool(play.service, {}), { ...refundTool(play.service, {}), name: 'give' }]
+    const first = [refund(1), { toolCall: 'give', input: { amount: 2 } }]
+    const { alice, agent, runId } = await room(tools, first)
+    await play.parley.runWhen(runId!, 'WAITING_TOOL')
+    const { url: _, ...here } = refundTool(play.service, {})
+    await change('updateAgent', { id: agent.id, tools: [{ ...here, execution: 'INTERNAL' }] })
+    for (const { id } of await play.deciders.pendingOf(alice)) await play.deciders.decide(alice, id, true)
+    expect(await play.parley.runWhen(runId!)).toMatchObject({ status: 'COMPLETED' })
+    expect((await lastResults()).map(({ error }) => error.code)).toEqual(['TOOL_CHANGED', 'NO_SUCH_TOOL'])
+    expect(play.service.calls).toEqual([])
+  })
+
+  test('an MCP server that is down is told as unreachable, and one that is back is asked at once', async () => {
+    const pay = { name: 'pay', description: 'Pays.', inputSchema: { type: 'object' } }
+    const mcp = await startMcpServer([{ ...pay, answer: () => ({ structuredContent: { paid: true } }) }])
+    const mcpServers = [{ name: 'bank', url: mcp.url, approval: {} }]
+    const first = [1, 2].map((to) => ({ toolCall: 'bank__pay', input: { to } }))
+    const { alice, agent, runId } = await room([], first, { mcpServers })
+    await play.parley.runWhen(runId!, 'WAITING_TOOL')
+    // Another address of the same server: nothing is known of it, and the first that is asked of it fails.
+    const moved = `${mcp.url}?moved`
+    await change('updateAgent', { id: agent.id, mcpServers: [{ ...mcpServers[0], url: moved }] })
+    mcp.mode = 'refuse'
+    const [one, other] = await play.deciders.pendingOf(alice)
+    await play.deciders.decide(alice, one.id, true)
+    const failed = await play.deciders.callWhen(one.id, ({ status }) => status === 'FAILED')
+    expect(failed.output.error).toMatchObject({ code: 'UNREACHABLE', message: expect.stringContaining('503') })
+    mcp.mode = 'well'
+    await play.deciders.decide(alice, other.id, true)
+    await play.parley.runWhen(runId!)
+    expect(await lastResults()).toMatchObject([{ error: { code: 'UNREACHABLE' } }, { paid: true }])
+    await mcp.close()
+  })
+
+  test('who comes back counts again: what enough agree on by that is approved at once', async () => {
+    const { alice, bob, space, runId } = await room([refundTool(play.service, { quorum: 2 })], [refund(3)])
+    const call = await play.deciders.asked(alice)
+    await play.deciders.decide(alice, call.id, true)
+    await remove(alice, space)
+    const half = await play.deciders.decide(bob, call.id, true)
+    expect(half.toolCall.approval.state).toBe('PENDING')
+    expect(half.toolCall.approval.decisions.map(({ counts }: Read) => counts)).toEqual([false, true])
+    await add(alice, space)
+    expect(await stateOf(call)).toBe('APPROVED')
+    await play.parley.runWhen(runId!)
+    expect(play.service.calls).toEqual([{ key: call.id, input: { amount: 3 } }])
+  })
+
+  test('an approver who is erased counts no more: too few are left, and it is escalated at once, or EXPIRED', async () => {
+    const approval = { quorum: 2, approverIds: ['@eve', '@carol'], expiresInSeconds: 600 }
+    const others = { escalateAfterSeconds: 500, escalateToIds: ['@alice', '@bob'] }
+    const tools = [
+      refundTool(play.service, approval),
+      { ...refundTool(play.service, { ...approval, ...others }), name: 'give' },
+    ]
+    const first = [refund(1), { toolCall: 'give', input: { amount: 2 } }]
+    const { alice, bob, eve, runId } = await room(tools, first)
+    await play.parley.runWhen(runId!, 'WAITING_TOOL')
+    const [plain, shared] = await play.deciders.pendingOf(eve)
+    for (const { id } of [plain, shared]) await play.deciders.decide(eve, id, true)
+    await change('eraseHuman', { id: eve.id, messages: false })
+    expect(await stateOf(plain)).toBe('EXPIRED')
+    const escalated = await play.deciders.callFor(alice, shared.id)
+    expect(escalated.approval).toMatchObject({ state: 'PENDING', mayDecide: true })
+    expect(escalated.approval.decisions).toMatchObject([{ human: { name: 'Erased' }, counts: false }])
+    await play.deciders.decide(alice, shared.id, true)
+    expect(await stateOf(shared)).toBe('PENDING')
+    await play.deciders.decide(bob, shared.id, true)
+    await play.parley.runWhen(runId!)
+    expect(play.service.calls.map(({ key }) => key)).toEqual([shared.id])
+  })
+
+  test('days of waiting do not count towards PARLEY_MAX_RUN_SECONDS, for a decision nor for the result after it', async () => {
+    const approval = { expiresInSeconds: 2_592_000 }
+    const ask = {
+      ...{ name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE', approval },
+      timeoutMs: 2_000_000_000,
+    }
+    const { alice, runId } = await room([ask], [{ toolCall: 'ask', input: {} }])
+    const call = await play.deciders.asked(alice)
+    const { prisma } = play.parley.app.platform.db
+    // As if all times of the run had been days ago.
+    const daysGoBy = async () => {
+      const { startedAt, deadlineAt } = await play.parley.runWhen(runId!, 'WAITING_TOOL')
+      const earlier = (time: Date | null) => time && new Date(time.getTime() - DAYS_MS)
+      const data = { startedAt: earlier(startedAt), deadlineAt: earlier(deadlineAt) }
+      await prisma.run.update({ where: { id: runId! }, data })
+    }
+    await daysGoBy()
+    await play.deciders.decide(alice, call.id, true)
+    await daysGoBy()
+    await play.deciders.submit(alice, call.id, true)
+    expect(await play.parley.runWhen(runId!)).toMatchObject({ status: 'COMPLETED', stopReason: 'FINISHED' })
+    expect(await lastResults()).toEqual([true])
+  })
+})

@@ -1,0 +1,33 @@
+import { serverAudits } from 'graphql-http'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestServer, type TestServer } from '../support/served.ts'
+
+// The audits of the GraphQL Foundation's reference implementation of GraphQL over HTTP: what MUST be, SHOULD be and MAY be.
+describe('GraphQL over HTTP, as graphql-http audits it', () => {
+  let parley: TestServer
+  let authorization: string
+
+  beforeAll(async () => {
+    const settings = { PARLEY_RATE_REQUESTS: '0' }
+    parley = await startTestServer({ stack: 'embedded', worker: false, settings })
+    authorization = `Bearer ${await parley.tokenOf(await parley.human('Ada'))}`
+  })
+  afterAll(() => parley?.close())
+
+  const audits = serverAudits({
+    url: () => `${parley.origin}/graphql`,
+    fetchFn(url: string, { headers, ...given }: RequestInit = {}) {
+      return fetch(url, { ...given, headers: { ...(headers as Record<string, string>), authorization } })
+    },
+  })
+
+  test('there are 61 of them', () => {
+    expect(audits).toHaveLength(61)
+  })
+
+  test.each(audits)('$id: $name', async ({ fn }) => {
+    const { status, ...failed } = await fn()
+    const answer = 'response' in failed ? await failed.response.clone().text() : null
+    expect({ status, ...failed, answer }).toMatchObject({ status: 'ok' })
+  })
+})

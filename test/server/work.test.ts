@@ -1,0 +1,67 @@
+import { setImmediate } from 'node:timers/promises'
+import { describe, expect, test } from 'vitest'
+import { createWork } from '../../src/server/http/work.ts'
+
+describe('operations at work', () => {
+  /** Begins operations and notes in what order they were at work. */
+  function stage(options: Parameters<typeof createWork>[0]) {
+    const work = createWork(options)
+    const begun: string[] = []
+    const ends = new Map<string, () => void>()
+    const begin = (name: string, weight: number, signal?: AbortSignal) =>
+      work.begin(name[0] ?? '', weight, signal).then((end) => {
+        begun.push(name)
+        ends.set(name, end)
+      })
+    const end = async (name: string) => {
+      ends.get(name)?.()
+      await setImmediate()
+      await setImmediate()
+    }
+    return { begin, begun, end }
+  }
+
+  test('begin at once while they are light, and one at a time where they are heavy', async () => {
+    const { begin, begun, end } = stage({ mostOfViewer: 10 })
+    for (const name of ['a1', 'a2', 'a3', 'a4', 'a5']) await begin(name, 2)
+    expect(begun).toHaveLength(5)
+    const waiting = begin('a6', 2)
+    await setImmediate()
+    expect(begun).toHaveLength(5)
+    await end('a1')
+    await waiting
+    const heavy = stage({ mostOfViewer: 10 })
+    await heavy.begin('a1', 100)
+    const next = heavy.begin('a2', 100)
+    await setImmediate()
+    expect(heavy.begun).toEqual(['a1'])
+    await heavy.end('a1')
+    await next
+    expect(heavy.begun).toEqual(['a1', 'a2'])
+  })
+
+  test('of different viewers are served in turn, however many one of them has waiting', async () => {
+    const { begin, begun, end } = stage({ mostOfViewer: 10, mostInAll: 10 })
+    await begin('a1', 10)
+    const waiting = ['a2', 'a3', 'a4', 'b1', 'c1'].map((name) => begin(name, 10))
+    for (let n = 0; n < 6; n += 1) await end(begun.at(-1) ?? '')
+    await Promise.all(waiting)
+    expect(begun).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'a4'])
+  })
+
+  test('are refused, with when to try again, past a time or a number that waits; nobody waits for one that is canceled', async () => {
+    const { begin, begun, end } = stage({ mostOfViewer: 1, mostWaitingOfViewer: 1, longestWaitMs: 30 })
+    await begin('a1', 1)
+    const late = begin('a2', 1)
+    await expect(begin('a3', 1)).rejects.toMatchObject({ code: 'RATE_LIMITED', retryAfterMs: 30 })
+    await expect(late).rejects.toMatchObject({ code: 'RATE_LIMITED' })
+    const closing = new AbortController()
+    const canceled = begin('a4', 1, closing.signal)
+    closing.abort(new Error('gone'))
+    await expect(canceled).rejects.toThrow('gone')
+    const next = begin('a5', 1)
+    await end('a1')
+    await next
+    expect(begun).toEqual(['a1', 'a5'])
+  })
+})

@@ -1,0 +1,81 @@
+import type { Database } from '../../src/platform/db.ts'
+import type { TestApplication } from './application.ts'
+
+/** What is left when all is over, without ids and times: the same however often the run was broken off. */
+export interface Remains {
+  /** From 1 to the space's last, if there is no hole. */
+  seqs: number[]
+  lastSeq: number
+  /** All parts that were shown, in order, without those of which another began anew. */
+  said: unknown[]
+  /** Everything else. */
+  rest: Record<string, unknown>
+}
+
+/** What is left of the runs of an agent in a space. */
+export async function remainsOf({ app }: TestApplication, spaceId: string, agentId: string): Promise<Remains> {
+  const { prisma } = app.platform.db
+  const where = { agentId }
+  const [space, messages, outcomes, runs, steps, calls, decisions, goals, inbox, cycles] = await Promise.all([
+    prisma.space.findUniqueOrThrow({ where: { id: spaceId } }),
+    prisma.message.findMany({ where: { spaceId }, orderBy: { seq: 'asc' } }),
+    prisma.outcome.findMany({ where }),
+    prisma.run.findMany({ where, orderBy: { id: 'asc' } }),
+    prisma.step.findMany({ where: { run: where }, orderBy: [{ runId: 'asc' }, { index: 'asc' }] }),
+    prisma.toolCall.findMany({ where, orderBy: [{ stepIndex: 'asc' }, { id: 'asc' }] }),
+    decisionsOf(prisma, agentId),
+    prisma.goal.findMany({ where }),
+    prisma.inboxEvent.findMany({ where }),
+    prisma.cycle.findMany({ where, orderBy: { index: 'asc' } }),
+  ])
+  return {
+    seqs: messages.map(({ seq }) => seq),
+    lastSeq: space.lastSeq,
+    said: saidIn(messages),
+    rest: anonymous({
+      outcomes: outcomes.map(({ kind, reason }) => ({ kind, reason })),
+      runs: runs.map(({ status, summary, error, stepCount }) => ({ status, summary, error, stepCount })),
+      steps: steps.map(({ index, finishReason, assistant }) => ({ index, finishReason, assistant })),
+      calls: calls.map(({ stepIndex, toolName, status, approvalState, input, output, error }) => ({
+        ...{ stepIndex, toolName, status, approvalState },
+        ...{ input, output, error },
+      })),
+      decisions,
+      goals: goals.map(({ description, status }) => ({ description, status })),
+      inbox: inbox.map(({ doneAt }) => doneAt !== null),
+      cycles: cycles.map(({ index, messages }) => ({ index, messages })),
+    }),
+  }
+}
+
+function decisionsOf(prisma: Database['prisma'], agentId: string): Promise<object[]> {
+  return prisma.$queryRaw<object[]>`
+    SELECT h.name, d.approve, d.counted FROM "Decision" d JOIN "ToolCall" c ON c.id = d."toolCallId"
+      JOIN "Entity" h ON h.id = d."humanId" WHERE c."agentId" = ${agentId} ORDER BY d.at`
+}
+
+/** What was cut off, and then said from its beginning, counts once. */
+function saidIn(messages: { status: string; parts: unknown }[]): unknown[] {
+  const parts = messages.flatMap(({ status, parts }) =>
+    (parts as { text?: string }[]).map((part, index, all) => ({
+      text: part.text ?? '',
+      isCut: status === 'INTERRUPTED' && index === all.length - 1,
+    })),
+  )
+  return parts.flatMap(({ text, isCut }, index) =>
+    isCut && parts[index + 1]?.text.startsWith(text) === true ? [] : [text],
+  )
+}
+
+/** With ids by their kind, and by what they were named after where one names another; with times left out. */
+export function anonymous<T>(value: T): T {
+  const seen = new Map<string, number>()
+  const text = JSON.stringify(value)
+    .replace(/\b([a-z]{3})_[0-9a-z]{20,}/g, '$1#')
+    .replace(/\bcall_\w+/g, (id) => {
+      if (!seen.has(id)) seen.set(id, seen.size)
+      return `call#${seen.get(id)}`
+    })
+    .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z|\b\d\d:\d\d(:\d\d)?\b/g, 'T')
+  return JSON.parse(text) as T
+}

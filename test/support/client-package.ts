@@ -1,0 +1,45 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+const ROOT = path.resolve(import.meta.dirname, '../..')
+const run = promisify(execFile)
+
+/**
+ * An empty project into which the client is installed as it is packed, with those packages that npm would install or that stand beside
+ * it, from the project's own. Whoever makes it removes it.
+ */
+export async function projectWithClient(beside: string[]): Promise<{ folder: string; archive: string }> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'parley-package-'))
+  const modules = path.join(folder, 'node_modules')
+  await mkdir(path.join(modules, 'parley'), { recursive: true })
+  const { stdout } = await run('npm', ['pack', path.join(ROOT, 'client'), '--json', '--pack-destination', folder])
+  const packed: unknown = JSON.parse(stdout)
+  const [{ filename } = { filename: '' }] = Object.values(packed as Record<string, { filename: string }>)
+  const archive = path.basename(filename)
+  await run('tar', ['-xzf', path.join(folder, archive), '-C', path.join(modules, 'parley'), '--strip-components=1'])
+  await writeFile(path.join(folder, 'package.json'), '{ "type": "module" }')
+  for (const name of beside) await symlink(path.join(ROOT, 'node_modules', name), path.join(modules, name))
+  return { folder, archive }
+}
+
+/** What the compiler says of these files, by their names, in a project; nothing where they are right. */
+export async function compiled(folder: string, files: Record<string, string>, types: string[] = []): Promise<string> {
+  for (const [name, text] of Object.entries(files)) await writeFile(path.join(folder, name), text)
+  const compilerOptions = {
+    strict: true,
+    noEmit: true,
+    module: 'nodenext',
+    target: 'es2024',
+    lib: ['es2024', 'dom'],
+    types,
+    jsx: 'react-jsx',
+  }
+  await writeFile(path.join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: Object.keys(files) }))
+  return run(path.join(ROOT, 'node_modules/.bin/tsc'), ['-p', folder]).then(
+    () => '',
+    ({ stdout }: { stdout: string }) => stdout,
+  )
+}

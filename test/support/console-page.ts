@@ -1,0 +1,67 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { Browser, Locator, Page } from 'playwright-core'
+import type { TestServer } from './served.ts'
+
+export const PATIENCE = { timeout: 20_000 }
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** A browser's page with the console on it, that remembers what it should not have done. */
+export interface ConsolePage {
+  page: Page
+  /** What it asked of other hosts, and what it complained of. */
+  faults: string[]
+  signIn(token: string): Promise<void>
+  /** The message of the conversation that shows a text. */
+  message(text: string | RegExp): Locator
+  /** Writes in the open space, and sends. */
+  say(text: string): Promise<void>
+  /** What axe finds wrong with the page as it is, in light and in dark. */
+  violations(): Promise<string[]>
+}
+
+/** Opens the console of a server at a path. */
+export async function openConsole(
+  browser: Browser,
+  parley: TestServer,
+  { path = '/', width = 1200, height = 760 }: { path?: string; width?: number; height?: number } = {},
+): Promise<ConsolePage> {
+  const page = await browser.newPage({ viewport: { width, height } })
+  const faults: string[] = []
+  page.on('request', (request) => {
+    if (!request.url().startsWith(parley.origin)) faults.push(request.url())
+    if (/token=|Bearer/i.test(request.url())) faults.push(request.url())
+  })
+  page.on('pageerror', ({ message }) => faults.push(message))
+  page.on('console', (said) => said.type() === 'error' && faults.push(said.text()))
+  page.on('dialog', (dialog) => {
+    faults.push(dialog.message())
+    void dialog.dismiss()
+  })
+  await page.goto(parley.origin + path)
+  return {
+    page,
+    faults,
+    async signIn(token) {
+      await page.getByLabel('Token').fill(token)
+      await page.getByRole('button', { name: 'Sign in' }).click()
+    },
+    message: (text) => page.getByRole('article').filter({ hasText: text }),
+    async say(text) {
+      await page.getByRole('textbox', { name: 'Message' }).fill(text)
+      await page.getByRole('button', { name: 'Send' }).click(PATIENCE)
+    },
+    async violations() {
+      const found: string[] = []
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+        // Not as a script of the page, which its policy refuses: by the debugger, as a reader's tool would look.
+        const result = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>(
+          `${AXE}; axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice'] })`,
+        )
+        found.push(...result.violations.map(({ id, nodes }) => `${colorScheme} ${id}: ${nodes[0]?.html}`))
+      }
+      return found
+    },
+  }
+}

@@ -1,0 +1,191 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll } from 'vitest'
+import type { TestApplicationOptions } from './application.ts'
+import { type ModelAction, steps } from './model-server-script.ts'
+import type { ParleyClient } from './parley-client.ts'
+import type { TestServer } from './served.ts'
+import { type Person, playScenarios, type Read, resultsIn, type Stage } from './stage.ts'
+import { until } from './until.ts'
+
+const CALL = `id toolName status input output error waitsFor expiresAt settledAt answeredByService
+  answeredBy { id name } claimedBy { id name } message { id status } run { id status toolCalls { id } } inputSchema resultSchema
+  approval { state quorum mayDecide inputDigest expiresAt escalatedAt approvers { id name }
+    decisions { human { id name } approve reason counts } }`
+
+const DECIDE = `mutation ($input: DecideToolCallInput!) {
+  decideToolCall(input: $input) { __typename ... on DecideToolCallPayload { toolCall { ${CALL} } } ... on Error { message }
+    ... on BadInputError { field } }
+}`
+const CLAIM = `mutation ($input: ClaimToolCallInput!) {
+  claimToolCall(input: $input) { __typename ... on ClaimToolCallPayload { toolCall { ${CALL} } } ... on Error { message } }
+}`
+const SUBMIT = `mutation ($input: SubmitToolResultInput!) {
+  submitToolResult(input: $input) { __typename ... on SubmitToolResultPayload { toolCall { ${CALL} } } ... on Error { message }
+    ... on BadInputError { field } }
+}`
+const ONE = `query ($id: ID!) { node(id: $id) { ... on ToolCall { ${CALL} } } }`
+const PENDING = `{ viewer { pendingToolCalls { ${CALL} } } }`
+
+/** What people do about calls that wait for them, through GraphQL. */
+export interface Deciders {
+  /** Answers with the whole result: its `__typename` and, where it went well, the call. */
+  decide(person: { client: ParleyClient }, toolCallId: string, approve: boolean, more?: object): Promise<Read>
+  claim(person: { client: ParleyClient }, toolCallId: string, release?: boolean): Promise<Read>
+  submit(person: { client: ParleyClient }, toolCallId: string, result: unknown): Promise<Read>
+  /** Null where the viewer may not see it. */
+  callFor(person: { client: ParleyClient }, toolCallId: string): Promise<Read>
+  pendingOf(person: Person): Promise<Read[]>
+  /** The first call that waits for a decision of this person. */
+  asked(person: Person): Promise<Read>
+  /** Waits until the call, as the admin sees it, has this state and status. */
+  callWhen(toolCallId: string, what: (call: Read) => boolean): Promise<Read>
+}
+
+export function decidersOn({ admin, ask }: Stage): Deciders {
+  const callFor: Deciders['callFor'] = ({ client }, id) => ask(client, ONE, { id })
+  const pendingOf = async ({ client }: Person) => (await ask(client, PENDING)).pendingToolCalls
+  return {
+    decide: ({ client }, toolCallId, approve, more = {}) =>
+      ask(client, DECIDE, { input: { toolCallId, approve, ...more } }),
+    claim: ({ client }, toolCallId, release = false) => ask(client, CLAIM, { input: { toolCallId, release } }),
+    submit: ({ client }, toolCallId, result) => ask(client, SUBMIT, { input: { toolCallId, result } }),
+    callFor,
+    pendingOf,
+    asked: (person) =>
+      until(`${person.name} is asked`, async () =>
+        (await pendingOf(person)).find(({ waitsFor }: Read) => waitsFor === 'DECISION'),
+      ),
+    callWhen: (id, what) =>
+      until(`${id} is so`, async () => {
+        const call = await callFor({ client: admin }, id)
+        return what(call) && call
+      }),
+  }
+}
+
+/** A service that an HTTP tool calls. */
+export interface BookedService {
+  url: string
+  /** What it was sent, with the Idempotency-Key, oldest first. */
+  calls: { key: string; input: Read }[]
+  /** Holds its answers until it resolves. */
+  hold: Promise<unknown>
+  /** What it answers; absent: `{ booked: <the input> }`. */
+  answer?: object
+  close(): Promise<void>
+}
+
+export async function openService(): Promise<BookedService> {
+  const server = createServer((request, response) => {
+    let body = ''
+    request.on('data', (chunk) => {
+      body += chunk
+    })
+    request.on('end', async () => {
+      const input = JSON.parse(body)
+      service.calls.push({ key: String(request.headers['idempotency-key']), input })
+      await service.hold
+      response.setHeader('content-type', 'application/json').end(JSON.stringify(service.answer ?? { booked: input }))
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const service: BookedService = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    calls: [],
+    hold: Promise.resolve(),
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+  return service
+}
+
+const SCHEMA = { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] }
+
+/** An HTTP tool that asks first. */
+export const refundTool = (service: Pick<BookedService, 'url'>, approval: object, more: object = {}) => ({
+  name: 'refund',
+  description: 'Gives money back.',
+  inputSchema: SCHEMA,
+  execution: 'HTTP',
+  url: service.url,
+  approval,
+  ...more,
+})
+
+/** The call of a refundTool. */
+export const refund = (amount: number): ModelAction => ({ toolCall: 'refund', input: { amount } })
+
+/** What the scenarios of decisions play on: there from the first test on. */
+export interface DecisionPlay {
+  parley: TestServer
+  stage: Stage
+  deciders: Deciders
+  service: BookedService
+  /** `openRoom`, with a service that was not called yet. */
+  room(tools: object[], first: ModelAction[], more?: object): ReturnType<typeof openRoom>
+  /** What the model was given for the calls of its first step. */
+  lastResults(): Promise<Read[]>
+}
+
+/** `playScenarios` with people who decide and a service that a tool calls. */
+export function playDecisions(
+  stack: TestApplicationOptions['stack'],
+  settings: Record<string, string> = {},
+): DecisionPlay {
+  const play = {
+    room(tools, first, more) {
+      play.service.calls.length = 0
+      delete play.service.answer
+      return openRoom(play, tools, first, more)
+    },
+    lastResults: async () => resultsIn(await play.parley.models.request(({ step }) => step === 1)),
+  } as DecisionPlay
+  const take = (opened: Pick<DecisionPlay, 'parley' | 'stage'>) =>
+    Object.assign(play, { ...opened, deciders: decidersOn(opened.stage) })
+  playScenarios(stack, take, settings)
+  beforeAll(async () => {
+    play.service = await openService()
+  })
+  afterAll(() => play.service?.close())
+  return play
+}
+
+/** Three people in a space with an agent that has these tools: one asks it, and in its first step it calls what it is told to. */
+export async function openRoom(
+  { parley, stage }: { parley: TestServer; stage: Stage },
+  tools: object[],
+  first: ModelAction[],
+  more: object = {},
+) {
+  const [alice, bob, carol, eve] = await Promise.all([
+    stage.person('Alice'),
+    stage.person('Bob'),
+    stage.person('Carol'),
+    stage.person('Eve'),
+  ])
+  const people = { alice, bob, carol, eve }
+  const agent = await stage.bot('Ada', { toolset: 'ACTIVE_SPACE', tools: named(tools, people), ...named(more, people) })
+  const space = await stage.space('Team', [alice, bob, carol, agent], { routing: 'BROADCAST' })
+  parley.models.script(steps(first, [{ text: 'I have heard.' }]))
+  const sent = await stage.say(alice, space, 'Give it back')
+  return { ...people, agent, space, runId: sent.runs[0]?.id as string | undefined }
+}
+
+/** Names such as "@alice" become ids. */
+function named<T>(input: T, people: Record<string, Person>): T {
+  const text = JSON.stringify(input).replace(/"@(\w+)"/g, (_, name) => JSON.stringify(people[name]?.id))
+  return JSON.parse(text) as T
+}
+
+/** A call's time of the database is over now. */
+export async function timeIsUp(
+  { app }: Pick<TestServer, 'app'>,
+  toolCallId: string,
+  which: 'expiresAt' | 'escalatesAt',
+): Promise<void> {
+  const data = which === 'expiresAt' ? { expiresAt: new Date(0) } : { escalatesAt: new Date(0) }
+  await app.platform.db.prisma.toolCall.update({ where: { id: toolCallId }, data })
+}

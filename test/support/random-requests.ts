@@ -1,0 +1,173 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { WebSocket } from 'ws'
+import { schema } from '../../src/schema/schema.ts'
+import { oneOf, type Random, type RandomDocuments, randomDocuments, randomOf } from './random-documents.ts'
+
+/** Where random things are sent, and on whose behalf. */
+export interface Target {
+  origin: string
+  tokens: string[]
+  /** Of things that are there. */
+  ids: string[]
+}
+
+/** What was met that nobody may meet: each with what led to it, the first few of them. */
+export type Findings = string[]
+
+const AT_A_TIME = 8
+const MOST_FINDINGS = 20
+const ANSWERED_WITHIN_MS = 30_000
+const MOST_FRAMES_OF_SOCKET = 60
+const BODIES = [
+  '',
+  '{',
+  'null',
+  '[]',
+  '[{"query":"{__typename}"}]',
+  '"x"',
+  '{"query":1}',
+  '{"query":null,"variables":[]}',
+  '\u0000',
+]
+const TYPES = [
+  'application/json',
+  'application/json',
+  'text/plain',
+  'multipart/form-data; boundary=x',
+  'application/graphql',
+  '',
+]
+
+/** Whether somebody has met what went wrong inside, or was not answered as GraphQL. */
+function faultIn(status: number, text: string): string | null {
+  if (text.includes('INTERNAL_SERVER_ERROR')) return `internal: ${status} ${text.slice(0, 600)}`
+  if (status >= 500 && status !== 503) return `${status} ${text.slice(0, 300)}`
+  return null
+}
+
+/** Sends so many random documents, some in bodies that are none. */
+export async function sendRandomDocuments(target: Target, count: number, seed: number): Promise<Findings> {
+  const random = randomOf(seed)
+  const documents = randomDocuments(schema, random, target.ids)
+  const findings: Findings = []
+  let sent = 0
+  async function lane(): Promise<void> {
+    while (sent < count && findings.length < MOST_FINDINGS) {
+      sent += 1
+      const isWhole = random() < 0.95
+      const body = isWhole ? JSON.stringify(documents.next()) : oneOf(random, BODIES)
+      const headers = {
+        authorization: `Bearer ${oneOf(random, target.tokens)}`,
+        'content-type': isWhole ? 'application/json' : oneOf(random, TYPES),
+        accept: oneOf(random, [
+          '*/*',
+          'application/json',
+          'application/graphql-response+json',
+          'text/event-stream',
+          'multipart/mixed',
+        ]),
+      }
+      const fault = await post(target.origin, headers, body).catch((error) => `no answer: ${error.cause ?? error}`)
+      if (fault !== null) findings.push(`${fault}\n  of ${body.slice(0, 2000)}`)
+    }
+  }
+  await Promise.all(Array.from({ length: AT_A_TIME }, lane))
+  return findings
+}
+
+async function post(origin: string, headers: Record<string, string>, body: string): Promise<string | null> {
+  const signal = AbortSignal.timeout(ANSWERED_WITHIN_MS)
+  const response = await fetch(`${origin}/graphql`, { method: 'POST', headers, body, signal })
+  const isStream = /event-stream|multipart/.test(response.headers.get('content-type') ?? '')
+  if (!isStream || !SUBSCRIPTION.test(body)) return faultIn(response.status, await response.text())
+  // It goes on for as long as it is read; what subscriptions tell is read over sockets.
+  await response.body?.cancel()
+  return faultIn(response.status, '')
+}
+
+/** In a body as it is sent: an operation that may go on for ever. */
+const SUBSCRIPTION = /subscription/
+
+/** Sends so many random messages over sockets, well-formed or not, with frames among them that are none. */
+export async function sendRandomFrames(target: Target, count: number, seed: number): Promise<Findings> {
+  const random = randomOf(seed)
+  const documents = randomDocuments(schema, random, target.ids)
+  const findings: Findings = []
+  let sent = 0
+  async function lane(): Promise<void> {
+    while (sent < count && findings.length < MOST_FINDINGS) {
+      const told = await oneSocket(target, random, documents, 1 + Math.floor(random() * MOST_FRAMES_OF_SOCKET))
+      sent += told.sent
+      findings.push(...told.findings)
+    }
+  }
+  await Promise.all(Array.from({ length: AT_A_TIME }, lane))
+  return findings
+}
+
+async function oneSocket(
+  target: Target,
+  random: Random,
+  documents: RandomDocuments,
+  frames: number,
+): Promise<{ sent: number; findings: Findings }> {
+  const findings: Findings = []
+  const socket = new WebSocket(`${target.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
+  const said: string[] = []
+  socket.on('message', (data) => {
+    const fault = faultIn(200, String(data))
+    if (fault !== null) findings.push(`${fault}\n  after ${said.join('\n  ').slice(-3000)}`)
+  })
+  socket.on('error', () => {})
+  const closed = once(socket, 'close')
+  await Promise.race([once(socket, 'open'), closed])
+  const say = (frame: string | Buffer) => {
+    if (socket.readyState !== socket.OPEN) return
+    said.push(String(frame).slice(0, 1000))
+    socket.send(frame)
+  }
+  if (random() < 0.95) say(initOf(oneOf(random, target.tokens)))
+  for (let n = 0; n < frames; n++) {
+    if (random() < 0.002) breakOff(socket, random)
+    else say(frameOf(random, documents, n))
+  }
+  // What was begun before it is done: its pong comes after.
+  if (socket.readyState === socket.OPEN) {
+    socket.ping()
+    await Promise.race([once(socket, 'pong'), closed])
+    socket.close()
+  }
+  setTimeout(() => socket.terminate(), 1000).unref()
+  await closed
+  return { sent: said.length, findings }
+}
+
+const initOf = (token: string) =>
+  JSON.stringify({ type: 'connection_init', payload: { authorization: `Bearer ${token}` } })
+
+function frameOf(random: Random, documents: RandomDocuments, n: number): string | Buffer {
+  const kind = random()
+  const id = String(random() < 0.9 ? n : Math.floor(random() * 5))
+  if (kind < 0.85) return JSON.stringify({ id, type: 'subscribe', payload: documents.next() })
+  if (kind < 0.93) return JSON.stringify({ id, type: 'complete' })
+  if (kind < 0.98) return JSON.stringify({ type: oneOf(random, ['ping', 'pong']), payload: { a: [null] } })
+  if (kind < 0.985) return randomBytes(40)
+  return oneOf(random, [
+    '',
+    '{',
+    'null',
+    '[]',
+    '{"type":"x"}',
+    '{"type":"subscribe"}',
+    '{"id":1,"type":"subscribe","payload":{}}',
+    initOf('x'),
+    '{"id":"","type":"subscribe","payload":{"query":""}}',
+  ])
+}
+
+/** What no WebSocket says: bytes of no frame, past the client's own writer. */
+function breakOff(socket: WebSocket, random: Random): void {
+  const { _socket: transport } = socket as unknown as { _socket?: NodeJS.WritableStream }
+  transport?.write(randomBytes(1 + Math.floor(random() * 200)))
+}

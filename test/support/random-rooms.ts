@@ -1,0 +1,238 @@
+import fc from 'fast-check'
+import { expect } from 'vitest'
+import type { HumanViewer } from '../../src/access/viewer.ts'
+import type { TestApplication } from './application.ts'
+import type { ModelAction, ModelRequest } from './model-server-script.ts'
+import { until } from './until.ts'
+
+/** What happens in the rooms, one after the other; `agent` and `space` are taken modulo how many there are. */
+export interface Happening {
+  does: 'say' | 'leave' | 'join' | 'answer' | 'crash' | 'rest'
+  agent: number
+  space: number
+}
+
+export interface RandomRooms {
+  happenings: Happening[]
+  /** Which agents begin in which spaces. */
+  members: boolean[]
+  /** What the models do, generation by generation. */
+  choices: number[]
+}
+
+const does = fc.oneof(
+  { weight: 8, arbitrary: fc.constant('say' as const) },
+  { weight: 3, arbitrary: fc.constantFrom('leave' as const, 'join' as const) },
+  { weight: 3, arbitrary: fc.constantFrom('answer' as const, 'crash' as const, 'rest' as const) },
+)
+
+const AGENTS = 3
+const SPACES = 3
+
+export const randomRooms: fc.Arbitrary<RandomRooms> = fc.record({
+  happenings: fc.array(fc.record({ does, agent: fc.nat(AGENTS - 1), space: fc.nat(SPACES - 1) }), {
+    minLength: 10,
+    maxLength: 16,
+  }),
+  members: fc.array(fc.boolean(), { minLength: AGENTS * SPACES, maxLength: AGENTS * SPACES }),
+  choices: fc.array(fc.nat(1000), { minLength: 40, maxLength: 40 }),
+})
+
+const ASK = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' as const }, execution: 'SPACE' as const }
+/** Every word is said once, and found whole. */
+const WORD = /zq\d+x\d+qz/g
+
+interface Player {
+  id: string
+  name: string
+  /** The words that it may have been shown: of spaces that it belonged to then, or at some time since. */
+  mayKnow: Set<string>
+  /** Spaces that it belongs to; and, with when, those that it has left. */
+  spaces: Set<string>
+  left: Map<string, number>
+}
+
+/** The faults that are found: a request with a word that the agent was never to hear, or without its trigger. */
+export interface Findings {
+  heard: string[]
+  missing: string[]
+  requests: number
+  /** That were looked for in requests. */
+  triggers: number
+}
+
+let played = 0
+
+/** Plays one of them to its end. On an application whose agents are played by its model server. */
+export async function playRooms(parley: TestApplication, rooms: RandomRooms): Promise<Findings> {
+  const findings: Findings = { heard: [], missing: [], requests: 0, triggers: 0 }
+  const { prisma } = parley.app.platform.db
+  const round = played++
+  const human = await parley.human('Husam')
+  const players = await castOf(parley, round)
+  const spaces = [0, 1, 2].map((n) => ({ name: `Room ${n}`, id: '', words: [] as string[] }))
+  const choices = [...rooms.choices]
+  const triggers = new Map<string, { word: string; spaceId: string; at: number }>()
+  /** What each request tells of what woke who asks, who had left some spaces by then; and which messages had. */
+  const asked: { player: Player; left: Map<string, number>; told: string; messageIds: string[] }[] = []
+  let words = 0
+  let time = 0
+
+  /** A new word for a space: whoever belongs there may know it. */
+  function wordFor(spaceId: string): string {
+    const word = `zq${round}x${++words}qz`
+    spaces.find(({ id }) => id === spaceId)?.words.push(word)
+    for (const player of players) if (player.spaces.has(spaceId)) player.mayKnow.add(word)
+    return word
+  }
+
+  function enrol(player: Player, spaceId: string): void {
+    player.spaces.add(spaceId)
+    for (const word of spaces.find(({ id }) => id === spaceId)?.words ?? []) player.mayKnow.add(word)
+  }
+
+  async function check(player: Player, request: ModelRequest): Promise<void> {
+    findings.requests++
+    const text = JSON.stringify(request.body)
+    const alien = (text.match(WORD) ?? []).filter((word) => !player.mayKnow.has(word))
+    if (alien.length > 0) findings.heard.push(`${player.name} was shown ${alien.join()}`)
+    const left = new Map(player.left)
+    asked.push({ player, left, told: toldOf(request), messageIds: await triggersOf(player, request) })
+  }
+
+  /** The messages that woke who asks now: of a stateless run one, of a cycle those that it has taken. */
+  async function triggersOf({ id: agentId }: Player, { instructions }: ModelRequest): Promise<string[]> {
+    const runId = /Run (run_\w+) \(this run\)/.exec(instructions)?.[1]
+    const where = runId === undefined ? { agentId, status: 'RUNNING' as const } : { id: runId }
+    const run = await prisma.run.findFirst({ where })
+    const events = await prisma.inboxEvent.findMany({ where: { runId: run?.id ?? '', retryAt: null } })
+    const ids = [run?.triggerMessageId ?? null, ...events.map(({ messageId }) => messageId)]
+    return [...new Set(ids.filter((id) => id !== null))]
+  }
+
+  /** Who was asked before anybody knew what the message says that woke it is judged at the end. */
+  function findMissing(): void {
+    for (const { player, left, told, messageIds } of asked) {
+      for (const trigger of messageIds.flatMap((id) => triggers.get(id) ?? [])) {
+        findings.triggers++
+        const hasLeft = (left.get(trigger.spaceId) ?? -1) >= trigger.at
+        if (!told.includes(trigger.word) && !hasLeft)
+          findings.missing.push(`${player.name} was not shown its trigger ${trigger.word}`)
+      }
+    }
+  }
+
+  function decide(player: Player, request: ModelRequest): ModelAction[] {
+    const results = request.messages.filter(({ role }) => role === 'tool').length
+    const choice = choices.shift() ?? 0
+    // Models try what they may not, too.
+    const own = [...player.spaces]
+    const here = (choice % 3 === 0 ? undefined : own[choice % Math.max(1, own.length)]) ?? spaces[choice % SPACES]?.id
+    if (results < 2) return [{ toolCall: 'enter_space', input: { spaceId: here } }]
+    if (results > 12 || choice % 4 === 0) return [{ text: 'Done.' }]
+    if (choice % 4 === 1) return [{ toolCall: 'read_messages', input: {} }]
+    if (choice % 4 === 2) return [{ toolCall: 'ask', input: {} }]
+    // Where it goes is known by the server alone: whoever may hear it in any of the spaces may.
+    const word = `zq${round}x${++words}qz`
+    for (const other of players) other.mayKnow.add(word)
+    return [{ toolCall: 'send_message', input: { text: word } }]
+  }
+
+  parley.models.script(async (request) => {
+    const player = players.find(({ name }) => request.instructions.startsWith(`You are ${name},`))
+    if (player === undefined) return undefined
+    await check(player, request)
+    return decide(player, request)
+  })
+
+  for (const [n, space] of spaces.entries()) {
+    const ids = players.filter((_, index) => rooms.members[index * SPACES + n]).map(({ id }) => id)
+    space.id = (await parley.space(human, ids, { name: space.name })).id
+    for (const player of players) if (ids.includes(player.id)) enrol(player, space.id)
+  }
+  const waiting = () =>
+    prisma.toolCall.findFirst({ where: { agentId: { in: players.map(({ id }) => id) }, status: 'WAITING' } })
+  const isIdle = async () => {
+    const agentId = { in: players.map(({ id }) => id) }
+    const living = await prisma.run.count({ where: { agentId, status: { in: ['QUEUED', 'RUNNING'] } } })
+    return living + (await prisma.inboxEvent.count({ where: { agentId, doneAt: null, retryAt: null } })) === 0
+  }
+
+  async function answerOne(): Promise<boolean> {
+    const call = await waiting()
+    if (call === null) return false
+    const input = { toolCallId: call.id, result: { ok: true } }
+    await parley.app.api.control.submitToolResult(parley.admin, input).catch(() => {})
+    return true
+  }
+
+  async function happen({ does, agent, space: place }: Happening): Promise<void> {
+    const [player, space] = [players[agent] as Player, spaces[place] as (typeof spaces)[number]]
+    const membership = { spaceId: space.id, entityId: player.id }
+    time++
+    if (does === 'say') {
+      const word = wordFor(space.id)
+      const { message } = await say(parley, human, space.id, word)
+      triggers.set(message.id, { word, spaceId: space.id, at: time })
+    } else if (does === 'join' && !player.spaces.has(space.id)) {
+      enrol(player, space.id)
+      await parley.app.api.members.add(human, membership)
+    } else if (does === 'leave' && player.spaces.has(space.id)) {
+      player.left.set(space.id, time)
+      await parley.app.api.members.remove(human, membership)
+      player.spaces.delete(space.id)
+    } else if (does === 'answer') await answerOne()
+    else if (does === 'rest') await until('all is quiet', isIdle)
+    else if (does === 'crash') await crash(parley, players)
+  }
+
+  for (const happening of rooms.happenings) await happen(happening)
+  await until('all is over', async () => (await isIdle()) && !(await answerOne()))
+  findMissing()
+  return findings
+}
+
+/** Where a request tells what woke who asks; what else it quotes may hold the same words. */
+const toldOf = ({ messages }: ModelRequest): string =>
+  messages
+    .filter(({ role, text }) => role === 'user' && /^(TRIGGER|INBOX|\[URGENT\])/.test(text))
+    .map(({ text }) => text.split('\nRECENT MESSAGES')[0])
+    .join('\n')
+
+/** Two that are stateless, and a persistent mind. */
+async function castOf(parley: TestApplication, round: number): Promise<Player[]> {
+  const cast = [
+    await parley.agent(`Ada${round}x`, { tools: [ASK] }),
+    await parley.agent(`Bob${round}x`, { tools: [ASK] }),
+    await parley.agent(`Mia${round}x`, { tools: [ASK], mind: 'PERSISTENT' }),
+  ]
+  return cast.map(({ id, name }) => ({ id, name, mayKnow: new Set(), spaces: new Set(), left: new Map() }))
+}
+
+const say = (parley: TestApplication, human: HumanViewer, spaceId: string, text: string) =>
+  parley.app.api.sending.send(human, { spaceId, text })
+
+/** As if the worker of whatever runs now had died: another claim takes it up, and this one may write nothing more. */
+async function crash(parley: TestApplication, players: Player[]): Promise<void> {
+  const ids = players.map(({ id }) => id)
+  await parley.app.platform.db.prisma.$executeRaw`
+    UPDATE "Run" SET "claimableAt" = now(), "leaseUntil" = NULL, "fruitlessAttempts" = 0
+    WHERE status = 'RUNNING' AND "agentId" = ANY(${ids}::text[])`
+}
+
+/** Whatever happens: nobody is shown what was said where they did not belong, and everybody what woke them. */
+export async function expectDiscretion(
+  parley: TestApplication,
+  { numRuns, seed }: { numRuns: number; seed: number },
+): Promise<void> {
+  let [requests, triggers] = [0, 0]
+  const property = fc.asyncProperty(randomRooms, async (rooms) => {
+    const findings = await playRooms(parley, rooms)
+    requests += findings.requests
+    triggers += findings.triggers
+    expect(findings).toMatchObject({ heard: [], missing: [] })
+  })
+  await fc.assert(property, { numRuns, seed, endOnFailure: true })
+  expect(requests).toBeGreaterThan(numRuns)
+  expect(triggers).toBeGreaterThan(numRuns)
+}
