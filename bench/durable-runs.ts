@@ -1,28 +1,30 @@
 import type { Benchmark } from './support/figures.ts'
-import { modelName, now, startModel } from './support/model.ts'
+import { type Model, modelName, now, startModel } from './support/model.ts'
 import { measureCommits } from './support/postgres-reference.ts'
 import { runRawLoops } from './support/raw-loops.ts'
-import { createRoom, type Room, startStack } from './support/stack.ts'
-import { say, watchActivity, watchRoom } from './support/watch.ts'
+import { type Backing, createRoom, type Room, startStack } from './support/stack.ts'
+import { say, type Watch, watchRoom, watchRuns } from './support/watch.ts'
 
 const AT_ONCE = 20
 const RUNS = 1000
 const WARM_UP = 100
 const MODEL = modelName(50, 0)
 
+type Watched = Room & { watch: Watch }
+
 /** Keeps every room's agent busy, one run at a time, until `runs` have ended; answers with the seconds it took. */
-async function complete(rooms: Room[], runs: number): Promise<number> {
+async function complete(rooms: Watched[], runs: number): Promise<number> {
   const { promise: done, resolve } = Promise.withResolvers<void>()
   let begun = 0
   let ended = 0
-  const next = async (room: Room) => {
+  const next = async (room: Watched) => {
     if (begun === runs) return
     begun += 1
     await say(room)
   }
   const stops = await Promise.all(
     rooms.map((room) =>
-      watchActivity(room, () => {
+      watchRuns(room, room.watch, () => {
         ended += 1
         if (ended === runs) resolve()
         else void next(room)
@@ -37,27 +39,67 @@ async function complete(rooms: Room[], runs: number): Promise<number> {
   return seconds
 }
 
+interface Trial {
+  backing?: Backing
+  processes?: 1 | 2
+  model?: string
+  rooms?: number
+  runs?: number
+  settings?: Record<string, string>
+}
+
+/** Durable runs a second: as many rooms as there are runs at once, each with a client that watches it. */
+async function runsASecond(model: Model, trial: Trial = {}): Promise<number> {
+  const { backing = 'PostgreSQL and Redis', processes = 1, runs = RUNS, settings } = trial
+  const stack = await startStack(backing, model, settings)
+  for (let n = 1; n < processes; n++) await stack.join({ PARLEY_ROLE: 'worker' })
+  const rooms = await Promise.all(
+    Array.from({ length: trial.rooms ?? AT_ONCE }, () => createRoom(stack, trial.model ?? MODEL)),
+  )
+  const watched = await Promise.all(rooms.map(async (room) => ({ ...room, watch: await watchRoom(room) })))
+  await complete(watched, WARM_UP)
+  const seconds = await complete(watched, runs)
+  await Promise.all(rooms.map(({ human }) => human.close()))
+  await stack.stop()
+  return runs / seconds
+}
+
+/** With a model that takes half a second, and no more than 20 runs at a time in a process: the machine has room. */
+const WITH_ROOM: Trial = {
+  model: modelName(50, 10),
+  rooms: 60,
+  runs: 400,
+  settings: { PARLEY_WORKER_CONCURRENCY: '20' },
+}
+
 export const durableRuns: Benchmark = {
-  question: `How many durable runs of 50 deltas a second, ${AT_ONCE} at a time, on PostgreSQL and Redis in one process?`,
-  async run() {
+  question: `How many durable runs of 50 deltas, ${AT_ONCE} at a time, each watched, on PostgreSQL and Redis?`,
+  mostMinutes: 10,
+  async run({ quick }) {
     const model = await startModel()
-    const stack = await startStack('PostgreSQL and Redis', model)
-    const rooms = await Promise.all(Array.from({ length: AT_ONCE }, () => createRoom(stack, MODEL)))
-    await Promise.all(rooms.map((room) => watchRoom(room)))
-    await complete(rooms, WARM_UP)
-    const seconds = await complete(rooms, RUNS)
-    await Promise.all(rooms.map(({ human }) => human.close()))
-    await stack.stop()
-    const raw = await runRawLoops({ baseUrl: model.baseUrl, model: MODEL, loops: RUNS, atOnce: AT_ONCE })
+    const runs = quick ? RUNS / 5 : RUNS
+    const one = await runsASecond(model, { runs })
+    const { seconds } = await runRawLoops({ baseUrl: model.baseUrl, model: MODEL, loops: runs, atOnce: AT_ONCE })
+    const raw = runs / seconds
+    const two = await runsASecond(model, { runs, processes: 2 })
+    const embedded = await runsASecond(model, { runs, backing: 'embedded' })
+    const roomy = await runsASecond(model, WITH_ROOM)
+    const roomyTwo = await runsASecond(model, { ...WITH_ROOM, processes: 2 })
     await model.stop()
+    const commits = (await measureCommits(AT_ONCE)).aSecond
     return [
-      { what: 'durable runs a second', value: RUNS / seconds, unit: '/s', bound: { atLeast: 100 } },
-      { what: 'loops a second by `streamText` alone', value: RUNS / raw.seconds, unit: '/s' },
+      { what: 'durable runs a second, one process', value: one, unit: '/s' },
+      { what: 'loops a second by `streamText` alone', value: raw, unit: '/s' },
+      { what: 'one process over the loops', value: one / raw, unit: '×', bound: { atLeast: 0.5 } },
+      { what: 'two processes over one, all on two cores', value: two / one, unit: '×', bound: { atLeast: 1 } },
       {
-        what: 'commits a second of one row on that PostgreSQL, 20 at a time',
-        value: (await measureCommits(20)).aSecond,
-        unit: '/s',
+        what: 'two over one, of 20 runs at a time each, with a model that takes half a second',
+        value: roomyTwo / roomy,
+        unit: '×',
+        bound: { atLeast: 1.6 },
       },
+      { what: 'embedded over PostgreSQL and Redis', value: embedded / one, unit: '×', bound: { atLeast: 0.5 } },
+      { what: 'commits a second of one row on that PostgreSQL, 20 at a time', value: commits, unit: '/s' },
       { what: 'LangGraph.js server', value: 32, unit: '/s', source: 'issue 2' },
       { what: 'Mastra without storage', value: 354, unit: '/s', source: 'issue 2' },
     ]

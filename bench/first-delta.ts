@@ -40,9 +40,9 @@ export const firstDelta: Benchmark = {
     const raw = await runRawLoops({ baseUrl: model.baseUrl, model: MODEL, loops: MESSAGES, atOnce: 1 })
     await model.stop()
     const figures: Figure[] = [
-      { what: 'p50, PostgreSQL and Redis', value: percentile(postgres, 0.5), unit: 'ms', bound: { atMost: 25 } },
+      { what: 'p50, PostgreSQL and Redis', value: percentile(postgres, 0.5), unit: 'ms', bound: { atMost: 12 } },
       { what: 'p95, PostgreSQL and Redis', value: percentile(postgres, 0.95), unit: 'ms' },
-      { what: 'p50, embedded', value: percentile(embedded, 0.5), unit: 'ms', bound: { atMost: 40 } },
+      { what: 'p50, embedded', value: percentile(embedded, 0.5), unit: 'ms', bound: { atMost: 20 } },
       { what: 'p95, embedded', value: percentile(embedded, 0.95), unit: 'ms' },
       { what: '`streamText` alone, call to first delta, p50', value: percentile(raw.firstDeltaMs, 0.5), unit: 'ms' },
       { what: 'LangGraph.js server', value: 26, unit: 'ms', source: 'issue 2' },

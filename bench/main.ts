@@ -1,19 +1,24 @@
 // npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these; with `--quick` some only look,
-// and nothing is kept of it.
+// and nothing is kept of it. `SOAK_MINUTES=30 npm run bench -- soak` is run by its name alone.
+import { attacked } from './attacked.ts'
 import { crowd } from './crowd.ts'
 import { durableRuns } from './durable-runs.ts'
 import { fanout } from './fanout.ts'
 import { firstDelta } from './first-delta.ts'
 import { held } from './held.ts'
 import { idle } from './idle.ts'
+import { reading } from './reading.ts'
+import { retention } from './retention.ts'
 import { roundTrips } from './round-trips.ts'
 import { saving } from './saving.ts'
 import { sendMessage } from './send-message.ts'
 import { skip } from './skip.ts'
 import { sleeping } from './sleeping.ts'
+import { soak } from './soak.ts'
 import { streams } from './streams.ts'
 import type { Benchmark } from './support/figures.ts'
 import { report } from './support/report.ts'
+import { usage } from './usage.ts'
 import { waits } from './waits.ts'
 
 const BENCHMARKS: Record<string, Benchmark> = {
@@ -28,15 +33,21 @@ const BENCHMARKS: Record<string, Benchmark> = {
   waits,
   skip,
   saving,
+  reading,
+  usage,
   sleeping,
+  retention,
+  attacked,
   idle,
+  soak,
 }
 const MOST_MINUTES = 5
 
 const given = process.argv.slice(2)
 const options = { quick: given.includes('--quick') }
+const usual = Object.keys(BENCHMARKS).filter((name) => BENCHMARKS[name]?.onlyByName !== true)
 const named = given.filter((argument) => argument !== '--quick')
-for (const name of named.length > 0 ? named : Object.keys(BENCHMARKS)) {
+for (const name of named.length > 0 ? named : usual) {
   const benchmark = BENCHMARKS[name]
   if (benchmark === undefined) {
     console.error(`there is no benchmark ${name}; there are: ${Object.keys(BENCHMARKS).join(', ')}`)

@@ -1,4 +1,5 @@
 import { createCore } from '../src/app/core.ts'
+import { UNMARKED } from '../src/confidence/marks.ts'
 import { newId } from '../src/lib/ids.ts'
 import { createCycles } from '../src/minds/cycle.ts'
 import { createJournal } from '../src/runs/journal.ts'
@@ -35,10 +36,10 @@ async function agentAfter(parley: TestApplication, count: number): Promise<strin
 function thinkerOf({ app }: TestApplication) {
   const { platform } = app
   const core = createCore(platform)
-  const cycles = createCycles(platform)
+  const cycles = createCycles(platform, core)
   const journal = createJournal(platform)
   return async (agentId: string): Promise<number> => {
-    const event = { agentId, type: 'SERVICE' as const, payload: { name: 'bench', payload: {} }, depth: 0 }
+    const event = { agentId, type: 'SERVICE' as const, payload: { name: 'bench', payload: {} }, depth: 0, ...UNMARKED }
     const rootId = newId('trg')
     await platform.db.transaction((tx) => core.inbox.deliver(tx, [{ ...event, dedupKey: rootId, rootId }]))
     const claim = await cycles.claim(agentId)

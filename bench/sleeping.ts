@@ -3,6 +3,7 @@ import { createAgents } from '../src/agents/agents.ts'
 import { readConfig } from '../src/config.ts'
 import { openDatabase } from '../src/platform/db.ts'
 import type { Platform } from '../src/platform/platform.ts'
+import { createPausing } from '../src/runs/pausing.ts'
 import { startParley } from '../test/support/parley-process.ts'
 import { createTestDatabase } from '../test/support/postgres.ts'
 import type { Benchmark } from './support/figures.ts'
@@ -20,7 +21,12 @@ interface Resting {
 async function putToBed(url: string, count: number): Promise<void> {
   const db = await openDatabase({ url, dataDirectory: '', poolSize: 3 })
   const platform = { db, config: readConfig({}), clock: { now: () => Date.now() } } as unknown as Platform
-  const agents = createAgents(platform, { checkModel: () => null, checkInputSchema: () => null })
+  const agents = createAgents(platform, {
+    checkModel: () => null,
+    checkInputSchema: async () => null,
+    ...createPausing(platform),
+    checkSchema: async () => null,
+  })
   const admin = { scope: 'ADMIN' as const, id: 'acc_bench', tokenId: null, expiresAt: null }
   const input = { instructions: 'Sleep.', mind: 'PERSISTENT' as const, toolset: 'ACTIVE_SPACE' as const, model: 'demo' }
   for (let n = 0; n < count; n++) await agents.create(admin, { ...input, name: `Sleeper ${n}` })

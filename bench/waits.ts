@@ -21,8 +21,7 @@ async function measure(databaseUrl: string, redisUrl: string) {
     spaces.map(async ({ spaceId, agentId }) => {
       const listening = await stack.replies.listen(spaceId)
       const conditions = [{ type: 'human' as const }]
-      const until = Date.now() + 120_000
-      const ended = listening.reply({ afterSeq: 0, waiterId: agentId, conditions, until, signal })
+      const ended = listening.reply({ afterSeq: 0, waiterId: agentId, conditions, forMs: 120_000, signal })
       return { listening, repliedAt: ended.then(() => performance.now()) }
     }),
   )

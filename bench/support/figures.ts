@@ -14,6 +14,8 @@ export interface Benchmark {
   question: string
   /** It is given up after so long; 5 where nothing is said. */
   mostMinutes?: number
+  /** It takes too long to be run with all others. */
+  onlyByName?: boolean
   run(options: BenchmarkOptions): Promise<Figure[] | Result>
 }
 

@@ -1,5 +1,5 @@
 // A process of its own for the local model, so that its work is nobody's else. The model's name says what it writes:
-// `tokens-<count>-<every ms>` calls send_message with that many numbered tokens, and closes with a word.
+// `tokens-<count>-<every ms>` calls send_message with that many numbered tokens, and closes with a word; `skips` and `fails` do so.
 import { startModelServer } from '../../test/support/model-server.ts'
 import { type Generation, now } from './model.ts'
 
@@ -8,6 +8,8 @@ const server = await startModelServer()
 
 server.script((request) => {
   const [, count, every] = /^tokens-(\d+)-(\d+)$/.exec(request.model) ?? []
+  if (request.model === 'fails') return [{ error: 'overloaded', status: 400 }]
+  if (request.model === 'skips' && request.step === 0) return [{ toolCall: 'skip', input: { reason: 'Not mine.' } }]
   if (count === undefined || request.step > 0) return [{ text: 'Done.' }]
   const everyMs = Number(every)
   const generation: Generation = { n: request.n, arrivedAt: now(), sentAt: [] }

@@ -21,8 +21,8 @@ export const CREATE_TOKEN = graphql(`
 `)
 
 export const CREATE_AGENT = graphql(`
-  mutation BenchCreateAgent($name: String!, $model: String!) {
-    createAgent(input: { name: $name, model: $model, instructions: "Answer." }) {
+  mutation BenchCreateAgent($name: String!, $model: String!, $mind: Mind) {
+    createAgent(input: { name: $name, model: $model, mind: $mind, instructions: "Answer." }) {
       __typename
       ... on CreateAgentPayload { agent { id } }
       ... on Error { message }

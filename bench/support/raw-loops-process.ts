@@ -2,6 +2,7 @@
 import { createOpenAI } from '@ai-sdk/openai'
 import { isStepCount, streamText, tool } from 'ai'
 import { z } from 'zod'
+import { tapModel } from '../../src/engine/tapped-model.ts'
 import { now } from './model.ts'
 import type { RawLoopsOrder, RawLoopsResult } from './raw-loops.ts'
 
@@ -11,10 +12,11 @@ const sendMessage = tool({
   execute: async () => ({ success: true }),
 })
 
-async function loop({ baseUrl, model }: RawLoopsOrder): Promise<number> {
+async function loop({ baseUrl, model: name, areJoined = false }: RawLoopsOrder): Promise<number> {
   const startedAt = now()
+  const model = createOpenAI({ baseURL: baseUrl, apiKey: 'none' }).chat(name)
   const result = streamText({
-    model: createOpenAI({ baseURL: baseUrl, apiKey: 'none' }).chat(model),
+    model: areJoined ? tapModel(model, () => {}) : model,
     instructions: 'You are an agent.',
     prompt: 'Hello',
     tools: { send_message: sendMessage },

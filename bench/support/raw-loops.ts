@@ -8,6 +8,8 @@ export interface RawLoopsOrder {
   model: string
   loops: number
   atOnce: number
+  /** Their streams are led through the SDK as Parley leads them: what belongs together as one part. */
+  areJoined?: boolean
 }
 
 export interface RawLoopsResult {

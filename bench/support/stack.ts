@@ -11,6 +11,8 @@ export type Backing = 'embedded' | 'PostgreSQL and Redis'
 export interface Stack {
   parley: ParleyProcess
   admin: ParleyClient
+  /** Null when embedded. */
+  databaseUrl: string | null
   /** Starts another process on the same database and Redis; it stops with the stack. */
   join(settings: Record<string, string>): Promise<ParleyProcess>
   stop(): Promise<void>
@@ -22,6 +24,7 @@ export interface Room {
   human: ParleyClient
   /** The human's. */
   token: string
+  agentIds: string[]
 }
 
 export async function startStack(
@@ -35,6 +38,10 @@ export async function startStack(
     OPENAI_API_KEY: 'none',
     OPENAI_BASE_URL: model.baseUrl,
     PARLEY_LOG_LEVEL: 'error',
+    // One viewer does here what many do elsewhere.
+    PARLEY_RATE_MESSAGES: '0',
+    PARLEY_RATE_TRIGGERS: '0',
+    PARLEY_RATE_REQUESTS: '0',
     PARLEY_SECRET_KEY: 'the same for all processes of a benchmark',
     ...(database ? { DATABASE_URL: database.url, REDIS_URL: redis } : {}),
     ...settings,
@@ -45,6 +52,7 @@ export async function startStack(
   return {
     parley,
     admin,
+    databaseUrl: database?.url ?? null,
     async join(own) {
       const other = await startParley({ settings: { ...common, ...own } })
       others.push(other)
@@ -59,22 +67,34 @@ export async function startStack(
 }
 
 /** Makes a room of its own human; with a model's name, of agents that answer there as well. */
-export async function createRoom({ admin, parley }: Stack, model: string | null, agents = 1): Promise<Room> {
+export async function createRoom(
+  { admin, parley }: Stack,
+  model: string | null,
+  agents = 1,
+  mind: 'STATELESS' | 'PERSISTENT' = 'STATELESS',
+): Promise<Room> {
   const { createHuman } = await admin.send(CREATE_HUMAN, { name: 'Ada' })
   if (createHuman.__typename !== 'CreateHumanPayload') throw new Error(createHuman.message)
   const { createAccessToken } = await admin.send(CREATE_TOKEN, { humanId: createHuman.human.id })
   if (createAccessToken.__typename !== 'CreateAccessTokenPayload') throw new Error(createAccessToken.message)
-  const memberIds: string[] = []
-  while (model !== null && memberIds.length < agents) memberIds.push(await createAgent(admin, `openai.chat:${model}`))
+  const agentIds: string[] = []
+  while (model !== null && agentIds.length < agents)
+    agentIds.push(await createAgent(admin, `openai.chat:${model}`, mind))
   const human = createParleyClient({ origin: parley.origin, token: createAccessToken.secret })
-  const { createSpace } = await human.send(CREATE_SPACE, { name: 'Bench', memberIds })
-  if (createSpace.__typename !== 'CreateSpacePayload') throw new Error(createSpace.message)
+  const spaceId = await createSpaceWith(human, agentIds)
   await human.connect()
-  return { spaceId: createSpace.space.id, human, token: createAccessToken.secret }
+  return { spaceId, human, token: createAccessToken.secret, agentIds }
 }
 
-async function createAgent(admin: ParleyClient, model: string): Promise<string> {
-  const { createAgent: result } = await admin.send(CREATE_AGENT, { name: 'Echo', model })
+/** A new space of the human with these agents. */
+export async function createSpaceWith(human: ParleyClient, agentIds: string[]): Promise<string> {
+  const { createSpace } = await human.send(CREATE_SPACE, { name: 'Bench', memberIds: agentIds })
+  if (createSpace.__typename !== 'CreateSpacePayload') throw new Error(createSpace.message)
+  return createSpace.space.id
+}
+
+async function createAgent(admin: ParleyClient, model: string, mind: 'STATELESS' | 'PERSISTENT'): Promise<string> {
+  const { createAgent: result } = await admin.send(CREATE_AGENT, { name: 'Echo', model, mind })
   if (result.__typename !== 'CreateAgentPayload') throw new Error(result.message)
   return result.agent.id
 }

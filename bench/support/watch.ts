@@ -11,19 +11,23 @@ export interface Watch {
   expectDelta(): Promise<number>
   /** How many came, after the snapshot. */
   events(): number
-  /** Resolves once `count` messages of agents are whole. */
+  /** So many messages of agents are whole. */
+  whole(): number
+  /** Calls back whenever one more is. */
+  onWhole(look: () => void): () => void
+  /** Resolves once `count` are. */
   finished(count: number): Promise<void>
   stop(): void
 }
 
-/** Subscribes to a room and resolves once the subscription stands (its snapshot has come). */
-export async function watchRoom({ human, spaceId }: Room): Promise<Watch> {
+/** Subscribes to a room, where messages may end otherwise than whole if `mayFail`, and resolves once the subscription stands (its snapshot has come). */
+export async function watchRoom({ human, spaceId }: Room, { mayFail = false } = {}): Promise<Watch> {
   const arrivedAt = new Map<string, number>()
   const tails = new Map<string, string>()
   let whole = 0
   let count = -1
   let onDelta: ((at: number) => void) | null = null
-  let onFinished: (() => void) | null = null
+  const lookers = new Set<() => void>()
   const events = human.subscribe(SPACE_MESSAGES, { spaceId }, ({ spaceMessages: event }) => {
     count += 1
     if (event.__typename === 'MessageTextDelta') {
@@ -35,12 +39,16 @@ export async function watchRoom({ human, spaceId }: Room): Promise<Watch> {
       for (const token of text.slice(0, end).split(' ')) if (token !== '') arrivedAt.set(token, at)
       tails.set(event.messageId, text.slice(end))
     } else if (event.__typename === 'MessageFinished') {
-      if (event.message.status !== 'COMPLETE') throw new Error(`a message ended ${event.message.status}`)
+      if (event.message.status !== 'COMPLETE' && !mayFail) throw new Error(`a message ended ${event.message.status}`)
       whole += 1
-      onFinished?.()
+      for (const look of lookers) look()
     }
   })
   await events.first(({ spaceMessages }) => spaceMessages.__typename === 'SpaceSnapshot')
+  const onWhole = (look: () => void) => {
+    lookers.add(look)
+    return () => lookers.delete(look)
+  }
   return {
     arrivedAt,
     events: () => count,
@@ -48,12 +56,17 @@ export async function watchRoom({ human, spaceId }: Room): Promise<Watch> {
       new Promise((resolve) => {
         onDelta = resolve
       }),
+    whole: () => whole,
+    onWhole,
     finished: (count) =>
       new Promise((resolve) => {
-        onFinished = () => {
-          if (whole >= count) resolve()
+        const stop = onWhole(look)
+        function look() {
+          if (whole < count) return
+          stop()
+          resolve()
         }
-        onFinished()
+        look()
       }),
     stop: events.stop,
   }
@@ -65,16 +78,25 @@ export async function say({ human, spaceId }: Room): Promise<void> {
   if (sendMessage.__typename !== 'SendMessagePayload') throw new Error(sendMessage.message)
 }
 
-/** Calls back each time the room's agent has become idle after having been active. */
-export async function watchActivity({ human, spaceId }: Room, onIdle: () => void): Promise<() => void> {
-  let busy = false
+/** Calls back each time the room's agent has said something and is idle: that it was busy may never show, where a run is short. */
+export async function watchRuns({ human, spaceId }: Room, watch: Watch, onEnd: () => void): Promise<() => void> {
+  let isIdle = true
+  let told = watch.whole()
+  const look = () => {
+    if (!isIdle || watch.whole() === told) return
+    told = watch.whole()
+    onEnd()
+  }
+  const stop = watch.onWhole(look)
   const events = human.subscribe(AGENT_ACTIVITY, { spaceId }, ({ agentActivity: { active, runs } }) => {
-    const idle = !active && runs.length === 0
-    if (busy && idle) onIdle()
-    busy = !idle
+    isIdle = !active && runs.length === 0
+    look()
   })
   await events.first(() => true)
-  return events.stop
+  return () => {
+    stop()
+    events.stop()
+  }
 }
 
 /** How long each token took from the model's socket to the subscriber, in ms. @throws when one never arrived. */

@@ -1,0 +1,193 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { ParleyClient } from '../test/support/parley-client.ts'
+import { createParleyClient } from '../test/support/parley-client.ts'
+import { type Benchmark, type Figure, percentile } from './support/figures.ts'
+import { type BriefRetention, keepBriefly } from './support/kept-briefly.ts'
+import { modelName, now, startModel } from './support/model.ts'
+import { createRoom, type Room, residentMebibytesOf, type Stack, startStack } from './support/stack.ts'
+import { say, watchRoom } from './support/watch.ts'
+
+const MINUTES = Number(process.env['SOAK_MINUTES'] ?? 30)
+const QUICK_MINUTES = 3
+/** So much of the whole is kept: after that, as much goes as comes. */
+const KEPT_SHARE = 1 / 10
+const SAMPLE_MS = 5000
+const SWEEP_MS = 2000
+/** The last third against the middle one. */
+const MOST_GROWTH = 1.1
+/** A table of so few rows more is no larger. */
+const ROWS_OF_CHANCE = 50
+/** What agents remember is theirs: a mind's cycles are never deleted. */
+const KEPT_FOR_EVER = ['Cycle']
+/** What people do, each every so many ms, each in a room of its own. */
+const ROOMS = [
+  ...Array.from({ length: 8 }, () => ({
+    model: modelName(50, 10),
+    everyMs: 2000,
+    agents: 1,
+    mind: 'STATELESS' as const,
+  })),
+  { model: modelName(20, 5), everyMs: 3000, agents: 3, mind: 'STATELESS' as const },
+  { model: 'skips', everyMs: 1000, agents: 1, mind: 'PERSISTENT' as const },
+  { model: 'fails', everyMs: 5000, agents: 1, mind: 'STATELESS' as const },
+]
+/** Agents that answer one another do so a few times: the rate is even, and below what a process can do. */
+const SETTINGS = { PARLEY_MAX_ROOT_RUNS: '6' }
+const READS_EVERY_MS = 500
+const RECONNECTS_EVERY_MS = 1000
+
+interface Sample {
+  at: number
+  memory: Record<string, number>
+  rows: Record<string, number>
+  mebibytes: number
+}
+
+const READ = `query ($id: ID!) { space(id: $id) { messages(last: 50) { edges { node { id text sender { name } run { id status }
+  outcomes { kind } } } } } viewer { unreadCount } }`
+
+/** Does something again and again until the end, in a rhythm that does not depend on how long it takes. */
+async function every(ms: number, until: number, task: () => Promise<unknown>): Promise<void> {
+  const begun: Promise<unknown>[] = []
+  while (now() < until) {
+    begun.push(task())
+    await pause(ms)
+    if (begun.length > 100) await Promise.all(begun.splice(0))
+  }
+  await Promise.all(begun)
+}
+
+/** Somebody comes, looks, and goes again. */
+async function comeAndGo(origin: string, { token, spaceId }: Room): Promise<void> {
+  const client = createParleyClient({ origin, token })
+  const watch = await watchRoom({ human: client, spaceId, token, agentIds: [] })
+  watch.stop()
+  await client.close()
+}
+
+async function read(client: ParleyClient, spaceId: string): Promise<void> {
+  const { errors } = await client.ask(READ, { id: spaceId })
+  if (errors) throw new Error(JSON.stringify(errors))
+}
+
+async function sample(processes: Record<string, number>, { db }: BriefRetention): Promise<Sample> {
+  const tables = await db.prisma.$queryRaw<{ name: string }[]>`
+    SELECT relname AS name FROM pg_stat_user_tables WHERE schemaname = 'public' AND relname NOT LIKE '\\_%' ORDER BY 1`
+  const counts = tables.map(({ name }) => `SELECT '${name}' AS name, count(*)::int AS rows FROM "${name}"`)
+  const rows = await db.prisma.$queryRawUnsafe<{ name: string; rows: number }[]>(counts.join(' UNION ALL '))
+  const [size] = await db.prisma.$queryRaw<{ mebibytes: number }[]>`
+    SELECT pg_database_size(current_database())::float8 / 1048576 AS mebibytes`
+  const memory = Object.entries(processes).map(async ([name, pid]) => [name, await residentMebibytesOf(pid)] as const)
+  return {
+    at: now(),
+    memory: Object.fromEntries(await Promise.all(memory)),
+    rows: Object.fromEntries(rows.map((row) => [row.name, row.rows])),
+    mebibytes: size?.mebibytes ?? Number.NaN,
+  }
+}
+
+/** What came in the middle third, and in the last one. */
+function thirds<T extends { at: number }>(all: T[], from: number, to: number): { middle: T[]; last: T[] } {
+  const third = (to - from) / 3
+  const between = (since: number) => all.filter(({ at }) => at >= since && at < since + third)
+  return { middle: between(from + third), last: between(from + 2 * third) }
+}
+
+const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
+
+function compared(what: string, unit: string, middle: number, last: number, chance = 0): Figure[] {
+  const bound = { atMost: Math.max(middle * MOST_GROWTH, middle + chance) }
+  return [
+    { what: `${what}, middle third`, value: middle, unit },
+    { what: `${what}, last third`, value: last, unit, bound },
+  ]
+}
+
+async function load(stack: Stack, until: number, sent: { at: number; ms: number }[]): Promise<void> {
+  const { origin } = stack.parley
+  const rooms = await Promise.all(ROOMS.map(({ model, agents, mind }) => createRoom(stack, model, agents, mind)))
+  await Promise.all(rooms.map((room) => watchRoom(room, { mayFail: true })))
+  const timed = async (room: Room) => {
+    const at = now()
+    await say(room)
+    sent.push({ at, ms: now() - at })
+  }
+  const [first] = rooms as [Room]
+  await Promise.all([
+    ...rooms.map((room, index) => every(ROOMS[index]?.everyMs ?? 1000, until, () => timed(room))),
+    every(READS_EVERY_MS, until, () => read(first.human, first.spaceId)),
+    every(RECONNECTS_EVERY_MS, until, () => comeAndGo(origin, first)),
+  ])
+  await Promise.all(rooms.map(({ human }) => human.close()))
+}
+
+export const soak: Benchmark = {
+  question:
+    'Do memory, answers and tables stay as they are under hours of mixed load, with retention on? Messages, streams, think cycles, failures, readers and sockets that come and go, at an even rate; what is older than a tenth of the time is deleted.',
+  mostMinutes: MINUTES + 10,
+  onlyByName: true,
+  async run({ quick }) {
+    const minutes = quick ? Math.min(QUICK_MINUTES, MINUTES) : MINUTES
+    const model = await startModel()
+    const stack = await startStack('PostgreSQL and Redis', model, { ...SETTINGS, PARLEY_ROLE: 'api' })
+    const worker = await stack.join({ ...SETTINGS, PARLEY_ROLE: 'worker' })
+    const retention = await keepBriefly(stack.databaseUrl ?? '', minutes * 60_000 * KEPT_SHARE)
+    const [from, until] = [now(), now() + minutes * 60_000]
+    const samples: Sample[] = []
+    const sent: { at: number; ms: number }[] = []
+    const processes = { 'the process that serves': stack.parley.pid, 'the process that works': worker.pid }
+    await Promise.all([
+      load(stack, until, sent),
+      every(SAMPLE_MS, until, async () => samples.push(await sample(processes, retention))),
+      (async () => {
+        while (now() < until) await retention.sweep().then(() => pause(SWEEP_MS))
+      })(),
+    ])
+    await retention.close()
+    await stack.stop()
+    await model.stop()
+    return figuresOf({ samples, sent, from, until, batches: retention.batches })
+  },
+}
+
+interface Measured {
+  samples: Sample[]
+  sent: { at: number; ms: number }[]
+  from: number
+  until: number
+  batches: number[]
+}
+
+function figuresOf({ samples, sent, from, until, batches }: Measured): Figure[] {
+  const { middle, last } = thirds(samples, from, until)
+  const answers = thirds(sent, from, until)
+  const p99 = (all: { ms: number }[]) =>
+    percentile(
+      all.map(({ ms }) => ms),
+      0.99,
+    )
+  const names = Object.keys(samples[0]?.memory ?? {})
+  const isUsed = (table: string) => last.some(({ rows }) => (rows[table] ?? 0) > 0)
+  const tables = Object.keys(last[0]?.rows ?? {}).filter((name) => !KEPT_FOR_EVER.includes(name) && isUsed(name))
+  const rowsOf = (part: Sample[], table: string) => mean(part.map(({ rows }) => rows[table] ?? 0))
+  return [
+    { what: 'length', value: (until - from) / 60_000, unit: 'minutes' },
+    { what: 'messages sent', value: sent.length, unit: '' },
+    ...names.flatMap((name) => {
+      const memoryOf = (part: Sample[]) => mean(part.map(({ memory }) => memory[name] ?? Number.NaN))
+      return compared(`memory of ${name}`, 'MiB', memoryOf(middle), memoryOf(last))
+    }),
+    ...compared('`sendMessage`, p99', 'ms', p99(answers.middle), p99(answers.last)),
+    ...compared(
+      'the database on disk',
+      'MiB',
+      mean(middle.map(({ mebibytes }) => mebibytes)),
+      mean(last.map(({ mebibytes }) => mebibytes)),
+    ),
+    ...tables.flatMap((table) =>
+      compared(`rows of ${table}`, '', rowsOf(middle, table), rowsOf(last, table), ROWS_OF_CHANCE),
+    ),
+    { what: 'batches of retention', value: batches.length, unit: '' },
+    { what: 'a batch of retention, p99', value: percentile(batches, 0.99), unit: 'ms' },
+  ]
+}
