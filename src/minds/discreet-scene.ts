@@ -38,8 +38,9 @@ export async function discreet(
     const { memories, goals, plans } = noted
     if (keptMarks.length === 0) return { notes: { memories, goals, plans }, withheld: [] }
     const now = await readWorld(prisma, { marks: keptMarks, spaceIds: worksIn === null ? [] : [worksIn] })
-    const hidden = keptMarks.filter((id) => !RULES.mayRecall(RULES.labelOf([id], now), worksIn, now))
-    const open = await reading.openTo(run.agentId, hidden)
+    // What is noted meanwhile, and comes from elsewhere, is not open.
+    const openIds = keptMarks.filter((id) => RULES.mayRecall(RULES.labelOf([id], now), worksIn, now))
+    const open = await reading.openTo(run.agentId, openIds)
     const marks = union(...Object.values(open.notes).flatMap((notes) => notes.map((note) => note.marks)))
     take(run, { label: RULES.labelOf(marks, now) })
     return { notes: open.notes, withheld: open.withheld }

@@ -93,8 +93,8 @@ interface Rows {
 export interface SceneReading {
   whole(runId: string): Promise<Rows>
   changing(runId: string): Promise<Changing>
-  /** What an agent has noted that comes from none of these spaces, with its marks; and how much does, by space. */
-  openTo(agentId: string, hidden: readonly string[]): Promise<{ notes: MarkedNotes; withheld: Withheld[] }>
+  /** What an agent has noted that comes from no confidential space but these, with its marks; and how much does, by space. */
+  openTo(agentId: string, openIds: readonly string[]): Promise<{ notes: MarkedNotes; withheld: Withheld[] }>
 }
 
 /** As Knowledge, each with where it comes from. */
@@ -120,11 +120,9 @@ export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { 
   return {
     whole,
     changing,
-    async openTo(agentId, hidden) {
-      const [notes] = await db.query<MarkedNotes>(
-        Prisma.sql`SELECT ${knowledgeBut(Prisma.sql`${[...hidden]}::text[]`)} FROM "Agent" a WHERE a.id = ${agentId}`,
-      )
-      const withheld = await db.query<Withheld>(withheldStatement(agentId, hidden))
+    async openTo(agentId, openIds) {
+      const [notes] = await db.query<MarkedNotes>(openStatement(agentId, openIds))
+      const withheld = await db.query<Withheld>(withheldStatement(agentId, openIds))
       return { notes: notes ?? { memories: [], goals: [], plans: [] }, withheld }
     },
   }
@@ -196,12 +194,20 @@ const RECALL = Prisma.sql`
     THEN r."activeSpaceId" END AS "worksIn",
   ${marksIn(MEMORY, GOAL, PLAN)} AS "keptMarks"`
 
-const withheldStatement = (agentId: string, hidden: readonly string[]) => {
+/** Of an agent: the spaces, confidential in this statement, that anything it has noted comes from, but those that are open. */
+const hiddenNow = (agentId: string, openIds: readonly string[]) => Prisma.sql`
+  SELECT h.id FROM "Agent" a, unnest(${marksIn(MEMORY, GOAL, PLAN)}) AS h(id) WHERE a.id = ${agentId} AND h.id <> ALL(${[...openIds]}::text[])`
+
+const openStatement = (agentId: string, openIds: readonly string[]) => Prisma.sql`
+  WITH hidden AS MATERIALIZED (SELECT ARRAY(${hiddenNow(agentId, openIds)}) AS ids)
+  SELECT ${knowledgeBut(Prisma.sql`(SELECT ids FROM hidden)`)} FROM "Agent" a WHERE a.id = ${agentId}`
+
+const withheldStatement = (agentId: string, openIds: readonly string[]) => {
   const count = (table: Prisma.Sql) =>
     Prisma.sql`(SELECT count(*) FROM ${table} WHERE "agentId" = ${agentId} AND places || label @> ARRAY[h.id])::int`
   return Prisma.sql`
     SELECT h.id AS "spaceId", ${count(MEMORY)} AS memories, ${count(GOAL)} AS goals, ${count(PLAN)} AS plans, 0 AS cycles
-    FROM unnest(${[...hidden]}::text[]) AS h(id) ORDER BY h.id`
+    FROM (${hiddenNow(agentId, openIds)}) AS h ORDER BY h.id`
 }
 
 /** What a run `r` may spend. */

@@ -1,4 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest'
+import { Prisma } from '../../src/generated/prisma/client.ts'
+import { newId } from '../../src/lib/ids.ts'
+import { discreet } from '../../src/minds/discreet-scene.ts'
+import { createSceneReading } from '../../src/minds/scene-reading.ts'
 import { RULE_STACKS } from '../support/application.ts'
 import { playDecisions } from '../support/decisions.ts'
 import type { ModelRequest } from '../support/model-server-script.ts'
@@ -59,6 +63,28 @@ describe.each(RULE_STACKS)('what an agent keeps in confidence, on the %s stack',
     }
     expect(elsewhere).not.toContain(SECRET)
     expect(there?.split(SECRET)).toHaveLength(4)
+  })
+
+  test('what is noted in confidence while a prompt is put together is not in it', async () => {
+    script([[setMemories('what', SECRET)]], [])
+    await asks(alice, diary, 'first')
+    await asks(bob, team, 'second')
+    const letters = await play.stage.space('Letters', [alice, agent], ALONE)
+    const { platform } = play.parley.app
+    const reading = createSceneReading(platform, { history: Prisma.sql`'[]'` })
+    const run = await db().run.findFirstOrThrow({ where: { triggerSpaceId: team.id } })
+    const rows = await reading.changing(run.id)
+    const marks = { places: [letters.id], label: [letters.id] }
+    await db().memory.create({
+      data: { id: newId('mem'), agentId: agent.id, key: 'new', value: 'Love.', updatedAt: new Date(), ...marks },
+    })
+    const { notes, withheld } = await discreet(platform.db, reading, run, rows)
+    expect(notes.memories).toEqual([])
+    expect(run.label).toEqual([])
+    expect(withheld.map(({ spaceId, memories }) => [spaceId, memories])).toEqual([
+      [diary.id, 1],
+      [letters.id, 1],
+    ])
   })
 
   test('a plan of the same name under another label is another plan, and what is hidden is unknown', async () => {

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
 import { ConflictError } from '../../src/lib/errors.ts'
+import { createMarkedRows } from './marked-rows.ts'
 import type { ParleyClient } from './parley-client.ts'
 import { tellsEverything } from './secret-teller.ts'
 import { createHearing, type Place } from './secrets-heard.ts'
@@ -101,6 +102,11 @@ export async function playSecrets(
   async function listen(): Promise<void> {
     for (const place of places) await listenIn(place)
     for (const text of outside.posted.splice(0)) hearing.leaves(text, 'a tool')
+  }
+
+  const readMarkedRows = createMarkedRows(parley.app.platform.db)
+  async function compareMarks(): Promise<void> {
+    for (const { id, text, marks } of await readMarkedRows()) hearing.isKept(marks, text, id)
   }
 
   let lastCallId = ''
@@ -208,6 +214,7 @@ export async function playSecrets(
       await rest()
       await listen()
       await watch()
+      await compareMarks()
       await look()
     }
   } finally {

@@ -24,13 +24,16 @@ export interface Hearing {
   shownTo(humanId: string, text: string, where: string): void
   /** It leaves for where nobody belongs. */
   leaves(text: string, where: string): void
+  /** A row keeps it, which says that it comes from these spaces. */
+  isKept(marks: readonly string[], text: string, where: string): void
 }
 
-const CANARY = /canary-\d+/g
+/** Of one length: what cuts a text short leaves no other word. */
+const CANARY = /canary-\d{6}/g
 
 /** Where in a text a word stands. */
 function around(text: string, word: string): string {
-  const at = text.search(new RegExp(`${word}(?!\\d)`))
+  const at = text.indexOf(word)
   return `…${text.slice(Math.max(0, at - 300), at + 60)}…`
 }
 
@@ -60,7 +63,7 @@ export function createHearing(places: readonly Place[]): Hearing {
     wordsIn,
     coin(place) {
       lastWord += 1
-      const word = `canary-${lastWord}`
+      const word = `canary-${String(lastWord).padStart(6, '0')}`
       canaries.set(word, { spaceId: place.id, since: place.since })
       return word
     },
@@ -85,6 +88,13 @@ export function createHearing(places: readonly Place[]): Hearing {
     },
     leaves(text, where) {
       for (const word of wordsIn(text)) if (sourceOf(word) !== null) betrayed('somebody outside', word, where)
+    },
+    isKept(marks, text, where) {
+      for (const word of wordsIn(text)) {
+        const source = sourceOf(word)
+        if (source !== null && !marks.includes(source.id))
+          betrayed('an unmarked row', word, `${where}: ${around(text, word)}`)
+      }
     },
   }
 }

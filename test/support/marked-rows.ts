@@ -1,0 +1,29 @@
+import type { Database } from '../../src/platform/db.ts'
+
+/** A row that carries words, and the spaces that it says they come from. */
+interface MarkedRow {
+  id: string
+  text: string
+  marks: string[]
+}
+
+/** @returns a function that reads what was written since it was called last, and all that is written over: called when nothing is at work */
+export function createMarkedRows({ prisma }: Database): () => Promise<MarkedRow[]> {
+  let after = ''
+  return async () => {
+    const rows = await prisma.$queryRaw<MarkedRow[]>`
+      SELECT * FROM (
+        SELECT id, parts::text AS text, places || label || "spaceId" AS marks FROM "Message" WHERE substr(id, 5) > ${after}
+        UNION ALL SELECT s.id, concat(s.instructions, s."messagesAdded", s.assistant), r.places || r.label
+          FROM "Step" s JOIN "Run" r ON r.id = s."runId" WHERE substr(s.id, 5) > ${after}
+        UNION ALL SELECT id, payload::text, places || label FROM "InboxEvent" WHERE substr(id, 5) > ${after}
+        UNION ALL SELECT id, concat(messages, summary), places || label FROM "Cycle" WHERE substr(id, 5) > ${after}
+        UNION ALL SELECT id, concat(key, value), places || label FROM "Memory"
+        UNION ALL SELECT id, description, places || label FROM "Goal"
+        UNION ALL SELECT id, concat(name, instruction), places || label FROM "Plan"
+        UNION ALL SELECT id, "replyStack"::text, label FROM "Chain"
+      ) written ORDER BY substr(id, 5)`
+    after = rows.at(-1)?.id.slice(4) ?? after
+    return rows
+  }
+}
