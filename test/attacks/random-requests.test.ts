@@ -17,12 +17,16 @@ describe('what is made at random from the schema', () => {
       worker: false,
       settings: { PARLEY_RATE_REQUESTS: '0', PARLEY_RATE_MESSAGES: '0', PARLEY_RATE_TRIGGERS: '0' },
     })
-    const { human, agent, space } = await parley.room()
-    const { message, runs } = await parley.send(human, space.id, 'Hello')
     target = {
       origin: parley.origin,
-      tokens: [await parley.tokenOf(human), await parley.tokenOf(parley.admin)],
-      ids: [human.id, agent.id, space.id, message.id, ...runs.map(({ id }) => id)],
+      async createWorld() {
+        const { human, agent, space } = await parley.room()
+        const { message, runs } = await parley.send(human, space.id, 'Hello')
+        return {
+          tokens: [await parley.tokenOf(human), await parley.tokenOf(parley.admin)],
+          ids: [human.id, agent.id, space.id, message.id, ...runs.map(({ id }) => id)],
+        }
+      },
     }
   })
   afterAll(() => parley?.close())

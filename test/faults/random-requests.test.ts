@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createParleyClient } from '../support/parley-client.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
-import { sendRandomDocuments, sendRandomFrames, type Target } from '../support/random-requests.ts'
+import { type RandomWorld, sendRandomDocuments, sendRandomFrames, type Target } from '../support/random-requests.ts'
 import { SHORT } from './deployment.ts'
 
 const COUNT = SHORT ? 2000 : 100_000
 /** RANDOM_SEED repeats a run. */
 const SEED = Number(process.env.RANDOM_SEED ?? Date.now() % 1_000_000)
-const TIMEOUT_MS = 30 * 60_000
+const TIMEOUT_MS = 90 * 60_000
 
 const WORLD = `mutation { createHuman(input: { name: "Ada" }) { ... on CreateHumanPayload { human { id } } }
   createAgent(input: { name: "Echo", instructions: "Answer.", model: "demo" }) { ... on CreateAgentPayload { agent { id } } } }`
@@ -30,6 +30,11 @@ describe(`made at random from the schema with seed ${SEED}`, () => {
   beforeAll(async () => {
     const rates = { PARLEY_RATE_REQUESTS: '0', PARLEY_RATE_MESSAGES: '0', PARLEY_RATE_TRIGGERS: '0' }
     parley = await startParley({ settings: { ...rates, PARLEY_LOG_LEVEL: 'error' } })
+    target = { origin: parley.origin, createWorld }
+  })
+  afterAll(() => parley?.kill())
+
+  async function createWorld(): Promise<RandomWorld> {
     const { origin, adminToken } = parley
     const admin = createParleyClient({ origin, token: adminToken })
     const world = await admin.ask(WORLD)
@@ -40,10 +45,9 @@ describe(`made at random from the schema with seed ${SEED}`, () => {
     const spaceId = found(await human.ask(SPACE, { agentId }), 'space')
     const sent = JSON.stringify(await human.ask(SEND, { spaceId }))
     const ids = [humanId, agentId, spaceId, ...(sent.match(/(?:msg|run)_\w+/g) ?? [])]
-    expect(ids).not.toContain('')
-    target = { origin, tokens: [secret, adminToken], ids }
-  })
-  afterAll(() => parley?.kill())
+    if (ids.includes('')) throw new Error(`a world could not be made: ${JSON.stringify(world)} ${sent}`)
+    return { tokens: [secret, adminToken], ids }
+  }
 
   /** What the process said that it must not: it logs nothing but faults. */
   const complaints = () =>

@@ -92,9 +92,9 @@ export interface RandomDocuments {
 }
 
 /** Documents made from the schema: whatever is in it may be asked for, with arguments of the right kind more often than not. */
-export function randomDocuments(schema: GraphQLSchema, random: Random, ids: readonly string[]): RandomDocuments {
+export function randomDocuments(schema: GraphQLSchema, random: Random, ids: () => readonly string[]): RandomDocuments {
   const chance = (share: number) => random() < share
-  const text = () => (chance(0.5) ? oneOf(random, ids) : oneOf(random, TEXTS))
+  const text = () => (chance(0.5) ? oneOf(random, ids()) : oneOf(random, TEXTS))
 
   function anything(depth = 0): unknown {
     const kind = below(random, depth > 2 ? 4 : 6)
@@ -112,7 +112,7 @@ export function randomDocuments(schema: GraphQLSchema, random: Random, ids: read
     Int: () => oneOf(random, NUMBERS),
     Float: () => oneOf(random, NUMBERS),
     Boolean: () => chance(0.5),
-    ID: () => (chance(0.9) ? oneOf(random, ids) : text()),
+    ID: () => (chance(0.9) ? oneOf(random, ids()) : text()),
     JSON: () => anything(),
     DateTime: () => oneOf(random, TIMES),
   }

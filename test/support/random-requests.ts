@@ -4,12 +4,16 @@ import { WebSocket } from 'ws'
 import { schema } from '../../src/schema/schema.ts'
 import { oneOf, type Random, type RandomDocuments, randomDocuments, randomOf } from './random-documents.ts'
 
-/** Where random things are sent, and on whose behalf. */
+/** On whose behalf something is sent, and the ids of things that are there. */
+export interface RandomWorld {
+  tokens: string[]
+  ids: string[]
+}
+
+/** Where random things are sent. What is sent may end the world that it is sent to: it is made anew. */
 export interface Target {
   origin: string
-  tokens: string[]
-  /** Of things that are there. */
-  ids: string[]
+  createWorld(): Promise<RandomWorld>
 }
 
 /** What was met that nobody may meet: each with what led to it, the first few of them. */
@@ -19,6 +23,10 @@ const AT_A_TIME = 8
 const MOST_FINDINGS = 20
 const ANSWERED_WITHIN_MS = 30_000
 const MOST_FRAMES_OF_SOCKET = 60
+/** Requests, or frames, after which hardly anything is left of a world. */
+const AGE_OF_WORLD = 400
+/** Not all wait to be let in. */
+const PATIENT = 0.9
 const BODIES = [
   '',
   '{',
@@ -46,10 +54,33 @@ function faultIn(status: number, text: string): string | null {
   return null
 }
 
+/** A world that is replaced when much was sent to it, or when it lets nobody in any more. */
+async function openWorld({ createWorld }: Target) {
+  let world = await createWorld()
+  let age = 0
+  let renewing: Promise<void> | null = null
+  async function renew(): Promise<void> {
+    world = await createWorld()
+    age = 0
+    renewing = null
+  }
+  return {
+    ids: () => world.ids,
+    token: (random: Random) => oneOf(random, world.tokens),
+    /** So much was sent; `isClosed`: it was not let in. */
+    async wears(sent: number, isClosed: boolean): Promise<void> {
+      age += sent
+      if (isClosed || age > AGE_OF_WORLD) renewing ??= renew()
+      await renewing
+    },
+  }
+}
+
 /** Sends so many random documents, some in bodies that are none. */
 export async function sendRandomDocuments(target: Target, count: number, seed: number): Promise<Findings> {
   const random = randomOf(seed)
-  const documents = randomDocuments(schema, random, target.ids)
+  const world = await openWorld(target)
+  const documents = randomDocuments(schema, random, world.ids)
   const findings: Findings = []
   let sent = 0
   async function lane(): Promise<void> {
@@ -58,7 +89,7 @@ export async function sendRandomDocuments(target: Target, count: number, seed: n
       const isWhole = random() < 0.95
       const body = isWhole ? JSON.stringify(documents.next()) : oneOf(random, BODIES)
       const headers = {
-        authorization: `Bearer ${oneOf(random, target.tokens)}`,
+        authorization: `Bearer ${world.token(random)}`,
         'content-type': isWhole ? 'application/json' : oneOf(random, TYPES),
         accept: oneOf(random, [
           '*/*',
@@ -68,22 +99,27 @@ export async function sendRandomDocuments(target: Target, count: number, seed: n
           'multipart/mixed',
         ]),
       }
-      const fault = await post(target.origin, headers, body).catch((error) => `no answer: ${error.cause ?? error}`)
+      const { status, fault } = await post(target.origin, headers, body).catch((error) => ({
+        status: 0,
+        fault: `no answer: ${error.cause ?? error}`,
+      }))
       if (fault !== null) findings.push(`${fault}\n  of ${body.slice(0, 2000)}`)
+      await world.wears(1, status === 401)
     }
   }
   await Promise.all(Array.from({ length: AT_A_TIME }, lane))
   return findings
 }
 
-async function post(origin: string, headers: Record<string, string>, body: string): Promise<string | null> {
+async function post(origin: string, headers: Record<string, string>, body: string) {
   const signal = AbortSignal.timeout(ANSWERED_WITHIN_MS)
   const response = await fetch(`${origin}/graphql`, { method: 'POST', headers, body, signal })
   const isStream = /event-stream|multipart/.test(response.headers.get('content-type') ?? '')
-  if (!isStream || !SUBSCRIPTION.test(body)) return faultIn(response.status, await response.text())
+  const { status } = response
+  if (!isStream || !SUBSCRIPTION.test(body)) return { status, fault: faultIn(status, await response.text()) }
   // It goes on for as long as it is read; what subscriptions tell is read over sockets.
   await response.body?.cancel()
-  return faultIn(response.status, '')
+  return { status, fault: faultIn(status, '') }
 }
 
 /** In a body as it is sent: an operation that may go on for ever. */
@@ -92,14 +128,17 @@ const SUBSCRIPTION = /subscription/
 /** Sends so many random messages over sockets, well-formed or not, with frames among them that are none. */
 export async function sendRandomFrames(target: Target, count: number, seed: number): Promise<Findings> {
   const random = randomOf(seed)
-  const documents = randomDocuments(schema, random, target.ids)
+  const world = await openWorld(target)
+  const documents = randomDocuments(schema, random, world.ids)
   const findings: Findings = []
   let sent = 0
   async function lane(): Promise<void> {
     while (sent < count && findings.length < MOST_FINDINGS) {
-      const told = await oneSocket(target, random, documents, 1 + Math.floor(random() * MOST_FRAMES_OF_SOCKET))
+      const frames = 1 + Math.floor(random() * MOST_FRAMES_OF_SOCKET)
+      const told = await oneSocket(target.origin, { random, documents, token: world.token(random), frames })
       sent += told.sent
       findings.push(...told.findings)
+      await world.wears(told.sent, told.isRefused)
     }
   }
   await Promise.all(Array.from({ length: AT_A_TIME }, lane))
@@ -107,13 +146,11 @@ export async function sendRandomFrames(target: Target, count: number, seed: numb
 }
 
 async function oneSocket(
-  target: Target,
-  random: Random,
-  documents: RandomDocuments,
-  frames: number,
-): Promise<{ sent: number; findings: Findings }> {
+  origin: string,
+  { random, documents, token, frames }: { random: Random; documents: RandomDocuments; token: string; frames: number },
+): Promise<{ sent: number; isRefused: boolean; findings: Findings }> {
   const findings: Findings = []
-  const socket = new WebSocket(`${target.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
+  const socket = new WebSocket(`${origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
   const said: string[] = []
   socket.on('message', (data) => {
     const fault = faultIn(200, String(data))
@@ -127,7 +164,10 @@ async function oneSocket(
     said.push(String(frame).slice(0, 1000))
     socket.send(frame)
   }
-  if (random() < 0.95) say(initOf(oneOf(random, target.tokens)))
+  if (random() < 0.95) {
+    say(initOf(token))
+    if (random() < PATIENT) await Promise.race([once(socket, 'message'), closed])
+  }
   for (let n = 0; n < frames; n++) {
     if (random() < 0.002) breakOff(socket, random)
     else say(frameOf(random, documents, n))
@@ -139,9 +179,12 @@ async function oneSocket(
     socket.close()
   }
   setTimeout(() => socket.terminate(), 1000).unref()
-  await closed
-  return { sent: said.length, findings }
+  const [code] = await closed
+  return { sent: said.length, isRefused: code === FORBIDDEN, findings }
 }
+
+/** The close code of who is not let in. */
+const FORBIDDEN = 4403
 
 const initOf = (token: string) =>
   JSON.stringify({ type: 'connection_init', payload: { authorization: `Bearer ${token}` } })

@@ -174,11 +174,12 @@ export async function playSecrets(
     await until('all have done what they were woken for', async () => {
       await prisma.inboxEvent.updateMany({ where: { retryAt: { gt: new Date() } }, data: { retryAt: new Date() } })
       const answered = await answer()
-      const [row] = await prisma.$queryRaw<{ open: number }[]>`
-        SELECT ((SELECT count(*) FROM "InboxEvent" WHERE "doneAt" IS NULL)
-          + (SELECT count(*) FROM "Run" WHERE status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL'))
-          + (SELECT count(*) FROM "ToolCall" WHERE "carryAt" IS NOT NULL))::int AS open`
-      return answered + (row?.open ?? 0) === 0
+      const open = await prisma.$queryRaw<object[]>`
+        SELECT id, "runId", "waitsUntil", "retryAt" FROM "InboxEvent" WHERE "doneAt" IS NULL
+        UNION ALL SELECT id, status::text, "claimableAt", "leaseUntil" FROM "Run" WHERE status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL')
+        UNION ALL SELECT id, status::text, "carryAt", "expiresAt" FROM "ToolCall" WHERE "carryAt" IS NOT NULL`
+      if (open.length > 0) throw new Error(`at work: ${JSON.stringify(open)}`)
+      return answered === 0
     })
   }
 
