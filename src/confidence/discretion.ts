@@ -1,7 +1,7 @@
 import type { Run } from '../generated/prisma/client.ts'
 import { oneLine } from '../lib/json.ts'
 import type { Database } from '../platform/db.ts'
-import { type Marks, marksOf } from './marks.ts'
+import { isKnownTo, type Marks, marksOf } from './marks.ts'
 import { type Obstacle, RULES, type Rules } from './rules.ts'
 import { type Cleared, type KnownWorld, readWorld } from './world.ts'
 
@@ -26,8 +26,8 @@ export interface Discretion {
   toSpeak(carrier: Carrier, spaceId: string): Promise<Clearance>
   /** Why it may not enter, or read, a space that is confidential; null where it may. */
   toEnter(carrier: Carrier, spaceId: string): Promise<Refusal | null>
-  /** The others of which it is told only that they are there. */
-  toCompare(carrier: Carrier, others: readonly (Marks & { id: string })[]): Promise<Set<string>>
+  /** Of other runs those of which it is told more than that they are there, as they are marked now: asked after what it would be told was read. */
+  toCompare(carrier: Carrier, runIds: readonly string[]): Promise<ReadonlySet<string>>
   /** Why it may not give what it knows to a tool outside the server; null where it may. */
   toLeave(carrier: Marks, tool: { mayReceiveConfidential: boolean }): Promise<Refusal | null>
 }
@@ -49,11 +49,11 @@ export function createDiscretion({ prisma }: Database, rules: Rules = RULES): Di
       const world = await readWorld(prisma, { marks: [], spaceIds: [spaceId] })
       return rules.mayEnter(askers, spaceId, world) ? null : NOT_FOR_ASKERS
     },
-    async toCompare(carrier, others) {
-      const world = await readWorld(prisma, { marks: [...marksOf(carrier), ...others.flatMap(marksOf)] })
-      const own = rules.labelOf(marksOf(carrier), world)
-      const isHidden = (other: Marks) => !rules.mayCompare(rules.labelOf(marksOf(other), world), own)
-      return new Set(others.filter(isHidden).map(({ id }) => id))
+    async toCompare(carrier, runIds) {
+      if (runIds.length === 0) return new Set()
+      const told = await prisma.$queryRaw<{ id: string }[]>`
+        SELECT id FROM "Run" WHERE id = ANY(${[...runIds]}::text[]) AND ${isKnownTo(carrier)}`
+      return new Set(told.map(({ id }) => id))
     },
     async toLeave(carrier, tool) {
       if (carrier.label.length === 0 || rules.mayLeave(carrier.label, tool)) return null

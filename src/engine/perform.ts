@@ -3,10 +3,10 @@ import type { Recalling } from '../agents/recall.ts'
 import type { Discretion } from '../confidence/discretion.ts'
 import type { ModelPrices } from '../config.ts'
 import { usdOf } from '../lib/model-cost.ts'
-import type { Mind, MindInput } from '../minds/mind.ts'
+import type { Mind, MindInput, StepPlan } from '../minds/mind.ts'
 import type { Blame, ModelFailure } from '../minds/model-error.ts'
 import { createPersistentMind } from '../minds/persistent.ts'
-import { originIn, type Scene, type SceneAgent, type SceneLoader } from '../minds/scene.ts'
+import { originIn, type SceneAgent, type SceneLoader } from '../minds/scene.ts'
 import { createStatelessMind } from '../minds/stateless.ts'
 import { spentTokens } from '../minds/token-usage.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -16,7 +16,7 @@ import { closingWords } from '../runs/conversation.ts'
 import { decisionsOn } from '../runs/decisions-told.ts'
 import type { Journal, JournaledCall, JournaledStep } from '../runs/journal.ts'
 import type { Claim, Completion, Lifecycle, RunEnding } from '../runs/lifecycle.ts'
-import { createRunEvents, type RunEvents } from '../runs/run-events.ts'
+import { createRunEvents } from '../runs/run-events.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
 import type { RunPostingParts } from '../speech/run-posting.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
@@ -26,6 +26,7 @@ import type { Toolbox } from '../tools/toolbox.ts'
 import type { GenerationParts, Models } from './attempt.ts'
 import { generate } from './generation.ts'
 import type { Observer } from './observation.ts'
+import { takeInHand } from './run-in-hand.ts'
 import { affordable, readOverBudget } from './spending.ts'
 import { type CallEnd, createToolRunner, type ToolRunner } from './tool-runner.ts'
 
@@ -72,6 +73,7 @@ export type PerformEnd =
 export async function perform(platform: Platform, parts: PerformParts, performance: Performance): Promise<PerformEnd> {
   const { scenes, toolbox, models, waits } = parts
   const { claim, fresh, signal } = performance
+  const { label } = claim.run
   const events = createRunEvents(platform, claim.run)
   const [scene, steps] = await Promise.all([scenes.load(claim), fresh ? [] : parts.journal.read(claim.run.id)])
   const observed = parts.observer.begin(claim, scene.agent)
@@ -95,7 +97,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const calling = { claim, tools, models, signal, silenceMs }
   const generation: GenerationParts = { ...calling, overBudget, journal, completing, writer, events }
   const { prices } = platform.config
-  const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent, prices }, steps)
+  const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent, prices, label }, steps)
   try {
     const end = await finishing(writer, loop)
     if (end.type === 'failed') {
@@ -114,29 +116,6 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   }
 }
 
-function takeInHand(
-  { claim, signal, standAside }: Performance,
-  scene: Scene,
-  journal: Journal,
-  events: RunEvents,
-): RunInHand {
-  const { activeSpaceId, enteredSeq } = claim.run
-  const run: RunInHand = {
-    claim,
-    agent: { id: scene.agent.id, name: scene.agent.name },
-    activeSpace: activeSpaceId === null ? null : { id: activeSpaceId, seq: enteredSeq ?? 0 },
-    signal,
-    ending: null,
-    standAside,
-    async enter(space) {
-      await journal.entered(claim, space.id, space.seq)
-      run.activeSpace = space
-      events.emit({ type: 'RunSpaceEntered', spaceId: space.id })
-    },
-  }
-  return run
-}
-
 interface Loop {
   run: RunInHand
   generation: GenerationParts
@@ -144,6 +123,8 @@ interface Loop {
   mind: Mind
   agent: SceneAgent
   prices: ModelPrices
+  /** The run's, as its row had it when it was claimed. */
+  label: readonly string[]
 }
 
 /**
@@ -151,13 +132,13 @@ interface Loop {
  * worker that died; then there is an end, or one more generation.
  */
 async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformEnd> {
-  const { run, generation, mind } = loop
+  const { run, generation } = loop
   const steps = [...journaled]
   for (;;) {
     const end = (await carryOut(loop, steps)) ?? endOf(loop, steps)
     if (steps.length > journaled.length && end?.type !== 'aborted') tellStepFinished(generation, steps)
     if (end !== null) return end
-    const plan = affordable(await mind.plan(steps), loop.agent.budgetState, loop.prices)
+    const plan = affordable(await planned(loop, steps), loop.agent.budgetState, loop.prices)
     if ('error' in plan) return { type: 'over-budget', error: plan.error }
     const generated = await generate(generation, steps, plan)
     if (generated.type === 'over-budget') return generated
@@ -170,6 +151,15 @@ async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformE
     if (generated.type === 'aborted' || run.signal.aborted) return { type: 'aborted' }
     steps.push(generated.step)
   }
+}
+
+/** What the model is sent next. Before it says a word of that, the run's row says where it comes from: by that goes who is told of the run. */
+async function planned(loop: Loop, steps: JournaledStep[]): Promise<StepPlan> {
+  const { claim, journal } = loop.generation
+  const plan = await loop.mind.plan(steps)
+  if (claim.run.label.length > loop.label.length) await journal.marked(claim)
+  loop.label = claim.run.label
+  return plan
 }
 
 /** Whether a step as the model has made it is the run's last, and leaves nothing to be carried out or said. */

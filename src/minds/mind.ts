@@ -44,7 +44,7 @@ export interface MindInput {
   run: RunInHand
   tools: Map<string, Tool>
   scenes: Pick<SceneLoader, 'refresh' | 'meanwhile'>
-  journal: Pick<Journal, 'entered' | 'marked'>
+  journal: Pick<Journal, 'entered'>
   clock: Clock
   /** Of calls that people were asked about, those that are decided. */
   decisionsOn(calls: JournaledCall[]): Promise<ToldDecisions[]>

@@ -30,10 +30,7 @@ export function createStatelessMind(input: MindInput): Mind {
       }
     },
     isDone: () => false,
-    // What a provider says may quote what it was sent: who may hear that goes by all that the run was shown.
-    async onFailed() {
-      if (claim.run.label.length > 0) await input.journal.marked(claim)
-    },
+    onFailed: async () => {},
   }
 }
 

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
+import { createRunProgress } from '../../src/runs/run-progress.ts'
 import { RULE_STACKS } from '../support/application.ts'
 import { playDecisions } from '../support/decisions.ts'
 import { gate, sayIn } from '../support/space-tools.ts'
@@ -131,6 +132,29 @@ describe.each(RULE_STACKS)('what is known in confidence and handed on, on the %s
       return ended?.toolCalls
     })
     expect(looked.output.otherActiveRuns).toEqual([])
+    held.open()
+    await play.parley.runWhen(runs[0].id)
+  })
+
+  test('nor what one is saying this moment, of what it was shown a moment ago', async () => {
+    const { ada, diary, team } = await world({ toolset: 'SPACE_TOOLS' })
+    const office = await play.stage.space('Office', [alice, ada], TOGETHER)
+    const held = gate()
+    const thinks = [{ text: SECRET }, { gate: held.promise }, { text: ' That is all.' }]
+    plays(ada, [[sayIn(office.id, SECRET)]], [thinks], [[{ toolCall: 'getMyRuns', input: {} }]])
+    await asks(diary, 'Tell the office.', ada)
+    await play.stage.endedRuns(ada, 1)
+    const { runs } = await asks(office, 'What is new?', ada)
+    const { platform } = play.parley.app
+    await until('it thinks aloud', async () => {
+      const run = await platform.db.prisma.run.findUniqueOrThrow({ where: { id: runs[0].id } })
+      return (await createRunProgress(platform).ofRuns([run])).get(run.id)?.textGenerated === SECRET
+    })
+    await asks(team, 'What are you doing?', ada, bob)
+    const [looked] = await callsIn(ada, 2)
+    expect(looked.output.otherActiveRuns).toEqual([
+      { runId: runs[0].id, status: 'running', startedAt: expect.any(String) },
+    ])
     held.open()
     await play.parley.runWhen(runs[0].id)
   })

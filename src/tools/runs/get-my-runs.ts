@@ -5,7 +5,6 @@ import type { InboxEvent, Run, RunStatus } from '../../generated/prisma/client.t
 import type { RunProgress } from '../../runs/run-progress.ts'
 import type { Runs } from '../../runs/runs.ts'
 import type { Tool } from '../tool.ts'
-import { comparable } from './comparable.ts'
 
 const STATUSES = ['queued', 'running', 'waiting_tool', 'completed', 'failed', 'canceled']
 const MOST = 50
@@ -44,7 +43,10 @@ export function getMyRunsTool(
       const shown = found.filter(({ id }) => id !== run.claim.run.id).slice(0, Number(limit))
       const cycles = shown.flatMap(({ id, triggerType }) => (triggerType === 'INBOX' ? [id] : []))
       const [words, taken] = await Promise.all([progress.lastWords(shown), inbox.takenBy(cycles, MOST_NAMED + 1)])
-      const told = await comparable(discretion, run.claim.run, shown)
+      const told = await discretion.toCompare(
+        run.claim.run,
+        shown.map(({ id }) => id),
+      )
       const aboutOf = (other: Run) => summaryOf(other, taken.get(other.id) ?? [], isMember)
       return {
         runs: shown.map((other) =>

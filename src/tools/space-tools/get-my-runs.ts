@@ -3,7 +3,6 @@ import type { Discretion } from '../../confidence/discretion.ts'
 import type { Run } from '../../generated/prisma/client.ts'
 import type { RunProgress, RunReport } from '../../runs/run-progress.ts'
 import type { Runs } from '../../runs/runs.ts'
-import { comparable } from '../runs/comparable.ts'
 import type { Tool } from '../tool.ts'
 
 const MOST = 50
@@ -35,17 +34,17 @@ export function getMyRunsTool(
     execution: null,
     async execute({ status = 'all', triggerSpaceId }, { run }) {
       const active = (await runs.activeOf([run.agent.id])).get(run.agent.id) ?? []
-      const ofStatus = active
+      const isFromThere = ({ triggerSpaceId: fromId }: Run) => triggerSpaceId === undefined || fromId === triggerSpaceId
+      const found = active
         .filter(({ id }) => id !== run.claim.run.id)
         .filter((other) => status === 'all' || other.status.toLowerCase() === status)
-      const told = await comparable(discretion, run.claim.run, ofStatus)
-      // Of a run that is for others it is not told either whether it is from there.
-      const isFromThere = ({ id, triggerSpaceId: fromId }: Run) => told.has(id) && fromId === triggerSpaceId
-      const others = ofStatus
-        .filter((other) => triggerSpaceId === undefined || isFromThere(other))
+        .filter(isFromThere)
         .toReversed()
         .slice(0, MOST)
-      const reports = await progress.ofRuns(others)
+      const reports = await progress.ofRuns(found)
+      const told = await discretion.toCompare(run.claim.run, idsOf(found))
+      // Of a run that is for others it is not told either whether it is from there.
+      const others = triggerSpaceId === undefined ? found : found.filter(({ id }) => told.has(id))
       return {
         currentRunId: run.claim.run.id,
         otherActiveRuns: others.map((other) =>
@@ -55,6 +54,8 @@ export function getMyRunsTool(
     },
   }
 }
+
+const idsOf = (runs: readonly Run[]) => runs.map(({ id }) => id)
 
 /** Of a run that is for others. */
 const bareEntryOf = ({ id: runId, status, startedAt }: Run) => ({
