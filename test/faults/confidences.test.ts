@@ -4,8 +4,10 @@ import { hasPostgres } from '../support/postgres.ts'
 import { playConfidences, randomOf } from '../support/random-confidences.ts'
 import { playSecrets } from '../support/random-secrets.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
+import { SHORT } from './deployment.ts'
 
 const seed = Date.now() % 1_000_000_000
+const STEPS = SHORT ? 3000 : 20_000
 
 test('the rules of confidential spaces hold over a million random steps', () => {
   expect(playConfidences(RULES, { seed, steps: 1_000_000 }), `seed ${seed}`).toBeNull()
@@ -19,7 +21,7 @@ describe.skipIf(!hasPostgres)('agents whose model tries to carry everything ever
   })
   afterAll(() => parley?.close())
 
-  test('are heard only by whom it is for, over 20,000 steps', async () => {
-    expect(await playSecrets(parley, { random: randomOf(seed), steps: 20_000 }), `seed ${seed}`).toEqual([])
+  test(`are heard only by whom it is for, over ${STEPS} steps`, async () => {
+    expect(await playSecrets(parley, { random: randomOf(seed), steps: STEPS }), `seed ${seed}`).toEqual([])
   }, 1_800_000)
 })

@@ -13,11 +13,11 @@ export function createMarkedRows({ prisma }: Database): () => Promise<MarkedRow[
   return async () => {
     const rows = await prisma.$queryRaw<MarkedRow[]>`
       SELECT * FROM (
-        SELECT id, parts::text AS text, places || label || "spaceId" AS marks FROM "Message" WHERE substr(id, 5) > ${after}
+        SELECT id, parts::text AS text, places || label || "spaceId" AS marks FROM "Message" WHERE id > ${`msg_${after}`}
         UNION ALL SELECT s.id, concat(s.instructions, s."messagesAdded", s.assistant), r.places || r.label
-          FROM "Step" s JOIN "Run" r ON r.id = s."runId" WHERE substr(s.id, 5) > ${after}
-        UNION ALL SELECT id, payload::text, places || label FROM "InboxEvent" WHERE substr(id, 5) > ${after}
-        UNION ALL SELECT id, concat(messages, summary), places || label FROM "Cycle" WHERE substr(id, 5) > ${after}
+          FROM "Step" s JOIN "Run" r ON r.id = s."runId" WHERE s.id > ${`stp_${after}`}
+        UNION ALL SELECT id, payload::text, places || label FROM "InboxEvent" WHERE id > ${`inb_${after}`}
+        UNION ALL SELECT id, concat(messages, summary), places || label FROM "Cycle" WHERE id > ${`cyc_${after}`}
         UNION ALL SELECT id, concat(key, value), places || label FROM "Memory"
         UNION ALL SELECT id, description, places || label FROM "Goal"
         UNION ALL SELECT id, concat(name, instruction), places || label FROM "Plan"
