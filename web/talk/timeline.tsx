@@ -92,7 +92,7 @@ export function Timeline({ state, loadEarlier, loadUntil, target, onSeen }: Time
           </p>
         )}
         <Refused error={error} onRetry={load} />
-        <Virtualizer ref={list} scrollRef={scroller} shift={isPrepended} data={messages}>
+        <Virtualizer ref={list} scrollRef={scroller} shift={isPrepended} bufferSize={300} data={messages}>
           {(message, at) => (
             <div key={message.id} className="row">
               <MessageView
