@@ -1,6 +1,8 @@
 // npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these; with `--quick` some only look,
-// and nothing is kept of it. `SOAK_MINUTES=30 npm run bench -- soak` is run by its name alone.
+// and nothing is kept of it. `SOAK_MINUTES=30 npm run bench -- soak` is run by its name alone; `CONSOLE_MINUTES=30 npm run bench -- console`
+// watches the console's memory for so long.
 import { attacked } from './attacked.ts'
+import { consolePage } from './console.ts'
 import { crowd } from './crowd.ts'
 import { durableRuns } from './durable-runs.ts'
 import { fanout } from './fanout.ts'
@@ -39,6 +41,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   retention,
   attacked,
   idle,
+  console: consolePage,
   soak,
 }
 const MOST_MINUTES = 5

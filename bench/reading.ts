@@ -1,28 +1,15 @@
-import { startTestServer, type TestServer } from '../test/support/served.ts'
+import { startTestServer } from '../test/support/served.ts'
 import { type Benchmark, percentile } from './support/figures.ts'
+import { idOfWritten, writeMessages } from './support/many-messages.ts'
 
 const FEW = 10_000
 const MANY = 1_000_000
 const LOOKS = 300
 const WARM_UP = 100
-const AT_ONCE = 50_000
 
 const LAST = `query ($id: ID!) { space(id: $id) { messages(last: 50) { edges { node {
   id seq text sender { id name } outcomes { kind } parts { ... on TextPart { text } } } } pageInfo { hasPreviousPage } } } }`
 const MIDDLE = `query ($id: ID!, $before: String!) { space(id: $id) { messages(last: 50, before: $before) { edges { node { id text } } } } }`
-
-/** Writes the space's messages from one seq to another, said by its human. */
-async function fill({ app }: TestServer, spaceId: string, humanId: string, from: number, to: number): Promise<void> {
-  const { prisma } = app.platform.db
-  for (let at = from; at < to; at += AT_ONCE) {
-    await prisma.$executeRaw`
-      INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "rootId", depth, "routedAt")
-      SELECT 'msg_' || lpad(to_hex(n), 32, '0'), ${spaceId}, n, ${humanId}, 'COMPLETE', '[{"type":"text","text":"What was said then."}]', '', 0, now()
-      FROM generate_series(${at + 1}::int, ${Math.min(at + AT_ONCE, to)}::int) n`
-  }
-  await prisma.$executeRaw`UPDATE "Space" SET "lastSeq" = ${to} WHERE id = ${spaceId}`
-  await prisma.$executeRaw`VACUUM ANALYZE "Message"`
-}
 
 export const reading: Benchmark = {
   question: `What does it cost to read 50 messages of a space, the last ones and those half way back, at ${FEW.toLocaleString('en')} and at ${MANY.toLocaleString('en')} rows, over GraphQL, on PostgreSQL?`,
@@ -34,9 +21,7 @@ export const reading: Benchmark = {
     const client = await parley.clientOf(human)
 
     async function took(rows: number): Promise<{ last: number; middle: number }> {
-      const before = `msg_${Math.floor(rows / 2)
-        .toString(16)
-        .padStart(32, '0')}`
+      const before = idOfWritten(Math.floor(rows / 2))
       const times = { last: [] as number[], middle: [] as number[] }
       for (let n = 0; n < WARM_UP + LOOKS; n++) {
         for (const [what, operation] of [
@@ -52,15 +37,16 @@ export const reading: Benchmark = {
       return { last: percentile(times.last, 0.5), middle: percentile(times.middle, 0.5) }
     }
 
-    await fill(parley, space.id, human.id, 0, FEW)
+    const many = { spaceId: space.id, senderIds: [human.id], texts: ['What was said then.'] }
+    await writeMessages(parley.app.platform.db, { ...many, from: 0, to: FEW })
     const few = await took(FEW)
-    await fill(parley, space.id, human.id, FEW, most)
-    const many = await took(most)
+    await writeMessages(parley.app.platform.db, { ...many, from: FEW, to: most })
+    const later = await took(most)
     await parley.close()
     return (['last', 'middle'] as const).flatMap((what) => [
       { what: `median, ${what} 50 of ${FEW.toLocaleString('en')}`, value: few[what], unit: 'ms' },
       {
-        ...{ what: `median, ${what} 50 of ${most.toLocaleString('en')}`, value: many[what], unit: 'ms' },
+        ...{ what: `median, ${what} 50 of ${most.toLocaleString('en')}`, value: later[what], unit: 'ms' },
         bound: { atMost: few[what] * 1.2 },
       },
     ])

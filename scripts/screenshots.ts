@@ -1,10 +1,13 @@
-// npm run screenshots: takes the pictures of the console that README and docs show, with a scripted model, into docs/images. Needs
-// Chromium (/usr/bin/chromium, or CHROMIUM).
+// npm run screenshots: takes the pictures of the console that README and docs show, one of which moves, with a scripted model, into
+// docs/images. Needs Chromium (/usr/bin/chromium, or CHROMIUM).
+import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { launchBrowser } from '../test/support/browser.ts'
 import { forAgent, type ModelAction, type ModelScript } from '../test/support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../test/support/served.ts'
+import { animatedPng } from './animated-png.ts'
+import { film } from './film.ts'
 
 const IMAGES = path.resolve(import.meta.dirname, '../docs/images')
 const WIDE = { width: 1280, height: 800 }
@@ -37,6 +40,8 @@ const parley = await startTestServer({ stack: 'embedded' })
 const browser = await launchBrowser()
 try {
   await takeAll(parley, browser)
+  await writeFile(path.join(IMAGES, 'conversation.png'), animatedPng(await film(parley, browser)))
+  console.log('docs/images/conversation.png')
 } finally {
   await browser.close()
   await parley.close()

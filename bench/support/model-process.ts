@@ -1,20 +1,25 @@
 // A process of its own for the local model, so that its work is nobody's else. The model's name says what it writes:
-// `tokens-<count>-<every ms>` calls send_message with that many numbered tokens, and closes with a word; `skips` and `fails` do so.
+// `tokens-<count>-<every ms>` calls send_message with that many numbered tokens, and closes with a word; `prose-…` with those of a text
+// in Markdown, another one for each request; `skips` and `fails` do so.
 import { startModelServer } from '../../test/support/model-server.ts'
 import { type Generation, now } from './model.ts'
+import { proseOf } from './prose.ts'
 
 const generations: Generation[] = []
 const server = await startModelServer()
 
 server.script((request) => {
-  const [, count, every] = /^tokens-(\d+)-(\d+)$/.exec(request.model) ?? []
+  const [, what, count, every] = /^(tokens|prose)-(\d+)-(\d+)$/.exec(request.model) ?? []
   if (request.model === 'fails') return [{ error: 'overloaded', status: 400 }]
   if (request.model === 'skips' && request.step === 0) return [{ toolCall: 'skip', input: { reason: 'Not mine.' } }]
   if (count === undefined || request.step > 0) return [{ text: 'Done.' }]
   const everyMs = Number(every)
   const generation: Generation = { n: request.n, arrivedAt: now(), sentAt: [] }
   generations.push(generation)
-  const tokens = Array.from({ length: Number(count) }, (_, index) => `${request.n}.${index} `)
+  const tokens =
+    what === 'prose'
+      ? proseOf(request.n, Number(count)).map((token) => JSON.stringify(token).slice(1, -1))
+      : Array.from({ length: Number(count) }, (_, index) => `${request.n}.${index} `)
   const due = (index: number) => generation.arrivedAt + index * everyMs
   return [
     {

@@ -24,9 +24,9 @@ export function now(): number {
   return performance.timeOrigin + performance.now()
 }
 
-/** The model's name for `count` tokens, one every `everyMs`; 0 writes as fast as it can. */
-export function modelName(count: number, everyMs: number): string {
-  return `tokens-${count}-${everyMs}`
+/** The model's name for `count` tokens, numbered ones or those of a text in Markdown, one every `everyMs`; 0 writes as fast as it can. */
+export function modelName(count: number, everyMs: number, what: 'tokens' | 'prose' = 'tokens'): string {
+  return `${what}-${count}-${everyMs}`
 }
 
 export async function startModel(): Promise<Model> {

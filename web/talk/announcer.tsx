@@ -2,16 +2,23 @@ import { useEffect, useRef, useState } from 'react'
 import type { Message } from '../../client/index.ts'
 
 const MOST_LETTERS = 400
+/** A message so far back is not announced any more. */
+const MOST_LOOKED_AT = 200
 
 /** Says finished messages to who listens instead of looking: not the letters while they come, and not what was there before. */
 export function Announcer({ messages, ownId }: { messages: readonly Message[]; ownId: string | null }) {
   const [said, setSaid] = useState('')
-  const known = useRef<Set<string> | null>(null)
+  const looked = useRef<{ newest: number; unfinished: Set<string> } | null>(null)
   useEffect(() => {
-    const whole = messages.filter(({ status }) => status !== 'STREAMING')
-    const fresh = known.current === null ? [] : whole.filter(({ id }) => !known.current?.has(id))
-    known.current = new Set(whole.map(({ id }) => id))
-    const last = fresh.filter(({ sender }) => sender.id !== ownId).at(-1)
+    const recent = messages.slice(-MOST_LOOKED_AT)
+    const before = looked.current
+    const unfinished = recent.filter(({ status }) => status === 'STREAMING').map(({ id }) => id)
+    looked.current = { newest: recent.at(-1)?.seq ?? 0, unfinished: new Set(unfinished) }
+    if (before === null) return
+    const last = recent.findLast(
+      ({ id, seq, status, sender }) =>
+        status !== 'STREAMING' && sender.id !== ownId && (seq > before.newest || before.unfinished.has(id)),
+    )
     if (last === undefined) return
     const text = last.parts.map((part) => ('text' in part ? part.text : `asks by ${part.toolCall.toolName}`)).join(' ')
     setSaid(`${last.sender.name}: ${text.slice(0, MOST_LETTERS)}`)

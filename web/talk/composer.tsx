@@ -1,4 +1,4 @@
-import { type KeyboardEvent, useEffect, useId, useRef, useState } from 'react'
+import { type KeyboardEvent, memo, useEffect, useId, useRef, useState } from 'react'
 import { type LiveSpace, newIdempotencyKey, type Space } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { Avatar } from '../ui/avatar.tsx'
@@ -16,7 +16,7 @@ const MOST_LETTERS = 32_000
 const draftKey = (spaceId: string) => `parley.draft.${spaceId}`
 
 /** Where a person writes. A draft is kept while one looks elsewhere; `@` names the agent that is asked. */
-export function Composer({ space, send }: ComposerProps) {
+export const Composer = memo(function Composer({ space, send }: ComposerProps) {
   const { id: spaceId } = space
   const field = useRef<HTMLTextAreaElement>(null)
   const [text, setText] = useState(() => sessionStorage.getItem(draftKey(spaceId)) ?? '')
@@ -91,7 +91,7 @@ export function Composer({ space, send }: ComposerProps) {
       </p>
     </form>
   )
-}
+})
 
 function wordsOfRouting({ routing, adminAgent }: Space, agents: Agent[]): string {
   if (agents.length === 0) return 'No agent listens here.'

@@ -71,7 +71,7 @@ export function Timeline({ state, loadEarlier, loadUntil, target, onSeen }: Time
   })
   useTarget({ target, state, loadUntil, list, isAtEnd, onError: setError })
 
-  const unseen = messages.filter(({ seq }) => seq > seenUpTo).length
+  const unseen = messages.length - 1 - messages.findLastIndex(({ seq }) => seq <= seenUpTo)
   const jumpToUnread = async () => {
     if (firstUnread === null) return
     await loadUntil(firstUnread.seq).catch((failure) => setError(errorOf(failure)))
@@ -92,8 +92,8 @@ export function Timeline({ state, loadEarlier, loadUntil, target, onSeen }: Time
           </p>
         )}
         <Refused error={error} onRetry={load} />
-        <Virtualizer ref={list} scrollRef={scroller} shift={isPrepended} bufferSize={300}>
-          {messages.map((message, at) => (
+        <Virtualizer ref={list} scrollRef={scroller} shift={isPrepended} bufferSize={300} data={messages}>
+          {(message, at) => (
             <div key={message.id} className="row">
               <MessageView
                 message={message}
@@ -103,7 +103,7 @@ export function Timeline({ state, loadEarlier, loadUntil, target, onSeen }: Time
                 isTarget={target?.id === message.id}
               />
             </div>
-          ))}
+          )}
         </Virtualizer>
       </section>
       <div className="jumps">

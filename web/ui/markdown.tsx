@@ -1,4 +1,4 @@
-import { type ComponentProps, memo } from 'react'
+import { type ComponentProps, memo, useDeferredValue } from 'react'
 import ReactMarkdown from 'react-markdown'
 import remarkGfm from 'remark-gfm'
 import { Icon } from './icons.tsx'
@@ -41,11 +41,12 @@ const Block = memo(function Block({ text }: { text: string }) {
 })
 
 /**
- * What people and agents wrote. A text that grows is read block by block, so that only its last one is read again.
+ * What people and agents wrote. A text that grows is read block by block, so that only its last one is read again, and after what
+ * cannot wait, as a key that was pressed.
  * HTML is shown as the text that it is, an image as a link to it.
  */
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
-  const blocks = blocksOf(text)
+  const blocks = blocksOf(useDeferredValue(text))
   return (
     <div className="markdown" dir="auto">
       {blocks.map((block, at) => (
