@@ -67,6 +67,7 @@ export async function film(parley: TestServer, browser: Browser): Promise<Frame[
   await take(LOOK_MS)
   await takeSpeech(page, ordered, () => take(SHORT_MS))
   await page.locator('.activity').waitFor({ state: 'hidden' })
+  await page.locator('.badge').waitFor({ state: 'detached' })
   await take(LAST_MS)
   await page.close()
   return frames

@@ -182,32 +182,6 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('a draft is kept; what is unread is counted until one looks at it; who is removed is told so', async () => {
-    const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
-    const garden = await parley.space(human, [], { name: 'Garden' })
-    const { spaces, members } = parley.app.api
-    const memberIds = [human.id, bob.id]
-    const attic = await spaces.create(parley.admin, { name: 'Attic', routing: 'BROADCAST', memberIds })
-    const { page, message } = await openSpace(human, garden)
-    await page.getByRole('textbox', { name: 'Message' }).fill('Half a thou')
-    const line = page.getByRole('link', { name: /^Attic/ })
-    await line.waitFor(PATIENCE)
-    await parley.send(bob, attic.id, 'Are you there?')
-    await line.getByLabel('1 unread').waitFor(PATIENCE)
-    await page.waitForFunction(() => document.title.startsWith('(1)'))
-    await line.click()
-    await message('Are you there?').waitFor(PATIENCE)
-    await line.getByLabel('1 unread').waitFor({ ...PATIENCE, state: 'detached' })
-    await page.goBack()
-    await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
-    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('Half a thou')
-    await line.click()
-    await message('Are you there?').waitFor(PATIENCE)
-    await members.remove(parley.admin, { spaceId: attic.id, entityId: human.id })
-    await page.getByRole('heading', { name: 'This space is closed to you' }).waitFor(PATIENCE)
-    await line.waitFor({ ...PATIENCE, state: 'detached' })
-  }, 90_000)
-
   test('after a lost connection it goes on where it was: nothing is missing, nothing is there twice', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })

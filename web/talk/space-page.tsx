@@ -109,24 +109,29 @@ const READ_PAUSE_MS = 400
 function useReading(spaceId: string): (message: Message) => void {
   const { connection, isHuman } = useSession()
   const marked = useRef(0)
-  const waiting = useRef<{ message: Message; timer: ReturnType<typeof setTimeout> } | null>(null)
-  useEffect(() => () => clearTimeout(waiting.current?.timer), [])
+  const seen = useRef<Message | null>(null)
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
+  useEffect(() => () => clearTimeout(timer.current), [])
   return useCallback(
     (message) => {
       if (!isHuman || message.seq <= marked.current || message.status === 'STREAMING') return
-      clearTimeout(waiting.current?.timer)
-      const mark = async () => {
+      const isWaiting = seen.current !== null
+      seen.current = message
+      if (!isWaiting) timer.current = setTimeout(() => void mark(), READ_PAUSE_MS)
+
+      async function mark(): Promise<void> {
+        const { id: messageId, seq } = seen.current ?? message
         const before = marked.current
-        marked.current = message.seq
+        seen.current = null
+        marked.current = seq
         try {
-          const { markRead } = await connection.ask(MARK_READ, { spaceId, messageId: message.id })
+          const { markRead } = await connection.ask(MARK_READ, { spaceId, messageId })
           payloadOf(markRead, 'MarkReadPayload')
         } catch {
           // Tried again with the next message that is seen.
           marked.current = before
         }
       }
-      waiting.current = { message, timer: setTimeout(() => void mark(), READ_PAUSE_MS) }
     },
     [connection, isHuman, spaceId],
   )
