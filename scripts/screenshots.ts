@@ -91,7 +91,9 @@ async function signIn(page: Page, address: string, token: string): Promise<void>
   await page.getByRole('button', { name: 'Sign in' }).click()
 }
 
+/** Once what one looks at is read. */
 async function take(page: Page, name: string): Promise<void> {
+  await page.locator('.space-line[aria-current] .badge').waitFor({ state: 'detached' })
   await page.screenshot({ path: path.join(IMAGES, `${name}.png`), animations: 'disabled' })
   console.log(`docs/images/${name}.png`)
 }
