@@ -215,7 +215,6 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
     parley.models.script(forAgent('Bob', () => skip('No opinion.')))
     await parley.send(human, space.id, 'Begin')
     await thinking.rest(ada, bob)
-    await thinking.rest(ada, bob)
     expect(await thinking.runsOf(bob)).toEqual([])
     expect(await thinking.cyclesOf(ada)).toMatchObject([{ index: 0 }, { index: 1, summary: 'Bob had nothing to say.' }])
     const [chain] = await db().chain.findMany({ where: { spaceId: space.id } })

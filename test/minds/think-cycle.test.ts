@@ -295,7 +295,6 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     parley.models.script(answer('And what do you think?'))
     await parley.send(human, space.id, 'Discuss')
     await thinking.rest(...bots)
-    await thinking.rest(...bots)
     const runs = (await Promise.all(bots.map((bot) => thinking.runsOf(bot)))).flat()
     expect(Math.max(...runs.map(({ depth }) => depth))).toBeLessThanOrEqual(9)
     expect(runs.length).toBeLessThanOrEqual(50)

@@ -32,15 +32,14 @@ export function thinkingOn({ app, agent }: TestApplication): Thinking {
   return {
     bot: (name, cycle = {}, input = {}) => agent(name, { mind: 'PERSISTENT', cycle, ...input }),
     async rest(...agents) {
-      for (const { id: agentId } of agents) {
-        await until(`${agentId} has thought about everything`, async () => {
-          const waiting = await prisma.inboxEvent.count({ where: { agentId, doneAt: null, retryAt: null } })
-          const living = await prisma.run.count({
-            where: { agentId, status: { in: ['QUEUED', 'RUNNING', 'WAITING_TOOL'] } },
-          })
-          return waiting + living === 0
-        })
-      }
+      const ids = agents.map(({ id }) => id)
+      // In one statement: of agents that wake one another, no moment is seen of the one before and of the other after.
+      await until(`${ids.join()} have thought about everything`, async () => {
+        const [row] = await prisma.$queryRaw<{ isOpen: boolean }[]>`
+          SELECT EXISTS (SELECT 1 FROM "InboxEvent" WHERE "agentId" = ANY(${ids}) AND "doneAt" IS NULL AND "retryAt" IS NULL)
+            OR EXISTS (SELECT 1 FROM "Run" WHERE "agentId" = ANY(${ids}) AND status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL')) AS "isOpen"`
+        return row?.isOpen === false
+      })
     },
     cyclesOf: ({ id: agentId }) => prisma.cycle.findMany({ where: { agentId }, orderBy: { index: 'asc' } }),
     runsOf: ({ id: agentId }) => prisma.run.findMany({ where: { agentId }, orderBy: { id: 'asc' } }),
