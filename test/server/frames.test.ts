@@ -5,7 +5,12 @@ import { WebSocket, WebSocketServer } from 'ws'
 import { framesOf, headOf } from '../../src/server/sockets/frames.ts'
 import type { Answer } from '../../src/server/streams/answer.ts'
 
-const answerOf = (payload: unknown): Answer => ({ result: {}, text: JSON.stringify(payload), asOf: { from: 0, to: 0 } })
+const answerOf = (payload: unknown): Answer => ({
+  text: JSON.stringify(payload),
+  errors: [],
+  hasData: true,
+  asOf: { from: 0, to: 0 },
+})
 
 test('answers that are shared reach each operation under its own id, whatever their length, letters and ids', async () => {
   const payloads = [1, 'é€😀', 'x'.repeat(60), 'x'.repeat(130), 'ü'.repeat(40_000), 'x'.repeat(70_000), { a: [null] }]

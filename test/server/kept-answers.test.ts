@@ -21,7 +21,8 @@ describe('what is kept of answers is bounded by what they weigh, not by what the
     const all = entries(10)
     const answered = new AnsweredEntries({
       answers: {
-        answer: () => ({ result: {}, text: 'x'.repeat(MEBI), asOf: { from: 0, to: 0 } }) satisfies Answer,
+        answer: () =>
+          ({ text: 'x'.repeat(MEBI), errors: [], hasData: true, asOf: { from: 0, to: 0 } }) satisfies Answer,
         pace: () => undefined,
       },
       window: {

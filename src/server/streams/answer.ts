@@ -1,10 +1,12 @@
-import type { ExecutionResult } from 'graphql'
+import type { GraphQLError } from 'graphql'
 import type { Viewer } from '../../access/viewer.ts'
 
-/** What an event comes to: as GraphQL answers, with errors that clients may read, and the same as it goes over the wire. */
+/** What an event comes to, as it goes over the wire: of what it was made of only what is asked about it stays. */
 export interface Answer {
-  result: ExecutionResult
   text: string
+  /** As clients may read them. */
+  errors: readonly GraphQLError[]
+  hasData: boolean
   asOf: Span
 }
 

@@ -43,7 +43,7 @@ export interface AnswersParts {
 const RETRIES_AFTER_MS = [100, 500]
 /** Executions in a row for one event. */
 const VIEWERS_AT_ONCE = 512
-/** Of all answers that this process keeps with their entries, in characters; what they were made of weighs some times as much. */
+/** Of all answers that this process keeps with their entries, in characters. */
 const MOST_KEPT_CHARACTERS = 16 * 1024 * 1024
 const ANY_TIME: Span = { from: Number.POSITIVE_INFINITY, to: 0 }
 
@@ -137,12 +137,12 @@ function run(
 }
 
 function answerOf(result: ExecutionResult, asOf: Span, maskError: MaskError): Answer {
-  if (result.errors === undefined) return { result, asOf, text: JSON.stringify(result) }
-  if (result.errors.some(({ originalError }) => originalError instanceof GoneError))
-    return { result, asOf, text: UNTOLD }
+  const hasData = result.data != null
+  if (result.errors === undefined) return { text: JSON.stringify(result), errors: [], hasData, asOf }
   const errors = result.errors.map(maskError)
-  const text = JSON.stringify({ ...result, errors: errors.map(formatError) })
-  return { result: { ...result, errors }, asOf, text }
+  const isOfGone = result.errors.some(({ originalError }) => originalError instanceof GoneError)
+  const text = isOfGone ? UNTOLD : JSON.stringify({ ...result, errors: errors.map(formatError) })
+  return { text, errors, hasData, asOf }
 }
 
 interface Kept {
@@ -207,10 +207,10 @@ const UNTOLD = ''
 export const isTold = ({ text }: Answer) => text !== UNTOLD
 
 /** Whether there is nothing in it to be told, though there should be. */
-const isLost = (answer: Answer) => answer.result.data == null && isTold(answer)
+const isLost = (answer: Answer) => !answer.hasData && isTold(answer)
 
 /** What ends the subscription of who is told it. */
-function lossOf({ result: { errors = [] } }: Answer): Error {
+function lossOf({ errors }: Answer): Error {
   return errors[0] ?? new Error('an event came to nothing')
 }
 
@@ -220,7 +220,7 @@ const isWhole = (outcome: Outcome) => !mayPass(outcome) && (isPersonal(outcome) 
 function mayPass(outcome: Outcome): boolean {
   if (isPersonal(outcome))
     return [...outcome.values()].some((one) => (one instanceof Error ? isInternal(one) : mayPass(one)))
-  return isTold(outcome) && (outcome.result.errors?.some(isInternal) ?? false)
+  return isTold(outcome) && outcome.errors.some(isInternal)
 }
 
 const isInternal = (error: Error) =>

@@ -221,8 +221,8 @@ function createQueue(push: (result: ExecutionResult) => Promise<unknown>) {
 
   async function give(): Promise<void> {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-      const { result, text } = next
-      await push(Object.assign({ ...result }, { stringify: () => text }))
+      const { errors, text } = next
+      await push(Object.assign(errors.length > 0 ? { errors } : {}, { stringify: () => text }))
     }
     giving = null
     for (const listener of [...listeners]) listener()
