@@ -1,5 +1,6 @@
 import { startThrowawayPostgres } from '../test/support/throwaway-postgres.ts'
 import { startThrowawayRedis } from '../test/support/throwaway-redis.ts'
+import { collectGarbageOf } from './support/collected-heap.ts'
 import { type Benchmark, type BenchmarkOptions, type Figure, percentile } from './support/figures.ts'
 import { type FloodKind, flood } from './support/flood.ts'
 import { modelName, startModel } from './support/model.ts'
@@ -64,12 +65,13 @@ async function measure(stack: Stack, { quick }: BenchmarkOptions): Promise<Figur
       { what: `${what}: asked for / served`, value: sent, unit: `/ ${served}` },
     )
   }
-  const memory = await memoryOnceCalm(stack)
+  await new Promise((resolve) => setTimeout(resolve, CALM_MS))
+  const memory = await memoryOf(stack)
   await victim.human.close()
   return [
     ...figures,
-    { what: 'memory of the process before', value: memoryBefore.resident, unit: 'MiB' },
-    { what: 'memory of the process, after all', value: memory.resident, unit: 'MiB' },
+    { what: 'memory of the process before, its garbage collected', value: memoryBefore.resident, unit: 'MiB' },
+    { what: 'memory of the process, 15 s after all, its garbage collected', value: memory.resident, unit: 'MiB' },
     {
       what: 'heap in use after all, more than before',
       value: memory.heap - memoryBefore.heap,
@@ -130,20 +132,8 @@ async function beginning(human: Room['human'], spaceId: string): Promise<number>
   return took
 }
 
-/** The least of some seconds: what is garbage goes when the process gets to it. */
-async function memoryOnceCalm(stack: Stack) {
-  const looks = []
-  for (let ms = 0; ms < CALM_MS; ms += 1000) {
-    await new Promise((resolve) => setTimeout(resolve, 1000))
-    looks.push(await memoryOf(stack))
-  }
-  return {
-    resident: Math.min(...looks.map(({ resident }) => resident)),
-    heap: Math.min(...looks.map(({ heap }) => heap)),
-  }
-}
-
 async function memoryOf({ parley }: Stack): Promise<{ resident: number; heap: number }> {
+  await collectGarbageOf(parley.pid)
   const text = await (await fetch(`${parley.origin}/metrics`)).text()
   const heap = Number(/^nodejs_heap_size_used_bytes (\S+)/m.exec(text)?.[1])
   return { resident: await residentMebibytesOf(parley.pid), heap: heap / 2 ** 20 }
