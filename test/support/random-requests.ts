@@ -47,6 +47,14 @@ const TYPES = [
   '',
 ]
 
+const ACCEPTED = [
+  '*/*',
+  'application/json',
+  'application/graphql-response+json',
+  'text/event-stream',
+  'multipart/mixed',
+]
+
 /** Whether somebody has met what went wrong inside, or was not answered as GraphQL. */
 function faultIn(status: number, text: string): string | null {
   if (text.includes('INTERNAL_SERVER_ERROR')) return `internal: ${status} ${text.slice(0, 600)}`
@@ -76,39 +84,60 @@ async function openWorld({ createWorld }: Target) {
   }
 }
 
-/** Sends so many random documents, some in bodies that are none. */
-export async function sendRandomDocuments(target: Target, count: number, seed: number): Promise<Findings> {
+/** What each of the lanes sends from: what is drawn, and to which world. */
+interface Source {
+  random: Random
+  world: Awaited<ReturnType<typeof openWorld>>
+  documents: RandomDocuments
+}
+
+/** What came of one sending. */
+interface Sent {
+  sent: number
+  isRefused: boolean
+  findings: Findings
+}
+
+/** Sends until so many are sent, or too much was found. */
+async function sendInLanes(
+  target: Target,
+  { count, seed }: { count: number; seed: number },
+  send: (source: Source) => Promise<Sent>,
+): Promise<Findings> {
   const random = randomOf(seed)
   const world = await openWorld(target)
-  const documents = randomDocuments(schema, random, world.ids)
+  const source = { random, world, documents: randomDocuments(schema, random, world.ids) }
   const findings: Findings = []
   let sent = 0
   async function lane(): Promise<void> {
     while (sent < count && findings.length < MOST_FINDINGS) {
-      sent += 1
-      const isWhole = random() < 0.95
-      const body = isWhole ? JSON.stringify(documents.next()) : oneOf(random, BODIES)
-      const headers = {
-        authorization: `Bearer ${world.token(random)}`,
-        'content-type': isWhole ? 'application/json' : oneOf(random, TYPES),
-        accept: oneOf(random, [
-          '*/*',
-          'application/json',
-          'application/graphql-response+json',
-          'text/event-stream',
-          'multipart/mixed',
-        ]),
-      }
-      const { status, fault } = await post(target.origin, headers, body).catch((error) => ({
-        status: 0,
-        fault: `no answer: ${error.cause ?? error}`,
-      }))
-      if (fault !== null) findings.push(`${fault}\n  of ${body.slice(0, 2000)}`)
-      await world.wears(1, status === 401)
+      const told = await send(source)
+      sent += told.sent
+      findings.push(...told.findings)
+      await world.wears(told.sent, told.isRefused)
     }
   }
   await Promise.all(Array.from({ length: AT_A_TIME }, lane))
   return findings
+}
+
+/** Sends so many random documents, some in bodies that are none. */
+export function sendRandomDocuments(target: Target, count: number, seed: number): Promise<Findings> {
+  return sendInLanes(target, { count, seed }, async ({ random, world, documents }) => {
+    const isWhole = random() < 0.95
+    const body = isWhole ? JSON.stringify(documents.next()) : oneOf(random, BODIES)
+    const headers = {
+      authorization: `Bearer ${world.token(random)}`,
+      'content-type': isWhole ? 'application/json' : oneOf(random, TYPES),
+      accept: oneOf(random, ACCEPTED),
+    }
+    const { status, fault } = await post(target.origin, headers, body).catch((error) => ({
+      status: 0,
+      fault: `no answer: ${error.cause ?? error}`,
+    }))
+    const findings = fault === null ? [] : [`${fault}\n  of ${body.slice(0, 2000)}`]
+    return { sent: 1, isRefused: status === 401, findings }
+  })
 }
 
 async function post(origin: string, headers: Record<string, string>, body: string) {
@@ -126,29 +155,17 @@ async function post(origin: string, headers: Record<string, string>, body: strin
 const SUBSCRIPTION = /subscription/
 
 /** Sends so many random messages over sockets, well-formed or not, with frames among them that are none. */
-export async function sendRandomFrames(target: Target, count: number, seed: number): Promise<Findings> {
-  const random = randomOf(seed)
-  const world = await openWorld(target)
-  const documents = randomDocuments(schema, random, world.ids)
-  const findings: Findings = []
-  let sent = 0
-  async function lane(): Promise<void> {
-    while (sent < count && findings.length < MOST_FINDINGS) {
-      const frames = 1 + Math.floor(random() * MOST_FRAMES_OF_SOCKET)
-      const told = await oneSocket(target.origin, { random, documents, token: world.token(random), frames })
-      sent += told.sent
-      findings.push(...told.findings)
-      await world.wears(told.sent, told.isRefused)
-    }
-  }
-  await Promise.all(Array.from({ length: AT_A_TIME }, lane))
-  return findings
+export function sendRandomFrames(target: Target, count: number, seed: number): Promise<Findings> {
+  return sendInLanes(target, { count, seed }, ({ random, world, documents }) => {
+    const frames = 1 + Math.floor(random() * MOST_FRAMES_OF_SOCKET)
+    return oneSocket(target.origin, { random, documents, token: world.token(random), frames })
+  })
 }
 
 async function oneSocket(
   origin: string,
   { random, documents, token, frames }: { random: Random; documents: RandomDocuments; token: string; frames: number },
-): Promise<{ sent: number; isRefused: boolean; findings: Findings }> {
+): Promise<Sent> {
   const findings: Findings = []
   const socket = new WebSocket(`${origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
   const said: string[] = []
