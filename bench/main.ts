@@ -1,6 +1,7 @@
-// npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these; with `--quick` some only look,
-// and nothing is kept of it. `SOAK_MINUTES=30 npm run bench -- soak` is run by its name alone; `CONSOLE_MINUTES=30 npm run bench -- console`
-// watches the console's memory for so long.
+// npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these. With `--quick` some only look, and
+// nothing is kept of it; with `--runs=3` each is run three times in a row, and the middle run is kept, beside what the others came to.
+// `SOAK_MINUTES=30 npm run bench -- soak` is run by its name alone; `CONSOLE_MINUTES=30 npm run bench -- console` watches the
+// console's memory for so long.
 import { attacked } from './attacked.ts'
 import { consolePage } from './console.ts'
 import { crowd } from './crowd.ts'
@@ -18,7 +19,7 @@ import { skip } from './skip.ts'
 import { sleeping } from './sleeping.ts'
 import { soak } from './soak.ts'
 import { streams } from './streams.ts'
-import type { Benchmark } from './support/figures.ts'
+import { type Benchmark, type Figure, middleOf, type Result } from './support/figures.ts'
 import { report } from './support/report.ts'
 import { usage } from './usage.ts'
 import { waits } from './waits.ts'
@@ -48,8 +49,9 @@ const MOST_MINUTES = 5
 
 const given = process.argv.slice(2)
 const options = { quick: given.includes('--quick') }
+const runs = Number(given.find((argument) => argument.startsWith('--runs='))?.slice('--runs='.length) ?? 1)
 const usual = Object.keys(BENCHMARKS).filter((name) => BENCHMARKS[name]?.onlyByName !== true)
-const named = given.filter((argument) => argument !== '--quick')
+const named = given.filter((argument) => !argument.startsWith('--'))
 for (const name of named.length > 0 ? named : usual) {
   const benchmark = BENCHMARKS[name]
   if (benchmark === undefined) {
@@ -57,11 +59,15 @@ for (const name of named.length > 0 ? named : usual) {
     process.exit(1)
   }
   const { question, mostMinutes = MOST_MINUTES } = benchmark
-  const tooLong = setTimeout(() => {
-    console.error(`${name} did not end within ${mostMinutes} minutes`)
-    process.exit(1)
-  }, mostMinutes * 60_000)
-  await report(name, question, await benchmark.run(options), options)
-  clearTimeout(tooLong)
+  const results: (Figure[] | Result)[] = []
+  for (let run = 0; run < runs; run++) {
+    const tooLong = setTimeout(() => {
+      console.error(`${name} did not end within ${mostMinutes} minutes`)
+      process.exit(1)
+    }, mostMinutes * 60_000)
+    results.push(await benchmark.run(options))
+    clearTimeout(tooLong)
+  }
+  await report(name, question, middleOf(results), options)
 }
 process.exit(0)

@@ -7,6 +7,8 @@ export interface Figure {
   bound?: { atMost: number } | { atLeast: number }
   /** Where a reference that was not measured in this run comes from. */
   source?: string
+  /** What each of several runs in a row came to, in their order; `value` is that of the run that is published. */
+  runs?: number[]
 }
 
 /** A question about speed or memory, answered by running the real server. */
@@ -33,6 +35,22 @@ export interface Result {
   data?: unknown
   /** What the README says of them, as Markdown: see `writeIntoReadme`. */
   readme?: string
+}
+
+/** Of several runs in a row the middle one by its first figure with a bound, whole, each figure beside what the others came to. */
+export function middleOf(results: (Figure[] | Result)[]): Result {
+  const runs = results.map((result): Result => (Array.isArray(result) ? { figures: result } : result))
+  const judged = Math.max(0, runs[0]?.figures.findIndex(({ bound }) => bound !== undefined) ?? 0)
+  const inOrder = runs.toSorted((a, b) => (a.figures[judged]?.value ?? 0) - (b.figures[judged]?.value ?? 0))
+  const middle = inOrder[Math.floor(inOrder.length / 2)]
+  if (middle === undefined) throw new Error('there was no run')
+  if (runs.length === 1) return middle
+  const figures = middle.figures.map((figure, index) =>
+    figure.source === undefined
+      ? { ...figure, runs: runs.map((run) => run.figures[index]?.value ?? Number.NaN) }
+      : figure,
+  )
+  return { ...middle, figures }
 }
 
 /** The value below which `share` (0 to 1) of the values lie; NaN of none. */

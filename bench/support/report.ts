@@ -10,10 +10,9 @@ const README = path.resolve(import.meta.dirname, '../../README.md')
 export async function report(
   name: string,
   question: string,
-  result: Figure[] | Result,
+  { figures, tables, data, readme }: Result,
   { quick }: BenchmarkOptions,
 ): Promise<void> {
-  const { figures, tables, data, readme }: Result = Array.isArray(result) ? { figures: result } : result
   const machine = {
     cores: os.availableParallelism(),
     cpu: os.cpus()[0]?.model.trim() ?? 'unknown',
@@ -21,15 +20,16 @@ export async function report(
     // Of the minute before the end; more than the cores means that others were at work too, or this benchmark alone.
     load: os.loadavg()[0] ?? Number.NaN,
   }
+  const areSeveral = figures.some(({ runs }) => runs !== undefined)
   const markdown = [
     `# ${name}`,
     '',
     question,
     '',
     ...(tables === undefined ? [] : [tables, '']),
-    '| what | figure | bound | |',
-    '|---|---:|---:|---|',
-    ...figures.map((figure) => `| ${figure.what} | ${textOf(figure)} | ${boundOf(figure)} | ${verdictOf(figure)} |`),
+    `| what | figure |${areSeveral ? ' each run |' : ''} bound | |`,
+    `|---|---:|${areSeveral ? '---:|' : ''}---:|---|`,
+    ...figures.map((figure) => rowOf(figure, areSeveral)),
     '',
     `Measured on ${machine.cores} cores of ${machine.cpu}, Node ${machine.node}, load average ${machine.load.toFixed(1)} at the end. References without a source were measured in the same run.`,
     '',
@@ -51,7 +51,13 @@ async function writeIntoReadme(name: string, text: string): Promise<void> {
   await writeFile(README, `${readme.slice(0, from + begin.length)}\n${text}\n${readme.slice(to)}`)
 }
 
-const textOf = ({ value, unit }: Figure) => `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${unit}`
+function rowOf(figure: Figure, areSeveral: boolean): string {
+  const { what, value, unit, runs } = figure
+  const eachRun = areSeveral ? ` ${runs?.map(numberOf).join(', ') ?? ''} |` : ''
+  return `| ${what} | ${numberOf(value)} ${unit} |${eachRun} ${boundOf(figure)} | ${verdictOf(figure)} |`
+}
+
+const numberOf = (value: number) => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)
 
 function boundOf({ bound, unit }: Figure): string {
   if (bound === undefined) return ''
