@@ -61,7 +61,8 @@ const numberOf = (value: number) => value.toFixed(value < 10 ? 2 : value < 100 ?
 
 function boundOf({ bound, unit }: Figure): string {
   if (bound === undefined) return ''
-  return 'atMost' in bound ? `≤ ${bound.atMost} ${unit}` : `≥ ${bound.atLeast} ${unit}`
+  const rounded = (value: number) => Number(value.toPrecision(4))
+  return 'atMost' in bound ? `≤ ${rounded(bound.atMost)} ${unit}` : `≥ ${rounded(bound.atLeast)} ${unit}`
 }
 
 function verdictOf(figure: Figure): string {
