@@ -62,7 +62,11 @@ function idAt(prefix: IdPrefix, before: Date): string {
   return `${prefix}_${(before.getTime() + CLOCK_SLACK_MS).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
 }
 
-/** Whole ones, with what became of them and the calls that they show; their spaces say from where on there are messages. */
+/**
+ * Whole ones, with what became of them and the calls that they show; then their spaces say from where on there are messages. Those
+ * are locked last, in the order of their ids, and counted by a statement of its own: it sees what was posted while they were
+ * waited for.
+ */
 async function deleteMessages(tx: Tx, before: Date): Promise<number> {
   const few = Prisma.sql`SELECT id FROM few`
   const gone = await tx.$queryRaw<{ spaceId: string }[]>`
@@ -75,12 +79,12 @@ async function deleteMessages(tx: Tx, before: Date): Promise<number> {
       DELETE FROM "RootUsage" WHERE "rootId" IN (${few})
     ), calls AS (${withMessages(few)})
     DELETE FROM "Message" WHERE id IN (${few}) RETURNING "spaceId"`
-  const spaceIds = [...new Set(gone.map(({ spaceId }) => spaceId))].sort()
-  for (const id of spaceIds) {
-    await tx.$executeRaw`
-      UPDATE "Space" s SET "firstSeq" = coalesce((SELECT min(seq) FROM "Message" m WHERE m."spaceId" = s.id), s."lastSeq" + 1)
-      WHERE s.id = ${id}`
-  }
+  if (gone.length === 0) return 0
+  const spaceIds = [...new Set(gone.map(({ spaceId }) => spaceId))]
+  await tx.$executeRaw`SELECT 1 FROM "Space" WHERE id = ANY(${spaceIds}) ORDER BY id FOR NO KEY UPDATE`
+  await tx.$executeRaw`
+    UPDATE "Space" s SET "firstSeq" = coalesce((SELECT min(seq) FROM "Message" m WHERE m."spaceId" = s.id), s."lastSeq" + 1)
+    WHERE s.id = ANY(${spaceIds})`
   return gone.length
 }
 

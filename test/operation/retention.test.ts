@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { newId } from '../../src/lib/ids.ts'
 import { createRetention } from '../../src/operation/retention.ts'
 import { RULE_STACKS } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
@@ -177,5 +178,45 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     expect(await prisma.message.count({ where: { spaceId: space.id } })).toBe(0)
     expect((await stage.say(husam, space, 'Next')).sentMessage).toBeDefined()
     expect(await pageOf(husam.client, space)).toMatchObject({ nodes: [{ seq: 351 }], hasPreviousPage: false })
+  })
+
+  test.skipIf(stack !== 'postgres')('what is posted while all else is deleted stays to be seen', async () => {
+    const husam = await stage.person('Husam')
+    const space = await stage.space('Team', [husam])
+    await stage.say(husam, space, 'Old')
+    const { db } = parley.app.platform
+    const { promise: isPosted, resolve: posted } = Promise.withResolvers<void>()
+    const { promise: mayCommit, resolve: commit } = Promise.withResolvers<void>()
+    const posting = db.transaction(async (tx) => {
+      const { lastSeq: seq } = await tx.space.update({ where: { id: space.id }, data: { lastSeq: { increment: 1 } } })
+      const createdAt = new Date(Date.now() + DAY_MS)
+      const id = newId('msg')
+      const parts = [{ type: 'text', text: 'New' }]
+      await tx.message.create({
+        data: {
+          id,
+          spaceId: space.id,
+          seq,
+          senderId: husam.id,
+          status: 'COMPLETE',
+          parts,
+          rootId: id,
+          depth: 0,
+          createdAt,
+        },
+      })
+      posted()
+      await mayCommit
+    })
+    await isPosted
+    const sweeping = sweepIn(0.5, { messagesDays: 0 })
+    const waiting = () =>
+      db.prisma.$queryRaw<object[]>`
+        SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%"Space"%'`
+    await until('retention waits for the space', async () => (await waiting()).length > 0)
+    commit()
+    await Promise.all([posting, sweeping])
+    expect(await pageOf(husam.client, space)).toMatchObject({ nodes: [{ text: 'New' }] })
+    expect(await db.prisma.space.findUnique({ where: { id: space.id } })).toMatchObject({ firstSeq: 2, lastSeq: 2 })
   })
 })
