@@ -3,15 +3,22 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 
-// Three projects: `suite` and `heap` are what `npm test` runs; `faults` kills processes and servers, takes minutes and has its own
-// command. Files run several at a time: those of `heap` and `faults` each in a process of its own,
-// those of `suite` in a few processes for all, which load the server and what it stands on once.
+// Four projects: `suite` is what `npm test` runs, below five minutes; `long` and `heap` are `npm run test:long`: whole servers, as an
+// operator starts them, browsers, and heaps that are measured; `faults` kills processes and servers, takes many minutes and has its
+// own command. Files run several at a time: those of `heap` and `faults` each in a process of its own,
+// those of the others in a few processes for all, which load the server and what it stands on once.
 // GraphQL comes once: Vite would take its ES modules for our files, beside those that the packages load.
 const graphql = createRequire(import.meta.url).resolve('graphql')
 
 // What Node has compiled is kept: for the next worker, for the processes of Parley that tests start, and for the next run.
 process.env['NODE_COMPILE_CACHE'] ??= path.join(tmpdir(), 'parley-compile-cache')
 
+/** They start whole servers, browsers or compilers again and again: seconds each. */
+const LONG = [
+  ...['test/browser/**/*.test.ts', 'test/e2e/**/*.test.ts', 'test/guide.test.ts', 'test/engine/broken-off.test.ts'],
+  ...['backup', 'compose', 'moving'].map((name) => `test/operation/${name}.test.ts`),
+  ...['directory-lock', 'migrate', 'upgrade'].map((name) => `test/platform/${name}.test.ts`),
+]
 /** They measure a heap, which is only theirs in a process of their own. */
 const HEAPS = ['subscription-leaks', 'document-cache', 'slow-readers'].map((name) => `test/server/${name}.test.ts`)
 
@@ -30,8 +37,14 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'suite', include: ['test/**/*.test.ts'], exclude: ['test/faults/**', ...HEAPS], isolate: false },
+        test: {
+          name: 'suite',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/faults/**', ...LONG, ...HEAPS],
+          isolate: false,
+        },
       },
+      { extends: true, test: { name: 'long', include: LONG, isolate: false } },
       { extends: true, test: { name: 'heap', include: HEAPS } },
       {
         extends: true,
