@@ -35,7 +35,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     stage = opened.stage
   })
 
-  const agent = (name: string) => stage.bot(name, { toolset: 'ACTIVE_SPACE' })
+  const agent = (name: string, more: object = {}) => stage.bot(name, { toolset: 'ACTIVE_SPACE', ...more })
   const space = (name: string, members: Named[], more: object = {}) =>
     stage.space(name, members, { routing: 'BROADCAST', ...more })
   const requestAt = (name: string, step: number) =>
@@ -90,6 +90,24 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
       expect([...kinds].filter((kind) => kind !== 'SpaceSnapshot' && !ofMessages.includes(kind))).toEqual([])
       const entered = told.seen.flatMap(({ runEvents }) => (runEvents.spaceId ? [runEvents.spaceId] : []))
       expect(entered).toEqual([b.id, a.id])
+    },
+  )
+
+  test.each(CIRCLES)(
+    'a visible tool, in $circle: it shows in the space entered last, not in the trigger’s',
+    async ({ confidential, people }) => {
+      const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
+      const chart = { name: 'chart', description: 'Draws.', inputSchema: { type: 'object' }, execution: 'INTERNAL' }
+      const bot = await agent('Painter', { tools: [{ ...chart, visible: true }] })
+      const both = [husam, sarah]
+      const a = await space('Here', [...people([husam], both), bot], { confidential })
+      const b = await space('There', [...people([sarah], both), bot], { confidential })
+      parley.models.script(forAgent('Painter', steps([enter(b)], [{ toolCall: 'chart', input: { bars: [1] } }])))
+      await stage.say(husam, a, 'Draw it over there')
+      await stage.endedRuns(bot, 1)
+      expect((await stage.messagesIn(a)).map(({ sender }) => sender.name)).toEqual(['Husam'])
+      const toolCall = { toolName: 'chart', status: 'DONE', input: { bars: [1] } }
+      expect(await stage.messagesIn(b)).toMatchObject([{ sender: { name: 'Painter' }, parts: [{ toolCall }] }])
     },
   )
 

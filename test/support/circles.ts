@@ -10,7 +10,7 @@ export interface Circle {
   people<Person>(own: Person[], all: Person[]): Person[]
 }
 
-const OPEN: Circle = { circle: 'open spaces', confidential: false, people: (own) => own }
+export const OPEN: Circle = { circle: 'open spaces', confidential: false, people: (own) => own }
 const CONFIDENTIAL: Circle = {
   circle: 'confidential spaces of the same people',
   confidential: true,
