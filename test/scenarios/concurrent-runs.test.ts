@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { RULE_STACKS } from '../support/application.ts'
+import { CIRCLES } from '../support/circles.ts'
 import { forAgent, type ModelRequest, type ModelScript, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { gate } from '../support/space-tools.ts'
@@ -31,7 +32,8 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
   })
 
   const agent = (name: string, more = {}) => stage.bot(name, { toolset: 'ACTIVE_SPACE', ...more })
-  const space = (name: string, ...members: Named[]) => stage.space(name, members, { routing: 'BROADCAST' })
+  const space = (name: string, members: Named[], more: object = {}) =>
+    stage.space(name, members, { routing: 'BROADCAST', ...more })
   const runOf = async (person: Person, place: Named, text: string): Promise<string> =>
     (await stage.say(person, place, text)).runs[0].id
   const plays = (name: string, trigger: string, script: ModelScript) =>
@@ -41,72 +43,75 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
   const activeRunsIn = ({ instructions }: ModelRequest): string[] =>
     (instructions.split('ACTIVE RUNS:\n')[1] ?? '').split('\n\n')[0]?.split('\n') ?? []
 
-  test('two requests at once: each run sees the other in its context, and no longer when that is over', async () => {
-    const [husam, ahmad] = [await stage.person('Husam'), await stage.person('Ahmad')]
-    const bot = await agent('Assistant')
-    const alpha = await space('Project Alpha', husam, bot)
-    const support = await space('Support', ahmad, bot)
-    const [reporting, checking, over] = [gate(), gate(), gate()]
-    const look = { toolCall: 'get_my_runs', input: {} }
-    plays(
-      'Assistant',
-      'pull Q4 report',
-      steps([{ gate: reporting.promise }, look], [{ gate: over.promise }, look], [says('Q4: +12 %.')]),
-    )
-    plays('Assistant', 'check the deployment status', steps([{ gate: checking.promise }, says('All green.')]))
-    const first = await runOf(husam, alpha, 'pull Q4 report')
-    await running(bot, first)
-    const second = await runOf(ahmad, support, 'check the deployment status')
-    await running(bot, second)
-    reporting.open()
-    await parley.models.request((request) => wokenBy('pull Q4 report')(request) && request.step === 1)
-    checking.open()
-    await stage.endedRuns(bot, 1)
-    over.open()
-    await stage.endedRuns(bot, 2)
+  test.each(CIRCLES)(
+    'two requests at once, in $circle: each run sees the other in its context as far as it may know of it, and no longer when that is over',
+    async ({ confidential, people }) => {
+      const [husam, ahmad] = [await stage.person('Husam'), await stage.person('Ahmad')]
+      const bot = await agent('Assistant')
+      const both = [husam, ahmad]
+      const alpha = await space('Project Alpha', [...people([husam], both), bot], { confidential })
+      const support = await space('Support', [...people([ahmad], both), bot], { confidential })
+      const [reporting, checking, over] = [gate(), gate(), gate()]
+      const look = { toolCall: 'get_my_runs', input: {} }
+      plays(
+        'Assistant',
+        'pull Q4 report',
+        steps([{ gate: reporting.promise }, look], [{ gate: over.promise }, look], [says('Q4: +12 %.')]),
+      )
+      plays('Assistant', 'check the deployment status', steps([{ gate: checking.promise }, says('All green.')]))
+      const requestOf = (trigger: string, step: number) =>
+        parley.models.request((request) => wokenBy(trigger)(request) && request.step === step)
+      const first = await runOf(husam, alpha, 'pull Q4 report')
+      await requestOf('pull Q4 report', 0)
+      const second = await runOf(ahmad, support, 'check the deployment status')
+      await requestOf('check the deployment status', 0)
+      reporting.open()
+      await requestOf('pull Q4 report', 1)
+      checking.open()
+      await stage.endedRuns(bot, 1)
+      over.open()
+      await stage.endedRuns(bot, 2)
 
-    const requestOf = (trigger: string, step: number) =>
-      parley.models.request((request) => wokenBy(trigger)(request) && request.step === step)
-    expect(activeRunsIn(await requestOf('pull Q4 report', 0))).toEqual([
-      `- Run ${first} (this run) — triggered by Husam in "Project Alpha"`,
-    ])
-    expect(activeRunsIn(await requestOf('pull Q4 report', 1))).toEqual([
-      `- Run ${first} (this run) — triggered by Husam in "Project Alpha"`,
-      `- Run ${second} (running) — Ahmad in "Support": "check the deployment status"`,
-    ])
-    expect(activeRunsIn(await requestOf('pull Q4 report', 2))).toEqual([
-      `- Run ${first} (this run) — triggered by Husam in "Project Alpha"`,
-    ])
-    const others = await requestOf('check the deployment status', 0)
-    expect(activeRunsIn(others)).toEqual([
-      `- Run ${second} (this run) — triggered by Ahmad in "Support"`,
-      `- Run ${first} (running) — Husam in "Project Alpha": "pull Q4 report"`,
-    ])
-    const [listed] = resultsIn(await requestOf('pull Q4 report', 1))
-    expect(listed).toEqual({
-      runs: [
-        {
-          runId: second,
-          status: 'running',
-          triggerType: 'space_message',
-          triggerSummary: 'Ahmad in "Support": "check the deployment status"',
-          activeSpaceId: support.id,
-          startedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
-        },
-      ],
-      totalActive: 2,
-    })
-    expect((await stage.messagesIn(alpha)).map(({ text }) => text)).toEqual(['pull Q4 report', 'Q4: +12 %.'])
-    expect((await stage.messagesIn(support)).map(({ text }) => text)).toEqual([
-      'check the deployment status',
-      'All green.',
-    ])
-  })
+      // A run of another confidential space is no more than there: its label does not lie within this one's.
+      const aboutOf = (words: string) => (confidential ? 'for others: nothing more of it is told here' : words)
+      expect(activeRunsIn(await requestOf('pull Q4 report', 0))).toEqual([
+        `- Run ${first} (this run) — triggered by Husam in "Project Alpha"`,
+      ])
+      expect(activeRunsIn(await requestOf('pull Q4 report', 1))).toEqual([
+        `- Run ${first} (this run) — triggered by Husam in "Project Alpha"`,
+        `- Run ${second} (running) — ${aboutOf('Ahmad in "Support": "check the deployment status"')}`,
+      ])
+      expect(activeRunsIn(await requestOf('pull Q4 report', 2))).toEqual([
+        `- Run ${first} (this run) — triggered by Husam in "Project Alpha"`,
+      ])
+      const others = await requestOf('check the deployment status', 0)
+      expect(activeRunsIn(others)).toEqual([
+        `- Run ${second} (this run) — triggered by Ahmad in "Support"`,
+        `- Run ${first} (running) — ${aboutOf('Husam in "Project Alpha": "pull Q4 report"')}`,
+      ])
+      const [listed] = resultsIn(await requestOf('pull Q4 report', 1))
+      const told = {
+        triggerType: 'space_message',
+        triggerSummary: 'Ahmad in "Support": "check the deployment status"',
+        activeSpaceId: support.id,
+      }
+      const startedAt = expect.stringMatching(/^\d{4}-\d\d-\d\dT/)
+      expect(listed).toEqual({
+        runs: [{ runId: second, status: 'running', startedAt, ...(confidential ? {} : told) }],
+        totalActive: 2,
+      })
+      expect((await stage.messagesIn(alpha)).map(({ text }) => text)).toEqual(['pull Q4 report', 'Q4: +12 %.'])
+      expect((await stage.messagesIn(support)).map(({ text }) => text)).toEqual([
+        'check the deployment status',
+        'All green.',
+      ])
+    },
+  )
 
   test('an urgent message stops the stale run: its message stays INTERRUPTED, its end is told, the urgent one is handled', async () => {
     const [designer, ceo] = [await stage.person('Designer'), await stage.person('CEO')]
     const bot = await agent('Ops')
-    const alpha = await space('Project Alpha', designer, ceo, bot)
+    const alpha = await space('Project Alpha', [designer, ceo, bot])
     const never = gate()
     const review = 'The new layout is'
     const writing = { toolCall: 'send_message', input: { text: `${review} fine` } }
@@ -153,7 +158,7 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
   test('a run history: the second Jira webhook for a ticket finds the first in it, and is skipped', async () => {
     const husam = await stage.person('Husam')
     const bot = await agent('Triage')
-    const alpha = await space('Project Alpha', husam, bot)
+    const alpha = await space('Project Alpha', [husam, bot])
     const filing = gate()
     const payload = { event: 'ticket_critical', ticketId: 'PROJ-123' }
     const input = { agentId: bot.id, serviceName: 'jira', payload }
@@ -204,8 +209,8 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
     async (toolset) => {
       const [husam, ahmad] = [await stage.person('Husam'), await stage.person('Ahmad')]
       const bot = await agent('Clerk', { tools: [FORM], toolset })
-      const here = await space('Project Alpha', husam, bot)
-      const there = await space('Support', ahmad, bot)
+      const here = await space('Project Alpha', [husam, bot])
+      const there = await space('Support', [ahmad, bot])
       const [asking, closing] = [gate(), gate()]
       const input = toolset === 'SPACE_TOOLS' ? { targetSpaceId: here.id } : {}
       plays(
@@ -243,7 +248,7 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
     const husam = await stage.person('Husam')
     const [writer, critic, editor] = [await agent('Writer'), await agent('Critic'), await agent('Editor')]
     const bots = [writer, critic, editor]
-    const alpha = await space('Project Alpha', husam, ...bots)
+    const alpha = await space('Project Alpha', [husam, ...bots])
     plays('Writer', 'a slogan', steps([says('Ship it, sleep well.')]))
     plays('Critic', 'Ship it', steps([says('Too long.')]))
     await stage.say(husam, alpha, 'We need a slogan')

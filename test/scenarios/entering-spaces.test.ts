@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { RULE_STACKS } from '../support/application.ts'
+import { CIRCLES } from '../support/circles.ts'
 import { forAgent, type ModelAction, type ModelRequest, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { type Named, playScenarios, type Read, resultsIn, type Stage, wokenBy } from '../support/stage.ts'
@@ -34,79 +35,120 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     stage = opened.stage
   })
 
-  const agent = (name: string) => stage.bot(name, { toolset: 'ACTIVE_SPACE' })
-  const space = (name: string, ...members: Named[]) => stage.space(name, members, { routing: 'BROADCAST' })
+  const agent = (name: string, more: object = {}) => stage.bot(name, { toolset: 'ACTIVE_SPACE', ...more })
+  const space = (name: string, members: Named[], more: object = {}) =>
+    stage.space(name, members, { routing: 'BROADCAST', ...more })
   const requestAt = (name: string, step: number) =>
     parley.models.request((request) => request.instructions.startsWith(`You are ${name},`) && request.step === step)
 
-  test('space switching: members see the messages in the space entered last, streamed, and nothing of the entering', async () => {
-    const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
-    const bot = await agent('Reporter')
-    const a = await space('Space A', husam, bot)
-    const b = await space('Space B', sarah, bot)
-    parley.models.script(
-      forAgent(
-        'Reporter',
-        steps(
-          [says("Here's the report")],
-          [enter(b)],
-          [says('FYI, the report is ready')],
-          [enter(a), says('I also notified the team in Space B')],
+  test.each(CIRCLES)(
+    'space switching, in $circle: members see the messages in the space entered last, streamed, and nothing of the entering',
+    async ({ confidential, people }) => {
+      const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
+      const bot = await agent('Reporter')
+      const both = [husam, sarah]
+      const a = await space('Space A', [...people([husam], both), bot], { confidential })
+      const b = await space('Space B', [...people([sarah], both), bot], { confidential })
+      parley.models.script(
+        forAgent(
+          'Reporter',
+          steps(
+            [says("Here's the report")],
+            [enter(b)],
+            [says('FYI, the report is ready')],
+            [enter(a), says('I also notified the team in Space B')],
+          ),
         ),
-      ),
-    )
-    const inA = husam.client.subscribe<Read, object>(SPACE_EVENTS, { spaceId: a.id })
-    const inB = sarah.client.subscribe<Read, object>(SPACE_EVENTS, { spaceId: b.id })
-    for (const events of [inA, inB]) await events.first((event) => event.spaceMessages.__typename === 'SpaceSnapshot')
-    const { runs } = await stage.say(husam, a, 'Send me the report, and tell the team')
-    const told = stage.admin.subscribe<Read, object>(RUN_EVENTS, { runId: runs[0].id })
-    expect(await told.ended).toBeNull()
-    await inA.first((event) => event.spaceMessages.message?.text === 'I also notified the team in Space B')
-
-    const finished = (events: typeof inA) =>
-      events.seen.flatMap(({ spaceMessages: { __typename, message } }) =>
-        __typename === 'MessageFinished' ? [`${message.status}: ${message.text}`] : [],
       )
-    await until('both spaces have heard all of it', () => finished(inA).length === 2 && finished(inB).length === 1)
-    expect(finished(inA)).toEqual(["COMPLETE: Here's the report", 'COMPLETE: I also notified the team in Space B'])
-    expect(finished(inB)).toEqual(['COMPLETE: FYI, the report is ready'])
-    const streamed = (events: typeof inA) => events.seen.map(({ spaceMessages }) => spaceMessages.delta ?? '').join('')
-    expect(streamed(inA)).toBe("Here's the reportI also notified the team in Space B")
-    expect(streamed(inB)).toBe('FYI, the report is ready')
-    const kinds = new Set([...inA.seen, ...inB.seen].map(({ spaceMessages }) => spaceMessages.__typename))
-    const ofMessages = ['MessagePosted', 'MessageTextDelta', 'MessagePartChanged', 'MessageUpdated', 'MessageFinished']
-    expect([...kinds].filter((kind) => kind !== 'SpaceSnapshot' && !ofMessages.includes(kind))).toEqual([])
-    const entered = told.seen.flatMap(({ runEvents }) => (runEvents.spaceId ? [runEvents.spaceId] : []))
-    expect(entered).toEqual([b.id, a.id])
-  })
+      const inA = husam.client.subscribe<Read, object>(SPACE_EVENTS, { spaceId: a.id })
+      const inB = sarah.client.subscribe<Read, object>(SPACE_EVENTS, { spaceId: b.id })
+      for (const events of [inA, inB]) await events.first((event) => event.spaceMessages.__typename === 'SpaceSnapshot')
+      const { runs } = await stage.say(husam, a, 'Send me the report, and tell the team')
+      const told = stage.admin.subscribe<Read, object>(RUN_EVENTS, { runId: runs[0].id })
+      expect(await told.ended).toBeNull()
+      await inA.first((event) => event.spaceMessages.message?.text === 'I also notified the team in Space B')
 
-  test('what the agent knows about spaces: a line for each, its members in the order they joined, [ACTIVE] where it is', async () => {
-    const [husam, ahmad, sarah] = [
-      await stage.person('Husam'),
-      await stage.person('Ahmad'),
-      await stage.person('Sarah'),
-    ]
-    const bot = await agent('Knowing')
-    const design = await space('Design Team', husam, ahmad, bot)
-    const updates = await space('Dev Updates', bot, sarah)
-    const alone = await space('1:1 with Husam', husam, bot)
-    await stage.say(husam, alone, 'Hello')
-    const { instructions } = await requestAt('Knowing', 0)
-    expect(instructions).toContain(
-      [
-        'YOUR SPACES:',
-        `- "Design Team" (id: ${design.id}) — Members: "Husam" (human), "Ahmad" (human), You (agent)`,
-        `- "Dev Updates" (id: ${updates.id}) — Members: You (agent), "Sarah" (human)`,
-        `- "1:1 with Husam" (id: ${alone.id}) [ACTIVE] — Members: "Husam" (human), You (agent)`,
-        '',
-      ].join('\n'),
-    )
-  })
+      const finished = (events: typeof inA) =>
+        events.seen.flatMap(({ spaceMessages: { __typename, message } }) =>
+          __typename === 'MessageFinished' ? [`${message.status}: ${message.text}`] : [],
+        )
+      await until('both spaces have heard all of it', () => finished(inA).length === 2 && finished(inB).length === 1)
+      expect(finished(inA)).toEqual(["COMPLETE: Here's the report", 'COMPLETE: I also notified the team in Space B'])
+      expect(finished(inB)).toEqual(['COMPLETE: FYI, the report is ready'])
+      const streamed = (events: typeof inA) =>
+        events.seen.map(({ spaceMessages }) => spaceMessages.delta ?? '').join('')
+      expect(streamed(inA)).toBe("Here's the reportI also notified the team in Space B")
+      expect(streamed(inB)).toBe('FYI, the report is ready')
+      const kinds = new Set([...inA.seen, ...inB.seen].map(({ spaceMessages }) => spaceMessages.__typename))
+      const ofMessages = [
+        'MessagePosted',
+        'MessageTextDelta',
+        'MessagePartChanged',
+        'MessageUpdated',
+        'MessageFinished',
+      ]
+      expect([...kinds].filter((kind) => kind !== 'SpaceSnapshot' && !ofMessages.includes(kind))).toEqual([])
+      const entered = told.seen.flatMap(({ runEvents }) => (runEvents.spaceId ? [runEvents.spaceId] : []))
+      expect(entered).toEqual([b.id, a.id])
+    },
+  )
+
+  test.each(CIRCLES)(
+    'a visible tool, in $circle: it shows in the space entered last, not in the trigger’s',
+    async ({ confidential, people }) => {
+      const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
+      const chart = { name: 'chart', description: 'Draws.', inputSchema: { type: 'object' }, execution: 'INTERNAL' }
+      const bot = await agent('Painter', { tools: [{ ...chart, visible: true }] })
+      const both = [husam, sarah]
+      const a = await space('Here', [...people([husam], both), bot], { confidential })
+      const b = await space('There', [...people([sarah], both), bot], { confidential })
+      parley.models.script(forAgent('Painter', steps([enter(b)], [{ toolCall: 'chart', input: { bars: [1] } }])))
+      await stage.say(husam, a, 'Draw it over there')
+      await stage.endedRuns(bot, 1)
+      expect((await stage.messagesIn(a)).map(({ sender }) => sender.name)).toEqual(['Husam'])
+      const toolCall = { toolName: 'chart', status: 'DONE', input: { bars: [1] } }
+      expect(await stage.messagesIn(b)).toMatchObject([{ sender: { name: 'Painter' }, parts: [{ toolCall }] }])
+    },
+  )
+
+  test.each(CIRCLES)(
+    'what the agent knows about spaces, in $circle: a line for each, its members in the order they joined, [ACTIVE] where it is',
+    async ({ confidential, people }) => {
+      const [husam, ahmad, sarah] = [
+        await stage.person('Husam'),
+        await stage.person('Ahmad'),
+        await stage.person('Sarah'),
+      ]
+      const bot = await agent('Knowing')
+      const all = [husam, ahmad, sarah]
+      const inSpaces = {
+        design: [...people([husam, ahmad], all), bot],
+        updates: [bot, ...people([sarah], all)],
+        alone: [...people([husam], all), bot],
+      }
+      const design = await space('Design Team', inSpaces.design, { confidential })
+      const updates = await space('Dev Updates', inSpaces.updates, { confidential })
+      const alone = await space('1:1 with Husam', inSpaces.alone, { confidential })
+      const line = (members: Named[]) =>
+        members.map(({ id, name }) => (id === bot.id ? 'You (agent)' : `"${name}" (human)`)).join(', ')
+      await stage.say(husam, alone, 'Hello')
+      const { instructions } = await requestAt('Knowing', 0)
+      expect(instructions).toContain(
+        [
+          'YOUR SPACES:',
+          `- "Design Team" (id: ${design.id}) — Members: ${line(inSpaces.design)}`,
+          `- "Dev Updates" (id: ${updates.id}) — Members: ${line(inSpaces.updates)}`,
+          `- "1:1 with Husam" (id: ${alone.id}) [ACTIVE] — Members: ${line(inSpaces.alone)}`,
+          '',
+        ].join('\n'),
+      )
+    },
+  )
 
   test('reading earlier history: { offset: 50, limit: 50 } are the 50 before those shown; what was noted is there in the next run', async () => {
     const husam = await stage.person('Husam')
     const bot = await agent('Archivist')
-    const room = await space('Design Team', husam)
+    const room = await space('Design Team', [husam])
     for (let n = 1; n <= 110; n++) await stage.say(husam, room, `line ${n} of many`)
     await parley.app.api.members.add(parley.admin, { spaceId: room.id, entityId: bot.id })
     const memories = [{ key: 'first_decision', value: 'Line 12 says how it began.' }]
@@ -138,51 +180,55 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
   })
 
   describe('cross-space origin context', () => {
-    test('people and agents of the trigger’s space learn why a message was sent; others only that it came from elsewhere', async () => {
-      const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
-      const [courier, insider, outsider] = [await agent('Courier'), await agent('Insider'), await agent('Outsider')]
-      const design = await space('Design Team', husam, courier, insider)
-      const channel = await space('Dev channel', husam, sarah, courier, insider, outsider)
-      const order = 'Send the report to the dev channel'
-      const read: ModelAction = { toolCall: 'read_messages', input: {} }
-      const reads = when(wokenBy('"What was that?"'), steps([read]))
-      parley.models.script(
-        forAgent('Courier', when(wokenBy(order), steps([enter(channel)], [says('The report is ready')]))),
-      )
-      for (const name of ['Insider', 'Outsider']) parley.models.script(forAgent(name, reads))
-      await stage.say(husam, design, order)
-      await stage.endedRuns(courier, 1)
-      await stage.say(sarah, channel, 'What was that?')
-
-      const origin = {
-        triggerSpaceId: design.id,
-        triggerSpaceName: 'Design Team',
-        triggerSenderName: 'Husam',
-        triggerMessage: order,
-      }
-      const unknown = { triggerSpaceId: null, triggerSpaceName: null, triggerSenderName: null, triggerMessage: null }
-      const seenBy = async ({ client }: typeof husam) =>
-        (await stage.ask(client, ORIGINS, { id: channel.id })).messages.edges[0].node.origin
-      const kind = { triggerType: 'SPACE_MESSAGE', triggerName: null }
-      expect(await seenBy(husam)).toEqual({ ...kind, ...origin })
-      expect(await seenBy(sarah)).toEqual({ ...kind, ...unknown })
-
-      const readBy = async (name: string) => {
-        const isReading = (request: ModelRequest) => wokenBy('"What was that?"')(request) && request.step === 1
-        const request = await parley.models.request(
-          (candidate) => candidate.instructions.startsWith(`You are ${name},`) && isReading(candidate),
+    test.each(CIRCLES)(
+      'in $circle, people and agents of the trigger’s space learn why a message was sent; others only that it came from elsewhere',
+      async ({ confidential, people }) => {
+        const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
+        const both = [husam, sarah]
+        const [courier, insider, outsider] = [await agent('Courier'), await agent('Insider'), await agent('Outsider')]
+        const design = await space('Design Team', [...people([husam], both), courier, insider], { confidential })
+        const channel = await space('Dev channel', [...both, courier, insider, outsider], { confidential })
+        const order = 'Send the report to the dev channel'
+        const read: ModelAction = { toolCall: 'read_messages', input: {} }
+        const reads = when(wokenBy('"What was that?"'), steps([read]))
+        parley.models.script(
+          forAgent('Courier', when(wokenBy(order), steps([enter(channel)], [says('The report is ready')]))),
         )
-        return resultsIn(request)[0].find(({ text }: Read) => text === 'The report is ready').origin
-      }
-      expect(await readBy('Insider')).toEqual({ triggerType: 'space_message', ...origin })
-      expect(await readBy('Outsider')).toEqual({ triggerType: 'space_message' })
-    })
+        for (const name of ['Insider', 'Outsider']) parley.models.script(forAgent(name, reads))
+        await stage.say(husam, design, order)
+        await stage.endedRuns(courier, 1)
+        await stage.say(sarah, channel, 'What was that?')
+
+        const origin = {
+          triggerSpaceId: design.id,
+          triggerSpaceName: 'Design Team',
+          triggerSenderName: 'Husam',
+          triggerMessage: order,
+        }
+        const unknown = { triggerSpaceId: null, triggerSpaceName: null, triggerSenderName: null, triggerMessage: null }
+        const seenBy = async ({ client }: typeof husam) =>
+          (await stage.ask(client, ORIGINS, { id: channel.id })).messages.edges[0].node.origin
+        const kind = { triggerType: 'SPACE_MESSAGE', triggerName: null }
+        expect(await seenBy(husam)).toEqual({ ...kind, ...origin })
+        expect(await seenBy(sarah)).toEqual({ ...kind, ...(confidential ? origin : unknown) })
+
+        const readBy = async (name: string) => {
+          const isReading = (request: ModelRequest) => wokenBy('"What was that?"')(request) && request.step === 1
+          const request = await parley.models.request(
+            (candidate) => candidate.instructions.startsWith(`You are ${name},`) && isReading(candidate),
+          )
+          return resultsIn(request)[0].find(({ text }: Read) => text === 'The report is ready').origin
+        }
+        expect(await readBy('Insider')).toEqual({ triggerType: 'space_message', ...origin })
+        expect(await readBy('Outsider')).toEqual({ triggerType: 'space_message' })
+      },
+    )
   })
 
   test('automatic space entry: a message’s run begins in its space; a plan’s and a service’s in none', async () => {
     const husam = await stage.person('Husam')
     const bot = await agent('Starter')
-    const room = await space('Design Team', husam, bot)
+    const room = await space('Design Team', [husam, bot])
     const { runs } = await stage.say(husam, room, 'Hello')
     const plan = { name: 'Morning', instruction: 'Greet the team.', schedule: { afterSeconds: 1 } }
     await stage.ask(stage.admin, PLAN, { input: { agentId: bot.id, ...plan } })
@@ -204,7 +250,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
   test('membership validation: an agent that is removed in the middle neither speaks nor reads there any more', async () => {
     const husam = await stage.person('Husam')
     const bot = await agent('Leaver')
-    const room = await space('Design Team', husam, bot)
+    const room = await space('Design Team', [husam, bot])
     parley.models.script(
       forAgent('Leaver', async (request) => {
         if (request.step === 1) {

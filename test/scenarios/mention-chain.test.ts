@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
+import { CIRCLES } from '../support/circles.ts'
 import { startMcpServer } from '../support/mcp-server.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { hasPostgres } from '../support/postgres.ts'
@@ -87,8 +88,8 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
       return made as { [Index in keyof Names]: Agent }
     }
 
-    async function space(name: string, members: Agent[]): Promise<{ id: string; name: string }> {
-      const input = { name, routing: 'MENTION_CHAIN', memberIds: members.map(({ id }) => id) }
+    async function space(name: string, members: Agent[], confidential = false): Promise<{ id: string; name: string }> {
+      const input = { name, routing: 'MENTION_CHAIN', memberIds: members.map(({ id }) => id), confidential }
       return (await answerOf<{ space: { id: string; name: string } }>(client, CREATE_SPACE, { input })).space
     }
 
@@ -348,45 +349,48 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
       expect(promptsOf(hr)[1]).toContain('Data Agent H has responded')
     })
 
-    test('cross-space: a plan, a space entered, a mention there, and the call-back in that space', async () => {
-      const [hr, finance] = await agents('HR Agent F', 'Finance Agent F')
-      const hrRoom = await space('HR Space', [hr])
-      const financeRoom = await space('Finance Space', [finance, hr])
-      plays(
-        hr,
-        [
-          [enter(financeRoom)],
-          [say("Hey, what's the status on this month's budget?"), mentions(finance, 'need budget update', true)],
-        ],
-        [[say("Thanks, I'll factor this into the report.")]],
-      )
-      plays(finance, [[say("Budget is 80% allocated, here's the breakdown...")]])
-      const input = {
-        agentId: hr.id,
-        name: 'monthly check-in with finance',
-        instruction: 'Ask finance.',
-        schedule: { afterSeconds: 1 },
-      }
-      await answerOf(admin, CREATE_PLAN, { input })
-      await until('the plan has fired', async () => (await runsOf(hr).catch(() => [])).length > 0)
-      await until(
-        'it began a chain',
-        async () => (await parley.app.platform.db.prisma.chain.count({ where: { spaceId: financeRoom.id } })) === 1,
-      )
-      await chainsRest()
-      expect(await conversation(hrRoom.id)).toEqual([])
-      expect(await conversation(financeRoom.id)).toEqual([
-        "HR Agent F → Finance Agent F: Hey, what's the status on this month's budget?",
-        "Finance Agent F: Budget is 80% allocated, here's the breakdown...",
-        "HR Agent F: Thanks, I'll factor this into the report.",
-      ])
-      const runs = await runsOf(hr, finance)
-      expect(runs.map(({ agent, triggerSpace }) => [agent, triggerSpace?.name ?? null])).toEqual([
-        ['HR Agent F', null],
-        ['Finance Agent F', 'Finance Space'],
-        ['HR Agent F', 'Finance Space'],
-      ])
-      expect(new Set(runs.map(({ chain }) => chain?.id)).size).toBe(1)
-    })
+    test.each(CIRCLES)(
+      'cross-space, in $circle: a plan, a space entered, a mention there, and the call-back in that space',
+      async ({ confidential }) => {
+        const [hr, finance] = await agents('HR Agent F', 'Finance Agent F')
+        const hrRoom = await space('HR Space', [hr], confidential)
+        const financeRoom = await space('Finance Space', [finance, hr], confidential)
+        plays(
+          hr,
+          [
+            [enter(financeRoom)],
+            [say("Hey, what's the status on this month's budget?"), mentions(finance, 'need budget update', true)],
+          ],
+          [[say("Thanks, I'll factor this into the report.")]],
+        )
+        plays(finance, [[say("Budget is 80% allocated, here's the breakdown...")]])
+        const input = {
+          agentId: hr.id,
+          name: 'monthly check-in with finance',
+          instruction: 'Ask finance.',
+          schedule: { afterSeconds: 1 },
+        }
+        await answerOf(admin, CREATE_PLAN, { input })
+        await until('the plan has fired', async () => (await runsOf(hr).catch(() => [])).length > 0)
+        await until(
+          'it began a chain',
+          async () => (await parley.app.platform.db.prisma.chain.count({ where: { spaceId: financeRoom.id } })) === 1,
+        )
+        await chainsRest()
+        expect(await conversation(hrRoom.id)).toEqual([])
+        expect(await conversation(financeRoom.id)).toEqual([
+          "HR Agent F → Finance Agent F: Hey, what's the status on this month's budget?",
+          "Finance Agent F: Budget is 80% allocated, here's the breakdown...",
+          "HR Agent F: Thanks, I'll factor this into the report.",
+        ])
+        const runs = await runsOf(hr, finance)
+        expect(runs.map(({ agent, triggerSpace }) => [agent, triggerSpace?.name ?? null])).toEqual([
+          ['HR Agent F', null],
+          ['Finance Agent F', 'Finance Space'],
+          ['HR Agent F', 'Finance Space'],
+        ])
+        expect(new Set(runs.map(({ chain }) => chain?.id)).size).toBe(1)
+      },
+    )
   },
 )

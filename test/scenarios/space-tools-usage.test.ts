@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { RULE_STACKS } from '../support/application.ts'
+import { CIRCLES } from '../support/circles.ts'
 import { forAgent, type ModelAction, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { gate } from '../support/space-tools.ts'
@@ -47,10 +48,10 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
   })
 
   /** Husam, Ahmad, the admin agent Ada, a Finance and an HR Agent in a space under ADMIN routing. */
-  async function openRoom(): Promise<Cast> {
+  async function openRoom(more: object = {}): Promise<Cast> {
     const [husam, ahmad] = [await stage.person('Husam'), await stage.person('Ahmad')]
     const [ada, finance, hr] = [await stage.bot('Ada'), await stage.bot('Finance Agent'), await stage.bot('HR Agent')]
-    const room = await stage.space('Space X', [husam, ahmad, ada, finance, hr])
+    const room = await stage.space('Space X', [husam, ahmad, ada, finance, hr], more)
     return { husam, ahmad, ada, finance, hr, room }
   }
 
@@ -303,46 +304,49 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
     live.stop()
   })
 
-  test('two agents that wait for each other: the new run of the first sees by getMyRuns that it waits itself, and answers', async () => {
-    const { husam, ada, finance, room } = await openRoom()
-    const back = await stage.space('Back Office', [finance, ada])
-    const wait = { for: [{ type: 'agent' }], timeout: 60 }
-    const [asks, asksBack] = ['How much is left of the budget?', 'Which budget do you mean?']
-    const adaPlays = (trigger: string, ...generations: ModelAction[][]) =>
-      parley.models.script(forAgent('Ada', when(wokenBy(trigger), steps(...generations))))
-    adaPlays('Begin', [send(room, asks, { mention: finance.id, wait })], [send(room, 'Husam: $0.2M.')])
-    adaPlays(asksBack, [{ toolCall: 'getMyRuns', input: {} }], [send(back, 'The Q4 one.')])
-    const asking = send(back, asksBack, { mention: ada.id, wait })
-    parley.models.script(forAgent('Finance Agent', steps([asking], [send(room, '$0.2M are left.')])))
-    const { runs } = await stage.say(husam, room, 'Begin')
-    const [waited, broke] = await stage.endedRuns(ada, 2)
-    const [answered] = await stage.endedRuns(finance, 1)
-    expect([waited, answered, broke].map(({ status, depth }) => `${status} ${depth}`)).toEqual([
-      'COMPLETED 0',
-      'COMPLETED 1',
-      'COMPLETED 2',
-    ])
-    expect(waited.id).toBe(runs[0].id)
-    const request = await parley.models.request((one) => wokenBy(asksBack)(one) && one.step === 1)
-    expect(resultsIn(request)[0]).toMatchObject({
-      currentRunId: broke.id,
-      otherActiveRuns: [
-        {
-          runId: waited.id,
-          triggerSource: 'Husam in Space X',
-          status: 'running',
-          progress: { toolsCalled: ['sendSpaceMessage (waiting for reply)'] },
-        },
-      ],
-    })
-    expect(answered.toolCalls[0].output.reply).toMatchObject({ text: 'The Q4 one.', entityName: 'Ada' })
-    expect(waited.toolCalls[0].output.reply).toMatchObject({ text: '$0.2M are left.', entityName: 'Finance Agent' })
-    expect(await conversation(back)).toEqual([`Finance Agent → Ada: ${asksBack}`, 'Ada: The Q4 one.'])
-    expect(await conversation(room)).toEqual([
-      'Husam: Begin',
-      `Ada → Finance Agent: ${asks}`,
-      'Finance Agent: $0.2M are left.',
-      'Ada: Husam: $0.2M.',
-    ])
-  })
+  test.each(CIRCLES)(
+    'two agents that wait for each other, in $circle: the new run of the first sees by getMyRuns that it waits itself, and answers',
+    async ({ confidential, people }) => {
+      const { husam, ahmad, ada, finance, room } = await openRoom({ confidential })
+      const back = await stage.space('Back Office', [...people([], [husam, ahmad]), finance, ada], { confidential })
+      const wait = { for: [{ type: 'agent' }], timeout: 60 }
+      const [asks, asksBack] = ['How much is left of the budget?', 'Which budget do you mean?']
+      const adaPlays = (trigger: string, ...generations: ModelAction[][]) =>
+        parley.models.script(forAgent('Ada', when(wokenBy(trigger), steps(...generations))))
+      adaPlays('Begin', [send(room, asks, { mention: finance.id, wait })], [send(room, 'Husam: $0.2M.')])
+      adaPlays(asksBack, [{ toolCall: 'getMyRuns', input: {} }], [send(back, 'The Q4 one.')])
+      const asking = send(back, asksBack, { mention: ada.id, wait })
+      parley.models.script(forAgent('Finance Agent', steps([asking], [send(room, '$0.2M are left.')])))
+      const { runs } = await stage.say(husam, room, 'Begin')
+      const [waited, broke] = await stage.endedRuns(ada, 2)
+      const [answered] = await stage.endedRuns(finance, 1)
+      expect([waited, answered, broke].map(({ status, depth }) => `${status} ${depth}`)).toEqual([
+        'COMPLETED 0',
+        'COMPLETED 1',
+        'COMPLETED 2',
+      ])
+      expect(waited.id).toBe(runs[0].id)
+      const request = await parley.models.request((one) => wokenBy(asksBack)(one) && one.step === 1)
+      expect(resultsIn(request)[0]).toMatchObject({
+        currentRunId: broke.id,
+        otherActiveRuns: [
+          {
+            runId: waited.id,
+            triggerSource: 'Husam in Space X',
+            status: 'running',
+            progress: { toolsCalled: ['sendSpaceMessage (waiting for reply)'] },
+          },
+        ],
+      })
+      expect(answered.toolCalls[0].output.reply).toMatchObject({ text: 'The Q4 one.', entityName: 'Ada' })
+      expect(waited.toolCalls[0].output.reply).toMatchObject({ text: '$0.2M are left.', entityName: 'Finance Agent' })
+      expect(await conversation(back)).toEqual([`Finance Agent → Ada: ${asksBack}`, 'Ada: The Q4 one.'])
+      expect(await conversation(room)).toEqual([
+        'Husam: Begin',
+        `Ada → Finance Agent: ${asks}`,
+        'Finance Agent: $0.2M are left.',
+        'Ada: Husam: $0.2M.',
+      ])
+    },
+  )
 })
