@@ -39,11 +39,7 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
   const wasUnreadThere = useRef(false)
   if (firstUnread !== null && first !== undefined && first.seq <= firstUnread.seq) wasUnreadThere.current = true
 
-  const load = useCallback(() => {
-    setError(null)
-    loadEarlier().catch((failure) => setError(errorOf(failure)))
-  }, [loadEarlier])
-
+  const load = useLoading(loadEarlier, setError)
   const following = useFollowing({
     messages,
     scroller,
@@ -119,6 +115,14 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
       </div>
     </div>
   )
+}
+
+/** Apart from the timeline, whose messages it would keep as they were when it was made. */
+function useLoading(loadEarlier: () => Promise<void>, setError: (error: ParleyError | null) => void): () => void {
+  return useCallback(() => {
+    setError(null)
+    loadEarlier().catch((failure) => setError(errorOf(failure)))
+  }, [loadEarlier, setError])
 }
 
 function continues(before: Message | undefined, message: Message): boolean {
