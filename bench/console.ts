@@ -27,12 +27,15 @@ const LEAPS = 100
 const BEGINNING_MS = 2_000
 const WATCHED_MS = 15_000
 const KEY_EVERY_MS = 70
+/** By then as much is there as the page keeps of a conversation, and the browser has compiled most of what runs. */
+const ROUNDS_TO_SETTLE = 3
 const MOST_GROWTH = 1.1
 const TYPED = 'It will be cold tonight, who brings the fleece? '
 
 const HOW = `Chromium without a GPU, its window 1280 by 800, on the machine on which the server, its PostgreSQL and Redis and the model are as well.
 What is said is Markdown of seeded random words. The page notes its own frames, its tasks over 50 ms (PerformanceObserver), and for each key the
-time from the event to the first task after the frame in which it was handled. The heap is read after a collection.
+time from the event to the first task after the frame in which it was handled. The heap is read after a collection, without what the page noted;
+the page looks at the end, where it keeps 50 to 75 messages: they are there after three rounds, which is what the last is held against.
 \`CONSOLE_MINUTES\` says how long the memory is watched.`
 
 export const consolePage: Benchmark = {
@@ -60,11 +63,7 @@ export const consolePage: Benchmark = {
     await model.stop()
     return {
       tables: HOW,
-      figures: [
-        ...figures,
-        ...heaps,
-        { what: 'text that came meanwhile, all of it still loaded', value: written / 2 ** 20, unit: 'MiB' },
-      ],
+      figures: [...figures, ...heaps, { what: 'text that came meanwhile', value: written / 2 ** 20, unit: 'MiB' }],
     }
   },
 }
@@ -196,21 +195,23 @@ async function untilAtRest({ page }: ObservedPage): Promise<void> {
   await page.locator('.activity').waitFor({ state: 'hidden', timeout: 120_000 })
 }
 
-/** The heap after each round of streams: all that the last ones said is still there. */
+/** The heap after each round of streams, without what the page noted of its own frames. */
 async function measureMemory(observed: ObservedPage, room: Room, minutes: number): Promise<Figure[]> {
   await observed.open(`/spaces/${room.spaceId}`)
   const samples: number[] = []
-  for (const until = now() + minutes * 60_000; now() < until || samples.length < 2; ) {
+  for (const until = now() + minutes * 60_000; now() < until || samples.length < ROUNDS_TO_SETTLE + 2; ) {
     await say(room)
     await observed.page.locator('.activity').waitFor({ state: 'visible' })
     await untilAtRest(observed)
+    await observed.begin()
     samples.push(await observed.heapMebibytes())
   }
-  const [first = Number.NaN, last = Number.NaN] = [samples[0], samples.at(-1)]
+  const [first = 0, settled = 0, last = 0] = [samples[0], samples[ROUNDS_TO_SETTLE - 1], samples.at(-1)]
   const what = `heap after ${minutes} minutes of streams (${samples.length} rounds)`
   return [
     { what: 'heap after the first round of streams', value: first, unit: 'MiB' },
-    { what, value: last, unit: 'MiB', bound: { atMost: Math.round(first * MOST_GROWTH * 100) / 100 } },
+    { what: `heap after ${ROUNDS_TO_SETTLE} rounds of streams`, value: settled, unit: 'MiB' },
+    { what, value: last, unit: 'MiB', bound: { atMost: Math.round(settled * MOST_GROWTH * 100) / 100 } },
   ]
 }
 

@@ -1,6 +1,6 @@
 import type { Connection } from './connection.ts'
 import { type ParleyError, payloadOf } from './errors.ts'
-import type { LiveAgentActivitySubscription } from './generated/graphql.ts'
+import type { LiveAgentActivitySubscription, LiveMessagesFragment } from './generated/graphql.ts'
 import { createObservable, type Observable } from './observable.ts'
 import { AGENT_ACTIVITY, EARLIER_MESSAGES, ONE_MESSAGE, SEND_MESSAGE, SPACE_MESSAGES } from './operations.ts'
 import type { Message } from './space-events.ts'
@@ -39,6 +39,11 @@ export interface LiveSpace extends Observable<SpaceState> {
   loadEarlier(): Promise<void>
   /** Takes in pages until the message with this `seq` is there. @throws ParleyError */
   loadUntil(seq: number): Promise<void>
+  /**
+   * Lets go of all messages but the newest `count`: `hasEarlier` is true then, and `loadEarlier` brings them again. For whoever
+   * follows the end for hours; nothing is let go unless this is called, nor while earlier messages are being asked for.
+   */
+  keepNewest(count: number): void
   /** Posts as the viewer; answers with the message and the ids of the runs that it started. @throws ParleyError */
   send(message: Outgoing): Promise<{ message: Message; runIds: string[] }>
 }
@@ -143,10 +148,12 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
     if (first === undefined || !transcript.hasEarlier) return
     const take = transcript.beginPage()
     set({ isLoadingEarlier: true })
+    let page: LiveMessagesFragment | null = null
     try {
       const { space } = await connection.ask(EARLIER_MESSAGES, { spaceId, before: first.id })
-      if (space) take(space.messages)
+      page = space?.messages ?? null
     } finally {
+      take(page)
       set({ isLoadingEarlier: false })
     }
   }
@@ -157,17 +164,31 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
     return loading
   }
 
-  return {
-    getState: observable.getState,
-    subscribe: observable.subscribe,
-    loadEarlier,
-    async loadUntil(seq) {
+  /** How many go back page by page now: between two pages nothing is being asked for. */
+  let goingBack = 0
+  async function loadUntil(seq: number): Promise<void> {
+    goingBack += 1
+    try {
       for (let first = transcript.messages()[0]; first !== undefined && first.seq > seq && transcript.hasEarlier; ) {
         await loadEarlier()
         const [next] = transcript.messages()
         if (next === undefined || next.seq >= first.seq) return
         first = next
       }
+    } finally {
+      goingBack -= 1
+    }
+  }
+
+  return {
+    getState: observable.getState,
+    subscribe: observable.subscribe,
+    loadEarlier,
+    loadUntil,
+    keepNewest(count) {
+      if (loading !== null || goingBack > 0 || transcript.messages().length <= count) return
+      transcript.keepNewest(count)
+      observable.changed()
     },
     async send({ text, mentionedAgentId = null, idempotencyKey = newIdempotencyKey() }) {
       const input = { spaceId, text, mentionedAgentId, idempotencyKey }

@@ -14,11 +14,13 @@ export function useLive<State>(live: Observable<State>): State {
 export function useSpace(
   connection: Connection,
   spaceId: string,
-): SpaceState & Pick<LiveSpace, 'loadEarlier' | 'loadUntil' | 'send'> {
+): SpaceState & Pick<LiveSpace, 'loadEarlier' | 'loadUntil' | 'keepNewest' | 'send'> {
   const live = useMemo(() => liveSpace(connection, { spaceId }), [connection, spaceId])
-  const { loadEarlier, loadUntil, send } = live
   const state = useLive(live)
-  return useMemo(() => ({ ...state, loadEarlier, loadUntil, send }), [state, loadEarlier, loadUntil, send])
+  return useMemo(() => {
+    const { loadEarlier, loadUntil, keepNewest, send } = live
+    return { ...state, loadEarlier, loadUntil, keepNewest, send }
+  }, [state, live])
 }
 
 /** A run while the component is mounted. */

@@ -30,9 +30,12 @@ export interface Transcript {
   apply(event: SpaceEvent): void
   /**
    * Says that the page before the first message is being asked for, and gives what takes it in: events that come in between are
-   * newer than it. After a snapshot it is not what was asked for any more, and let go.
+   * newer than it; null where it did not come. After a snapshot, or after `keepNewest`, it is not what was asked for any more,
+   * and let go.
    */
-  beginPage(): (page: LiveMessagesFragment) => void
+  beginPage(): (page: LiveMessagesFragment | null) => void
+  /** Lets go of all messages but the newest `count`, of one at least: they come again by pages. What happens to them is not taken in. */
+  keepNewest(count: number): void
   /** Takes one message in, as it was asked for. */
   put(message: Message): void
   /** Ids of messages of which events told that something before them is missing. Ask for each of them, and `put` it. */
@@ -52,6 +55,8 @@ export function createTranscript(): Transcript {
   const early = new Map<string, Growth[]>()
   /** Of messages before the first known one, while a page is asked for. */
   let aside: Map<string, Message> | null = null
+  /** Messages before the first known one that were not whole when they were heard of last: what they grow by is not asked for. */
+  const unfinishedBefore = new Set<string>()
 
   function store(message: Message): void {
     const known = byId.get(message.id)
@@ -67,11 +72,17 @@ export function createTranscript(): Transcript {
     const [first] = ordered
     if (!byId.has(message.id) && hasEarlier && first !== undefined && message.seq < first.seq) {
       aside?.set(message.id, newerOf(aside.get(message.id), message))
-      early.delete(message.id)
+      leaveBefore(message)
       return
     }
     store(newerOf(byId.get(message.id), message))
     catchUp(message.id)
+  }
+
+  function leaveBefore(message: Message): void {
+    early.delete(message.id)
+    if (isWhole(message)) unfinishedBefore.delete(message.id)
+    else unfinishedBefore.add(message.id)
   }
 
   /** Puts in what came too early, as far as it fits now. */
@@ -83,6 +94,8 @@ export function createTranscript(): Transcript {
 
   function grow(growth: Growth): void {
     const message = byId.get(growth.messageId)
+    // A page that is asked for may have been made before this.
+    if (!message && aside === null && unfinishedBefore.has(growth.messageId)) return
     const parts = message && partsAfter(message, growth)
     if (!message || !parts) keep(growth)
     else if (parts !== message.parts) store({ ...message, parts })
@@ -100,6 +113,7 @@ export function createTranscript(): Transcript {
   function addPage({ edges, pageInfo }: LiveMessagesFragment): void {
     for (const { node } of edges) {
       const meanwhile = aside?.get(node.id)
+      unfinishedBefore.delete(node.id)
       store(meanwhile === undefined ? node : newerOf(node, meanwhile))
       catchUp(node.id)
     }
@@ -114,6 +128,7 @@ export function createTranscript(): Transcript {
     shown = null
     byId.clear()
     early.clear()
+    unfinishedBefore.clear()
     aside = null
     addPage(messages)
   }
@@ -162,9 +177,20 @@ export function createTranscript(): Transcript {
       aside = meanwhile
       return (page) => {
         if (aside !== meanwhile) return
-        addPage(page)
+        if (page !== null) addPage(page)
         aside = null
       }
+    },
+    keepNewest(count) {
+      const gone = ordered.splice(0, Math.max(0, ordered.length - Math.max(1, count)))
+      if (gone.length === 0) return
+      for (const message of gone) {
+        byId.delete(message.id)
+        leaveBefore(message)
+      }
+      hasEarlier = true
+      aside = null
+      shown = null
     },
     put: take,
     gaps: () => [...early.keys()],

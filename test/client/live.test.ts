@@ -126,6 +126,28 @@ describe('the live client', () => {
     expect(live.getState().messages.length).toBe(61)
   })
 
+  test('old messages are let go when one says so, but not while earlier ones are asked for, and come again by pages', async () => {
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [])
+    for (let at = 1; at <= 120; at++) await parley.send(human, space.id, `${at}`)
+    const live = liveSpace(await connect(human), { spaceId: space.id })
+    stops.push(live.subscribe(() => {}))
+    const { messages } = await when(live, ({ status }) => status === 'live')
+    live.keepNewest(10)
+    const { messages: kept, hasEarlier } = live.getState()
+    expect([kept.map(({ seq }) => seq), hasEarlier]).toEqual([Array.from({ length: 10 }, (_, at) => at + 111), true])
+    expect(kept[9]).toBe(messages[49])
+    // Between two pages too: whoever asks for what is earlier has it in the end.
+    const stop = live.subscribe(() => live.keepNewest(10))
+    await live.loadUntil(1)
+    stop()
+    const all = live.getState()
+    expect([all.messages.map(({ seq }) => seq), all.hasEarlier]).toEqual([
+      Array.from({ length: 120 }, (_, at) => at + 1),
+      false,
+    ])
+  })
+
   test('who may see a space no more is told why it ended', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const { spaces, members } = parley.app.api

@@ -4,7 +4,7 @@ import type { Transcript } from '../../client/transcript.ts'
 
 /** A space whose messages come, grow and end as the numbers say, with a server that keeps the promises of the contract and no others. */
 export interface RandomSpace {
-  /** Lives through all of it, while a client watches by a line that is cut, repeats and comes in disorder. */
+  /** Lives through all of it, while a client watches by a line that is cut, repeats and comes in disorder; it lets go of old messages now and then. */
   play(client: Transcript): void
   /** Asks for every page that there is. */
   loadAll(client: Transcript): void
@@ -215,6 +215,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
         }
         asked = turnPages(client, asked)
         if (pick(3) === 0) heal(client)
+        if (pick(4) === 0) client.keepNewest(1 + pick(2 * PAGE))
       }
       deliver(client, seen, log.length)
       heal(client)

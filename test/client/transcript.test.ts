@@ -20,6 +20,11 @@ const message = (status: Message['status'], text = ''): Message => ({
   parts: text === '' ? [] : [textPart(text)],
 })
 const posted = (now: Message): SpaceEvent => ({ __typename: 'MessagePosted', cursor: 'c', message: now })
+const updated = (now: Message): SpaceEvent => ({ __typename: 'MessageUpdated', cursor: 'c', message: now })
+const pageOf = (hasPreviousPage: boolean, ...nodes: Message[]) => ({
+  edges: nodes.map((node) => ({ node })),
+  pageInfo: { hasPreviousPage },
+})
 const finished = (now: Message): SpaceEvent => ({ __typename: 'MessageFinished', cursor: 'c', message: now })
 const delta = (offset: number, text: string): SpaceEvent => ({
   __typename: 'MessageTextDelta',
@@ -72,15 +77,45 @@ describe('what a client knows of a space', () => {
     expect([texts(), transcript.gaps()]).toEqual([['Hello'], []])
   })
 
-  test('any cut, order and repetition of events, with pages in between, ends in the same state as the database', () => {
+  test('of messages that were let go nothing is taken in nor asked for, and a page brings them as they are', () => {
+    const second: Message = { ...message('COMPLETE', 'Bye'), id: 'msg_2', seq: 2 }
+    take(posted(message('STREAMING')), delta(0, 'Hello'), posted(second))
+    const late = transcript.beginPage()
+    transcript.keepNewest(0)
+    late(pageOf(false))
+    expect([texts(), transcript.hasEarlier]).toEqual([['Bye'], true])
+    take(delta(5, ' Ada'), delta(20, '!'), updated(message('STREAMING', 'Hello Ada')))
+    expect([texts(), transcript.gaps()]).toEqual([['Bye'], []])
+    take(finished(message('COMPLETE', 'Hello Ada!')), delta(0, 'Hello'))
+    expect(texts()).toEqual(['Bye'])
+    const page = transcript.beginPage()
+    take(updated(message('COMPLETE', 'Hello Ada!')))
+    page(pageOf(false, message('STREAMING', 'Hello')))
+    expect([texts(), transcript.hasEarlier]).toEqual([['Hello Ada!', 'Bye'], false])
+  })
+
+  test('a page that did not come leaves all as it was, and can be asked for again', () => {
+    take(posted({ ...message('COMPLETE', 'Bye'), id: 'msg_2', seq: 2 }), posted({ ...message('COMPLETE'), seq: 1 }))
+    transcript.keepNewest(1)
+    transcript.beginPage()(null)
+    expect([texts(), transcript.hasEarlier]).toEqual([['Bye'], true])
+    transcript.beginPage()(pageOf(false, message('COMPLETE', 'Hello')))
+    expect(texts()).toEqual(['Hello', 'Bye'])
+  })
+
+  test('any cut, order and repetition of events, with pages and letting go in between, ends in the same state as the database', () => {
     fc.assert(
       fc.property(
         fc.array(fc.integer({ min: 0, max: 2 ** 30 }), { minLength: 20, maxLength: 400, size: 'max' }),
         (choices) => {
+          const kept = 1 + ((choices[0] ?? 0) % 7)
           const space: RandomSpace = createRandomSpace(choices)
           const known = createTranscript()
           space.play(known)
           expect(known.messages()).toEqual(space.database().slice(-known.messages().length))
+          known.keepNewest(kept)
+          expect(known.messages()).toEqual(space.database().slice(-known.messages().length))
+          expect(known.messages().length).toBeLessThanOrEqual(kept)
           space.loadAll(known)
           expect([known.messages(), known.gaps()]).toEqual([space.database(), []])
         },

@@ -115,6 +115,7 @@ function Talk({ spaceId }: { spaceId: string }) {
           state={state}
           loadEarlier={state.loadEarlier}
           loadUntil={state.loadUntil}
+          keepNewest={state.keepNewest}
           target={null}
           onSeen={() => {}}
         />

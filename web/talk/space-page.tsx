@@ -77,6 +77,7 @@ export function SpacePage({ spaceId }: { spaceId: string }) {
           state={state}
           loadEarlier={state.loadEarlier}
           loadUntil={state.loadUntil}
+          keepNewest={state.keepNewest}
           target={target}
           onSeen={onSeen}
         />
