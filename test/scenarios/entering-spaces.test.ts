@@ -59,8 +59,10 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     const inB = sarah.client.subscribe<Read, object>(SPACE_EVENTS, { spaceId: b.id })
     for (const events of [inA, inB]) await events.first((event) => event.spaceMessages.__typename === 'SpaceSnapshot')
     const { runs } = await stage.say(husam, a, 'Send me the report, and tell the team')
-    const told = stage.admin.subscribe<Read, object>(RUN_EVENTS, { runId: runs[0].id })
-    expect(await told.ended).toBeNull()
+    const [told, toldHusam] = [stage.admin, husam.client].map((client) =>
+      client.subscribe<Read, object>(RUN_EVENTS, { runId: runs[0].id }),
+    )
+    for (const events of [told, toldHusam]) expect(await events?.ended).toBeNull()
     await inA.first((event) => event.spaceMessages.message?.text === 'I also notified the team in Space B')
 
     const finished = (events: typeof inA) =>
@@ -76,8 +78,11 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     const kinds = new Set([...inA.seen, ...inB.seen].map(({ spaceMessages }) => spaceMessages.__typename))
     const ofMessages = ['MessagePosted', 'MessageTextDelta', 'MessagePartChanged', 'MessageUpdated', 'MessageFinished']
     expect([...kinds].filter((kind) => kind !== 'SpaceSnapshot' && !ofMessages.includes(kind))).toEqual([])
-    const entered = told.seen.flatMap(({ runEvents }) => (runEvents.spaceId ? [runEvents.spaceId] : []))
-    expect(entered).toEqual([b.id, a.id])
+    const entered = (events: typeof told) =>
+      events?.seen.flatMap(({ runEvents: { spaceId, space } }) => (spaceId ? [[spaceId, space]] : []))
+    const inSpaceA = [a.id, { name: 'Space A' }]
+    expect(entered(told)).toEqual([[b.id, { name: 'Space B' }], inSpaceA])
+    expect(entered(toldHusam)).toEqual([[b.id, null], inSpaceA]) // he does not belong to Space B
   })
 
   test('what the agent knows about spaces: a line for each, its members in the order they joined, [ACTIVE] where it is', async () => {
@@ -135,21 +140,22 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     await stage.say(husam, room, 'Thanks')
     const next = await parley.models.request(wokenBy('Thanks'))
     expect(next.instructions).toContain('YOUR MEMORIES:\n- "first_decision": "Line 12 says how it began."')
+    expect(next.instructions).toContain('Note with set_memories what you will need again')
   })
 
   describe('cross-space origin context', () => {
-    test('people and agents of the trigger’s space learn why a message was sent; others only that it came from elsewhere', async () => {
+    test('people and agents of the trigger’s space, the sender itself too, learn why a message was sent; others only that it came from elsewhere', async () => {
       const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
       const [courier, insider, outsider] = [await agent('Courier'), await agent('Insider'), await agent('Outsider')]
       const design = await space('Design Team', husam, courier, insider)
       const channel = await space('Dev channel', husam, sarah, courier, insider, outsider)
-      const order = 'Send the report to the dev channel'
+      const order = `Send the report to the dev channel${', please'.repeat(200)}`
       const read: ModelAction = { toolCall: 'read_messages', input: {} }
       const reads = when(wokenBy('"What was that?"'), steps([read]))
       parley.models.script(
         forAgent('Courier', when(wokenBy(order), steps([enter(channel)], [says('The report is ready')]))),
       )
-      for (const name of ['Insider', 'Outsider']) parley.models.script(forAgent(name, reads))
+      for (const name of ['Courier', 'Insider', 'Outsider']) parley.models.script(forAgent(name, reads))
       await stage.say(husam, design, order)
       await stage.endedRuns(courier, 1)
       await stage.say(sarah, channel, 'What was that?')
@@ -174,7 +180,10 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
         )
         return resultsIn(request)[0].find(({ text }: Read) => text === 'The report is ready').origin
       }
-      expect(await readBy('Insider')).toEqual({ triggerType: 'space_message', ...origin })
+      // An agent is shown the first 1,000 characters of it.
+      const triggerMessage = `${order.slice(0, 1000)}… (${order.length - 1000} more characters)`
+      for (const name of ['Insider', 'Courier'])
+        expect(await readBy(name)).toEqual({ triggerType: 'space_message', ...origin, triggerMessage })
       expect(await readBy('Outsider')).toEqual({ triggerType: 'space_message' })
     })
   })
