@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { readConfig } from '../../src/config.ts'
+import { estimateTokens } from '../../src/minds/token-usage.ts'
 import { NO_TELEMETRY, openTelemetry } from '../../src/platform/telemetry.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
-import { forAgent } from '../support/model-server-script.ts'
+import { forAgent, type ModelRequest } from '../support/model-server-script.ts'
 import { type OtlpCollector, startOtlpCollector } from '../support/otlp-collector.ts'
-import { answer, skip, type Thinking, thinkingOn } from '../support/thinking.ts'
+import { answer, inboxIn, skip, type Thinking, thinkingOn } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
 
 /** 004, "Telemetry". */
@@ -51,6 +52,7 @@ describe('traces', () => {
     await thinking.rest(agent)
     await stop()
     const [cycle] = spansNamed(/^invoke_agent/)
+    const [first] = parley.models.requests
     expect(cycle).toMatchObject({
       name: 'invoke_agent Ada',
       parentId: '',
@@ -60,7 +62,7 @@ describe('traces', () => {
         'ai.telemetry.metadata.agentId': agent.id,
         'ai.telemetry.metadata.cycleCount': '0',
         'ai.telemetry.metadata.inboxSize': '1',
-        'ai.telemetry.metadata.consciousnessTokens': expect.stringMatching(/^\d+$/),
+        'ai.telemetry.metadata.consciousnessTokens': String(estimateTokens(inboxIn(first as ModelRequest))),
         'gen_ai.usage.output_tokens': expect.any(Number),
         'parley.run.end': 'finished',
         'parley.run.steps': 3,

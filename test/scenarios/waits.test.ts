@@ -236,16 +236,26 @@ describe('mentions on parts that wait, and messages that answer', () => {
     })
   })
 
-  test('whoever follows a space is told that a cycle has taken a message', async () => {
+  test('whoever follows a space is told that a cycle has taken a message, and that it has failed', async () => {
     const ann = await stage.person('Ann')
     const mia = await stage.bot('Mia', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
     const room = await stage.space('Room', [ann, mia])
+    const held = createDeferred()
+    parley.models.script(async () => {
+      await held.promise
+      return [{ error: 'Not that.', status: 400 }]
+    })
     const live = ann.client.subscribe<Read, object>(UPDATES, { spaceId: room.id })
     await live.first((event: Read) => event.spaceMessages.__typename === 'SpaceSnapshot')
     await stage.say(ann, room, 'Hello')
-    const updated = await live.first((event: Read) => event.spaceMessages.__typename === 'MessageUpdated')
+    const updates = () => live.seen.flatMap(({ spaceMessages: { message } }) => (message ? [message.outcomes] : []))
+    await until('it is told that the message was taken', () => updates().at(-1)?.[0].run)
+    const before = updates().length
+    held.resolve()
     const [cycle] = await stage.endedRuns(mia, 1)
-    expect(updated.spaceMessages.message.outcomes).toMatchObject([{ kind: 'INBOX', run: { id: cycle.id } }])
+    await until('it is told that this has failed', () => updates().length > before)
+    const run = { id: cycle.id }
+    expect(updates().slice(before - 1)).toMatchObject([[{ kind: 'INBOX', run }], [{ kind: 'FAILED', run }]])
   })
 
   test('what arrives in an inbox at the moment when its agent leaves is read by no cycle, and dropped', async () => {
