@@ -42,7 +42,7 @@ describe('traces', () => {
 
   const spansNamed = (name: RegExp) => collector.spans.filter((span) => name.test(span.name))
 
-  test("a span per cycle with the seed's metadata, within it one per step, within that one per tool", async () => {
+  test("a span per cycle with the seed's metadata, within it one per step, within that one per tool, each as long as it took", async () => {
     const { human, agent, space } = await start({
       OTEL_EXPORTER_OTLP_HEADERS: 'x-key=a%20secret',
       OTEL_SERVICE_NAME: 'test-parley',
@@ -83,6 +83,10 @@ describe('traces', () => {
       ['execute_tool send_message', steps[1]?.spanId],
     ])
     expect(new Set(collector.spans.map(({ traceId }) => traceId)).size).toBe(1)
+    const lengthOf = (spans: typeof steps) => spans.reduce((sum, { ms }) => sum + ms, 0)
+    expect(lengthOf(tools)).toBeGreaterThan(0)
+    expect(lengthOf(steps)).toBeGreaterThan(lengthOf(tools))
+    expect(cycle?.ms).toBeGreaterThanOrEqual(lengthOf(steps))
     expect(JSON.stringify(collector.spans)).not.toContain('Hi.')
     expect(collector.headers.at(-1)?.['x-key']).toBe('a secret')
     expect(collector.service).toBe('test-parley')
