@@ -38,15 +38,25 @@ export interface Recalling {
   /**
    * What the agent's next cycle is shown, in at most `budget` tokens. While all since the last compaction fits, that, so that
    * a provider's prompt cache sees the same beginning; else it is compacted: the last cycles whole in half the budget, but
-   * `leastWhole` of them where these alone fit into it, and before them summaries, newest first, as far as there is room.
+   * `leastWhole` of them also past the budget, where these alone are at most `mostWhole`; and before them summaries, newest
+   * first, as far as there is room.
    * Where the agent is allowed more than at that compaction, what it left out comes back. Reads what fits the budget, however
    * many cycles there are. What comes from a `hidden` space does not exist for it.
    */
-  choose(agentId: string, limits: { budget: number; allowed: Allowed; hidden?: readonly string[] }): Promise<Recalled>
+  choose(agentId: string, limits: RecallLimits): Promise<Recalled>
   /** The same again. */
   again(agentId: string, recall: Recall): Promise<StoredMessage[]>
   /** By key. One statement, however many. */
   againMany(asked: { key: string; agentId: string; recall: Recall }[]): Promise<Map<string, StoredMessage[]>>
+}
+
+export interface RecallLimits {
+  /** Tokens that are left for it beside all else that is sent. */
+  budget: number
+  /** Tokens that the `leastWhole` alone may have, whatever else is sent. */
+  mostWhole: number
+  allowed: Allowed
+  hidden?: readonly string[]
 }
 
 export interface RecallHooks {
@@ -118,7 +128,7 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
     (await againMany([{ key: '', agentId, recall }])).get('') ?? []
 
   return {
-    async choose(agentId, { budget, allowed, hidden = [] }) {
+    async choose(agentId, { budget, mostWhole, allowed, hidden = [] }) {
       const last = await readLast(prisma, agentId)
       const isOutgrown = last.allowed !== undefined && exceeds(allowed, last.allowed)
       const before = isOutgrown ? { ...last, summed: last.first, whole: last.first } : last
@@ -135,7 +145,7 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
         }
         return { recall, messages: await again(agentId, recall), tokens: sum + summaries }
       }
-      const kept = newest(sizes, Math.floor(budget * WHOLE_SHARE), budget, allowed.leastWhole)
+      const kept = newest(sizes, Math.floor(budget * WHOLE_SHARE), mostWhole, allowed.leastWhole)
       const from = kept.at(-1)?.index ?? before.end
       const tokens = kept.reduce((total, { tokenEstimate }) => total + tokenEstimate, 0)
       const room = Math.min(budget - tokens, Math.floor(budget * SUMMARY_SHARE))
@@ -171,12 +181,12 @@ function exceeds(now: Allowed, then: Allowed): boolean {
   return now.tokens > then.tokens || now.leastWhole > then.leastWhole
 }
 
-/** The newest sizes that fit: into `target`, but `least` of them into `budget`. Newest first. */
-function newest(sizes: Size[], target: number, budget: number, least: number): Size[] {
+/** The newest sizes that fit: into `target`, but `least` of them into `most`. Newest first. */
+function newest(sizes: Size[], target: number, most: number, least: number): Size[] {
   let sum = 0
   const end = sizes.findIndex(({ tokenEstimate }, index) => {
     sum += tokenEstimate
-    return sum > (index < least ? budget : target)
+    return sum > (index < least ? most : target)
   })
   return end === -1 ? sizes : sizes.slice(0, end)
 }

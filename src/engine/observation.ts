@@ -61,8 +61,9 @@ export function createObserver({ telemetry, figures, journal }: ObserverParts): 
       let step: TelemetrySpan = span
       let sent: Attributes = {}
 
-      function closeStep(): void {
-        if (step !== span) step.end()
+      /** `at`: when the next one began, where it did. */
+      function closeStep(at?: Date): void {
+        if (step !== span) step.end(at)
       }
 
       function count(model: string, usage: Generation['usage']): void {
@@ -82,7 +83,7 @@ export function createObserver({ telemetry, figures, journal }: ObserverParts): 
         journal: {
           ...journal,
           async generated(held, generation, ...rest) {
-            closeStep()
+            closeStep(generation.startedAt)
             steps = generation.index + 1
             step = span.child(`chat ${generation.model}`, stepAttributes(generation), generation.startedAt)
             if (telemetry.capturesContent) step.set({ ...sent, ...answeredAttributes(generation) })

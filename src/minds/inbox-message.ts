@@ -85,6 +85,6 @@ function previewLineOf({ type, payload: json }: InboxEvent): string {
   const payload = json as Payload
   const source = type === 'SPACE_MESSAGE' ? payload.spaceName : type
   const sender = payload.senderName ?? payload.name ?? payload.toolName ?? 'system'
-  const said = payload.content ?? payload.instruction ?? JSON.stringify(payload.payload ?? payload.result ?? '')
+  const said = payload.content ?? payload.instruction ?? JSON.stringify(payload.payload ?? payload.result ?? null)
   return `  [${nameIn(source ?? type)}] ${nameIn(sender)}: ${JSON.stringify(`${cut(oneLine(said), SNIPPET_LENGTH)}...`)}`
 }

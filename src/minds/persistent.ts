@@ -48,18 +48,17 @@ export function createPersistentMind(input: PersistentInput): Mind {
   }
 
   async function decideRecall(): Promise<ModelMessage[]> {
+    const { maxConsciousnessTokens: most, minRecentCycles: leastWhole } = settings
     const taken = estimateTokens(instructions()) + estimateTokens(state.inbox)
-    const whole = Math.max(0, settings.maxConsciousnessTokens - taken)
     const { divisor, isRefused } = await thriftAfterFailures(platform, agent.id)
-    const allowed = Math.floor(settings.maxConsciousnessTokens / (isRefused ? 1 : divisor))
-    const budget = Math.floor(whole / divisor)
     const { hidden, label, withheld } = await hiddenCycles(platform.db, agent.id, scene)
     withheldCycles = withheld
     take(claim.run, { label })
     const { recall, messages, tokens } = await recalling.choose(agent.id, {
-      budget,
+      budget: Math.floor(Math.max(0, most - taken) / divisor),
+      mostWhole: Math.floor(most / divisor),
       hidden,
-      allowed: { tokens: allowed, leastWhole: settings.minRecentCycles },
+      allowed: { tokens: Math.floor(most / (isRefused ? 1 : divisor)), leastWhole },
     })
     const consciousnessTokens = tokens + estimateTokens(state.inbox)
     const decided = { ...state, recall, consciousnessTokens }

@@ -7,8 +7,8 @@ export interface TelemetrySpan {
   child(name: string, attributes: Attributes, startedAt?: Date): TelemetrySpan
   set(attributes: Attributes): void
   fail(message: string): void
-  /** The first counts. */
-  end(): void
+  /** Now, where no other moment is given. The first counts. */
+  end(at?: Date): void
 }
 
 /** Traces over OTLP. Nothing here throws or waits for the collector: what cannot be delivered is dropped. */
@@ -51,8 +51,8 @@ export async function openTelemetry(settings: TelemetrySettings | null): Promise
         spanOf(tracer.startSpan(name, { attributes, startTime }, within)),
       set: (attributes) => void span.setAttributes(attributes),
       fail: (message) => void span.setStatus({ code: SpanStatusCode.ERROR, message }),
-      end() {
-        if (span.isRecording()) span.end()
+      end(at) {
+        if (span.isRecording()) span.end(at)
       },
     }
   }

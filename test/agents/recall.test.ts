@@ -57,7 +57,10 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     return tokenEstimate
   }
 
-  const within = (budget: number, leastWhole: number) => ({ budget, allowed: { tokens: budget, leastWhole } })
+  const within = (budget: number, leastWhole: number, tokens = budget) => ({
+    ...{ budget, mostWhole: budget },
+    allowed: { tokens, leastWhole },
+  })
   const inboxesIn = ({ messages }: Recalled) =>
     messages.filter(({ role, content }) => role === 'user' && String(content).startsWith('INBOX')).length
 
@@ -131,14 +134,12 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     const less = await recalling.choose(agent.id, within(200, 1))
     expect(inboxesIn(less)).toBe(1)
     await think(agent.id, 100, less.recall)
-    const same = await recalling.choose(agent.id, { budget: 10_000, allowed: { tokens: 200, leastWhole: 1 } })
+    const same = await recalling.choose(agent.id, within(10_000, 1, 200))
     expect(inboxesIn(same)).toBe(2)
     await think(agent.id, 100, same.recall)
     const more = await recalling.choose(agent.id, within(10_000, 1))
     expect(more.messages).toEqual(Array.from({ length: 8 }, (_, n) => cycleOf(n, 100)).flat())
-    expect(inboxesIn(await recalling.choose(agent.id, { budget: 600, allowed: { tokens: 200, leastWhole: 3 } }))).toBe(
-      3,
-    )
+    expect(inboxesIn(await recalling.choose(agent.id, within(600, 3, 200)))).toBe(3)
   })
 
   test('a reset hides what was before and keeps it on record', async () => {
@@ -168,24 +169,29 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     const cycles = fc.array(fc.integer({ min: 0, max: 400 }), { minLength: 1, maxLength: 14 })
     const scenario = fc.record({
       cycles,
-      budget: fc.integer({ min: 0, max: 3000 }),
+      mostWhole: fc.integer({ min: 0, max: 3000 }),
+      taken: fc.integer({ min: 0, max: 3000 }),
       leastWhole: fc.integer({ min: 0, max: 6 }),
     })
     await fc.assert(
-      fc.asyncProperty(scenario, async ({ cycles, budget, leastWhole }) => {
+      fc.asyncProperty(scenario, async ({ cycles, mostWhole, taken, leastWhole }) => {
+        const budget = Math.max(0, mostWhole - taken)
         const agent = await domain.agent(`Ada ${newId('agt')}`, { mind: 'PERSISTENT' })
         const sizes: number[] = []
         let recall: Recall | null = null
         for (const tokens of cycles) {
           sizes.push(await think(agent.id, tokens, recall))
-          const recalled: Recalled = await recalling.choose(agent.id, within(budget, leastWhole))
+          const recalled: Recalled = await recalling.choose(agent.id, {
+            ...within(budget, leastWhole),
+            mostWhole,
+          })
           recall = recalled.recall
           const whole = inboxesIn(recalled)
           const recent = sizes.slice(-leastWhole || sizes.length + 1).reduce((sum, size) => sum + size, 0)
-          expect(recalled.tokens).toBeLessThanOrEqual(budget)
+          expect(recalled.tokens).toBeLessThanOrEqual(whole > leastWhole ? budget : Math.max(budget, mostWhole))
           expect(whole).toBe(recall.end - recall.whole)
           expect(imbalanceOf(recalled.messages)).toBeNull()
-          if (recent <= budget) expect(whole).toBeGreaterThanOrEqual(Math.min(leastWhole, sizes.length))
+          if (recent <= mostWhole) expect(whole).toBeGreaterThanOrEqual(Math.min(leastWhole, sizes.length))
           expect(await recalling.again(agent.id, recall)).toEqual(recalled.messages)
         }
       }),

@@ -4,6 +4,7 @@ import { PATIENCE } from '../support/console-page.ts'
 import { playConsole } from '../support/console-play.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
+import { thinkingOn } from '../support/thinking.ts'
 
 const hasBrowser = hasBrowserFor("the operator's pages' test")
 
@@ -89,6 +90,40 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.reload()
     await page.getByRole('tab', { name: 'Settings' }).click(PATIENCE)
     expect(await page.getByLabel('Instructions').inputValue()).toBe('You keep very short minutes.')
+  }, 90_000)
+
+  test('a mind is seen into: what waits is taken out, what it thought begins anew, and its goals are given, marked and removed', async () => {
+    const thinking = thinkingOn(parley)
+    const { human, agent, space } = await parley.room('Iris', { mind: 'PERSISTENT' })
+    parley.models.script(() => [{ text: 'I have covered them.' }])
+    await parley.send(human, space.id, 'Frost tonight.')
+    await thinking.rest(agent)
+    await parley.app.api.agents.update(parley.admin, { id: agent.id, paused: true })
+    await parley.send(human, space.id, 'Rain tomorrow.')
+    const { page, violations } = await openAs(parley.admin, `/agents/${agent.id}/mind`)
+    const part = (name: string) =>
+      page.locator('section').filter({ has: page.getByRole('heading', { name, exact: true }) })
+    const [inbox, thoughts, goals] = [part('Inbox'), part('Consciousness'), part('Goals')]
+    await inbox.getByText('Rain tomorrow.').waitFor(PATIENCE)
+    await thoughts.getByText('1 cycle, about').waitFor(PATIENCE)
+    await thoughts
+      .getByText('I have covered them.')
+      .first()
+      .waitFor({ ...PATIENCE, state: 'attached' })
+    await goals.getByText('Give it a goal').click()
+    await goals.getByRole('textbox', { name: 'Goal' }).fill('Save the tomatoes.')
+    await goals.getByRole('button', { name: 'Give', exact: true }).click()
+    await goals.getByRole('button', { name: 'Mark completed' }).click(PATIENCE)
+    await goals.getByRole('button', { name: 'Mark abandoned' }).waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+
+    await goals.getByRole('button', { name: 'Remove this goal' }).click()
+    await inbox.getByRole('button', { name: 'Take it out, unthought' }).click()
+    await thoughts.getByRole('button', { name: 'Begin anew' }).click()
+    await goals.getByText('It has no goal yet.').waitFor(PATIENCE)
+    await inbox.getByText('Empty: it has thought about everything.').waitFor(PATIENCE)
+    await thoughts.getByText('0 cycles, about').waitFor(PATIENCE)
+    expect(await thinking.runsOf(agent)).toHaveLength(1)
   }, 90_000)
 
   test('a person is made and invited; the link signs somebody in once, and the token that it made is revoked', async () => {

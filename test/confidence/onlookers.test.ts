@@ -3,6 +3,7 @@ import { RULE_STACKS } from '../support/application.ts'
 import { playDecisions, refund, refundTool } from '../support/decisions.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import type { Named, Person, Read } from '../support/stage.ts'
+import { thinkingOn } from '../support/thinking.ts'
 import { enter, say, takesTurns } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
@@ -29,9 +30,9 @@ describe.each(RULE_STACKS)('who looks on at what is known in confidence, on the 
   const play = playDecisions(stack)
 
   /** Alice's diary in confidence, her team with Bob, and an agent of both. */
-  async function world(tools: (alice: Person, bob: Person) => object[] = () => []) {
+  async function world(tools: (alice: Person, bob: Person) => object[] = () => [], mind = 'STATELESS') {
     const [alice, bob] = await Promise.all([play.stage.person('Alice'), play.stage.person('Bob')])
-    const agent = await play.stage.bot('Ada', { toolset: 'ACTIVE_SPACE', tools: tools(alice, bob) })
+    const agent = await play.stage.bot('Ada', { mind, toolset: 'ACTIVE_SPACE', tools: tools(alice, bob) })
     const diary = await play.stage.space('Diary', [alice, agent], ALONE)
     const team = await play.stage.space('Team', [alice, bob, agent], TOGETHER)
     return { alice, bob, agent, diary, team }
@@ -59,44 +60,53 @@ describe.each(RULE_STACKS)('who looks on at what is known in confidence, on the 
       ...{ scope: 'SERVICE', id: 'svc', tokenId: null, expiresAt: null, name: 'Pager' },
       agentIds: [agent.id],
     } as never)
-    async function triggers() {
-      const { run } = await play.stage.ask(client, TRIGGER, { agentId: agent.id })
-      return run.id as string
+    /** The run that it triggers; of a mind the cycle that takes its event. */
+    async function triggers(): Promise<string> {
+      const { runsOf } = thinkingOn(play.parley)
+      const before = await runsOf(agent)
+      await play.stage.ask(client, TRIGGER, { agentId: agent.id })
+      return (await until('it is triggered', async () => (await runsOf(agent))[before.length])).id
     }
     return { client, triggers }
   }
 
-  test('the service that triggered a run is told nothing from the moment on that it knows something in confidence', async () => {
-    const { alice, agent, diary } = await world(() => [external('plain'), external('marked', MARKED)])
-    takesTurns(
-      play.parley.models,
-      agent.name,
-      [],
-      [
-        [{ text: 'Open words.' }, enter(diary)],
-        [{ reasoning: SECRET }, { text: SECRET }, { toolCall: 'plain', input: { said: SECRET } }, say(SECRET)],
-        [{ text: SECRET }],
-      ],
-    )
-    const { runs } = await play.stage.say(alice, diary, SECRET)
-    await play.parley.runWhen(runs[0].id)
-    const pager = await service(agent)
-    const runId = await pager.triggers()
-    const events = pager.client.subscribe<{ runEvents: Read }, object>(EVENTS, { id: runId })
-    await events.first(({ runEvents }) => runEvents.__typename === 'RunCompleted')
-    expect(JSON.stringify(events.seen)).not.toContain(SECRET)
-    const seen = await runFor(pager.client, runId)
-    expect(seen).toMatchObject({ status: 'COMPLETED', summary: null })
-    for (const call of seen.toolCalls) expect(call).toMatchObject({ input: null, output: null, error: null })
-    expect(seen.toolCalls.map(({ toolName, status }: Read) => [toolName, status])).toEqual([
-      ['enter_space', 'DONE'],
-      ['plain', 'FAILED'],
-      ['send_message', 'DONE'],
-    ])
-    const refused = callNamed(seen, 'plain')
-    expect(await play.stage.ask(pager.client, CALL, { id: refused.id })).toMatchObject({ input: null, output: null })
-    expect(callNamed(await runFor(play.stage.admin, runId), 'plain')).toMatchObject({ input: { said: SECRET } })
-  })
+  test.each([
+    ['STATELESS', 'a run'],
+    ['PERSISTENT', 'a cycle'],
+  ])(
+    'of a %s mind the service that triggered %s is told nothing from the moment on that it knows something in confidence',
+    async (mind) => {
+      const { alice, agent, diary } = await world(() => [external('plain'), external('marked', MARKED)], mind)
+      takesTurns(
+        play.parley.models,
+        agent.name,
+        [],
+        [
+          [{ text: 'Open words.' }, enter(diary)],
+          [{ reasoning: SECRET }, { text: SECRET }, { toolCall: 'plain', input: { said: SECRET } }, say(SECRET)],
+          [{ text: SECRET }],
+        ],
+      )
+      await play.stage.say(alice, diary, SECRET)
+      await thinkingOn(play.parley).rest(agent)
+      const pager = await service(agent)
+      const runId = await pager.triggers()
+      const events = pager.client.subscribe<{ runEvents: Read }, object>(EVENTS, { id: runId })
+      await events.first(({ runEvents }) => runEvents.__typename === 'RunCompleted')
+      expect(JSON.stringify(events.seen)).not.toContain(SECRET)
+      const seen = await runFor(pager.client, runId)
+      expect(seen).toMatchObject({ status: 'COMPLETED', summary: null })
+      for (const call of seen.toolCalls) expect(call).toMatchObject({ input: null, output: null, error: null })
+      expect(seen.toolCalls.map(({ toolName, status }: Read) => [toolName, status])).toEqual([
+        ['enter_space', 'DONE'],
+        ['plain', 'FAILED'],
+        ['send_message', 'DONE'],
+      ])
+      const refused = callNamed(seen, 'plain')
+      expect(await play.stage.ask(pager.client, CALL, { id: refused.id })).toMatchObject({ input: null, output: null })
+      expect(callNamed(await runFor(play.stage.admin, runId), 'plain')).toMatchObject({ input: { said: SECRET } })
+    },
+  )
 
   test('a service that carries a marked tool out is given what goes into that, and nothing of another', async () => {
     const { alice, agent, diary } = await world(() => [external('plain'), external('marked', MARKED)])

@@ -80,6 +80,32 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
     expect(JSON.stringify(consciousness)).toContain('"status":"pending"')
   })
 
+  test('several calls of one step are answered in any order, `false` counts, and each result is told of its own call', async () => {
+    const { human, agent, space } = await room([LOOK_UP])
+    const questions = ['Rain?', 'Snow?', 'Wind?']
+    const calls = questions.map((question) => ({ toolCall: 'look_up', input: { question } }))
+    parley.models.script((request) =>
+      inboxIn(request).includes('TOOL_RESULT') ? [{ text: 'Good.' }] : steps(calls, [{ text: 'Asked.' }])(request),
+    )
+    await parley.send(human, space.id, 'How is the weather?')
+    await thinking.rest(agent)
+    const service = await worker(agent.id)
+    const pending = await parley.app.api.control.pendingToolCalls(service)
+    expect(parley.models.requests[1]?.messages.slice(-3).map(({ text }) => JSON.parse(text))).toEqual(
+      pending.map(({ id: toolCallId }) => ({ status: 'pending', toolCallId })),
+    )
+    const results = [true, false, { knots: 9 }]
+    for (const index of [2, 0, 1]) await submit(service, pending[index]?.id ?? '', results[index])
+    await thinking.rest(agent)
+    const told = parley.models.requests.slice(2).flatMap((request) => inboxIn(request).split('\n').slice(1))
+    expect(told).toEqual(
+      [2, 0, 1].map((n) => `- [TOOL_RESULT look_up (id: ${pending[n]?.id})] ${JSON.stringify(results[n])}`),
+    )
+    expect(pending.map(({ input }) => input)).toEqual(questions.map((question) => ({ question })))
+    const cycles = await thinking.cyclesOf(agent)
+    expect(imbalanceOf(cycles.flatMap(({ messages }) => messages as unknown[]))).toBeNull()
+  })
+
   test('a SPACE call shows as REQUIRES_ACTION, a member answers it after the cycle, and its message is whole then', async () => {
     const { human, agent, space } = await room([APPROVE])
     parley.models.script((request) =>

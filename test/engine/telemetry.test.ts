@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { readConfig } from '../../src/config.ts'
+import { estimateTokens } from '../../src/minds/token-usage.ts'
 import { NO_TELEMETRY, openTelemetry } from '../../src/platform/telemetry.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
-import { forAgent } from '../support/model-server-script.ts'
+import { forAgent, type ModelRequest } from '../support/model-server-script.ts'
 import { type OtlpCollector, startOtlpCollector } from '../support/otlp-collector.ts'
-import { answer, skip, type Thinking, thinkingOn } from '../support/thinking.ts'
+import { answer, inboxIn, skip, type Thinking, thinkingOn } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
 
 /** 004, "Telemetry". */
@@ -41,7 +42,7 @@ describe('traces', () => {
 
   const spansNamed = (name: RegExp) => collector.spans.filter((span) => name.test(span.name))
 
-  test("a span per cycle with the seed's metadata, within it one per step, within that one per tool", async () => {
+  test("a span per cycle with the seed's metadata, within it one per step, within that one per tool, each as long as it took", async () => {
     const { human, agent, space } = await start({
       OTEL_EXPORTER_OTLP_HEADERS: 'x-key=a%20secret',
       OTEL_SERVICE_NAME: 'test-parley',
@@ -51,6 +52,7 @@ describe('traces', () => {
     await thinking.rest(agent)
     await stop()
     const [cycle] = spansNamed(/^invoke_agent/)
+    const [first] = parley.models.requests
     expect(cycle).toMatchObject({
       name: 'invoke_agent Ada',
       parentId: '',
@@ -60,7 +62,7 @@ describe('traces', () => {
         'ai.telemetry.metadata.agentId': agent.id,
         'ai.telemetry.metadata.cycleCount': '0',
         'ai.telemetry.metadata.inboxSize': '1',
-        'ai.telemetry.metadata.consciousnessTokens': expect.stringMatching(/^\d+$/),
+        'ai.telemetry.metadata.consciousnessTokens': String(estimateTokens(inboxIn(first as ModelRequest))),
         'gen_ai.usage.output_tokens': expect.any(Number),
         'parley.run.end': 'finished',
         'parley.run.steps': 3,
@@ -81,6 +83,10 @@ describe('traces', () => {
       ['execute_tool send_message', steps[1]?.spanId],
     ])
     expect(new Set(collector.spans.map(({ traceId }) => traceId)).size).toBe(1)
+    const lengthOf = (spans: typeof steps) => spans.reduce((sum, { ms }) => sum + ms, 0)
+    expect(lengthOf(tools)).toBeGreaterThan(0)
+    expect(lengthOf(steps)).toBeGreaterThan(lengthOf(tools))
+    expect(cycle?.ms).toBeGreaterThanOrEqual(lengthOf(steps))
     expect(JSON.stringify(collector.spans)).not.toContain('Hi.')
     expect(collector.headers.at(-1)?.['x-key']).toBe('a secret')
     expect(collector.service).toBe('test-parley')

@@ -3,7 +3,7 @@ import { createDeferred } from '../../src/lib/async.ts'
 import { estimateTokens } from '../../src/minds/token-usage.ts'
 import { RULE_STACKS, type TestApplication } from '../support/application.ts'
 import { playMinds } from '../support/minds.ts'
-import type { ModelAction, ModelRequest } from '../support/model-server-script.ts'
+import { type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
 import { imbalanceOf, inboxIn, type Thinking } from '../support/thinking.ts'
 import { enter, say } from '../support/turns.ts'
 
@@ -43,6 +43,29 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
     expect(whole?.cycleCount).toBe(10)
     expect(JSON.stringify(whole?.messages)).toContain(`Story 1: ${LONG.slice(0, 40)}`)
     expect(imbalanceOf(whole?.messages ?? [])).toBeNull()
+  })
+
+  test('beside memories that fill the budget, its least recent cycles stay whole, unless they alone are more than it', async () => {
+    const human = await parley.human('Husam')
+    const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 8000, minRecentCycles: 3 })
+    const space = await parley.space(human, [agent.id])
+    const memories = Array.from({ length: 20 }, (_, n) => ({ key: `key ${n}`, value: `${n} words `.repeat(400) }))
+    await parley.app.api.memories.set(agent.id, memories)
+    parley.models.script((request) => steps([enter(space)], [{ text: `Heard ${inboxIn(request).length}.` }])(request))
+    const hear = async (text: string) => {
+      await parley.send(human, space.id, text)
+      await thinking.rest(agent)
+    }
+    for (let n = 1; n <= 5; n++) await hear(`Story ${n}`)
+    const last = parley.models.requests.at(-2) as ModelRequest
+    expect(estimateTokens(last.instructions)).toBeGreaterThan(8000)
+    const inboxes = last.messages.filter(({ text }) => text.startsWith('INBOX')).map(({ text }) => text)
+    expect(inboxes.map((text) => /Story \d/.exec(text)?.[0])).toEqual(['Story 2', 'Story 3', 'Story 4', 'Story 5'])
+    const calls = last.messages.flatMap(({ toolCalls }) => toolCalls.map(({ id }) => id))
+    expect(last.messages.flatMap(({ toolCallId }) => toolCallId ?? [])).toEqual(calls)
+    for (let n = 6; n <= 7; n++) await hear(`Story ${n}: ${LONG.repeat(10)}`)
+    await hear('Story 8')
+    expect(inboxesOf(parley.models.requests.at(-1) as ModelRequest)).toBe(2)
   })
 
   test('a budget that not even one cycle fits leaves the inbox, and the agent thinks on', async () => {

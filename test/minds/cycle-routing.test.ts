@@ -4,6 +4,7 @@ import { RULE_STACKS, type TestApplication } from '../support/application.ts'
 import { playMinds } from '../support/minds.ts'
 import { forAgent, type ModelRequest, steps } from '../support/model-server-script.ts'
 import { answer, inboxIn, interjectionIn, type Thinking } from '../support/thinking.ts'
+import { enter, say } from '../support/turns.ts'
 
 describe.each(RULE_STACKS)('persistent minds in every routing, on the %s stack', (stack) => {
   let parley: TestApplication
@@ -41,14 +42,14 @@ describe.each(RULE_STACKS)('persistent minds in every routing, on the %s stack',
     const [first, second] = [await parley.space(human, [agent.id]), await parley.space(human, [agent.id])]
     const other = await parley.space(human, [agent.id])
     const gate = createDeferred()
-    const goTo = ({ id }: { id: string }, text: string) => [
-      { toolCall: 'enter_space', input: { spaceId: id } },
-      { toolCall: 'send_message', input: { text } },
-    ]
     parley.models.script((request) =>
       inboxIn(request).includes('"One"')
         ? [{ gate: gate.promise }, { text: 'Read.' }]
-        : steps(goTo(first, 'Here.'), goTo(second, 'There.'), goTo(other, 'Elsewhere.'))(request),
+        : steps(
+            [enter(first), say('Here.')],
+            [enter(second), say('There.')],
+            [enter(other), say('Elsewhere.')],
+          )(request),
     )
     await parley.send(human, first.id, 'One')
     await thinking.cycleUnderWay(agent)
@@ -64,6 +65,39 @@ describe.each(RULE_STACKS)('persistent minds in every routing, on the %s stack',
       triggerSpaceId: null,
       triggerMessage: null,
     })
+  })
+
+  test('BROADCAST: what it posts says the kind of what has no space: a service by its name, a result and several kinds as INBOX', async () => {
+    const human = await parley.human('Husam')
+    const ask = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'EXTERNAL' as const }
+    const agent = await thinking.bot('Ada', {}, { tools: [ask] })
+    const [home, other] = [await parley.space(human, [agent.id]), await parley.space(human, [agent.id])]
+    const gate = createDeferred()
+    parley.models.script((request) =>
+      inboxIn(request).includes('"One"')
+        ? steps([{ toolCall: 'ask', input: {} }], [{ gate: gate.promise }, { text: 'Asked.' }])(request)
+        : steps([enter(other), say('Elsewhere.')])(request),
+    )
+    const { control } = parley.app.api
+    const callFromJira = () =>
+      control.triggerAgent(parley.admin, { agentId: agent.id, serviceName: 'jira', payload: {} })
+    await parley.send(human, home.id, 'One')
+    await parley.models.request(({ step }) => step === 1)
+    await parley.send(human, home.id, 'Two')
+    await callFromJira()
+    gate.resolve()
+    await thinking.rest(agent)
+    await callFromJira()
+    await thinking.rest(agent)
+    const [call] = await control.pendingToolCalls(parley.admin)
+    await control.submitToolResult(parley.admin, { toolCallId: call?.id ?? '', result: 7 })
+    await thinking.rest(agent)
+    const nothing = { triggerSpaceId: null, triggerSpaceName: null, triggerSenderName: null, triggerMessage: null }
+    expect((await parley.messages(other.id)).map(({ origin }) => origin)).toEqual([
+      { triggerType: 'INBOX', triggerName: null, ...nothing },
+      { triggerType: 'SERVICE', triggerName: 'jira', ...nothing },
+      { triggerType: 'INBOX', triggerName: null, ...nothing },
+    ])
   })
 
   test.each(['ADMIN', 'MENTION_CHAIN'] as const)(

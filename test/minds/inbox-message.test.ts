@@ -66,12 +66,21 @@ describe('the messages that a mind is shown of its inbox', () => {
 
   test('the preview names source and sender, and cuts after 50 characters, never within one', () => {
     const smiles = '😀'.repeat(40)
-    const events = [said('a'.repeat(60)), said(smiles), event('PLAN', { name: 'Standup', instruction: 'Ask.' })]
+    const result = (result: unknown) => event('TOOL_RESULT', { toolName: 'approve', toolCallId: 'tcl_1', result })
+    const events = [
+      ...[said('a'.repeat(60)), said(smiles), event('PLAN', { name: 'Standup', instruction: 'Ask.' })],
+      event('SERVICE', { serviceId: null, name: 'jira', payload: { issue: 7, title: 'b'.repeat(60) } }),
+      ...[result({ approved: true }), result(false), result(null)],
+    ]
     expect(previewMessage(events, 12).split('\n')).toEqual([
       '[INBOX PREVIEW — 12 waiting]',
       `  [Family] Husam: "${'a'.repeat(50)}..."`,
       `  [Family] Husam: "${'😀'.repeat(25)}..."`,
       '  [PLAN] Standup: "Ask...."',
+      `  [SERVICE] jira: ${JSON.stringify(`{"issue":7,"title":"${'b'.repeat(30)}...`)}`,
+      '  [TOOL_RESULT] approve: "{\\"approved\\":true}..."',
+      '  [TOOL_RESULT] approve: "false..."',
+      '  [TOOL_RESULT] approve: "null..."',
     ])
   })
 })

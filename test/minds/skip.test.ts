@@ -1,6 +1,7 @@
-import { describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
 import { RULE_STACKS, type TestApplication } from '../support/application.ts'
+import { type McpServer, startMcpServer } from '../support/mcp-server.ts'
 import { playMinds } from '../support/minds.ts'
 import { forAgent, type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
 import { answer, inboxIn, skip, spaceIn, type Thinking } from '../support/thinking.ts'
@@ -68,10 +69,11 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
     expect(JSON.stringify(next.messages)).not.toContain('lunch?')
   })
 
-  test('its run is seen to begin, and ends with RunCanceled', async () => {
+  test('its run is seen to begin, and ends with RunCanceled; operators find its reason in the log', async () => {
     const { human, agent, space } = await room()
     const gate = createDeferred()
     parley.models.script(() => [{ gate: gate.promise }, ...skip('Not for me.')])
+    const logged = vi.spyOn(parley.app.platform.logger, 'info')
     await parley.send(human, space.id, 'Hello')
     const run = await thinking.cycleUnderWay(agent)
     gate.resolve()
@@ -84,6 +86,10 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
     expect(events.filter((type) => /^Run(Completed|Failed|Canceled)$/.test(type))).toEqual(['RunCanceled'])
     expect(events.at(-1)).toBe('RunCanceled')
     expect(await db().run.findUnique({ where: { id: run.id } })).toBeNull()
+    const line = { runId: run.id, agentId: agent.id, reason: 'Not for me.' }
+    await until('it is logged', () => logged.mock.calls.length > 0)
+    expect(logged.mock.calls).toEqual([[line, 'a cycle was skipped']])
+    logged.mockRestore()
   })
 
   test('004 "Detection and Rollback" is structural: text that talks of skipping is none', async () => {
@@ -122,24 +128,47 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
     expect(await thinking.outcomeOf(message, agent)).toMatchObject({ kind: 'INBOX', runId: run?.id })
   })
 
-  test.each([
-    ['a tool of another server', 'HTTP', 'make_ticket', {}],
-    ['what it wrote down', null, 'set_memories', { memories: [{ key: 'ticket', value: '7' }] }],
-  ] as const)(
-    'after %s it is an ordinary end: what was changed outside stays on record',
-    async (_, execution, toolName, input) => {
+  describe('after what changes something outside the cycle', () => {
+    let server: McpServer
+    beforeAll(async () => {
+      server = await startMcpServer([{ name: 'pay', answer: () => ({ content: [{ type: 'text', text: 'Paid.' }] }) }])
+    })
+    afterAll(() => server?.close())
+
+    const known = { goal: '' }
+    const NOTE = { key: 'ticket', value: '7' }
+    const PLAN = { name: 'Look', instruction: 'Look again.', cron: '0 0 1 1 *' }
+
+    test.each<[toolName: string, output: string, inputOf: () => object]>([
+      ['make_ticket', 'status 404', () => ({})],
+      ['bank__pay', 'Paid.', () => ({})],
+      ['set_memories', '"success":true', () => ({ memories: [NOTE] })],
+      ['set_goals', '"success":true', () => ({ goals: [{ description: 'Close it.' }] })],
+      ['set_plans', '"success":true', () => ({ plans: [PLAN] })],
+      ['delete_memories', '"notFound":[]', () => ({ keys: [NOTE.key] })],
+      ['delete_goals', '"notFound":[]', () => ({ ids: [known.goal] })],
+      ['delete_plans', '"notFound":[]', () => ({ names: [PLAN.name] })],
+    ])('%s, it is an ordinary end: what was changed stays on record', async (toolName, output, inputOf) => {
       const url = `${parley.models.baseUrl}/ticket`
       const ticket = { name: 'make_ticket', description: 'Makes a ticket.', inputSchema: { type: 'object' }, url }
-      const tools = execution === null ? [] : [{ ...ticket, execution }]
-      const { human, agent, space } = await parley.room('Ada', { mind: 'PERSISTENT', tools })
-      parley.models.script(steps([{ toolCall: toolName, input }], skip('Done already.')))
+      const tools = [{ ...ticket, execution: 'HTTP' as const }]
+      const mcpServers = [{ name: 'bank', url: server.url }]
+      const { human, agent, space } = await parley.room('Ada', { mind: 'PERSISTENT', tools, mcpServers })
+      const { memories, goals, plans } = parley.app.api
+      if (toolName.startsWith('delete')) {
+        await Promise.all([memories.set(agent.id, [NOTE]), plans.setOwn(agent.id, [PLAN])])
+        known.goal = (await goals.set(agent.id, [{ description: 'Close it.' }]))[0]?.id ?? ''
+      }
+      parley.models.script(steps([{ toolCall: toolName, input: inputOf() }], skip('Done already.')))
       const { message } = await parley.send(human, space.id, 'Hello')
       await thinking.rest(agent)
       expect(await thinking.runsOf(agent)).toMatchObject([{ status: 'COMPLETED', summary: 'Done already.' }])
+      const call = await db().toolCall.findFirst({ where: { agentId: agent.id, toolName } })
+      expect(JSON.stringify(call?.output)).toContain(output)
       expect(JSON.stringify((await thinking.cyclesOf(agent)).map(({ messages }) => messages))).toContain(toolName)
       expect(await thinking.outcomeOf(message, agent)).toMatchObject({ kind: 'INBOX' })
-    },
-  )
+    })
+  })
 
   test('what the model calls after it in the same step is not carried out', async () => {
     const { human, agent, space } = await room()

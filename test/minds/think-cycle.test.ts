@@ -3,7 +3,9 @@ import { createDeferred } from '../../src/lib/async.ts'
 import { RULE_STACKS, type TestApplication } from '../support/application.ts'
 import { playMinds } from '../support/minds.ts'
 import { forAgent, type ModelRequest, steps } from '../support/model-server-script.ts'
+import { resultsIn } from '../support/stage.ts'
 import { answer, imbalanceOf, inboxIn, skip, spaceIn, type Thinking } from '../support/thinking.ts'
+import { enter } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
 describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
@@ -18,12 +20,15 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
 
   test('004 "One Call, Multiple Actions": one cycle reads, speaks and remembers in several spaces', async () => {
     const { human, agent, space } = await room()
-    const other = await parley.space(human, [agent.id], { name: 'Support' })
+    const other = await parley.space(human, [], { name: 'Support' })
+    await parley.send(human, other.id, 'We want the report')
+    await parley.app.api.members.add(human, { spaceId: other.id, entityId: agent.id })
+    const read = { toolCall: 'read_messages', input: {} }
     parley.models.script(
       steps(
-        [{ toolCall: 'enter_space', input: { spaceId: space.id } }],
+        [enter(space), read],
         [{ toolCall: 'send_message', input: { text: 'Hi Husam!' } }],
-        [{ toolCall: 'enter_space', input: { spaceId: other.id } }],
+        [enter(other), read],
         [{ toolCall: 'send_message', input: { text: 'Report ready' } }],
         [{ toolCall: 'set_memories', input: { memories: [{ key: 'report', value: 'sent' }] } }],
         [{ text: 'I greeted Husam and sent the report.' }],
@@ -50,6 +55,9 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     })
     expect(said[0]?.origin).toBeNull()
     expect(said[1]?.origin).toMatchObject({ triggerType: 'SPACE_MESSAGE', triggerSpaceName: 'Family' })
+    const [, here, , , there] = resultsIn(parley.models.requests.at(-1) as ModelRequest)
+    expect(here).toMatchObject([{ text: 'Hello, and send the report to Support' }])
+    expect(there).toMatchObject([{ text: 'We want the report' }])
   })
 
   test('004 "What Happens Inside": the events of its run, in order, with one end', async () => {

@@ -15,6 +15,7 @@ const FORGET_CYCLE = `mutation ($input: ForgetCycleInput!) { forgetCycle(input: 
   __typename ... on ForgetCyclePayload { forgottenCycleId agent { internals { consciousness { cycleCount } } } } } }`
 const FORGET_SPACE = `mutation ($input: ForgetSpaceInput!) { forgetSpace(input: $input) {
   __typename ... on ForgetSpacePayload { agent { id internals { consciousness { cycleCount } } } } } }`
+const RESET = `mutation ($input: ResetConsciousnessInput!) { resetConsciousness(input: $input) { __typename } }`
 const LOG = `query ($targetId: ID) { auditLog(targetId: $targetId) { edges { node { action detail refused } } } }`
 const PAUSE = `mutation ($input: UpdateAgentInput!) { updateAgent(input: $input) { __typename } }`
 
@@ -123,16 +124,40 @@ describe.each(RULE_STACKS)('what an admin makes an agent forget, on the %s stack
     ])
   })
 
-  test('is not remembered by a cycle either that thinks about it just then', async () => {
+  /** An agent that thinks about what Husam has said, until `go`. */
+  async function thinkingAbout(text: string) {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const space = await stage.space('Team', [husam, ada], { routing: 'BROADCAST' })
     const held = gate()
     parley.models.script(forAgent('Ada', () => [{ gate: held.promise }, { text: 'Read.' }]))
-    await stage.say(husam, space, 'Forget this')
+    await stage.say(husam, space, text)
     await until('it thinks', () => parley.models.requests.length > 0)
-    await stage.ask(stage.admin, FORGET_SPACE, { input: { agentId: ada.id, spaceId: space.id } })
+    return { husam, ada, space, go: held.open }
+  }
+
+  test('is all, by a reset: a cycle that thinks just then is the first of the new consciousness', async () => {
+    const { husam, ada, space, go } = await thinkingAbout('First things')
+    go()
+    await stage.endedRuns(ada, 1)
+    const held = gate()
+    parley.models.script(forAgent('Ada', () => [{ gate: held.promise }, { text: 'Read.' }]))
+    await stage.say(husam, space, 'Second things')
+    await until('it thinks again', () => parley.models.requests.length > 1)
+    await stage.ask(stage.admin, RESET, { input: { agentId: ada.id } })
+    expect(nodesOf(await cyclesOf(ada))).toEqual([])
     held.open()
+    const [, second] = await stage.endedRuns(ada, 2)
+    expect(nodesOf(await cyclesOf(ada))).toMatchObject([{ run: { id: second.id } }])
+    await stage.say(husam, space, 'Third things')
+    await stage.endedRuns(ada, 3)
+    expect(shownLast()).toMatch(/^(?![\s\S]*First things)[\s\S]*Second things[\s\S]*Third things/)
+  })
+
+  test('is not remembered by a cycle either that thinks about it just then', async () => {
+    const { husam, ada, space, go } = await thinkingAbout('Forget this')
+    await stage.ask(stage.admin, FORGET_SPACE, { input: { agentId: ada.id, spaceId: space.id } })
+    go()
     expect(await stage.endedRuns(ada, 1)).toMatchObject([{ status: 'COMPLETED' }])
     expect(nodesOf(await cyclesOf(ada))).toEqual([])
     await stage.say(husam, space, 'Read this')

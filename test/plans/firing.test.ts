@@ -153,6 +153,26 @@ describe.each(DATABASES)('a plan on %s', (database) => {
       expect(await claimAll()).toContain(thinker)
     })
 
+    test('of a persistent agent whose event from before still waits goes on, and wakes it once for all its slots', async () => {
+      const { id: thinker } = await domain.agent('Thinker', { mind: 'PERSISTENT' })
+      const plan = await set({ cron: '* * * * *' }, thinker)
+      const { planFiring, inboxEvent } = platform.db.prisma
+      const resultsBy = async (minutes: string[]) => {
+        for (const minute of minutes) {
+          moveTo(`10:${minute}:00`)
+          await planning.firing.sweep()
+        }
+        return (await planFiring.findMany({ where: { planId: plan.id }, orderBy: { slot: 'asc' } })).map(
+          ({ result }) => result,
+        )
+      }
+      expect(await resultsBy(['01', '02', '03'])).toEqual(['INBOX', 'STILL_WAITING', 'STILL_WAITING'])
+      expect(await inboxEvent.count({ where: { agentId: thinker } })).toBe(1)
+      await inboxEvent.updateMany({ where: { agentId: thinker }, data: { doneAt: at('10:03:10') } })
+      expect((await resultsBy(['04', '05'])).slice(3)).toEqual(['INBOX', 'STILL_WAITING'])
+      expect(await planOf(plan)).toMatchObject({ nextRunAt: at('10:06:00'), enabled: true })
+    })
+
     test('of an agent that is paused passes, and its firing says so', async () => {
       const plan = await set({ cron: '*/5 * * * *' })
       await platform.db.prisma.agent.update({ where: { id: agentId }, data: { paused: true } })

@@ -16,6 +16,10 @@ const SPACE_EVENTS = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spa
 const RUN_EVENTS = `subscription ($runId: ID!) { runEvents(runId: $runId) { __typename
   ... on RunStarted { run { triggerType activeSpace { id } } }
   ... on RunSpaceEntered { spaceId space { name } } } }`
+const TOOLS = [
+  ...['enter_space', 'send_message', 'read_messages', 'get_my_runs', 'stop_run'],
+  ...['set_memories', 'delete_memories', 'set_goals', 'delete_goals', 'set_plans', 'get_plans', 'delete_plans'],
+]
 const ORIGINS = `query ($id: ID!) { space(id: $id) { messages { edges { node { text
   origin { triggerType triggerName triggerSpaceId triggerSpaceName triggerSenderName triggerMessage } } } } } }`
 const KNOWLEDGE = 'query ($id: ID!) { agent(id: $id) { internals { memories { key value } } } }'
@@ -64,8 +68,10 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
       const inB = sarah.client.subscribe<Read, object>(SPACE_EVENTS, { spaceId: b.id })
       for (const events of [inA, inB]) await events.first((event) => event.spaceMessages.__typename === 'SpaceSnapshot')
       const { runs } = await stage.say(husam, a, 'Send me the report, and tell the team')
-      const told = stage.admin.subscribe<Read, object>(RUN_EVENTS, { runId: runs[0].id })
-      expect(await told.ended).toBeNull()
+      const [told, toldHusam] = [stage.admin, husam.client].map((client) =>
+        client.subscribe<Read, object>(RUN_EVENTS, { runId: runs[0].id }),
+      )
+      for (const events of [told, toldHusam]) expect(await events?.ended).toBeNull()
       await inA.first((event) => event.spaceMessages.message?.text === 'I also notified the team in Space B')
 
       const finished = (events: typeof inA) =>
@@ -88,13 +94,19 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
         'MessageFinished',
       ]
       expect([...kinds].filter((kind) => kind !== 'SpaceSnapshot' && !ofMessages.includes(kind))).toEqual([])
-      const entered = told.seen.flatMap(({ runEvents }) => (runEvents.spaceId ? [runEvents.spaceId] : []))
-      expect(entered).toEqual([b.id, a.id])
+      const entered = (events: typeof told) =>
+        events?.seen.flatMap(({ runEvents: { spaceId, space } }) => (spaceId ? [[spaceId, space]] : []))
+      const inSpaces = (isInB: boolean) => [
+        [b.id, isInB ? { name: 'Space B' } : null],
+        [a.id, { name: 'Space A' }],
+      ]
+      expect(entered(told)).toEqual(inSpaces(true))
+      expect(entered(toldHusam)).toEqual(inSpaces(people([], [husam]).length > 0))
     },
   )
 
   test.each(CIRCLES)(
-    'a visible tool, in $circle: it shows in the space entered last, not in the trigger’s',
+    'a visible tool, in $circle: it shows in the space entered last, not in the trigger’s: no tool but enter_space asks for a space',
     async ({ confidential, people }) => {
       const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
       const chart = { name: 'chart', description: 'Draws.', inputSchema: { type: 'object' }, execution: 'INTERNAL' }
@@ -108,6 +120,9 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
       expect((await stage.messagesIn(a)).map(({ sender }) => sender.name)).toEqual(['Husam'])
       const toolCall = { toolName: 'chart', status: 'DONE', input: { bars: [1] } }
       expect(await stage.messagesIn(b)).toMatchObject([{ sender: { name: 'Painter' }, parts: [{ toolCall }] }])
+      const { toolNames, body } = await requestAt('Painter', 0)
+      expect(toolNames.toSorted()).toEqual([...TOOLS, 'chart'].toSorted())
+      expect(JSON.stringify(body.tools)).not.toContain('targetSpaceId')
     },
   )
 
@@ -177,24 +192,25 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     await stage.say(husam, room, 'Thanks')
     const next = await parley.models.request(wokenBy('Thanks'))
     expect(next.instructions).toContain('YOUR MEMORIES:\n- "first_decision": "Line 12 says how it began."')
+    expect(next.instructions).toContain('Note with set_memories what you will need again')
   })
 
   describe('cross-space origin context', () => {
     test.each(CIRCLES)(
-      'in $circle, people and agents of the trigger’s space learn why a message was sent; others only that it came from elsewhere',
+      'in $circle, people and agents of the trigger’s space, the sender itself too, learn why a message was sent; others only that it came from elsewhere',
       async ({ confidential, people }) => {
         const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
         const both = [husam, sarah]
         const [courier, insider, outsider] = [await agent('Courier'), await agent('Insider'), await agent('Outsider')]
         const design = await space('Design Team', [...people([husam], both), courier, insider], { confidential })
         const channel = await space('Dev channel', [...both, courier, insider, outsider], { confidential })
-        const order = 'Send the report to the dev channel'
+        const order = `Send the report to the dev channel${', please'.repeat(200)}`
         const read: ModelAction = { toolCall: 'read_messages', input: {} }
         const reads = when(wokenBy('"What was that?"'), steps([read]))
         parley.models.script(
           forAgent('Courier', when(wokenBy(order), steps([enter(channel)], [says('The report is ready')]))),
         )
-        for (const name of ['Insider', 'Outsider']) parley.models.script(forAgent(name, reads))
+        for (const name of ['Courier', 'Insider', 'Outsider']) parley.models.script(forAgent(name, reads))
         await stage.say(husam, design, order)
         await stage.endedRuns(courier, 1)
         await stage.say(sarah, channel, 'What was that?')
@@ -219,7 +235,10 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
           )
           return resultsIn(request)[0].find(({ text }: Read) => text === 'The report is ready').origin
         }
-        expect(await readBy('Insider')).toEqual({ triggerType: 'space_message', ...origin })
+        // An agent is shown the first 1,000 characters of it.
+        const triggerMessage = `${order.slice(0, 1000)}… (${order.length - 1000} more characters)`
+        for (const name of ['Insider', 'Courier'])
+          expect(await readBy(name)).toEqual({ triggerType: 'space_message', ...origin, triggerMessage })
         expect(await readBy('Outsider')).toEqual({ triggerType: 'space_message' })
       },
     )

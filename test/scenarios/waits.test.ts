@@ -236,16 +236,28 @@ describe('mentions on parts that wait, and messages that answer', () => {
     })
   })
 
-  test('whoever follows a space is told that a cycle has taken a message', async () => {
+  test('whoever follows a space is told that a cycle has taken each message, and that it has failed', async () => {
     const ann = await stage.person('Ann')
     const mia = await stage.bot('Mia', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
-    const room = await stage.space('Room', [ann, mia])
+    const room = await stage.space('Room', [ann, mia], { routing: 'BROADCAST' })
+    const held = createDeferred()
+    const brokenOff: ModelAction[] = [{ toolCall: 'get_my_runs', input: {} }, { finish: 'length' }]
+    parley.models.script(() => [{ gate: held.promise }, ...brokenOff])
     const live = ann.client.subscribe<Read, object>(UPDATES, { spaceId: room.id })
     await live.first((event: Read) => event.spaceMessages.__typename === 'SpaceSnapshot')
-    await stage.say(ann, room, 'Hello')
-    const updated = await live.first((event: Read) => event.spaceMessages.__typename === 'MessageUpdated')
+    const { agents } = parley.app.api
+    await agents.update(parley.admin, { id: mia.id, paused: true })
+    for (const text of ['One', 'Two']) await stage.say(ann, room, text)
+    await agents.update(parley.admin, { id: mia.id, paused: false })
+    const updates = () => live.seen.flatMap(({ spaceMessages: { message } }) => (message ? message.outcomes : []))
+    await until('it is told that they were taken', () => updates().filter(({ run }) => run !== null).length === 2)
+    const before = updates().length
+    held.resolve()
     const [cycle] = await stage.endedRuns(mia, 1)
-    expect(updated.spaceMessages.message.outcomes).toMatchObject([{ kind: 'INBOX', run: { id: cycle.id } }])
+    await until('it is told that they have failed', () => updates().length >= before + 2)
+    const run = { id: cycle.id }
+    const [taken, failed] = ['INBOX', 'FAILED'].map((kind) => ({ kind, run }))
+    expect(updates().slice(before - 2)).toEqual([taken, taken, failed, failed])
   })
 
   test('what arrives in an inbox at the moment when its agent leaves is read by no cycle, and dropped', async () => {

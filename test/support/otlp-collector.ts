@@ -8,6 +8,8 @@ export interface CollectedSpan {
   parentId: string
   traceId: string
   attributes: Record<string, string | number | boolean>
+  /** How long it lasted, in milliseconds. */
+  ms: number
   /** The status' message, where it is an error. */
   error: string | null
 }
@@ -48,6 +50,7 @@ function spanOf(span: Message): CollectedSpan {
     spanId: span.bytes(2).toString('hex'),
     parentId: span.bytes(4).toString('hex'),
     name: span.bytes(5).toString(),
+    ms: Number(span.bytes(8).readBigUInt64LE() - span.bytes(7).readBigUInt64LE()) / 1e6,
     attributes: attributesOf(span.all(9)),
     error: status.number(3) === 2 ? status.bytes(2).toString() : null,
   }
