@@ -210,7 +210,7 @@ describe('what triggered a run', () => {
     expect(outside.toolNames).toContain('mentionAgent')
     expect(sectionIn(outside, 'OTHER AGENTS:')).toBe(`- "Designer" (id: ${designer.id}): "Knows layouts."`)
     expect(sectionIn(outside, 'TURNS ELSEWHERE:')).toMatch(
-      `- In "Chain" (id: ${chain.id}) one agent acts at a time. Whom you mention`,
+      `- In "Chain" (id: ${chain.id}) one agent of a chain acts at a time. Whom you mention`,
     )
     await stage.say(husam, chain, 'Your turn')
     const inside = await parley.models.request(wokenBy('Your turn'))
