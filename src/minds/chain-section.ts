@@ -49,7 +49,7 @@ export function chainSection(
   )
   return [
     `YOUR TURN IN ${JSON.stringify(oneLine(space.name))}:`,
-    '- Here one agent acts at a time, and it is your turn. You can respond, delegate or skip:',
+    '- In a chain one agent acts at a time, and it is your turn. You can respond, delegate or skip:',
     '- respond: say something. Call mentionAgent as well if another agent is to go on after you; with expectReply you are called back when it is done. Without a mention, whoever waits is called back, else the conversation rests.',
     '- delegate: hand this over to the agent that should deal with it, before you have said anything. Nothing of you shows.',
     '- skip: stay silent, because you have nothing to add.',
@@ -80,7 +80,7 @@ const NO_WAIT =
   '- Whom you mention here, by mentionAgent or in a message, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply.'
 
 export const TURNS_ELSEWHERE =
-  'one agent acts at a time. Whom you mention in a message there, or by mentionAgent right after it, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply: you are called back.'
+  'one agent of a chain acts at a time. Whom you mention in a message there, or by mentionAgent right after it, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply: you are called back.'
 
 /** Of the user message: which agent handed this on, how and why. What it wrote is quoted. Null where none did. */
 export function wokenByLine(wokenBy: unknown): string | null {

@@ -9,7 +9,7 @@ import { type History, type HistoryLine, labelOf } from '../spaces/history.ts'
 import { type MessageOrigin, messageOfRow } from '../spaces/message.ts'
 import { readOnFrom } from '../tools/space/read-messages.ts'
 import { type ChainScene, loadChain } from './chain-section.ts'
-import { loadTask } from './chain-task.ts'
+import { loadTasks, taskToTell } from './chain-task.ts'
 import { type EventSource, originOfEvents } from './cycle-origin.ts'
 import { discreet } from './discreet-scene.ts'
 import { createSceneReading, type SceneAgent, type SceneRun, type SceneSpace } from './scene-reading.ts'
@@ -36,7 +36,7 @@ export interface Scene {
   sources: EventSource[]
   /** The chain in which the run has its turn. */
   chain: ChainScene | null
-  /** For who is called back in a chain: what began the chain, where that was something else than what is told anyway. */
+  /** For who is called back in a chain: what began the chain, where the history does not show it. */
   task: Json
   worksIn: string | null
   /** The spaces, confidential when the run was taken up, that any cycle of its agent comes from. */
@@ -85,14 +85,15 @@ export function createSceneLoader(platform: Platform, { history }: { history: Hi
 
   return {
     async load({ run }) {
-      const [{ lines, ...rows }, chain, task] = await Promise.all([
+      const [{ lines, ...rows }, chain, tasks] = await Promise.all([
         reading.whole(run.id),
         loadChain(db.prisma, run),
-        loadTask(db.prisma, run),
+        loadTasks(db.prisma, run),
       ])
       const { spaces, otherRuns, notes, withheld } = await discreet(db, reading, run, { ...rows, ...rows.agent })
       const agent = { ...rows.agent, ...notes }
-      const shown = { limit: historyLimit, characters: HISTORY_CHARACTERS, whole: run.triggerMessageId }
+      const whole = [run.triggerMessageId, ...tasks.map(({ messageId }) => messageId)]
+      const shown = { limit: historyLimit, characters: HISTORY_CHARACTERS, whole }
       const told = belongsTo({ spaces }, run.triggerSpaceId)
         ? history.linesOf(lines, { ...shown, readOn: readOnFrom })
         : []
@@ -100,6 +101,7 @@ export function createSceneLoader(platform: Platform, { history }: { history: Hi
       const triggerMessage = told.find(({ id }) => id === run.triggerMessageId) ?? null
       const origin = originSeen(run, spaces, triggerMessage) ?? (await loadOrigin(db.prisma, run))
       const { sources, worksIn, cycleMarks } = rows
+      const task = taskToTell(tasks, { history: told, spaces })
       const seen = { agent, spaces, otherRuns, sources, worksIn, cycleMarks, withheld }
       return { ...seen, history: told, triggerMessage, origin, chain, task }
     },

@@ -258,5 +258,10 @@ function outcomesOf(verdicts: Verdict[]): Prisma.Sql {
     FROM message CROSS JOIN jsonb_to_recordset(${jsonbText(verdicts)}::jsonb) AS v("agentId" text, kind text, reason text, "runId" text)
     LEFT JOIN runs ON v.kind = 'RUN' AND runs."agentId" = v."agentId"
     LEFT JOIN arrived ON v.kind = 'INBOX' AND arrived."agentId" = v."agentId"
-    ON CONFLICT ("messageId", "agentId") DO UPDATE SET kind = excluded.kind, reason = excluded.reason, "runId" = excluded."runId"`
+    ON CONFLICT ("messageId", "agentId") DO UPDATE
+      SET kind = excluded.kind, reason = excluded.reason, "runId" = coalesce(excluded."runId", "Outcome"."runId") WHERE ${SAYS_MORE}`
 }
+
+/** A message that is answered later may have woken somebody before it is routed, by a mention: what came of that stays. */
+const SAYS_MORE = Prisma.sql`CASE WHEN "Outcome".kind IN ('RUN', 'INBOX') THEN excluded.kind = 'DUPLICATE'
+  ELSE "Outcome".kind NOT IN ('SKIPPED', 'FAILED', 'DROPPED') AND excluded.kind <> 'NOT_ROUTED' END`

@@ -49,7 +49,7 @@ interface Telling {
   offset?: number
   limit: number
   characters: number
-  whole?: string | null
+  whole?: readonly (string | null)[]
   readOn?(back: number): string
 }
 
@@ -64,7 +64,7 @@ export interface EnteredSpace {
 export interface History {
   /**
    * The last `limit` messages up to `seq`, `offset` further back, oldest first, as far as `characters` of JSON reach: the newest
-   * first. A text is cut after 8,000 characters, but that of the message `whole`, or where it is the only one that is asked for.
+   * first. A text is cut after 8,000 characters, but those of the messages `whole`, or where it is the only one that is asked for.
    * What is still being written is left out.
    */
   read(input: {
@@ -76,7 +76,7 @@ export interface History {
     offset?: number
     limit: number
     characters: number
-    whole?: string | null
+    whole?: readonly (string | null)[]
     /** Said after a text that is cut: how to read on. `back`: how many messages are newer. */
     readOn?(back: number): string
   }): Promise<HistoryLine[]>
@@ -165,10 +165,10 @@ const LAST_SEQ = 2 ** 31 - 1
 const saidSince = ({ at, butOfRun }: { at: Date; butOfRun: string }) =>
   Prisma.sql`greatest(m."createdAt", m."routedAt") > ${at} AND m."runId" IS DISTINCT FROM ${butOfRun}`
 
-function linesOf(rows: HistoryRow[], { offset = 0, limit, characters, whole = null, readOn }: Telling): HistoryLine[] {
+function linesOf(rows: HistoryRow[], { offset = 0, limit, characters, whole = [], readOn }: Telling): HistoryLine[] {
   const lines = rows.map((row, index) => {
     const line = lineOf(row)
-    const isCut = line.id !== whole && limit > 1 && line.text.length > LONGEST_TEXT
+    const isCut = !whole.includes(line.id) && limit > 1 && line.text.length > LONGEST_TEXT
     if (!isCut) return line
     return { ...line, text: `${cutSaying(line.text, LONGEST_TEXT)}${readOn?.(offset + index) ?? ''}` }
   })
@@ -176,8 +176,8 @@ function linesOf(rows: HistoryRow[], { offset = 0, limit, characters, whole = nu
 }
 
 /** Newest first, as given. At least one. */
-function withinCharacters(lines: HistoryLine[], characters: number, whole: string | null): HistoryLine[] {
-  const fitting = firstWithin(lines, characters, (line) => (line.id === whole ? '' : JSON.stringify(line)))
+function withinCharacters(lines: HistoryLine[], characters: number, whole: readonly (string | null)[]): HistoryLine[] {
+  const fitting = firstWithin(lines, characters, (line) => (whole.includes(line.id) ? '' : JSON.stringify(line)))
   return fitting.length === 0 ? lines.slice(0, 1) : fitting
 }
 

@@ -41,6 +41,38 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
     expect(await room.outcomes(third ?? '')).toEqual(['Ada NOT_ROUTED', 'Bob SKIPPED'])
   })
 
+  test.each([
+    ['MENTION_CHAIN', 'RUN'],
+    ['BROADCAST', 'DUPLICATE'],
+  ] as const)(
+    'a form that was mentioned with and is answered later, under %s then, wakes nobody again: %s',
+    async (routing, kind) => {
+      const form = {
+        name: 'form',
+        description: 'A form.',
+        inputSchema: { type: 'object' },
+        execution: 'SPACE',
+        visible: true,
+      } as const
+      const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: { mind: 'PERSISTENT', tools: [form] } })
+      const { human, spaceId } = room
+      room.plays('Ada', [[enter({ id: spaceId })], [{ toolCall: 'form', input: {} }, mentions(room.agents.Bob)]], [])
+      room.plays('Bob', [[say('I see it.')]])
+      await room.hears()
+      const shown = (await room.messages())[1]?.id ?? ''
+      expect(await room.outcomes(shown)).toEqual(['Bob RUN'])
+      if (routing !== 'MENTION_CHAIN') await parley.app.api.spaces.update(human, { id: spaceId, routing })
+      const [call] = await room.calls('form')
+      await parley.app.api.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: 'yes' })
+      await room.chainsEnd()
+      const woken = (await room.runs()).filter(({ agentId }) => agentId === room.agents.Bob.id)
+      expect(woken).toMatchObject([{ triggerMessageId: shown, status: 'COMPLETED' }])
+      expect(await prisma().outcome.findMany({ where: { messageId: shown } })).toMatchObject([
+        { kind, runId: woken[0]?.id },
+      ])
+    },
+  )
+
   test('a plan that is delegated keeps its trigger: the target runs by the same plan, in the space that was entered', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     room.plays('Ada', [[enter({ id: room.spaceId })], [delegates(room.agents.Bob, 'your figures')]])

@@ -114,22 +114,29 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     expect((await room.conversation()).at(-1)).toBe('J: It ends with me.')
   })
 
-  test('as many wait as can all be called back: four of ten runs; the fifth may not expect a reply, but may mention', async () => {
-    const names = ['A', 'B', 'C', 'D', 'E', 'F']
-    const room = await openChainRoom(parley, names)
-    for (const [index, name] of names.slice(0, 4).entries()) {
-      const next = room.agents[names[index + 1] as string] as { id: string }
-      room.plays(name, [[say(`From ${name}`), mentions(next, 'go on', true)]], [[say(`Back at ${name}`)]])
+  test.each([
+    ['as can all be called back: four of ten runs', 4, 'LOOP_LIMIT', {}],
+    ['as the reply stack holds where chains are longer: five', 5, 'REPLY_STACK_FULL', { PARLEY_MAX_CHAIN_DEPTH: '20' }],
+  ])('as many wait %s; the next may not expect a reply, but may mention', async (_, most, code, settings) => {
+    const host = Object.keys(settings).length === 0 ? parley : await startApplication({ stack, settings })
+    const names = ['A', 'B', 'C', 'D', 'E', 'F', 'G'].slice(0, most + 2)
+    const room = await openChainRoom(host, names)
+    const following = (index: number) => room.agents[names[index + 1] ?? ''] as { id: string }
+    for (const [index, name] of names.slice(0, most).entries()) {
+      room.plays(name, [[say(`From ${name}`), mentions(following(index), 'go on', true)]], [[say(`Back at ${name}`)]])
     }
-    const last = room.agents.F as { id: string }
-    room.plays('E', [[say('From E'), mentions(last, 'go on', true)], [mentions(last, 'go on', false)]])
-    room.plays('F', [[say('From F')]])
+    const [next = '', last = ''] = names.slice(most)
+    room.plays(next, [
+      [say('Me too'), mentions(following(most), 'go on', true)],
+      [mentions(following(most), 'go on', false)],
+    ])
+    room.plays(last, [[say('The last')]])
     await room.hears()
-    expect((await results(room, 'mentionAgent')).slice(4)).toEqual(['LOOP_LIMIT', 'ok'])
-    expect(await room.chains()).toMatchObject([{ depth: 10, replyStack: [], holderId: null }])
-    expect((await room.conversation()).slice(-4)).toEqual(
-      ['Back at D', 'Back at C', 'Back at B', 'Back at A'].map((text) => `${text.at(-1)}: ${text}`),
-    )
+    expect((await results(room, 'mentionAgent')).slice(most)).toEqual([code, 'ok'])
+    expect(await room.chains()).toMatchObject([{ depth: 2 * most + 2, replyStack: [], holderId: null }])
+    const backwards = names.slice(0, most).toReversed()
+    expect((await room.conversation()).slice(-most)).toEqual(backwards.map((name) => `${name}: Back at ${name}`))
+    if (host !== parley) await host.close()
   })
 
   test('one mention a run; after it no skip and no delegation', async () => {

@@ -195,6 +195,10 @@ describe('an agent that knows its own runs', () => {
 
   test('stop_run is for its own other runs only', async () => {
     const { human, space } = await parley.room('Lone')
+    const another = await parley.room('Another')
+    parley.models.script(forAgent('Another', steps([{ hang: true }])))
+    const living = (await parley.send(another.human, another.space.id, 'Work')).runs[0]?.id ?? ''
+    await parley.runWhen(living, 'RUNNING')
     const results: string[] = []
     parley.models.script(
       forAgent('Lone', ({ step, messages, instructions }) => {
@@ -203,12 +207,15 @@ describe('an agent that knows its own runs', () => {
         if (last !== undefined) results.push(last)
         if (step === 0) return [{ toolCall: 'stop_run', input: { runId: own } }]
         if (step === 1) return [{ toolCall: 'stop_run', input: { runId: `run_${'0'.repeat(32)}` } }]
+        if (step === 2) return [{ toolCall: 'stop_run', input: { runId: living } }]
         return [{ text: 'Understood.' }]
       }),
     )
     const { runs } = await parley.send(human, space.id, 'Stop yourself')
     expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED' })
-    expect(results.map((text) => JSON.parse(text).error.code)).toEqual(['BAD_INPUT', 'NOT_FOUND'])
+    expect(results.map((text) => JSON.parse(text).error.code)).toEqual(['BAD_INPUT', 'NOT_FOUND', 'NOT_FOUND'])
+    expect(await parley.run(living)).toMatchObject({ status: 'RUNNING' })
+    await parley.app.api.control.stopRun(another.human, { runId: living, cascade: false })
   })
 
   test('a cascade stops every run that the stopped one set off', async () => {

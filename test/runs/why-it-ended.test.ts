@@ -97,6 +97,28 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
     expect(again.stopRun.__typename).toBe('ConflictError')
   })
 
+  test.each([
+    ['ADMIN', 'delegateToAgent'],
+    ['MENTION_CHAIN', 'delegate'],
+  ] as const)(
+    'HANDED_ON under %s: by nobody but itself, and whoever follows the run is told',
+    async (routing, tool) => {
+      const [ada, bea] = [await parley.agent('Ada'), await parley.agent('Bea')]
+      const adminAgentId = routing === 'ADMIN' ? ada.id : null
+      const space = await parley.space(human, [ada.id, bea.id], { routing, adminAgentId })
+      parley.models.script(() => [{ text: 'Seen.' }])
+      const input = { targetAgentEntityId: bea.id, reason: 'It is hers.' }
+      parley.models.script(forAgent('Ada', steps([{ toolCall: tool, input }])))
+      const { runs } = await parley.send(human, space.id, 'Go')
+      const runId = runs[0]?.id ?? ''
+      await parley.runWhen(runId)
+      const ended = await runOf(runId)
+      expect(ended).toMatchObject({ status: 'CANCELED', stopReason: 'HANDED_ON', stoppedBy: null, error: null })
+      expect((await parley.eventsOf(runId)).at(-1)).toBe('RunCanceled')
+      await parley.runWhen(ended.children.edges[0].node.id)
+    },
+  )
+
   test('a cascade on a run that is over stops what it set off, and says what', async () => {
     const [boss, hand] = [await parley.agent('Boss'), await parley.agent('Hand')]
     const space = await parley.space(human, [boss.id, hand.id])

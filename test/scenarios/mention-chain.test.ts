@@ -156,6 +156,15 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
       expect(runs[0]?.chain).toMatchObject({ depth: 1, replyStack: [] })
     })
 
+    test('a name in a text wakes nobody: neither a person’s @ nor an agent’s', async () => {
+      const [demo, research] = await agents('Demo Agent J', 'Research Agent J')
+      const room = await space('Lobby J', [demo, research])
+      plays(demo, [[say('@Research Agent J, can you take over?')]])
+      expect(await hears(room.id, '@Research Agent J, what do you think?')).toEqual(['Demo Agent J'])
+      expect(await wokenBy(room.id)).toEqual([['Demo Agent J'], []])
+      expect(story(await runsOf(demo, research))).toEqual(['Demo Agent J COMPLETED'])
+    })
+
     test('hand-off: the delegator says nothing, the right agent answers with what its MCP server knows', async () => {
       const answer = () => ({ content: [{ type: 'text', text: '31 °C, clear' }] })
       const server = await startMcpServer([{ name: 'forecast', description: 'The weather.', answer }])
@@ -390,6 +399,9 @@ describe.each(['embedded', ...(hasPostgres ? (['postgres'] as const) : [])] as c
           ['HR Agent F', 'Finance Space'],
         ])
         expect(new Set(runs.map(({ chain }) => chain?.id)).size).toBe(1)
+        expect(promptsOf(hr)[1]).toContain(
+          'THE TASK: (what began this chain, quoted as data) {"plan":"monthly check-in with finance","instruction":"Ask finance."',
+        )
       },
     )
   },

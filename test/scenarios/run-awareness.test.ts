@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { RunStatus } from '../../src/generated/prisma/client.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { type ModelAction, type ModelRequest, steps } from '../support/model-server-script.ts'
 import { until } from '../support/until.ts'
@@ -101,6 +102,69 @@ describe('seed 001: run awareness', () => {
       status: 'waiting_tool',
       triggerType: 'space_message',
       activeSpaceId: space.id,
+    })
+  })
+
+  describe('an agent with a run in each state, and eleven that are queued', () => {
+    const ids: Record<string, string> = {}
+    const queued: string[] = []
+    let seen: ModelRequest
+    let listed: { runs: Record<string, unknown>[]; totalActive: number }[]
+    let place: string
+
+    const STATES = ['waiting_tool', 'completed', 'failed', 'canceled', 'running']
+    const ASKED = [{}, { limit: 2 }, ...[...STATES, 'queued'].map((status) => ({ status }))]
+
+    beforeAll(async () => {
+      parley.models.reset()
+      const { human, send, space } = await room({ maxConcurrentRuns: 2 })
+      const [work, look] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const looks = () => ASKED.map((input) => ({ toolCall: 'get_my_runs', input }))
+      play({
+        waiting_tool: () => [{ toolCall: 'ask' }],
+        failed: () => [{ error: 'Out of order', status: 400 }],
+        canceled: () => [{ hang: true }],
+        running: () => work.promise.then(() => [{ text: 'Done.' }]),
+        look: ({ step }) => (step === 0 ? look.promise.then(looks) : [{ text: 'Seen.' }]),
+      })
+      for (const state of STATES) {
+        const id = await send(state)
+        ids[state] = id
+        await parley.runWhen(id, state === 'canceled' ? 'RUNNING' : (state.toUpperCase() as RunStatus))
+        if (state === 'canceled') await parley.app.api.control.stopRun(human, { runId: id, cascade: false })
+      }
+      const looking = await send('look')
+      await parley.runWhen(looking, 'RUNNING')
+      for (let n = 0; n < 11; n++) queued.push(await send('queued'))
+      look.resolve()
+      seen = await parley.models.request(({ step }) => step === 1)
+      listed = seen.messages.filter(({ role }) => role === 'tool').map(({ text }) => JSON.parse(text))
+      place = space.name
+      work.resolve()
+      for (const id of [looking, ...queued]) await parley.runWhen(id)
+    })
+
+    const idsIn = (index: number) => listed[index]?.runs.map(({ runId }) => runId)
+
+    test('get_my_runs gives ten where no limit is given, those that began last first, and counts them all', () => {
+      expect([idsIn(0), idsIn(1)]).toEqual([queued.toReversed().slice(0, 10), queued.toReversed().slice(0, 2)])
+      expect(listed.map(({ totalActive }) => totalActive)).toEqual(ASKED.map(() => 14))
+    })
+
+    test('get_my_runs gives those of the status that is asked for, and why one failed', () => {
+      expect(STATES.map((_, index) => idsIn(index + 2))).toEqual(STATES.map((state) => [ids[state]]))
+      expect(idsIn(STATES.length + 2)).toEqual(queued.toReversed().slice(0, 10))
+      expect(listed[STATES.indexOf('failed') + 2]?.runs[0]?.['error']).toContain('Out of order')
+    })
+
+    test('ACTIVE RUNS tells of those that wait for a tool, run and are queued', () => {
+      const lines = seen.instructions.split('ACTIVE RUNS:\n')[1]?.split('\n').slice(1) ?? []
+      const lineOf = (id: string | undefined, state: string) =>
+        `- Run ${id} (${state}) — Husam in "${place}": "${state}"`
+      expect(lines).toEqual([
+        ...['waiting_tool', 'running'].map((state) => lineOf(ids[state], state)),
+        ...queued.map((id) => lineOf(id, 'queued')),
+      ])
     })
   })
 

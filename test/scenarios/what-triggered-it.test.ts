@@ -23,10 +23,14 @@ describe('what triggered a run', () => {
   let parley: TestServer
   let stage: Stage
 
-  playScenarios('embedded', (opened) => {
-    parley = opened.parley
-    stage = opened.stage
-  })
+  playScenarios(
+    'embedded',
+    (opened) => {
+      parley = opened.parley
+      stage = opened.stage
+    },
+    { PARLEY_HISTORY_LIMIT: '4' },
+  )
 
   const textOf = ({ instructions, messages }: ModelRequest) =>
     [instructions, ...messages.map(({ text }) => text)].join('\n')
@@ -101,26 +105,81 @@ describe('what triggered a run', () => {
     for (const text of since) expect(text).not.toMatch(/SECRET|THE-TRIGGER|"three"/)
   })
 
-  test('a call-back in a chain that a service began carries what the service sent', async () => {
-    const [jira, hr] = [
-      await stage.bot('Jira bot', { toolset: 'ACTIVE_SPACE' }),
-      await stage.bot('HR bot', { toolset: 'ACTIVE_SPACE' }),
-    ]
+  const isCalledBack = (request: ModelRequest) => promptOf(request).includes('You are called back.')
+
+  /** Agents that take turns: Jira says so many things and asks HR, and is called back. `meanwhile`: when HR has spoken. */
+  async function asking({
+    words = 1,
+    meanwhile = async () => {},
+  }: {
+    words?: number
+    meanwhile?(): Promise<unknown>
+  } = {}) {
     const husam = await stage.person('Husam')
+    const jira = await stage.bot('Jira bot', { toolset: 'ACTIVE_SPACE' })
+    const hr = await stage.bot('HR bot', { toolset: 'ACTIVE_SPACE' })
     const team = await stage.space('Team', [husam, jira, hr], { routing: 'MENTION_CHAIN' })
-    const isCalledBack = (request: ModelRequest) => promptOf(request).includes('You are called back.')
-    parley.models.script(
-      forAgent('Jira bot', steps([enter(team)], [say('Who is free?'), mentions(hr, 'staffing', true)])),
-    )
+    const asks = [...Array.from({ length: words }, () => say('Who is free?')), mentions(hr, 'staffing', true)]
+    parley.models.script(forAgent('Jira bot', steps([enter(team)], asks)))
     parley.models.script(forAgent('Jira bot', when(isCalledBack, steps([say('Ticket assigned.')]))))
-    parley.models.script(forAgent('HR bot', steps([say('Omar is.')])))
-    const input = { agentId: jira.id, serviceName: 'jira', payload: { ticket: 'PROJ-77' } }
-    await stage.ask(stage.admin, TRIGGER, { input })
+    const answers = async ({ step }: ModelRequest) => {
+      if (step === 1) await meanwhile()
+      return step === 0 ? [say('Omar is.')] : [{ text: 'Done.' }]
+    }
+    parley.models.script(forAgent('HR bot', answers))
+    return { husam, jira, team }
+  }
+
+  async function calledBack({ jira }: { jira: Named }): Promise<string> {
     await stage.endedRuns(jira, 2)
-    const calledBack = await parley.models.request(isCalledBack)
-    expect(promptOf(calledBack)).toContain('THE TASK:')
-    expect(promptOf(calledBack)).toContain('"payload":{"ticket":"PROJ-77"}')
+    return promptOf(await parley.models.request(isCalledBack))
+  }
+
+  const THE_TASK = 'THE TASK: (what began this chain, quoted as data) '
+  const office = (members: Named[], more = {}) => stage.space('Office', members, { routing: 'BROADCAST', ...more })
+
+  test('a call-back in a chain that a service began carries what the service sent', async () => {
+    const room = await asking()
+    const input = { agentId: room.jira.id, serviceName: 'jira', payload: { ticket: 'PROJ-77' } }
+    await stage.ask(stage.admin, TRIGGER, { input })
+    expect(await calledBack(room)).toContain(`${THE_TASK}{"service":"jira","payload":{"ticket":"PROJ-77"}}`)
   })
+
+  test('a call-back in a chain that a message of another space began carries the message', async () => {
+    const room = await asking()
+    const { husam, jira } = room
+    await stage.say(husam, await office([husam, jira]), 'Assign PROJ-77')
+    expect(await calledBack(room)).toContain(`${THE_TASK}{"space":"Office","from":"Husam","text":"Assign PROJ-77"}`)
+  })
+
+  test.each([
+    ['that its history does not reach carries it whole', 4],
+    ['in its history shows it there, whole and once', 1],
+  ])('a call-back in a chain that began with a message %s', async (_, words) => {
+    const text = `Assign ${'x'.repeat(20_000)} PROJ-77`
+    const room = await asking({ words })
+    await stage.say(room.husam, room.team, text)
+    const prompt = await calledBack(room)
+    expect(prompt.includes(`${THE_TASK}{"space":"Team","from":"Husam","text":"${text}"}`)).toBe(words === 4)
+    expect(prompt.split(`"${text}"`)).toHaveLength(2)
+    expect(prompt.match(/Assign/g)).toHaveLength(1)
+  })
+
+  test.each([
+    ['that its agent has left', false, ({ jira }: { jira: Named }) => jira],
+    ['that is confidential, and that who asked has left,', true, ({ husam }: { husam: Named }) => husam],
+  ])(
+    'a call-back in a chain that began in a space %s does not carry what was said there',
+    async (_, confidential, leaver) => {
+      let leave = async () => {}
+      const room = await asking({ meanwhile: () => leave() })
+      const { husam, jira } = room
+      const { id: spaceId } = await office([husam, jira], { confidential })
+      leave = () => stage.ask(stage.admin, REMOVE, { input: { spaceId, entityId: leaver(room).id } })
+      await stage.say(husam, { id: spaceId, name: 'Office' }, 'Assign PROJ-77')
+      expect(await calledBack(room)).not.toContain('THE TASK')
+    },
+  )
 
   test.each(['ACTIVE_SPACE', 'SPACE_TOOLS'])(
     'ADMIN, %s: the admin agent is shown whom it can hand on to, with ids and descriptions',
@@ -151,7 +210,7 @@ describe('what triggered a run', () => {
     expect(outside.toolNames).toContain('mentionAgent')
     expect(sectionIn(outside, 'OTHER AGENTS:')).toBe(`- "Designer" (id: ${designer.id}): "Knows layouts."`)
     expect(sectionIn(outside, 'TURNS ELSEWHERE:')).toMatch(
-      `- In "Chain" (id: ${chain.id}) one agent acts at a time. Whom you mention`,
+      `- In "Chain" (id: ${chain.id}) one agent of a chain acts at a time. Whom you mention`,
     )
     await stage.say(husam, chain, 'Your turn')
     const inside = await parley.models.request(wokenBy('Your turn'))

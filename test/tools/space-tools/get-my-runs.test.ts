@@ -140,25 +140,28 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
     await parley.app.api.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
   })
 
-  test('what a run is generating now is read from its event log, and long texts are cut at about 200', async () => {
-    const { human, agents, space } = await spaceToolsRoom(parley)
+  test.each([
+    ['says', (text: string) => ({ text }), 'RunTextDelta', 'textGenerated'],
+    ['thinks', (reasoning: string) => ({ reasoning }), 'RunReasoningDelta', 'reasoning'],
+  ])('what a run %s now is read from its event log, and cut at about 200', async (_, writes, event, shown) => {
+    const { human, agents, space } = await spaceToolsRoom(parley, { input: { model: 'openai:test' } })
     const hold = gate()
     const long = 'word '.repeat(100).trim()
     parley.models.script(
       forAgent(
         'Ada',
-        when(wokenBy('Write'), () => [{ text: `${long}!`, chunks: [long, hold.promise, '!'] }]),
+        when(wokenBy('Write'), () => [{ ...writes(`${long}!`), chunks: [long, hold.promise, '!'] }]),
       ),
     )
     const writing = await parley.send(human, space.id, 'Write')
-    await until('it writes', async () => (await parley.eventsOf(writing.runs[0]?.id ?? '')).includes('RunTextDelta'))
+    await until('it writes', async () => (await parley.eventsOf(writing.runs[0]?.id ?? '')).includes(event))
     parley.models.script(forAgent('Ada', when(wokenBy('Busy?'), steps([{ toolCall: 'getMyRuns' }]))))
     const { runs } = await parley.send(human, space.id, 'Busy?')
     const run = await parley.runWhen(runs[0]?.id ?? '')
     const [call] = await callsOf(parley, run.id)
-    const output = call?.output as { otherActiveRuns: { progress: { textGenerated: string } }[] } | undefined
+    const output = call?.output as { otherActiveRuns: { progress: Record<string, string> }[] } | undefined
     const other = output?.otherActiveRuns[0]
-    expect(other?.progress.textGenerated).toBe(`${long.slice(0, 200)}...`)
+    expect(other?.progress[shown]).toBe(`${long.slice(0, 200)}...`)
     expect(agents).toHaveLength(1)
     hold.open()
     await parley.runWhen(writing.runs[0]?.id ?? '')
