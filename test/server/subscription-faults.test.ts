@@ -56,3 +56,32 @@ describe('of those who share an operation', () => {
     expect(typesOf(ahead.seen)[0]).toBe('SpaceSnapshot')
   })
 })
+
+describe('over HTTP', () => {
+  let parley: TestServer
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded', worker: false })
+  })
+  afterAll(() => parley?.close())
+
+  test.each(['application/json', 'application/graphql-response+json', 'multipart/mixed', 'text/html'])(
+    'one whose answers %s cannot take is refused with words, and leaves nothing behind',
+    async (accept) => {
+      const ada = await parley.human('Ada')
+      const space = await parley.space(ada, [])
+      const headers = {
+        authorization: `Bearer ${await parley.tokenOf(ada)}`,
+        'content-type': 'application/json',
+        accept,
+      }
+      const body = JSON.stringify({ query: QUERY, variables: { spaceId: space.id } })
+      const response = await fetch(`${parley.origin}/graphql`, { method: 'POST', headers, body })
+      expect(response.status).toBe(406)
+      expect(await response.json()).toMatchObject({
+        errors: [{ message: expect.stringContaining('text/event-stream') }],
+      })
+      const { log } = parley.app.platform
+      await until('nothing is followed', () => log.stats().followers === 0 && log.stats().topics === 0)
+    },
+  )
+})

@@ -13,7 +13,7 @@ import { useAuthentication } from './authentication.ts'
 import { useDocuments } from './document-cache.ts'
 import { useGraphqlResponseJson, useJsonOnly } from './json-only.ts'
 import type { MaskError } from './masking.ts'
-import { useMultipartSubscriptions } from './multipart.ts'
+import { useDeliverable, useMultipartSubscriptions } from './multipart.ts'
 import { REQUEST_ID_HEADER } from './request-ids.ts'
 import { createWork } from './work.ts'
 
@@ -78,6 +78,7 @@ export function createGraphql({
       useJsonOnly(),
       useGraphqlResponseJson(),
       useMultipartSubscriptions(),
+      useDeliverable(),
       useDocuments({ maskError, rates: app.rates }),
       useAdmission({ maskError, rates: app.rates, work: createWork() }),
       useExecutionCancellation(),

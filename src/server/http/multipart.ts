@@ -1,6 +1,6 @@
 import type { ExecutionResult } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import { jsonOf } from './masking.ts'
+import { jsonOf, topLevelError } from './masking.ts'
 
 /** Nothing, in a part of its own, so that proxies keep the connection. */
 const HEARTBEAT_MS = 12_000
@@ -25,6 +25,25 @@ export function useMultipartSubscriptions(): Plugin {
           ),
         'multipart/mixed' as never,
       )
+    },
+  }
+}
+
+const HOW_TO_SUBSCRIBE =
+  'Subscribe over a WebSocket, or with `Accept: text/event-stream` or `Accept: multipart/mixed; subscriptionSpec=1.0`.'
+
+/** A subscription that goes to nobody, because of the request's `Accept`, is ended, and refused in words. */
+export function useDeliverable(): Plugin {
+  return {
+    onResultProcess({ result, resultProcessor, setResultProcessor }) {
+      if (resultProcessor !== undefined || !(Symbol.asyncIterator in result)) return
+      const end = async () => void (await result[Symbol.asyncIterator]().return?.())
+      setResultProcessor((_, { Response }) => {
+        void end().catch(() => {})
+        const errors = [topLevelError('BAD_USER_INPUT', HOW_TO_SUBSCRIBE)]
+        const headers = { 'content-type': 'application/json; charset=utf-8' }
+        return new Response(jsonOf({ errors }), { status: 406, headers })
+      }, 'application/json')
     },
   }
 }
