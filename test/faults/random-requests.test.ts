@@ -7,7 +7,7 @@ import { SHORT } from './deployment.ts'
 const COUNT = SHORT ? 2000 : 100_000
 /** RANDOM_SEED repeats a run. */
 const SEED = Number(process.env.RANDOM_SEED ?? Date.now() % 1_000_000)
-const TIMEOUT_MS = 90 * 60_000
+const TIMEOUT_MS = 30 * 60_000
 
 const WORLD = `mutation { createHuman(input: { name: "Ada" }) { ... on CreateHumanPayload { human { id } } }
   createAgent(input: { name: "Echo", instructions: "Answer.", model: "demo" }) { ... on CreateAgentPayload { agent { id } } } }`
