@@ -68,20 +68,38 @@ describe('over HTTP', () => {
     'one whose answers %s cannot take is refused with words, and leaves nothing behind',
     async (accept) => {
       const ada = await parley.human('Ada')
-      const space = await parley.space(ada, [])
+      await parley.space(ada, [])
+      const listened = listenersOf(parley)
       const headers = {
         authorization: `Bearer ${await parley.tokenOf(ada)}`,
         'content-type': 'application/json',
         accept,
       }
-      const body = JSON.stringify({ query: QUERY, variables: { spaceId: space.id } })
+      const body = JSON.stringify({ query: 'subscription { viewerEvents { __typename } }' })
       const response = await fetch(`${parley.origin}/graphql`, { method: 'POST', headers, body })
       expect(response.status).toBe(406)
       expect(await response.json()).toMatchObject({
         errors: [{ message: expect.stringContaining('text/event-stream') }],
       })
-      const { log } = parley.app.platform
-      await until('nothing is followed', () => log.stats().followers === 0 && log.stats().topics === 0)
+      expect(listened.begun()).toBeGreaterThan(0)
+      await until('nothing is listened to', () => listened.open() === 0)
+      listened.restore()
     },
   )
 })
+
+/** Counts who begins to listen to signals from now on, and who has not left. */
+function listenersOf({ app }: TestServer) {
+  const { signals } = app.platform
+  const { subscribe } = signals
+  let [begun, left] = [0, 0]
+  signals.subscribe = async (...given) => {
+    const leave = await subscribe(...given)
+    begun += 1
+    return () => {
+      left += 1
+      leave()
+    }
+  }
+  return { begun: () => begun, open: () => begun - left, restore: () => Object.assign(signals, { subscribe }) }
+}
