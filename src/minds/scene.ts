@@ -92,7 +92,8 @@ export function createSceneLoader(platform: Platform, { history }: { history: Hi
       ])
       const { spaces, otherRuns, notes, withheld } = await discreet(db, reading, run, { ...rows, ...rows.agent })
       const agent = { ...rows.agent, ...notes }
-      const whole = [run.triggerMessageId, ...tasks.map(({ messageId }) => messageId)]
+      // A cycle may have begun the chain with many messages: one of them is whole, whatever their size.
+      const whole = [run.triggerMessageId, tasks[0]?.messageId ?? null]
       const shown = { limit: historyLimit, characters: HISTORY_CHARACTERS, whole }
       const told = belongsTo({ spaces }, run.triggerSpaceId)
         ? history.linesOf(lines, { ...shown, readOn: readOnFrom })
