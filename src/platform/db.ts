@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { chmodSync, existsSync } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import path from 'node:path'
@@ -18,6 +17,7 @@ import { isWriteConflict } from './database-errors.ts'
 import { lockDirectory } from './directory-lock.ts'
 import { findEmbeddedTemplate } from './embedded-template.ts'
 import { applyMigrations } from './migrate.ts'
+import { createEmbeddedQueries, createNamedQueries, createStatementNames } from './named-statements.ts'
 import { openPool } from './pool-figures.ts'
 
 /** What queries run on: the database, or a transaction in it. */
@@ -84,7 +84,6 @@ const MIGRATION_LOCK = 7_275_539
 const CONNECT_TIMEOUT_MS = 5000
 /** For a connection of the pool, when a burst has taken them all. */
 const LONGEST_WAIT_MS = 20_000
-const LARGEST_STATEMENT_CACHE = 500
 
 /** Opens the database and brings it to the newest migration. @throws Error with one readable line when it cannot be reached. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
@@ -103,6 +102,7 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
     // PGlite learns at its start which types have arrays: without this, arrays of enums made just now would fail until the next one.
     if ((await applyMigrations(pglite)).length > 0) await pglite.refreshArrayTypes()
     const prisma = new PrismaClient({ adapter: new PrismaPGlite(pglite) })
+    const queryNamed = createEmbeddedQueries(pglite)
     // Loads Prisma's query compiler now, so that what loading it leaves behind goes with the rest of the start's (memory.ts).
     await prisma.entity.findFirst({ select: { id: true } })
     return {
@@ -110,8 +110,7 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
       kind: 'pglite',
       bossOptions: { backend: 'pglite', db: fromPglite(pglite) },
       transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION)),
-      query: <Row extends object>({ text, values }: Prisma.Sql) =>
-        withRetries(async () => (await pglite.query<Row>(text, values)).rows),
+      query: <Row extends object>({ text, values }: Prisma.Sql) => withRetries(() => queryNamed<Row>(text, values)),
       healthy: () => answers(prisma),
       async close() {
         await prisma.$disconnect()
@@ -189,28 +188,6 @@ async function migratePostgres(url: string): Promise<void> {
     await applyMigrations({ exec: (sql) => client.query(sql), query: (sql) => client.query(sql) })
   } finally {
     await client.end()
-  }
-}
-
-/** Statements that are long and always the same, pg-boss's among them: named, PostgreSQL plans them once a connection. */
-function createNamedQueries(pool: pg.Pool) {
-  const nameOf = createStatementNames()
-  return <Row extends object = object>(text: string, values?: unknown[]): Promise<pg.QueryResult<Row>> =>
-    // Several statements in one text come without values, and cannot be prepared.
-    values === undefined || values.length === 0
-      ? pool.query<Row>(text)
-      : pool.query<Row>({ text, values, name: nameOf({ sql: text }) })
-}
-
-/** Names statements so that PostgreSQL keeps their plans; past a number of different ones, later ones go unnamed. */
-function createStatementNames() {
-  const names = new Map<string, string>()
-  return ({ sql }: { sql: string }) => {
-    const known = names.get(sql)
-    if (known !== undefined || names.size >= LARGEST_STATEMENT_CACHE) return known as string
-    const name = `p_${createHash('sha1').update(sql).digest('base64url')}`
-    names.set(sql, name)
-    return name
   }
 }
 
