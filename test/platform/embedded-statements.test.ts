@@ -1,0 +1,95 @@
+import { PGlite } from '@electric-sql/pglite'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { sqlStateOf } from '../../src/platform/database-errors.ts'
+import { createEmbeddedQueries } from '../../src/platform/named-statements.ts'
+
+describe('a statement of the embedded database', () => {
+  let pglite: PGlite
+  let query: ReturnType<typeof createEmbeddedQueries>
+
+  beforeAll(async () => {
+    pglite = await PGlite.create()
+    await pglite.exec('CREATE TABLE said (id int PRIMARY KEY, text text, tags text[], at timestamptz, more jsonb)')
+    query = createEmbeddedQueries(pglite)
+  })
+  afterAll(() => pglite.close())
+
+  test('takes and gives every type that the statements of Parley have', async () => {
+    const at = new Date('2026-11-23T12:00:00.123Z')
+    const [row] = await query(
+      'INSERT INTO said VALUES ($1, $2, $3, $4, $5) RETURNING *, $6::boolean AS yes, $7::float8 AS share',
+      [...[1, 'Grüße, {"a"}', ['a,b', '"c"', ''], at, { deep: [1, null, 'x'] }], ...[true, 0.25]],
+    )
+    expect(row).toEqual({
+      ...{ id: 1, text: 'Grüße, {"a"}', tags: ['a,b', '"c"', ''], at, more: { deep: [1, null, 'x'] } },
+      ...{ yes: true, share: 0.25 },
+    })
+    expect(await query('SELECT $1::text AS nothing, $2::text[] AS none', [null, []])).toEqual([
+      { nothing: null, none: [] },
+    ])
+    expect(await query('DELETE FROM said', [])).toEqual([])
+  })
+
+  test('is planned once, however often it runs', async () => {
+    const text = 'SELECT count(*)::int AS count FROM said WHERE id > $1'
+    for (let id = 0; id < 20; id++) expect(await query(text, [id])).toEqual([{ count: 0 }])
+    const plans = 'SELECT generic_plans::int, custom_plans::int FROM pg_prepared_statements WHERE statement = $1'
+    expect(await query(plans, [text])).toEqual([{ generic_plans: 15, custom_plans: 5 }])
+  })
+
+  test('that is refused says why by its SQLSTATE, and changes nothing for those after it', async () => {
+    const insert = 'INSERT INTO said (id) VALUES ($1) RETURNING id'
+    await query(insert, [7])
+    for (const [text, values, state] of [
+      [insert, [7], '23505'],
+      ['SELEC $1', ['x'], '42601'],
+      ['SELECT 1 / $1::int', [0], '22012'],
+      [insert, ['seven'], '22P02'],
+    ] as const) {
+      const error = await query(text, values).catch((thrown: unknown) => thrown)
+      expect([error instanceof Error, sqlStateOf(error)]).toEqual([true, state])
+      expect(await query('SELECT id FROM said WHERE id = $1', [7])).toEqual([{ id: 7 }])
+    }
+    expect(await query(insert, [8])).toEqual([{ id: 8 }])
+  })
+
+  test('waits for the end of a transaction, and is not part of it', async () => {
+    const order: string[] = []
+    const { promise: isAsked, resolve: ask } = Promise.withResolvers<void>()
+    const transaction = pglite.transaction(async (tx) => {
+      await tx.query('INSERT INTO said (id) VALUES (100)')
+      ask()
+      await tx.query('INSERT INTO said (id) VALUES (101)')
+      order.push('transaction')
+      await tx.rollback()
+    })
+    await isAsked
+    const [row] = await query<{ count: number }>('SELECT count(*)::int AS count FROM said WHERE id >= $1', [100])
+    order.push('statement')
+    await transaction
+    expect([order, row]).toEqual([['transaction', 'statement'], { count: 0 }])
+  })
+
+  test('answers many that ask at once, each with its own', async () => {
+    const asked = Array.from({ length: 200 }, (_, number) =>
+      query<{ number: number }>(`SELECT $1::int AS number /* ${number % 7} */`, [number]),
+    )
+    expect((await Promise.all(asked)).map(([row]) => row?.number)).toEqual(asked.map((_, number) => number))
+  })
+
+  test('goes on where there are more different ones than are kept', async () => {
+    for (let n = 0; n < 600; n++) expect(await query(`SELECT $1::int AS n${n}`, [n])).toEqual([{ [`n${n}`]: n }])
+    const [{ kept } = { kept: 0 }] = await query<{ kept: number }>(
+      'SELECT count(*)::int AS kept FROM pg_prepared_statements',
+      [],
+    )
+    expect(kept).toBeLessThanOrEqual(500)
+  })
+
+  test('after the end says that it is closed', async () => {
+    const closed = await PGlite.create()
+    const ask = createEmbeddedQueries(closed)
+    await closed.close()
+    await expect(ask('SELECT 1', [])).rejects.toThrow('PGlite is closed')
+  })
+})
