@@ -1,4 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import DataLoader from 'dataloader'
 import { Prisma, type AccessToken as Row } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
@@ -66,6 +67,14 @@ export function createTokens(
 ): Tokens {
   const { db, clock, signals } = platform
   const adminHash = sha256(adminToken)
+  const rowsByHash = createRowsByHash(platform)
+
+  async function viewerOfToken(secret: string): Promise<Viewer | null> {
+    const row = await rowsByHash.load(sha256(secret).toString('hex'))
+    if (row === null || !isGood(row, clock.now())) return null
+    if (clock.now() - Number(row.lastUsedAt) >= USE_NOTED_MS) await noteUse(db.prisma, row.id, new Date(clock.now()))
+    return viewerOf(row)
+  }
 
   async function getMany(viewer: Viewer, ids: string[]): Promise<(AccessToken | null)[]> {
     if (viewer.scope !== 'ADMIN') return ids.map(() => null)
@@ -77,7 +86,7 @@ export function createTokens(
     async authenticate(bearer) {
       if (bearer.length > LONGEST_BEARER) return null
       if (timingSafeEqual(sha256(bearer), adminHash)) return OPERATOR
-      if (bearer.startsWith(SECRET_PREFIX)) return viewerOfToken(platform, bearer)
+      if (bearer.startsWith(SECRET_PREFIX)) return viewerOfToken(bearer)
       return verifyJwt !== null && bearer.split('.').length === 3 ? viewerOfJwt(platform, bearer, verifyJwt) : null
     },
     async stands({ scope, id, tokenId, expiresAt }) {
@@ -130,11 +139,16 @@ const OPERATOR: Viewer = { scope: 'ADMIN', id: OPERATOR_ID, tokenId: null, expir
 
 type AuthenticationPlatform = Pick<Platform, 'db' | 'clock'>
 
-async function viewerOfToken({ db, clock }: AuthenticationPlatform, secret: string): Promise<Viewer | null> {
-  const row = await db.prisma.accessToken.findUnique({ where: { hash: sha256(secret).toString('hex') } })
-  if (row === null || !isGood(row, clock.now())) return null
-  if (clock.now() - Number(row.lastUsedAt) >= USE_NOTED_MS) await noteUse(db.prisma, row.id, new Date(clock.now()))
-  return viewerOf(row)
+/** Every request asks for one: those of all requests that were read from their sockets together are looked up in one statement. */
+function createRowsByHash({ db }: Pick<Platform, 'db'>): DataLoader<string, Row | null> {
+  return new DataLoader(
+    async (hashes) => {
+      const rows = await db.query<Row>(Prisma.sql`SELECT * FROM "AccessToken" WHERE hash = ANY(${[...hashes]}::text[])`)
+      const byHash = new Map(rows.map((row) => [row.hash, row]))
+      return hashes.map((hash) => byHash.get(hash) ?? null)
+    },
+    { cache: false, batchScheduleFn: setImmediate },
+  )
 }
 
 /** The use of a token is noted to the minute: a statement a minute. */
