@@ -13,6 +13,8 @@ const QUICK_MINUTES = 3
 const KEPT_SHARE = 1 / 10
 const SAMPLE_MS = 5000
 const SWEEP_MS = 2000
+/** As often as a PostgreSQL looks by itself, unless it was told not to: then this does, or what was deleted would never be used again. */
+const VACUUM_MS = 60_000
 /** The last third against the middle one. */
 const MOST_GROWTH = 1.1
 /** A table of so few rows more is no larger. */
@@ -95,6 +97,11 @@ function thirds<T extends { at: number }>(all: T[], from: number, to: number): {
 
 const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
 
+async function vacuum({ db }: BriefRetention): Promise<void> {
+  const [row] = await db.prisma.$queryRaw<{ autovacuum: string }[]>`SHOW autovacuum`
+  if (row?.autovacuum === 'off') await db.prisma.$executeRaw`VACUUM (ANALYZE)`
+}
+
 function compared(what: string, unit: string, middle: number, last: number, chance = 0): Figure[] {
   const bound = { atMost: Math.max(middle * MOST_GROWTH, middle + chance) }
   return [
@@ -139,6 +146,7 @@ export const soak: Benchmark = {
     await Promise.all([
       load(stack, until, sent),
       every(SAMPLE_MS, until, async () => samples.push(await sample(processes, retention))),
+      every(VACUUM_MS, until, () => vacuum(retention)),
       (async () => {
         while (now() < until) await retention.sweep().then(() => pause(SWEEP_MS))
       })(),

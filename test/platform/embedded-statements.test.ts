@@ -1,5 +1,5 @@
 import { PGlite } from '@electric-sql/pglite'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { sqlStateOf } from '../../src/platform/database-errors.ts'
 import { createEmbeddedQueries } from '../../src/platform/named-statements.ts'
 
@@ -12,7 +12,6 @@ describe('a statement of the embedded database', () => {
     await pglite.exec('CREATE TABLE said (id int PRIMARY KEY, text text, tags text[], at timestamptz, more jsonb)')
     query = createEmbeddedQueries(pglite)
   })
-  afterAll(() => pglite.close())
 
   test('takes and gives every type that the statements of Parley have', async () => {
     const at = new Date('2026-11-23T12:00:00.123Z')
@@ -87,9 +86,7 @@ describe('a statement of the embedded database', () => {
   })
 
   test('after the end says that it is closed', async () => {
-    const closed = await PGlite.create()
-    const ask = createEmbeddedQueries(closed)
-    await closed.close()
-    await expect(ask('SELECT 1', [])).rejects.toThrow('PGlite is closed')
+    await pglite.close()
+    await expect(query('SELECT 1', [])).rejects.toThrow('PGlite is closed')
   })
 })
