@@ -21,11 +21,11 @@ const MOST_GROWTH = 1.1
 const ROWS_OF_CHANCE = 50
 /** What agents remember is theirs: a mind's cycles are never deleted. */
 const KEPT_FOR_EVER = ['Cycle']
-/** What people do, each every so many ms, each in a room of its own. */
+/** What people do, each every so many ms, each in a room of its own, not all in the same moment. */
 const ROOMS = [
   ...Array.from({ length: 8 }, () => ({
     model: modelName(50, 10),
-    everyMs: 2000,
+    everyMs: 1000,
     agents: 1,
     mind: 'STATELESS' as const,
   })),
@@ -121,7 +121,11 @@ async function load(stack: Stack, until: number, sent: { at: number; ms: number 
   }
   const [first] = rooms as [Room]
   await Promise.all([
-    ...rooms.map((room, index) => every(ROOMS[index]?.everyMs ?? 1000, until, () => timed(room))),
+    ...rooms.map(async (room, index) => {
+      const { everyMs } = ROOMS[index] as (typeof ROOMS)[number]
+      await pause((everyMs * index) / ROOMS.length)
+      await every(everyMs, until, () => timed(room))
+    }),
     every(READS_EVERY_MS, until, () => read(first.human, first.spaceId)),
     every(RECONNECTS_EVERY_MS, until, () => comeAndGo(origin, first)),
   ])

@@ -78,7 +78,8 @@ describe('what an outage of its provider ended, for a persistent mind', () => {
     await outcomeOf(space, 'One', 'INBOX', /tried again in 1 minute/)
     await stage.say(ann, space, 'Two')
     const answered = await until('both are answered', async () => {
-      const said = (await stage.messagesIn(space)).filter(({ sender }) => sender.id === ada.id)
+      const messages = await stage.messagesIn(space)
+      const said = messages.filter(({ sender, status }) => sender.id === ada.id && status !== 'STREAMING')
       return said.length === 2 && said
     })
     expect(answered.map(({ text }) => text)).toEqual(['Here.', 'Here.'])

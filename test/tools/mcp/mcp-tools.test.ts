@@ -24,7 +24,7 @@ beforeEach(async () => {
     { name: 'look', answer: () => ({ content: [{ type: 'text', text: '{}' }], structuredContent: { seen: [1, 2] } }) },
   ])
   http = createGuardedHttp({ allowPrivate: true })
-  mcp = createMcpTools({ http, clock, listTimeoutMs: 500 })
+  mcp = createMcpTools({ http, clock })
 })
 
 afterEach(async () => {
@@ -185,8 +185,10 @@ describe('an MCP server that is down', () => {
 
   test('is waited for no longer than the bound', async () => {
     server.mode = 'hang'
-    const { failed } = await mcp.list([access()])
+    const impatient = createMcpTools({ http, clock, listTimeoutMs: 500 })
+    const { failed } = await impatient.list([access()])
     expect(failed).toEqual([{ serverName: 'math', toolName: null, reason: 'The server did not answer within 500 ms.' }])
+    await impatient.close()
   })
 
   test('is one that is not there, and one that is no MCP server', async () => {
