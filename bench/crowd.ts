@@ -4,7 +4,8 @@ import { type Benchmark, type Figure, percentile } from './support/figures.ts'
 import { modelName, now, startModel } from './support/model.ts'
 import { SPACE_MESSAGES } from './support/operations.ts'
 import { cpuSecondsOf, createRoom, type Room, startStack } from './support/stack.ts'
-import { delaysOf, say, watchRoom } from './support/watch.ts'
+import { delaysOf } from './support/tokens.ts'
+import { say, watchRoom } from './support/watch.ts'
 
 const AGENTS = 20
 const SUBSCRIBERS = 1000

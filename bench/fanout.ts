@@ -11,8 +11,12 @@ const PACE: Pace = { windowMs: 1000, pacedMs: 2000, refinements: 2 }
 const QUICK: Pace = { windowMs: 700, pacedMs: 1000, refinements: 1 }
 const load = (viewers: number, spaces = 1, payload: Payload = 'deltas'): Load => ({ viewers, spaces, payload })
 const LOADS = [10, 100, 500, 1000, 5000].map((viewers) => load(viewers)).concat(load(1000, SPACES))
-const QUICK_LOADS = [100, 1000].map((viewers) => load(viewers))
-const QUICK_SYSTEMS: SystemName[] = ['ws', 'ws-cork', 'parley-redis', 'parley-embedded']
+/** What a quick look is at: `FANOUT_LOADS=10,1000/100` are 10 viewers of one space, and 1,000 in 100 spaces. */
+const QUICK_LOADS = (process.env['FANOUT_LOADS'] ?? '100,1000').split(',').map((text) => {
+  const [viewers = 0, spaces] = text.split('/').map(Number)
+  return load(viewers, spaces)
+})
+const QUICK_SYSTEMS = (process.env['FANOUT_SYSTEMS'] ?? 'ws,ws-cork,parley-redis,parley-embedded').split(',')
 
 /** What must be looked up for an event: until everybody has it. */
 const LOOKED_UP: Load[] = [load(450, 1, 'toolCalls'), load(450, 1, 'unread')]
@@ -95,9 +99,9 @@ function promisesOf(all: readonly Measured[]): Figure[] {
 
 export const fanout: Benchmark = {
   question: `How many messages a second reach those who watch, each by an operation of its own, with p99 within ${LONGEST_P99_MS} ms? A fixed rate is raised until they do not. Publisher, server and viewers are a process each.`,
-  mostMinutes: 15,
+  mostMinutes: 45,
   async run(options) {
-    const systems = options.quick ? QUICK_SYSTEMS : (Object.keys(SYSTEMS) as SystemName[])
+    const systems = (options.quick ? QUICK_SYSTEMS : Object.keys(SYSTEMS)) as SystemName[]
     const all: Measured[] = []
     const figures: Figure[] = []
     for (const system of systems) {

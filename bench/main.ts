@@ -1,7 +1,7 @@
 // npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these. With `--quick` some only look, and
 // nothing is kept of it; with `--runs=3` each is run three times in a row, and the middle run is kept, beside what the others came to.
 // `SOAK_MINUTES=30 npm run bench -- soak` is run by its name alone; `CONSOLE_MINUTES=30 npm run bench -- console` watches the
-// console's memory for so long.
+// console's memory for so long. `FANOUT_LOADS=10,1000/100 FANOUT_SYSTEMS=ws-cork,parley-redis npm run bench -- fanout --quick` looks at these.
 import { attacked } from './attacked.ts'
 import { consolePage } from './console.ts'
 import { crowd } from './crowd.ts'

@@ -158,7 +158,8 @@ export const soak: Benchmark = {
     await retention.close()
     await stack.stop()
     await model.stop()
-    return figuresOf({ samples, sent, from, until, batches: retention.batches })
+    const measured = { samples, sent, from, until, batches: retention.batches }
+    return { figures: figuresOf(measured), data: minutesOf(measured) }
   },
 }
 
@@ -170,14 +171,25 @@ interface Measured {
   batches: number[]
 }
 
+const percentileOf = (sent: Measured['sent'], share: number) =>
+  percentile(
+    sent.map(({ ms }) => ms),
+    share,
+  )
+
+/** What each minute was like: so it is seen whether something grew, or one moment was worse than others. */
+function minutesOf({ samples, sent, from, until }: Measured) {
+  return Array.from({ length: Math.round((until - from) / 60_000) }, (_, minute) => {
+    const isIn = ({ at }: { at: number }) => Math.floor((at - from) / 60_000) === minute
+    const answers = sent.filter(isIn)
+    const [p50, p99] = [0.5, 0.99].map((share) => percentileOf(answers, share))
+    return { messages: answers.length, p50, p99, memory: samples.findLast(isIn)?.memory }
+  })
+}
+
 function figuresOf({ samples, sent, from, until, batches }: Measured): Figure[] {
   const { middle, last } = thirds(samples, from, until)
   const answers = thirds(sent, from, until)
-  const p99 = (all: { ms: number }[]) =>
-    percentile(
-      all.map(({ ms }) => ms),
-      0.99,
-    )
   const names = Object.keys(samples[0]?.memory ?? {})
   const isUsed = (table: string) => last.some(({ rows }) => (rows[table] ?? 0) > 0)
   const tables = Object.keys(last[0]?.rows ?? {}).filter((name) => !KEPT_FOR_EVER.includes(name) && isUsed(name))
@@ -189,7 +201,9 @@ function figuresOf({ samples, sent, from, until, batches }: Measured): Figure[] 
       const memoryOf = (part: Sample[]) => mean(part.map(({ memory }) => memory[name] ?? Number.NaN))
       return compared(`memory of ${name}`, 'MiB', memoryOf(middle), memoryOf(last))
     }),
-    ...compared('`sendMessage`, p99', 'ms', p99(answers.middle), p99(answers.last)),
+    { what: '`sendMessage`, p50, middle third', value: percentileOf(answers.middle, 0.5), unit: 'ms' },
+    { what: '`sendMessage`, p50, last third', value: percentileOf(answers.last, 0.5), unit: 'ms' },
+    ...compared('`sendMessage`, p99', 'ms', percentileOf(answers.middle, 0.99), percentileOf(answers.last, 0.99)),
     ...compared(
       'the database on disk',
       'MiB',

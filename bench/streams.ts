@@ -1,17 +1,29 @@
 import { type Benchmark, percentile } from './support/figures.ts'
-import { modelName, now, startModel } from './support/model.ts'
+import { type Model, modelName, now, startModel } from './support/model.ts'
 import { runRawLoops } from './support/raw-loops.ts'
 import { cpuSecondsOf, createRoom, startStack } from './support/stack.ts'
-import { delaysOf, say, watchRoom } from './support/watch.ts'
+import { delaysOf } from './support/tokens.ts'
+import { say, watchRoom } from './support/watch.ts'
 
 const AGENTS = 20
 const RUNS_OF_AN_AGENT = 5
 const SECONDS = 10
 const TOKENS_A_SECOND = 50
 const MODEL = modelName(SECONDS * TOKENS_A_SECOND, 1000 / TOKENS_A_SECOND)
+const LOOPS = AGENTS * RUNS_OF_AN_AGENT
+
+/** The same loops by `streamText` alone: what they cost, also with their parts joined; and, of another run, each token's way. */
+async function runAlone(model: Model) {
+  const order = { baseUrl: model.baseUrl, model: MODEL, loops: LOOPS, atOnce: LOOPS }
+  const raw = await runRawLoops(order)
+  const joined = await runRawLoops({ ...order, areJoined: true })
+  await model.generations()
+  const { arrivedAt } = await runRawLoops({ ...order, areNoted: true })
+  return { raw, joined, delays: delaysOf(await model.generations(), arrivedAt) }
+}
 
 export const streams: Benchmark = {
-  question: `${AGENTS * RUNS_OF_AN_AGENT} runs at once of ${TOKENS_A_SECOND} tokens/s in one process: does each delta arrive in time, at what cost?`,
+  question: `${LOOPS} runs at once of ${TOKENS_A_SECOND} tokens/s in one process: does each delta arrive in time, at what cost?`,
   async run() {
     const model = await startModel()
     const stack = await startStack('PostgreSQL and Redis', model, { PARLEY_WORKER_CONCURRENCY: '100' })
@@ -26,10 +38,7 @@ export const streams: Benchmark = {
     const delays = delaysOf(await model.generations(), new Map(watches.flatMap(({ arrivedAt }) => [...arrivedAt])))
     await Promise.all(rooms.map(({ human }) => human.close()))
     await stack.stop()
-    const loops = AGENTS * RUNS_OF_AN_AGENT
-    const order = { baseUrl: model.baseUrl, model: MODEL, loops, atOnce: loops }
-    const raw = await runRawLoops(order)
-    const joined = await runRawLoops({ ...order, areJoined: true })
+    const { raw, joined, delays: delaysAlone } = await runAlone(model)
     await model.stop()
     return [
       {
@@ -43,12 +52,22 @@ export const streams: Benchmark = {
         what: 'tokens delivered',
         value: delays.length,
         unit: '',
-        bound: { atLeast: loops * SECONDS * TOKENS_A_SECOND },
+        bound: { atLeast: LOOPS * SECONDS * TOKENS_A_SECOND },
       },
       { what: 'CPU of Parley', value: cpuSeconds, unit: 's' },
       { what: 'CPU of the same loops by `streamText` alone', value: raw.cpuSeconds, unit: 's' },
       { what: 'CPU of Parley over that', value: cpuSeconds / raw.cpuSeconds, unit: '×', bound: { atMost: 1.3 } },
       { what: 'CPU of the same loops, their parts joined as Parley joins them', value: joined.cpuSeconds, unit: 's' },
+      {
+        what: 'token’s way to who reads `streamText` alone, p99',
+        value: percentile(delaysAlone, 0.99),
+        unit: 'ms',
+      },
+      {
+        what: 'token’s way to who reads `streamText` alone, p50',
+        value: percentile(delaysAlone, 0.5),
+        unit: 'ms',
+      },
       { what: 'seconds, all runs', value: seconds, unit: 's' },
       { what: 'seconds, all loops by `streamText` alone', value: raw.seconds, unit: 's' },
     ]

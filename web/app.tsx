@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useState } from 'react'
-import { Redirect, Route, Switch, useLocation } from 'wouter'
+import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
+import { useLive } from '../client/react.ts'
 import { useNotifications } from './decide/notifications.ts'
 import { WaitingPage } from './decide/waiting-page.tsx'
 import { AuditPage } from './inspect/audit-page.tsx'
@@ -16,6 +17,7 @@ import { PageHead, SideBarContext } from './shell/page-head.tsx'
 import { Palette } from './shell/palette.tsx'
 import { SideBar } from './shell/side-bar.tsx'
 import { SignIn } from './shell/sign-in.tsx'
+import { NewSpace } from './talk/new-space.tsx'
 import { SpacePage } from './talk/space-page.tsx'
 import { Empty, Loading } from './ui/notice.tsx'
 
@@ -62,6 +64,7 @@ function Shell() {
   const { viewer } = useSession()
   const [isSideOpen, setSideOpen] = useState(false)
   const [isSearching, setSearching] = useState(false)
+  const [isMaking, setMaking] = useState(false)
   useNotifications(viewer)
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -73,14 +76,25 @@ function Shell() {
     window.addEventListener('keydown', onKey)
     return () => window.removeEventListener('keydown', onKey)
   }, [])
-  if (viewer.viewer === null) return <Loading what="your spaces" />
+  if (viewer.viewer === null) {
+    return (
+      <main>
+        <LostConnection />
+        <Loading what="your spaces" />
+      </main>
+    )
+  }
   return (
     <SideBarContext value={{ open: () => setSideOpen(true) }}>
       <div className={`shell ${isSideOpen ? 'side-open' : ''}`}>
         <a className="skip" href="#page">
           Skip to the page
         </a>
-        <SideBar onSearch={() => setSearching(true)} onGo={() => setSideOpen(false)} />
+        <SideBar
+          onSearch={() => setSearching(true)}
+          onNewSpace={() => setMaking(true)}
+          onGo={() => setSideOpen(false)}
+        />
         {isSideOpen && (
           <button
             type="button"
@@ -90,11 +104,28 @@ function Shell() {
           />
         )}
         <main id="page" className="page">
+          <LostConnection />
           <Pages />
         </main>
-        <Palette open={isSearching} onOpenChange={setSearching} />
+        <Palette open={isSearching} onOpenChange={setSearching} onNewSpace={() => setMaking(true)} />
+        <NewSpace open={isMaking} onOpenChange={setMaking} onMade={() => setSideOpen(false)} />
       </div>
     </SideBarContext>
+  )
+}
+
+/** Over every page: what is live there is not, until the server is back. */
+function LostConnection() {
+  const { connection } = useSession()
+  const isLost = useLive(connection) === 'lost'
+  return (
+    <div role="status">
+      {isLost && (
+        <p className="lost">
+          <span className="pulse" aria-hidden="true" /> Connection lost: what you see may be old. Trying again…
+        </p>
+      )}
+    </div>
   )
 }
 
@@ -139,7 +170,11 @@ function Pages() {
       </Route>
       <Route>
         <PageHead title="Nothing here" />
-        <Empty icon="search" title="There is nothing at this address" />
+        <Empty icon="search" title="There is nothing at this address">
+          <p>
+            <Link href="/">Go to your spaces</Link>
+          </p>
+        </Empty>
       </Route>
     </Switch>
   )

@@ -10,7 +10,11 @@ import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { App } from './app.tsx'
 
-const queries = new QueryClient({ defaultOptions: { queries: { retry: 1, refetchOnWindowFocus: false } } })
+// Without internet the server may still be there, on this machine: whether it answers is found out by asking.
+const networkMode = 'always'
+const queries = new QueryClient({
+  defaultOptions: { queries: { retry: 1, refetchOnWindowFocus: false, networkMode }, mutations: { networkMode } },
+})
 
 const root = document.getElementById('root')
 if (root === null) throw new Error('The page has no place for the console.')

@@ -26,7 +26,8 @@ async function open(subscribings: Subscribing[], marked: number): Promise<void> 
     for (const client of opened) {
       client.onMessage = take
       client.socket.once('close', () => {
-        closed += 1
+        // Who is closed by `close` is told of only when the next are here.
+        if (clients.includes(client)) closed += 1
       })
       clients.push(client)
     }

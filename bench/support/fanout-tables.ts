@@ -30,7 +30,10 @@ function tableOf(all: readonly Measured[], title: string, textOf: (one: Measured
   return [`| ${title} | ${loads.join(' | ')} |`, `|---|${loads.map(() => '---:').join('|')}|`, ...rows].join('\n')
 }
 
-const rounded = (value: number) => (Number.isNaN(value) ? '–' : value.toFixed(value < 10 ? 1 : 0))
+function rounded(value: number): string {
+  if (Number.isNaN(value)) return '–'
+  return value === Number.POSITIVE_INFINITY ? 'never' : value.toFixed(value < 10 ? 1 : 0)
+}
 
 function rateOf({ messagesASecond, isAtLeast }: Measured): string {
   const thousands = `${rounded(messagesASecond / 1000)}k`

@@ -5,6 +5,9 @@ import { z } from 'zod'
 import { tapModel } from '../../src/engine/tapped-model.ts'
 import { now } from './model.ts'
 import type { RawLoopsOrder, RawLoopsResult } from './raw-loops.ts'
+import { createTokenNotes } from './tokens.ts'
+
+const tokens = createTokenNotes()
 
 const sendMessage = tool({
   description: 'Send a message to the active space.',
@@ -12,7 +15,7 @@ const sendMessage = tool({
   execute: async () => ({ success: true }),
 })
 
-async function loop({ baseUrl, model: name, areJoined = false }: RawLoopsOrder): Promise<number> {
+async function loop({ baseUrl, model: name, areJoined, areNoted }: RawLoopsOrder): Promise<number> {
   const startedAt = now()
   const model = createOpenAI({ baseURL: baseUrl, apiKey: 'none' }).chat(name)
   const result = streamText({
@@ -25,6 +28,7 @@ async function loop({ baseUrl, model: name, areJoined = false }: RawLoopsOrder):
   let firstDeltaMs = Number.NaN
   for await (const part of result.stream) {
     if (part.type === 'tool-input-delta' && Number.isNaN(firstDeltaMs)) firstDeltaMs = now() - startedAt
+    if (part.type === 'tool-input-delta' && areNoted) tokens.note(part.id, part.delta.replace('{"text":"', ''))
     if (part.type === 'error') throw part.error
   }
   return firstDeltaMs
@@ -44,6 +48,7 @@ process.on('message', async (order: RawLoopsOrder) => {
     seconds: (now() - startedAt) / 1000,
     cpuSeconds: (user + system) / 1e6,
     firstDeltaMs,
+    arrivedAt: tokens.arrivedAt,
   }
   process.send?.(result)
 })

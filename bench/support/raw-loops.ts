@@ -10,6 +10,8 @@ export interface RawLoopsOrder {
   atOnce: number
   /** Their streams are led through the SDK as Parley leads them: what belongs together as one part. */
   areJoined?: boolean
+  /** It is noted when each token arrives: work that the loops do not have otherwise. */
+  areNoted?: boolean
 }
 
 export interface RawLoopsResult {
@@ -18,6 +20,8 @@ export interface RawLoopsResult {
   cpuSeconds: number
   /** From the call of streamText to its first piece of tool input, by loop. */
   firstDeltaMs: number[]
+  /** When each token reached who reads the loops, by `<n>.<index>`; of the loop before them too. */
+  arrivedAt: Map<string, number>
 }
 
 /** Runs bare AI SDK tool loops in a process of their own; one loop before it warms the process up. */

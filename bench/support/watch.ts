@@ -1,7 +1,7 @@
-import type { Generation } from './model.ts'
 import { now } from './model.ts'
 import { AGENT_ACTIVITY, SEND_MESSAGE, SPACE_MESSAGES } from './operations.ts'
 import type { Room } from './stack.ts'
+import { createTokenNotes } from './tokens.ts'
 
 /** What one subscriber of a room saw. */
 export interface Watch {
@@ -22,8 +22,7 @@ export interface Watch {
 
 /** Subscribes to a room, where messages may end otherwise than whole if `mayFail`, and resolves once the subscription stands (its snapshot has come). */
 export async function watchRoom({ human, spaceId }: Room, { mayFail = false } = {}): Promise<Watch> {
-  const arrivedAt = new Map<string, number>()
-  const tails = new Map<string, string>()
+  const tokens = createTokenNotes()
   let whole = 0
   let count = -1
   let onDelta: ((at: number) => void) | null = null
@@ -31,13 +30,9 @@ export async function watchRoom({ human, spaceId }: Room, { mayFail = false } = 
   const events = human.subscribe(SPACE_MESSAGES, { spaceId }, ({ spaceMessages: event }) => {
     count += 1
     if (event.__typename === 'MessageTextDelta') {
-      const at = now()
-      onDelta?.(at)
+      onDelta?.(now())
       onDelta = null
-      const text = (tails.get(event.messageId) ?? '') + event.delta
-      const end = text.lastIndexOf(' ') + 1
-      for (const token of text.slice(0, end).split(' ')) if (token !== '') arrivedAt.set(token, at)
-      tails.set(event.messageId, text.slice(end))
+      tokens.note(event.messageId, event.delta)
     } else if (event.__typename === 'MessageFinished') {
       if (event.message.status !== 'COMPLETE' && !mayFail) throw new Error(`a message ended ${event.message.status}`)
       whole += 1
@@ -50,7 +45,7 @@ export async function watchRoom({ human, spaceId }: Room, { mayFail = false } = 
     return () => lookers.delete(look)
   }
   return {
-    arrivedAt,
+    arrivedAt: tokens.arrivedAt,
     events: () => count,
     expectDelta: () =>
       new Promise((resolve) => {
@@ -97,16 +92,4 @@ export async function watchRuns({ human, spaceId }: Room, watch: Watch, onEnd: (
     stop()
     events.stop()
   }
-}
-
-/** How long each token took from the model's socket to the subscriber, in ms. @throws when one never arrived. */
-export function delaysOf(generations: Generation[], arrivedAt: Map<string, number>): number[] {
-  return generations.flatMap(({ n, sentAt }) =>
-    // The last piece closes the input and is no token.
-    sentAt.slice(0, -1).map((sent, index) => {
-      const arrived = arrivedAt.get(`${n}.${index}`)
-      if (arrived === undefined) throw new Error(`token ${n}.${index} never arrived`)
-      return arrived - sent
-    }),
-  )
 }

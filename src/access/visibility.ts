@@ -126,8 +126,8 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
   /** By a membership. */
   const visibleRuns = async (asked: readonly { humanId: string; run: VisibleRun }[]) => {
     if (asked.length === 0) return new Map()
-    const rows = await db.prisma.$queryRaw<{ id: string; humanId: string }[]>`
-      SELECT run.id, run."humanId" FROM ${unnested(asked)} WHERE ${IS_MEMBERS}`
+    const rows = await db.query<{ id: string; humanId: string }>(Prisma.sql`
+      SELECT run.id, run."humanId" FROM ${unnested(asked)} WHERE ${IS_MEMBERS}`)
     return setsBy(
       rows,
       ({ humanId }) => humanId,
@@ -137,10 +137,10 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
 
   const seenRuns: Visibility['runsOfHumans'] = async (asked) => {
     if (asked.length === 0) return new Map()
-    const rows = await db.prisma.$queryRaw<{ id: string; humanId: string; seen: 'as-member' | 'as-asked' }[]>`
+    const rows = await db.query<{ id: string; humanId: string; seen: 'as-member' | 'as-asked' }>(Prisma.sql`
       SELECT * FROM (
         SELECT run.id, run."humanId", CASE WHEN ${IS_MEMBERS} THEN 'as-member' WHEN ${IS_ASKED_ABOUT} THEN 'as-asked' END AS seen
-        FROM ${unnested(asked)}) s WHERE seen IS NOT NULL`
+        FROM ${unnested(asked)}) s WHERE seen IS NOT NULL`)
     const byHuman = Map.groupBy(rows, ({ humanId }) => humanId)
     return new Map([...byHuman].map(([humanId, group]) => [humanId, new Map(group.map(({ id, seen }) => [id, seen]))]))
   }

@@ -74,7 +74,7 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: Se
     fallbackModels: checkFallbacks(input.fallbackModels ?? [], model, hooks),
     modelSettings: checkModelSettings(input.modelSettings, 'input.modelSettings'),
     maxSteps: checkMaxSteps(input.maxSteps ?? DEFAULT_MAX_STEPS),
-    maxToolCalls: checkMaxToolCalls(input.maxToolCalls ?? null),
+    maxToolCalls: input.maxToolCalls == null ? null : checkMaxToolCalls(input.maxToolCalls),
     tokenBudget: checkTokenBudget(input.tokenBudget === undefined ? absentBudget : input.tokenBudget),
     budget: changedBudget(null, input.budget ?? null),
     maxConcurrentRuns: checkMaxConcurrentRuns(input.maxConcurrentRuns ?? DEFAULT_MAX_CONCURRENT_RUNS),
@@ -124,7 +124,7 @@ export function checkChangedAgent(
     modelSettings:
       input.modelSettings === undefined ? undefined : checkModelSettings(input.modelSettings, 'input.modelSettings'),
     maxSteps: given(input.maxSteps, 'maxSteps', checkMaxSteps),
-    maxToolCalls: input.maxToolCalls === undefined ? undefined : checkMaxToolCalls(input.maxToolCalls),
+    maxToolCalls: given(input.maxToolCalls, 'maxToolCalls', checkMaxToolCalls),
     tokenBudget: input.tokenBudget === undefined ? undefined : checkTokenBudget(input.tokenBudget),
     budget: input.budget === undefined ? undefined : changedBudget(before.budget, input.budget),
     maxConcurrentRuns: given(input.maxConcurrentRuns, 'maxConcurrentRuns', checkMaxConcurrentRuns),
@@ -200,8 +200,8 @@ function checkMaxSteps(value: number): number {
   return checkInteger(value, 1, MOST_STEPS, 'input.maxSteps')
 }
 
-function checkMaxToolCalls(value: number | null): number | null {
-  return value === null ? null : checkInteger(value, 1, MOST_TOOL_CALLS, 'input.maxToolCalls')
+function checkMaxToolCalls(value: number): number {
+  return checkInteger(value, 1, MOST_TOOL_CALLS, 'input.maxToolCalls')
 }
 
 function checkTokenBudget(value: number | null): number | null {

@@ -17,7 +17,7 @@ export interface CycleSettings {
 
 export type CycleSettingsInput = { [Field in keyof CycleSettings]?: CycleSettings[Field] | null }
 
-export const DEFAULT_CYCLE: CycleSettings = {
+const DEFAULT_CYCLE: CycleSettings = {
   maxConsciousnessTokens: 100_000,
   minRecentCycles: 10,
   inboxPreview: true,

@@ -13,7 +13,7 @@ export interface WaitingCounts {
 }
 
 /** Events for one cycle at most. */
-export const MOST_EVENTS_A_CYCLE = 100
+const MOST_EVENTS_A_CYCLE = 100
 
 type Candidate = InboxEvent & {
   /**

@@ -32,8 +32,8 @@ export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signal
       const removed = await db.transaction(async (tx) => {
         const [event] = await tx.inboxEvent.updateManyAndReturn({ where, data })
         if (event !== undefined) return event
-        const exists = (await tx.inboxEvent.count({ where: { id } })) > 0
-        throw exists
+        const wasTaken = (await tx.inboxEvent.count({ where: { id, runId: { not: null } } })) > 0
+        throw wasTaken
           ? new ConflictError('A think cycle has taken this event already.')
           : new NotFoundError(NO_SUCH_EVENT)
       })

@@ -59,10 +59,11 @@ export function createTriggers({ db }: Pick<Platform, 'db'>, { visibility, wakin
       const [agent] = await tx.$queryRaw<(WokenAgent & { paused: boolean; over: OverBudget | null })[]>`
         SELECT id, mind::text, paused, ${overBudget({ agentId, spaceId: null, rootId })} AS over FROM "Agent" WHERE id = ${agentId} FOR KEY SHARE`
       if (agent === undefined) return null
-      if (agent.paused) throw new ConflictError('The agent is paused: nothing wakes it until an admin lets it go on.')
-      if (agent.over !== null && agent.mind === 'STATELESS')
-        throw new LimitExceededError(`${WHY_OVER_BUDGET[agent.over]} Nothing wakes it until the next day (UTC).`)
-      return waking.wake(tx, agent, trigger)
+      const refusal = refusalOf(agent)
+      if (refusal === null) return waking.wake(tx, agent, trigger)
+      const repeat = await waking.repeatOf(tx, agent, dedupKey)
+      if (repeat === null) throw refusal
+      return repeat
     })
     await woken?.afterCommit()
     return woken
@@ -90,6 +91,13 @@ export function createTriggers({ db }: Pick<Platform, 'db'>, { visibility, wakin
       return { run: woken.run }
     },
   }
+}
+
+function refusalOf({ paused, over, mind }: WokenAgent & { paused: boolean; over: OverBudget | null }) {
+  if (paused) return new ConflictError('The agent is paused: nothing wakes it until an admin lets it go on.')
+  if (over === null || mind !== 'STATELESS') return null
+  const until = over === 'ROOT' ? 'until an admin allows more' : 'until the next day (UTC)'
+  return new LimitExceededError(`${WHY_OVER_BUDGET[over]} Nothing wakes it ${until}.`)
 }
 
 function callerOf(viewer: Exclude<Viewer, { scope: 'HUMAN' }>, { serviceName }: TriggerAgentInput) {

@@ -68,6 +68,8 @@ export interface TriggeredRun extends Provenance {
 export interface Waking {
   /** In the caller's transaction. */
   wake(tx: Tx, agent: WokenAgent, trigger: Trigger): Promise<Woken>
+  /** What an earlier trigger with the same key came to; null for none. */
+  repeatOf(tx: Tx, agent: WokenAgent, dedupKey: string | null): Promise<Woken | null>
 }
 
 const LONGEST_SUBJECT = 120
@@ -89,6 +91,12 @@ export function createWaking({ inbox, startRuns }: WakingHooks): Waking {
 
   return {
     wake: (tx, agent, trigger) => (agent.mind === 'STATELESS' ? start : deliver)(tx, agent, trigger),
+    async repeatOf(tx, agent, dedupKey) {
+      if (dedupKey === null) return null
+      const run = agent.mind === 'STATELESS' ? await tx.run.findUnique({ where: { dedupKey } }) : null
+      const isKnown = run !== null || (await tx.inboxEvent.count({ where: { agentId: agent.id, dedupKey } })) > 0
+      return isKnown ? { run, isNew: false, async afterCommit() {} } : null
+    },
   }
 }
 

@@ -58,7 +58,6 @@ export function createApi(platform: Platform, { core, adminToken, models, record
   const visibility = createVisibility(platform)
   const news = createSpaceNews(platform)
   const members = createMembers(platform, visibility, news, membershipHooks(core))
-  const deletion = { members, visibility, news, lifecycle: core.lifecycle, approvals: core.approvals }
   const triggers = createTriggers(platform, { visibility, waking: core.waking })
   return {
     tokens: createTokens(platform, adminToken),
@@ -100,7 +99,7 @@ export function createApi(platform: Platform, { core, adminToken, models, record
     firingReading: createFiringReading(platform),
     ...{ record, auditLog: createAuditLog(platform), usage: core.usage },
     invitations: createInvitations(platform, { baseUrl }),
-    deletion: createDeletion(platform, deletion),
+    deletion: createDeletion(platform, { members, visibility, news, ...core }),
     webhooks: { ...createWebhooks(platform, { baseUrl }), ...createWebhookDeliveries(platform, triggers) },
   }
 }

@@ -12,7 +12,9 @@ import type { Platform, Racepoint } from '../platform/platform.ts'
 import { createRecord, type Record } from '../platform/record.ts'
 import { createSecretBox } from '../platform/secret-box.ts'
 import { keptSecret } from '../platform/secrets.ts'
+import { heardHere } from '../realtime/heard-here.ts'
 import { createRealtime, type Realtime } from '../realtime/realtime.ts'
+import { JOBS_CHANNEL } from '../realtime/topics.ts'
 
 /** What tests put in the place of the outside. */
 export interface AppOptions {
@@ -21,6 +23,8 @@ export interface AppOptions {
   racepoint?: Racepoint
   /** Begins every key in Redis: tests that share one need different ones. */
   redisPrefix?: string
+  /** Connections to PostgreSQL at once, at most: tests that start many applications share those of one server. */
+  poolSize?: number
 }
 
 /** The outside, and the way to close it. */
@@ -36,13 +40,13 @@ export interface Outside {
  * @throws where one of them cannot be used, with one readable line.
  */
 export async function openOutside(config: Config, options: AppOptions): Promise<Outside> {
-  const { clock = systemClock, racepoint = async () => {}, redisPrefix } = options
+  const { clock = systemClock, racepoint = async () => {}, redisPrefix, poolSize } = options
   const logger = pino({ level: config.logLevel, mixin: () => ({ ...logContext() }) })
   for (const warning of config.warnings) logger.warn(warning)
   const onError = (error: Error) => logger.warn({ error: messageOf(error) }, 'the database had a fault')
   const metrics = new Registry()
   const { databaseUrl: url, dataDirectory } = config
-  const db = await openDatabase({ url, dataDirectory, onError, metrics })
+  const db = await openDatabase({ url, dataDirectory, onError, metrics, ...(poolSize ? { poolSize } : {}) })
   const closing = [() => db.close()]
   const close = async () => {
     for (const closeOne of closing.splice(0).reverse()) await closeOne()
@@ -65,7 +69,8 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       db: record.db,
       jobs,
       log,
-      signals,
+      // A run that is to begin in the process that wrote it need not wait for Redis.
+      signals: heardHere(signals, JOBS_CHANNEL),
       clock,
       logger,
       metrics,

@@ -60,8 +60,8 @@ function labelNow(places: Prisma.Sql, label: Prisma.Sql): Prisma.Sql {
 }
 
 /** The label that rows have by their marks now, and that of a run which carries these. Of both there is an order: they can be compared. */
-export const LABEL_OF_ROW = confidentialAmong(Prisma.sql`places || label`)
-export const labelOfCarrier = (marks: Marks) => confidentialAmong(Prisma.sql`${marksOf(marks)}::text[]`)
+const LABEL_OF_ROW = confidentialAmong(Prisma.sql`places || label`)
+const labelOfCarrier = (marks: Marks) => confidentialAmong(Prisma.sql`${marksOf(marks)}::text[]`)
 
 /** A condition on a row: a run that carries these marks is, or may be, shown it; what it is not shown does not exist for it. */
 export const isKnownTo = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) <@ (${labelOfCarrier(marks)})`

@@ -38,7 +38,7 @@ export async function readWorld(tx: Tx, { marks, spaceIds = [], memberId = '' }:
   )
 }
 
-export function worldOf(rows: readonly KnownSpace[]): KnownWorld {
+function worldOf(rows: readonly KnownSpace[]): KnownWorld {
   const spaces = new Map(rows.map((row) => [row.id, row]))
   const humans = new Map(rows.map((row) => [row.id, new Set(row.humans.map(({ id }) => id))]))
   return {

@@ -1,14 +1,15 @@
 import {
-  isStepCount,
   jsonSchema,
   type LanguageModel,
   type LanguageModelCallEndEvent,
   tool as sdkTool,
-  streamText,
+  experimental_streamLanguageModelCall as streamLanguageModelCall,
   type ToolSet,
 } from 'ai'
+import { logWarnings, prepareRetries } from 'ai/internal'
 import type { ModelSettings } from '../agents/model-settings.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
+import { unlessAborted } from '../lib/async.ts'
 import type { StepPlan } from '../minds/mind.ts'
 import { ModelFailure } from '../minds/model-error.ts'
 import { wishing } from '../models/call-wishes.ts'
@@ -59,7 +60,10 @@ export interface Attempt {
   startedAt: Date
 }
 
-/** Asks a model, once: the one `streamText` call. Before an answer begins, the SDK tries again `maxRetries` times by itself. */
+/**
+ * Asks a model, once: the one call of the SDK's for one generation, without the loop, the results and the telemetry that its `streamText`
+ * puts around that. Before an answer begins, it is tried again `maxRetries` times.
+ */
 export async function attempt(
   parts: GenerationParts,
   step: number,
@@ -80,27 +84,54 @@ export async function attempt(
   })
   if (model === undefined) return { live, startedAt, isSilent: false, ...came }
   silence = createSilenceLimit(silenceMs)
-  const result = streamText({
+  const abortSignal = AbortSignal.any([signal, silence.signal])
+  const call: ModelCall = {
     model: live.watch(model),
     instructions: plan.instructions,
     messages: messagesFor(name, plan.messages),
-    tools: described(tools),
-    activeTools: plan.activeTools,
+    tools: described(offered),
     toolChoice: plan.toolChoice,
-    stopWhen: isStepCount(1),
-    abortSignal: AbortSignal.any([signal, silence.signal]),
-    maxRetries,
+    abortSignal,
     ...settingsOf(plan.modelSettings, parts.claim.run.agentId),
     onLanguageModelCallEnd: (event) => {
       came.end = event
     },
-    onError: ({ error }) => fail(error),
+  }
+  await follow(call, { maxRetries, fail }).catch((error) => {
+    if (!abortSignal.aborted) fail(error)
   })
-  await result.consumeStream({ onError: fail })
   silence.end()
   const isSilent = silence.signal.aborted
   if (isSilent) came.failure = new ModelFailure(silence.signal.reason, { blame: 'provider' })
   return { live, startedAt, isSilent, ...came }
+}
+
+type ModelCall = Parameters<typeof streamLanguageModelCall>[0] & { model: LanguageModel; abortSignal: AbortSignal }
+
+/** Makes the call, and takes what comes to its end; each error that comes in the stream goes to `fail`. @throws any other, or the signal's reason */
+async function follow(
+  call: ModelCall,
+  { maxRetries, fail }: { maxRetries: number; fail: (error: unknown) => void },
+): Promise<void> {
+  const { model, abortSignal } = call
+  const { retry } = prepareRetries({ maxRetries, abortSignal })
+  const begun = retry(() => streamLanguageModelCall(call))
+  const { stream } = await unlessAborted(abortSignal, Promise.resolve(begun))
+  const reader = stream.getReader()
+  // A provider that does not look at the signal is left to itself.
+  const leave = () => void reader.cancel(abortSignal.reason).catch(() => {})
+  abortSignal.addEventListener('abort', leave, { once: true })
+  try {
+    for (;;) {
+      const { done, value: part } = await reader.read()
+      if (done) return
+      if (part.type === 'error') fail(part.error)
+      else if (part.type === 'model-call-start' && typeof model !== 'string')
+        logWarnings({ warnings: part.warnings, provider: model.provider, model: model.modelId })
+    }
+  } finally {
+    abortSignal.removeEventListener('abort', leave)
+  }
 }
 
 /** An agent's settings in the SDK's terms. What an agent is sent begins alike each time: it is cached by its id. */

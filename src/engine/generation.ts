@@ -201,7 +201,7 @@ async function interrupt(writer: SpaceWriter, begun: string | null): Promise<voi
 }
 
 /** A generation that ends so did not write its last call to the end: the run fails, and nobody is told of a mistake. */
-export const BROKEN_OFF: ReadonlySet<string> = new Set(['length', 'error', 'interrupted', 'content-filter'])
+const BROKEN_OFF: ReadonlySet<string> = new Set(['length', 'error', 'interrupted', 'content-filter'])
 
 /** That a generation made these calls, of which some failed already; and the end of one that it began and did not make. */
 async function tellOf(

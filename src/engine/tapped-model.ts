@@ -6,9 +6,9 @@ import type { StreamPart } from '../models/language-model.ts'
 export const NESTED_TOO_DEEP = `(JSON nested deeper than ${DEEPEST_JSON})`
 
 /**
- * A model whose stream is seen at its edge, part by part as it comes. The SDK, which leads each part through five streams, is given what
+ * A model whose stream is seen at its edge, part by part as it comes. The SDK, which leads each part through streams of its own, is given what
  * belongs together as one: it is asked only for what came of the generation. Everything of that has passed here when
- * `onLanguageModelCallEnd` is called, which the SDK's own `fullStream` does not promise to its consumer. `tap` must not throw.
+ * `onLanguageModelCallEnd` is called, which the SDK does not promise to who reads its stream. `tap` must not throw.
  */
 export function tapModel(model: LanguageModel, tap: (part: StreamPart) => void): LanguageModel {
   if (typeof model === 'string') return model

@@ -22,6 +22,9 @@ interface WorkerParts {
 
 /** Between two looks at what can be claimed: what a single run waits longer, at most, a thousand are served faster. */
 const SHORTEST_PAUSE_MS = 4
+/** Beside so many that are at work here, what comes within this time is claimed, and read, together. */
+const MANY = 4
+const GATHERING_MS = 3
 /** After something that another transaction had in hand, twice as long each time; and after a fault. */
 const LONGEST_PAUSE_MS = 1000
 /** Until a bell, which whoever looks for what is due rings too. */
@@ -97,8 +100,9 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
       })
       pauseMs = Number.isFinite(nextMs) ? nextMs : SHORTEST_PAUSE_MS
       await bell.wait(Math.min(nextMs, FOR_LONG_MS), stopping.signal)
-      // Many bells in a burst are answered by one look.
-      await sleep(Math.max(0, lookedAt + SHORTEST_PAUSE_MS - Date.now()))
+      // Many bells in a burst are answered by one look. Where there is little to do, the first one is answered at once.
+      const restMs = Math.max(lookedAt + SHORTEST_PAUSE_MS - Date.now(), active.size < MANY ? 0 : GATHERING_MS)
+      if (restMs > 0) await sleep(restMs)
     }
   }
 

@@ -12,17 +12,22 @@ export function createDeferred<T = void>(): Deferred<T> {
 
 /** Resolves after `ms`, or at once when `signal` aborts; never rejects. The timer does not keep the process alive. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) return resolve()
-    const done = () => {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', done)
-      resolve()
-    }
-    const timer = setTimeout(done, ms)
-    timer.unref()
-    signal?.addEventListener('abort', done, { once: true })
-  })
+  return nap(ms, signal).over
+}
+
+/** A sleep that `wake` ends too. */
+function nap(ms: number, signal?: AbortSignal): { over: Promise<void>; wake: () => void } {
+  const { promise: over, resolve } = Promise.withResolvers<void>()
+  const wake = () => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', wake)
+    resolve()
+  }
+  const timer = setTimeout(wake, ms)
+  timer.unref()
+  if (signal?.aborted) wake()
+  else signal?.addEventListener('abort', wake, { once: true })
+  return { over, wake }
 }
 
 /** What `work` comes to, or the signal's reason as soon as it aborts: for work that notices an abort late or never. */
@@ -92,9 +97,9 @@ export function createBell(): Bell {
     },
     async wait(timeoutMs, signal) {
       if (!rung) {
-        const stop = new AbortController()
-        wake = () => stop.abort()
-        await sleep(timeoutMs, AbortSignal.any([signal, stop.signal]))
+        const asleep = nap(timeoutMs, signal)
+        wake = asleep.wake
+        await asleep.over
         wake = null
       }
       rung = false

@@ -9,7 +9,9 @@ import {
   type Routing,
   type Run,
 } from '../generated/prisma/client.ts'
+import { createTurns } from '../lib/turns.ts'
 import { type BudgetState, budgetState } from '../platform/budget-state.ts'
+import { isOneOf } from '../platform/one-of.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { CallInBrief } from '../runs/run-progress.ts'
 import type { Withheld } from '../runs/withheld.ts'
@@ -130,8 +132,15 @@ export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { 
 
 type WholeRow = SceneAgent & Omit<Rows, 'agent'> & { runId: string }
 
-/** Whoever asks in the same tick is answered together; where that fails, one by one, so that no run fails for another. */
+/** So many go on in one round of the event loop, or one in eight of a crowd. */
+const GOING_ON = { few: 4, crowdShare: 8 }
+
+/**
+ * Whoever asks in the same tick is answered together, and goes on in turn: what each then asks its model takes this process a while, in which
+ * others write. Where it fails, one by one, so that no run fails for another.
+ */
 function together<T>(read: (runIds: readonly string[]) => Promise<Map<string, T>>): (runId: string) => Promise<T> {
+  const turns = createTurns(GOING_ON)
   async function one(runId: string, rows: Map<string, T>): Promise<T> {
     const row = rows.get(runId)
     if (row === undefined) throw new Error(`there is no run ${runId}`)
@@ -145,7 +154,11 @@ function together<T>(read: (runIds: readonly string[]) => Promise<Map<string, T>
     },
     { cache: false },
   )
-  return (runId) => loader.load(runId)
+  return async (runId) => {
+    const row = await loader.load(runId)
+    await turns.next()
+    return row
+  }
 }
 
 /** In JSON a time is text. */
@@ -269,9 +282,7 @@ const SOURCES = Prisma.sql`(
   SELECT coalesce(jsonb_agg(jsonb_build_object('type', i.type, 'spaceId', i."spaceId", 'payload', i.payload) ORDER BY i.id), '[]')
   FROM "InboxEvent" i WHERE i."runId" = r.id AND r."triggerType" = 'INBOX') AS sources`
 
-/** Of a list PostgreSQL guesses the length, and by that would plan anew each time; planning takes twice as long as reading one scene. */
-const isOneOf = (runIds: readonly string[]) =>
-  runIds.length === 1 ? Prisma.sql`r.id = ${runIds[0]}` : Prisma.sql`r.id = ANY(${[...runIds]}::text[])`
+const isOneOfRuns = (runIds: readonly string[]) => isOneOf(Prisma.sql`r.id`, runIds)
 
 const wholeStatement = (runIds: readonly string[], history: Prisma.Sql) => Prisma.sql`
   SELECT r.id AS "runId", a.*, e.name,
@@ -279,8 +290,8 @@ const wholeStatement = (runIds: readonly string[], history: Prisma.Sql) => Prism
     (SELECT coalesce(jsonb_agg(s ORDER BY s.position), '[]') FROM "McpServer" s WHERE s."agentId" = a.id) AS "mcpServers",
     ${KNOWLEDGE}, ${RECALL}, ${marksIn(CYCLE)} AS "cycleMarks", ${BUDGET}, ${SPACES}, ${OTHER_RUNS}, ${SOURCES},
     CASE WHEN r."triggerSpaceId" IS NULL OR r."triggerType" = 'INBOX' OR r."stepCount" > 0 THEN '[]' ELSE (${history}) END AS lines
-  FROM "Run" r JOIN "Agent" a ON a.id = r."agentId" JOIN "Entity" e ON e.id = a.id WHERE ${isOneOf(runIds)}`
+  FROM "Run" r JOIN "Agent" a ON a.id = r."agentId" JOIN "Entity" e ON e.id = a.id WHERE ${isOneOfRuns(runIds)}`
 
 const changingStatement = (runIds: readonly string[]) => Prisma.sql`
   SELECT r.id AS "runId", ${KNOWLEDGE}, ${RECALL}, ${BUDGET}, ${SPACES}, ${OTHER_RUNS}
-  FROM "Run" r JOIN "Agent" a ON a.id = r."agentId" WHERE ${isOneOf(runIds)}`
+  FROM "Run" r JOIN "Agent" a ON a.id = r."agentId" WHERE ${isOneOfRuns(runIds)}`

@@ -8,13 +8,23 @@ const LARGEST_ANSWER_BYTES = 64 * 1024 * 1024
 export async function modelFetch(...[input, init]: Parameters<typeof fetch>): Promise<Response> {
   const response = await fetch(input, { ...init, redirect: 'error' })
   if (response.body === null) return response
+  const reader = response.body.getReader()
   let bytes = 0
-  const limit = new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, controller) {
-      bytes += chunk.byteLength
-      if (bytes > LARGEST_ANSWER_BYTES) controller.error(new Error('The provider sent more than 64 MiB.'))
-      else controller.enqueue(chunk)
+  // Read as it is asked for: to lead each chunk through a stream in between costs more than to count it.
+  const limited = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await reader.read()
+        if (done) return controller.close()
+        bytes += value.byteLength
+        if (bytes <= LARGEST_ANSWER_BYTES) return controller.enqueue(value)
+        const error = new Error('The provider sent more than 64 MiB.')
+        await reader.cancel(error)
+        throw error
+      },
+      cancel: (reason) => reader.cancel(reason),
     },
-  })
-  return new Response(response.body.pipeThrough(limit), response)
+    { highWaterMark: 0 },
+  )
+  return new Response(limited, response)
 }

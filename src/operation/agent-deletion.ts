@@ -5,7 +5,8 @@ import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { audienceOf, createCallNews } from '../runs/call-news.ts'
+import { audienceOf } from '../runs/call-news.ts'
+import type { CallSettling, Settled } from '../runs/call-settling.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
 import { cancelAsked } from '../runs/tool-call-ends.ts'
 import type { Members } from '../spaces/members.ts'
@@ -23,27 +24,39 @@ export interface AgentDeletion {
 interface DeletionParts {
   members: Pick<Members, 'lockSpacesOf' | 'leaveAll'>
   lifecycle: Pick<Lifecycle, 'endGone'>
+  settling: Pick<CallSettling, 'follow' | 'tell'>
 }
 
-export function createAgentDeletion(platform: Platform, { members, lifecycle }: DeletionParts): AgentDeletion {
+export function createAgentDeletion(platform: Platform, parts: DeletionParts): AgentDeletion {
   const { db, clock } = platform
-  const callNews = createCallNews(platform)
+  const { members, lifecycle, settling } = parts
+
+  /** What its runs that are over had asked: the messages that showed nothing else to be answered are over too. */
+  async function settleAsked(tx: Tx, agentId: string): Promise<Settled[]> {
+    const settled = []
+    for (const call of await cancelAsked(tx, agentId)) {
+      // It is over: nobody changes it any more.
+      const run = await tx.run.findUniqueOrThrow({ where: { id: call.runId } })
+      settled.push(await settling.follow(tx, run, call, audienceOf(call)))
+    }
+    return settled
+  }
 
   return {
     async deleteAgent(viewer, { id }) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can delete agents.')
       if (prefixOf(id) !== 'agt') throw new NotFoundError(NO_SUCH_AGENT)
-      const { left, calls } = await db.transaction(async (tx) => {
+      const { left, asked } = await db.transaction(async (tx) => {
         await members.lockSpacesOf(tx, id)
         await markGone(tx, id, new Date(clock.now()))
         const left = await members.leaveAll(tx, id)
+        const asked = await settleAsked(tx, id)
         await eraseMind(tx, id)
-        const calls = await cancelAsked(tx, id)
         await tx.agent.delete({ where: { id } })
-        return { left, calls }
+        return { left, asked }
       })
       await left.afterCommit()
-      for (const call of calls) await callNews.settled(call, audienceOf(call))
+      for (const settled of asked) await settling.tell(settled)
       await lifecycle.endGone()
       return { deletedAgentId: id }
     },

@@ -1,147 +1,89 @@
-import { Prisma } from '../generated/prisma/client.ts'
-import { sleep } from '../lib/async.ts'
-import type { IdPrefix } from '../lib/ids.ts'
-import type { Tx } from '../platform/db.ts'
+import type { Database } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { withMessages, withRuns } from '../runs/tool-call-ends.ts'
+import {
+  CHAINS,
+  ENTRIES,
+  EVENTS,
+  MESSAGES,
+  type OldRow,
+  type OldRows,
+  ROOTS,
+  RUNS,
+  removal,
+  search,
+} from './old-rows.ts'
+import { createPace, type Pace } from './pace.ts'
 
 /** What is older than the settings say is deleted. */
 export interface RetentionUpkeep {
-  /** Deletes what there is to delete, in small batches with pauses, as long as no other process does; at most some thousand rows. */
+  /**
+   * Deletes what there is to delete, in small batches with rests, as long as it is this process's turn, and for some seconds at most:
+   * who ends the process waits for it.
+   */
   sweep(): Promise<void>
 }
 
-/** One process at a time: whoever has this lock for a batch. */
-const RETENTION_LOCK = 7_275_540
-/** Rows of one batch: some milliseconds. */
-const ROWS_AT_ONCE = 100
-const BATCHES_A_SWEEP = 50
-/** So that others come first who wait for the same rows, or for the only connection of an embedded database. */
-const PAUSE_MS = 20
+const LONGEST_SWEEP_MS = 5000
+/** As many as the largest batch. */
+const ROWS_OF_SEARCH = 500
 const DAY_MS = 86_400_000
-/** Ids are ordered by the clocks of the processes that made them. */
-const CLOCK_SLACK_MS = 3_600_000
 
-/** Deletes one batch of what is older than a moment. @returns how many rows of its kind */
-type Batch = (tx: Tx, before: Date) => Promise<number>
+interface Kept {
+  kind: OldRows
+  days: number
+  pace: Pace
+}
 
 export function createRetention({ db, clock, config }: Platform): RetentionUpkeep {
   const { messagesDays, runsDays, auditDays } = config.retention
-  const kinds: { days: number | null; batch: Batch }[] = [
-    { days: messagesDays, batch: deleteMessages },
-    { days: runsDays, batch: deleteRuns },
-    { days: runsDays, batch: deleteEvents },
-    { days: runsDays, batch: deleteChains },
-    { days: runsDays, batch: deleteRoots },
-    { days: auditDays, batch: deleteEntries },
-  ]
+  const kept: Kept[] = [
+    { kind: MESSAGES, days: messagesDays },
+    ...[RUNS, EVENTS, CHAINS, ROOTS].map((kind) => ({ kind, days: runsDays })),
+    { kind: ENTRIES, days: auditDays },
+  ].flatMap(({ kind, days }) => (days === null ? [] : [{ kind, days, pace: createPace() }]))
 
-  async function inTurn(batch: Batch, before: Date): Promise<number> {
-    return db.transaction(async (tx) => {
-      const [row] = await tx.$queryRaw<{ mine: boolean }[]>`SELECT pg_try_advisory_xact_lock(${RETENTION_LOCK}) AS mine`
-      return row?.mine === true ? batch(tx, before) : 0
-    })
+  /** Deletes all that is found of a kind, and pauses between two searches for others; ends early where it is not this process's turn. */
+  async function* deletion(one: Kept, isOver: () => boolean): AsyncGenerator<void> {
+    const before = new Date(clock.now() - one.days * DAY_MS)
+    for (let after = `${one.kind.prefix}_`; ; yield) {
+      const found = await db.query<OldRow>(search(one.kind, { before, after, most: ROWS_OF_SEARCH }))
+      for (const [shared, rows] of Map.groupBy(found, (row) => row.shared)) {
+        const isDone = await remove(db, one, { before, shared, ids: rows.map(({ id }) => id) }, isOver)
+        if (!isDone) return
+      }
+      const last = found[ROWS_OF_SEARCH - 1]
+      if (last === undefined) return
+      after = last.id
+    }
   }
 
   return {
     async sweep() {
-      for (const { days, batch } of kinds) {
-        if (days === null) continue
-        const before = new Date(clock.now() - days * DAY_MS)
-        for (let count = 0; count < BATCHES_A_SWEEP; count++) {
-          if ((await inTurn(batch, before)) < ROWS_AT_ONCE) break
-          await sleep(PAUSE_MS)
-        }
+      const until = performance.now() + LONGEST_SWEEP_MS
+      let deletions = kept.map((one) => deletion(one, () => performance.now() > until))
+      while (deletions.length > 0) {
+        const going: typeof deletions = []
+        for (const one of deletions) if (!(await one.next()).done) going.push(one)
+        deletions = going
       }
     },
   }
 }
 
-/** The first id that is younger: what is older lies before it in the order of ids, which the primary key has. */
-function idAt(prefix: IdPrefix, before: Date): string {
-  return `${prefix}_${(before.getTime() + CLOCK_SLACK_MS).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
-}
-
-/**
- * Whole ones, with what became of them and the calls that they show; then their spaces say from where on there are messages. Those
- * are locked last, in the order of their ids, and counted by a statement of its own: it sees what was posted while they were
- * waited for.
- */
-async function deleteMessages(tx: Tx, before: Date): Promise<number> {
-  const few = Prisma.sql`SELECT id FROM few`
-  const gone = await tx.$queryRaw<{ spaceId: string }[]>`
-    WITH few AS MATERIALIZED (
-      SELECT id FROM "Message" WHERE id < ${idAt('msg', before)} AND "createdAt" < ${before} AND status IN ('COMPLETE', 'INTERRUPTED')
-      ORDER BY id LIMIT ${ROWS_AT_ONCE}
-    ), outcomes AS (
-      DELETE FROM "Outcome" WHERE "messageId" IN (${few})
-    ), roots AS (
-      DELETE FROM "RootUsage" WHERE "rootId" IN (${few})
-    ), calls AS (${withMessages(few)})
-    DELETE FROM "Message" WHERE id IN (${few}) RETURNING "spaceId"`
-  if (gone.length === 0) return 0
-  const spaceIds = [...new Set(gone.map(({ spaceId }) => spaceId))]
-  await tx.$executeRaw`SELECT 1 FROM "Space" WHERE id = ANY(${spaceIds}) ORDER BY id FOR NO KEY UPDATE`
-  await tx.$executeRaw`
-    UPDATE "Space" s SET "firstSeq" = coalesce((SELECT min(seq) FROM "Message" m WHERE m."spaceId" = s.id), s."lastSeq" + 1)
-    WHERE s.id = ANY(${spaceIds})`
-  return gone.length
-}
-
-/**
- * Those that are over, with their journals, events and calls, but for calls that show in a message. A mind goes on from what its
- * last cycle was shown: that run stays.
- */
-async function deleteRuns(tx: Tx, before: Date): Promise<number> {
-  const few = Prisma.sql`SELECT id FROM few`
-  return tx.$executeRaw`
-    WITH few AS MATERIALIZED (
-      SELECT r.id FROM "Run" r WHERE r.id < ${idAt('run', before)} AND r."finishedAt" < ${before}
-        AND r.status IN ('COMPLETED', 'FAILED', 'CANCELED')
-        AND NOT EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."runId" = r.id AND (c.status = 'WAITING' OR c."carryAt" IS NOT NULL))
-        AND NOT EXISTS (SELECT 1 FROM "Agent" a JOIN "Cycle" c ON c."agentId" = a.id AND c.index = a."cycleCount" - 1
-          WHERE a.id = r."agentId" AND c."runId" = r.id)
-      ORDER BY r.id LIMIT ${ROWS_AT_ONCE}
-    ), calls AS (${withRuns(few)}
-    ), spaces AS (
-      DELETE FROM "RunSpace" WHERE "runId" IN (${few})
-    ), events AS (
-      DELETE FROM "InboxEvent" WHERE "runId" IN (${few})
-    )
-    DELETE FROM "Run" WHERE id IN (${few})`
-}
-
-/** Of the audit log, which forbids it to whoever does not say that it is for their age. */
-async function deleteEntries(tx: Tx, before: Date): Promise<number> {
-  await tx.$executeRaw`SET LOCAL parley.retention = 'on'`
-  return tx.$executeRaw`
-    DELETE FROM "AuditEntry" WHERE id IN (
-      SELECT id FROM "AuditEntry" WHERE at < ${before} ORDER BY at LIMIT ${ROWS_AT_ONCE})`
-}
-
-/** Inbox events of no cycle that there is: removed, dropped, answered before, or of one that was rolled back. */
-function deleteEvents(tx: Tx, before: Date): Promise<number> {
-  return tx.$executeRaw`
-    DELETE FROM "InboxEvent" WHERE id IN (
-      SELECT e.id FROM "InboxEvent" e WHERE e.id < ${idAt('inb', before)} AND e."doneAt" < ${before}
-        AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = e."runId")
-      ORDER BY e.id LIMIT ${ROWS_AT_ONCE})`
-}
-
-/** Chains that have ended, and of which no run is left. */
-function deleteChains(tx: Tx, before: Date): Promise<number> {
-  return tx.$executeRaw`
-    DELETE FROM "Chain" WHERE id IN (
-      SELECT c.id FROM "Chain" c WHERE c.id < ${idAt('chn', before)} AND c."holderId" IS NULL
-        AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r."chainId" = c.id)
-      ORDER BY c.id LIMIT ${ROWS_AT_ONCE})`
-}
-
-/** What plans and services set off has cost; of messages that goes with them. */
-function deleteRoots(tx: Tx, before: Date): Promise<number> {
-  return tx.$executeRaw`
-    DELETE FROM "RootUsage" WHERE "rootId" IN (
-      SELECT u."rootId" FROM "RootUsage" u WHERE u."rootId" >= 'trg_' AND u."rootId" < ${idAt('trg', before)}
-        AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r."rootId" = u."rootId")
-      ORDER BY u."rootId" LIMIT ${ROWS_AT_ONCE})`
+/** Deletes rows batch by batch. @returns whether there was time for all of them, and it was this process's turn */
+async function remove(
+  db: Database,
+  { kind, pace }: Kept,
+  { ids, ...of }: { before: Date; shared: string; ids: string[] },
+  isOver: () => boolean,
+): Promise<boolean> {
+  while (ids.length > 0) {
+    if (isOver()) return false
+    const few = ids.splice(0, pace.rows())
+    const since = performance.now()
+    const [turn] = await db.query<{ mine: boolean }>(removal(kind, { ...of, ids: few }))
+    await pace.after(few.length, performance.now() - since)
+    if (turn?.mine !== true) return false
+  }
+  return true
 }

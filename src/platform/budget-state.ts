@@ -28,16 +28,6 @@ export function payerOf(run: Pick<Run, 'agentId' | 'deepestSpaceId' | 'triggerSp
   return { agentId, spaceId: deepestSpaceId ?? triggerSpaceId, rootId }
 }
 
-/** The same of a run, by its row. */
-export function budgetStateOf(runId: string): Prisma.Sql {
-  const ofRun = {
-    agentId: Prisma.sql`r."agentId"`,
-    spaceId: Prisma.sql`coalesce(r."deepestSpaceId", r."triggerSpaceId")`,
-    rootId: Prisma.sql`r."rootId"`,
-  }
-  return Prisma.sql`(SELECT ${budgetState(ofRun)} FROM "Run" r WHERE r.id = ${runId}) AS "budgetState"`
-}
-
 /** Its `over` alone. */
 export function overBudget(payer: Payer): Prisma.Sql {
   return Prisma.sql`${budgetState(payer)}->>'over'`

@@ -68,6 +68,11 @@ export function isWriteConflict(error: unknown): boolean {
   return error instanceof Prisma.PrismaClientKnownRequestError && error.code === 'P2034'
 }
 
+/** A statement that was prepared before another process migrated, and answers with other columns now: sent again, it is prepared anew. */
+export function isStalePlan(error: unknown): boolean {
+  return sqlStateOf(error) === '0A000' && error instanceof Error && error.message.includes('cached plan')
+}
+
 /** A unique key refused a row. */
 export function isUniqueViolation(error: unknown): boolean {
   return sqlStateOf(error) === '23505'

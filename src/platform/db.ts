@@ -13,7 +13,7 @@ import type { Registry } from 'prom-client'
 import { type Prisma, PrismaClient } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
-import { isWriteConflict } from './database-errors.ts'
+import { isStalePlan, isWriteConflict } from './database-errors.ts'
 import { lockDirectory } from './directory-lock.ts'
 import { findEmbeddedTemplate } from './embedded-template.ts'
 import { applyMigrations } from './migrate.ts'
@@ -30,7 +30,8 @@ export interface Database {
   /** How pg-boss reaches the same database. */
   bossOptions: Pick<ConstructorOptions, 'db' | 'backend'>
   /**
-   * Runs `work` in a transaction; a serialization failure or deadlock runs it again, at most 5 times, with jitter.
+   * Runs `work` in a transaction; a serialization failure, a deadlock, or another process that has migrated, runs it again, at most
+   * 5 times, with jitter.
    * Inside, every query goes through `tx`. No network call belongs in there.
    */
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
@@ -199,7 +200,7 @@ async function withRetries<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      if (attempt === MOST_ATTEMPTS || !isWriteConflict(error)) throw error
+      if (attempt === MOST_ATTEMPTS || !(isWriteConflict(error) || isStalePlan(error))) throw error
       await sleep(attempt * 10 * Math.random())
     }
   }

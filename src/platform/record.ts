@@ -23,12 +23,14 @@ export interface Record {
   db: Database
   /**
    * Lets `work` do it: the first transaction that it commits writes the entry too. A ForbiddenError, thrown or answered, is an entry
-   * of its own; what fails otherwise has changed nothing, and is none. `onlyRefusals`: what is done is on record elsewhere.
+   * of its own; what fails otherwise has changed nothing, and is none. `onlyRefusals`: what is done is on record elsewhere. `deedOf` is
+   * asked where an entry is written.
    */
-  during<T>(deed: Deed, work: () => Promise<T>, how: { onlyRefusals: boolean }): Promise<T>
+  during<T>(deedOf: () => Deed, work: () => Promise<T>, how: { onlyRefusals: boolean }): Promise<T>
 }
 
-interface Pending extends Deed {
+interface Pending {
+  deedOf: () => Deed
   isWritten: boolean
 }
 
@@ -43,27 +45,28 @@ export function createRecord(db: Database): Record {
     db: {
       ...db,
       async transaction(work) {
-        const deed = pending.getStore()
-        if (deed === undefined || deed.isWritten) return db.transaction(work)
+        const held = pending.getStore()
+        if (held === undefined || held.isWritten) return db.transaction(work)
         const result = await db.transaction(async (tx: Tx) => {
           const made = await work(tx)
+          const deed = held.deedOf()
           await tx.$executeRaw(entry({ ...deed, targetId: deed.targetId ?? idOf(made) }, { refused: false }))
           return made
         })
-        deed.isWritten = true
+        held.isWritten = true
         return result
       },
     },
-    async during(deed, work, { onlyRefusals }) {
-      const held = { ...deed, isWritten: onlyRefusals }
+    async during(deedOf, work, { onlyRefusals }) {
+      const held = { deedOf, isWritten: onlyRefusals }
       try {
-        const answer = await pending.run(held, work)
+        const answer = await (onlyRefusals ? work() : pending.run(held, work))
         const failure = failureOf(answer)
-        if (failure === 'FORBIDDEN') await refused(deed)
-        else if (failure === null && !held.isWritten) await db.prisma.$executeRaw(entry(deed, { refused: false }))
+        if (failure === 'FORBIDDEN') await refused(deedOf())
+        else if (failure === null && !held.isWritten) await db.prisma.$executeRaw(entry(deedOf(), { refused: false }))
         return answer
       } catch (error) {
-        if (error instanceof ForbiddenError) await refused(deed)
+        if (error instanceof ForbiddenError) await refused(deedOf())
         throw error
       }
     },

@@ -37,6 +37,8 @@ export interface Seat extends LiveSeat {
   /** The topic was lost or cut: what comes next is a gap. */
   gap: boolean
   slow: boolean
+  /** Up to where it was offered what there is; null where it can take all of it at any time. */
+  offered: number | null
   /** The window holds entries for it. */
   waitedFor: boolean
   /** Called once when something comes. */
@@ -88,7 +90,8 @@ export class EntryWindow implements LiveWindow {
   sit(position: Position, onSlow?: () => void): Seat | null {
     if (!this.covers(position)) return null
     const { n } = position
-    const seat = { n, end: this.#endAt(n), live: false, gap: false, slow: false, waitedFor: false, wake: null, onSlow }
+    const state = { live: false, gap: false, slow: false, offered: null, waitedFor: false }
+    const seat: Seat = { n, end: this.#endAt(n), ...state, wake: null, onSlow }
     this.#seats.add(seat)
     this.#await(seat, n < this.#last)
     return seat
@@ -105,6 +108,10 @@ export class EntryWindow implements LiveWindow {
     seat.n = n
     seat.end = this.#endAt(n)
     if (n >= this.#last) this.#await(seat, false)
+  }
+
+  offer(seat: Seat, n: number | null): void {
+    seat.offered = n
   }
 
   /** Adds the entries that follow the last one, and wakes those who wait. */
@@ -211,7 +218,8 @@ export class EntryWindow implements LiveWindow {
   }
 
   #isFarBehind(seat: Seat): boolean {
-    return this.#last - seat.n > MOST_WAITING_ENTRIES || this.#bytes - seat.end > MOST_WAITING_BYTES
+    const waiting = (seat.offered ?? this.#last) - seat.n
+    return waiting > MOST_WAITING_ENTRIES || this.#bytes - seat.end > MOST_WAITING_BYTES
   }
 
   /** Who is far behind is not waited for: it is cut off, or where it never was at the end, has to read elsewhere. */

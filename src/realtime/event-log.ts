@@ -70,6 +70,11 @@ export interface LiveWindow {
   isLost(seat: LiveSeat): boolean
   /** Moves a seat on, to after the n-th entry. */
   skip(seat: LiveSeat, n: number): void
+  /**
+   * The seat was offered everything up to the n-th entry, and can take what comes later only when that is offered; null: it can take
+   * all of it at any time. Entries that were not offered do not make anybody too slow, up to their bytes.
+   */
+  offer(seat: LiveSeat, n: number | null): void
   /** Calls with `entries` when some have come, with `elsewhere` when only the iteration knows how to go on. Answers with the way to stop. */
   listen(listener: (news: 'entries' | 'elsewhere') => void): () => void
 }

@@ -28,7 +28,8 @@ const LARGEST_BELL = 16_384
 const COMMON = `
 local function lifeOfServer()
   local info = redis.pcall('INFO', 'server')
-  return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
+  local at = type(info) == 'string' and string.find(info, 'run_id:', 1, true)
+  return at and string.sub(info, at + 7, at + 46) or ''
 end
 local function create(entries, meta, once, epoch, life)
   redis.call('DEL', entries, meta, once)
@@ -158,9 +159,9 @@ while ARGV[a] do
 end
 
 local answer = table.concat(outcomes, ',')
-redis.call('HSET', meta, 'n', last, 'o', ordinal or '', writer, batch .. ' ' .. now .. ' ' .. answer)
+redis.call('HSET', meta, 'n', last, 'o', ordinal or '', writer, batch .. ' ' .. now .. ' ' .. answer,
+  'b', last >= first and id or known[7] or '')
 if last >= first then
-  redis.call('HSET', meta, 'b', id)
   if first == 1 or (expiry ~= 'ended' and now - (expiry or 0) > ${EXPIRY_INTERVAL_MS}) then
     if expiry ~= 'ended' then
       redis.call('HSET', meta, 'x', now)

@@ -66,8 +66,8 @@ export type LoggedUsage = {
 export const spaceTopic = (spaceId: string): string => `space:${spaceId}`
 export const runTopic = (runId: string): string => `run:${runId}`
 
-/** Channel `jobs`: there may be something to claim. */
-export type JobsSignal = { type?: undefined }
+/** Channel `jobs`: there may be something to claim. `by`: the process that has heard it already (heard-here.ts). */
+export type JobsSignal = { type?: undefined; by?: string }
 /**
  * A call waits, no longer does, or something about it changed; for who may answer it, or who may decide on it. (Before there were
  * decisions nothing was said of the audience.)

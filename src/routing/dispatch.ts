@@ -1,6 +1,6 @@
 import { arrived, type Inbox } from '../agents/inbox.ts'
 import type { Limits } from '../config.ts'
-import { type EntityKind, type OutcomeKind, Prisma, type Routing, type Run } from '../generated/prisma/client.ts'
+import { type EntityKind, type OutcomeKind, Prisma, type Run } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { jsonbText } from '../lib/json.ts'
@@ -14,16 +14,12 @@ import { type Runs, runOfJson, started } from '../runs/runs.ts'
 import { type Message, textOf } from '../spaces/message.ts'
 import type { PostingHooks, Routed, RoutedMessage } from '../spaces/posting.ts'
 import { readableText } from '../spaces/readable-text.ts'
-import { admin } from './admin.ts'
-import { broadcast } from './broadcast.ts'
 import { type Allowance, allowance } from './loop-limits.ts'
-import { mentionChain } from './mention-chain.ts'
 import { inboxEventOf, type MessageTrigger, provenanceOfMessage, runOf } from './message-trigger.ts'
 import { ANSWERED, answerWaits, isNoReply } from './reply-waits.ts'
 import { createRooms, type KnownRoom, type Rooms } from './rooms.ts'
-import type { AgentMember, Route, RoutingDecision } from './route.ts'
-
-const ROUTES: Record<Routing, Route> = { BROADCAST: broadcast, ADMIN: admin, MENTION_CHAIN: mentionChain }
+import type { AgentMember, RoutingDecision } from './route.ts'
+import { ROUTES } from './routes.ts'
 
 /** Carries out what a space's routing decides of a message. */
 export interface Dispatch extends PostingHooks<Run> {}
@@ -123,9 +119,10 @@ function faultOfMention(
 
 /**
  * What the version of a room does not say: nobody waits for a reply there, who is named is called so still, the same agents are paused,
- * and none has spent a budget.
+ * and none has spent a budget. Where no agent hears a human, none of that matters.
  */
 function isAsKnown({ message, sender, room: { agents } }: Scene): Prisma.Sql {
+  if (agents.length === 0 && message.runId === null) return Prisma.sql`true`
   const mentioned = agents.find(({ id }) => id === message.mentionedAgentId)
   const named = [{ id: message.senderId, name: sender.name }, ...(mentioned === undefined ? [] : [mentioned])]
   const names = named.map(
@@ -208,18 +205,20 @@ function consequences(scene: Scene, decision: RoutingDecision, allowed: Allowanc
     .map((agent) => inboxEventOf(agent, trigger, { ...lineage, dedupKey: message.id }))
   const verdicts = [...verdictsOf(decision, allowed), ...answeredOf(scene)]
   return {
-    runs: runs.length === 0 ? NO_RUNS : started(runs, { from: 'message', enteredSeq: LAST_SEQ }),
-    arrived: events.length === 0 ? NO_EVENTS : arrived(events, { from: 'message' }),
+    runs: runs.length === 0 ? NONE : started(runs, { from: 'message', enteredSeq: LAST_SEQ }),
+    arrived: events.length === 0 ? NONE : arrived(events, { from: 'message' }),
     ...(chainId === null || first === undefined ? {} : { chain: chainBegun(chainId, first.id) }),
     ...(verdicts.length === 0 ? {} : { outcomes: outcomesOf(verdicts) }),
-    routed: Prisma.sql`
-      SELECT message.*, jsonb_build_object('runs', (SELECT coalesce(jsonb_agg(to_jsonb(runs) ORDER BY id), '[]') FROM runs),
-        'inboxes', (SELECT coalesce(jsonb_agg("agentId"), '[]') FROM arrived)) AS came FROM message`,
+    routed: Prisma.sql`SELECT message.*, jsonb_build_object('runs', ${runs.length === 0 ? NOTHING_CAME : RUNS_AS_JSON},
+      'inboxes', ${events.length === 0 ? NOTHING_CAME : INBOXES_AS_JSON}) AS came FROM message`,
   }
 }
 
-const NO_RUNS = Prisma.sql`SELECT * FROM "Run" WHERE false`
-const NO_EVENTS = Prisma.sql`SELECT * FROM "InboxEvent" WHERE false`
+/** Rows of runs or inbox events, where there are none: PostgreSQL leaves them, and what is joined to them, out of its plan. */
+const NONE = Prisma.sql`SELECT NULL::text AS id, NULL::text AS "agentId" WHERE false`
+const NOTHING_CAME = Prisma.sql`'[]'::jsonb`
+const RUNS_AS_JSON = Prisma.sql`(SELECT coalesce(jsonb_agg(to_jsonb(runs) ORDER BY id), '[]') FROM runs)`
+const INBOXES_AS_JSON = Prisma.sql`(SELECT coalesce(jsonb_agg("agentId"), '[]') FROM arrived)`
 
 /** Under MENTION_CHAIN routing the agent that a human's message wakes begins a chain. */
 function chainBegun(chainId: string, holderId: string): Prisma.Sql {

@@ -38,7 +38,7 @@ export function createHandingOn({ db, config }: Platform, { discretion }: Handin
       const count = runsToCome(state, asked)
       return (
         (await refusePlace(prisma, spaceId)) ??
-        (asked.targetId === run.agentId ? null : await refuseTarget(prisma, spaceId ?? '', asked.targetId)) ??
+        (asked.targetId === run.agentId ? null : await refuseTarget(prisma, run, spaceId ?? '', asked.targetId)) ??
         refuseMention(state, run.agentId, asked, limits) ??
         (await refuseConfidential(discretion, run, spaceId)) ??
         (await refuseByLimits(run, { count, last: run.depth + count }))
@@ -51,7 +51,7 @@ export function createHandingOn({ db, config }: Platform, { discretion }: Handin
       const count = runsToCome(state, { expectReply: false })
       return (
         (inChain ? await refusePlace(prisma, spaceId) : null) ??
-        (targetId === run.agentId ? SELF_DELEGATION : await refuseTarget(prisma, spaceId, targetId)) ??
+        (targetId === run.agentId ? SELF_DELEGATION : await refuseTarget(prisma, run, spaceId, targetId)) ??
         (await refuseHandoff(prisma, run, spaceId, targetId)) ??
         (inChain ? refuseDelegation(state, limits) : null) ??
         (await refuseConfidential(discretion, run, spaceId)) ??
@@ -89,15 +89,23 @@ async function hasMentioned(prisma: PrismaClient, runId: string): Promise<boolea
   return (await prisma.toolCall.count({ where })) > 0
 }
 
-async function refuseTarget(prisma: PrismaClient, spaceId: string, targetId: string): Promise<Refusal | null> {
+async function refuseTarget(
+  prisma: PrismaClient,
+  run: Run,
+  spaceId: string,
+  targetId: string,
+): Promise<Refusal | null> {
   const members = await prisma.entity.findMany({
     where: { memberships: { some: { spaceId } } },
     select: { id: true, name: true, kind: true, agent: { select: { paused: true } } },
   })
   const target = members.find(({ id }) => id === targetId)
   if (target?.agent?.paused === false) return null
-  const agents = members.filter(({ agent }) => agent?.paused === false).map(({ id, name }) => `${name} (${id})`)
-  const whom = `Choose one of the agents of the space: ${agents.join(', ')}.`
+  const others = members.filter(({ id, agent }) => agent?.paused === false && id !== run.agentId)
+  const whom =
+    others.length === 0
+      ? 'There is no other agent here that could be woken: answer, or end.'
+      : `Choose one of the other agents of the space: ${others.map(({ id, name }) => `${name} (${id})`).join(', ')}.`
   if (target?.agent?.paused === true)
     return { code: 'AGENT_PAUSED', message: `${target.name} is paused: nothing wakes it now. ${whom}` }
   return target === undefined

@@ -44,13 +44,13 @@ export function provenanceOfMessage(
 }
 
 /** What whoever is woken takes from what it is woken by, and from the run that hands it on. */
-export function handedProvenance(trigger: Provenance, by: Provenance | undefined): Provenance {
+function handedProvenance(trigger: Provenance, by: Provenance | undefined): Provenance {
   if (by === undefined) return trigger
   return together([trigger, { places: [], label: marksOf(by), askers: by.askers }])
 }
 
 /** Who, where, and about what, in one line. */
-export function aboutMessage({ sender, space, text }: MessageTrigger): string {
+function aboutMessage({ sender, space, text }: MessageTrigger): string {
   const subject = cut(oneLine(text), 120)
   return `${oneLine(sender.name)} in "${oneLine(space.name)}"${subject === '' ? '' : `: "${subject}"`}`
 }

@@ -1,9 +1,8 @@
 import { LABEL_NOW } from '../confidence/marks.ts'
 import { Prisma, type ToolCall } from '../generated/prisma/client.ts'
-import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { HIDDEN_IF_UNHEARD } from './approval.ts'
-import type { Settlement } from './tool-calls.ts'
+import { endedWith, type Settlement } from './tool-calls.ts'
 
 // With tool-calls.ts the writer of ToolCall: RUNNING with `carryAt`, an approved call from hand to hand until it is carried out.
 
@@ -38,11 +37,10 @@ export async function putBack(tx: Tx, { id, attempt }: { id: string; attempt: nu
 export async function carried(
   tx: Tx,
   { id, attempt }: { id: string; attempt: number },
-  { status, output, error }: Settlement,
+  settlement: Settlement,
 ): Promise<ToolCall | null> {
   const [call] = await tx.$queryRaw<ToolCall[]>`
-    UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
-      "settledAt" = now(), "carryAt" = NULL, ${HIDDEN_IF_UNHEARD}
+    UPDATE "ToolCall" SET ${endedWith(settlement)}, "carryAt" = NULL, ${HIDDEN_IF_UNHEARD}
     WHERE id = ${id} AND "carryAttempt" = ${attempt} AND status = 'RUNNING' AND "carryAt" IS NOT NULL RETURNING *`
   return call ?? null
 }

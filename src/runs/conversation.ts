@@ -22,7 +22,7 @@ const INTERRUPTED: Json = {
 }
 
 /** What the model gets at once for a call of a persistent mind that somebody else answers: the answer goes to the inbox. */
-export function pendingResult(toolCallId: string): Json {
+function pendingResult(toolCallId: string): Json {
   return { status: 'pending', toolCallId }
 }
 

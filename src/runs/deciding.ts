@@ -50,7 +50,8 @@ export function createDeciding(_: Platform, { visibility, toolCalls, approvals, 
         throw new ConflictError('This call waits for its result: submit it (submitToolResult).')
       if (waits === 'MESSAGE')
         throw new ConflictError('This call waits for a message: post one in its space (sendMessage).')
-      const given = { approve, reason: reason ?? null, input, inputDigest: inputDigest ?? null }
+      // Null is what a client writes that leaves it out: no tool takes anything but an object.
+      const given = { approve, reason: reason ?? null, input: input ?? undefined, inputDigest: inputDigest ?? null }
       return approvals.decide(call, humanId, given)
     },
     async claimToolCall(viewer, { toolCallId, release }) {

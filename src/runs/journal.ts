@@ -5,6 +5,7 @@ import type { Step, ToolCall } from '../generated/prisma/client.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import { type Json, jsonbText, toJson } from '../lib/json.ts'
+import { inKeyOrder, keyOrdersText } from '../lib/key-orders.ts'
 import { costOf } from '../lib/model-cost.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -101,18 +102,20 @@ interface Ended extends Marked {
 
 const MARKS = Prisma.sql`SELECT "runLabel" AS label FROM held`
 
-/** Steps with their calls; both in order, of any number of runs. */
-export function journaledSteps<S extends Pick<Step, 'runId' | 'index'>>(
+/** Rows of steps with their calls, as they were journaled; both in order, of any number of runs. */
+export function journaledSteps<S extends Pick<Step, 'runId' | 'index' | 'assistant' | 'keyOrders'>>(
   steps: S[],
   calls: ToolCall[],
 ): JournaledStep<S, ToolCall>[] {
   const byStep = Map.groupBy(calls, ({ runId, stepIndex }) => `${runId}/${stepIndex}`)
-  return steps.map((step) => ({ step, calls: byStep.get(`${step.runId}/${step.index}`) ?? [] }))
-}
-
-/** Whether every call of the step has its result. */
-export function isStepOver({ calls }: Pick<JournaledStep, 'calls'>): boolean {
-  return calls.every(({ settledAt }) => settledAt !== null)
+  return steps.map((step) => ({
+    step: { ...step, assistant: inKeyOrder(step.assistant as Json, step.keyOrders) },
+    calls: (byStep.get(`${step.runId}/${step.index}`) ?? []).map((call) => ({
+      ...call,
+      input: inKeyOrder(call.input as Json, step.keyOrders),
+      output: inKeyOrder(call.output as Json, call.outputKeyOrders),
+    })),
+  }))
 }
 
 /**
@@ -271,10 +274,10 @@ function recordedStep(generation: Generation, { costNanos }: Spending): Prisma.S
   const { index, model, instructions, usage, finishReason, msToFirstChunk, startedAt, durationMs } = generation
   const { messagesKept, followsResponse, withheld = [] } = generation
   return Prisma.sql`
-    INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "followsResponse", "messagesAdded", "activeTools", assistant,
+    INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "followsResponse", "messagesAdded", "activeTools", assistant, "keyOrders",
       "finishReason", "failedModels", "inputTokens", "cachedInputTokens", "outputTokens", "usageEstimated", "costNanos", "msToFirstChunk", "durationMs", "startedAt", label, withheld)
     SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept}, ${followsResponse},
-      ${jsonbText(generation.messagesAdded)}::jsonb, ${generation.activeTools}, ${jsonbText(generation.assistant)}::jsonb,
+      ${jsonbText(generation.messagesAdded)}::jsonb, ${generation.activeTools}, ${jsonbText(generation.assistant)}::jsonb, ${keyOrdersText(generation.assistant)}::jsonb,
       ${finishReason}, ${jsonbText(generation.failedModels)}::jsonb, ${usage.inputTokens}, ${usage.cachedInputTokens}, ${usage.outputTokens}, ${usage.estimated}, ${costNanos}::float8, ${msToFirstChunk}, ${durationMs}, ${startedAt},
       "runLabel", ${withheld.length === 0 ? null : jsonbText(withheld)}::jsonb
     FROM held`

@@ -5,6 +5,7 @@ import { inOrderOf } from '../lib/in-order.ts'
 import type { Json } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
+import { isOneOf } from '../platform/one-of.ts'
 import type { Platform } from '../platform/platform.ts'
 import { agentChannel, JOBS_CHANNEL } from '../realtime/topics.ts'
 
@@ -100,10 +101,9 @@ export function createRuns({ db, signals }: Platform): Runs {
       return new Map(rows.map((row) => [row.retryOfId ?? '', row]))
     },
     async activeOf(agentIds) {
-      const rows = await db.prisma.run.findMany({
-        where: { agentId: { in: agentIds }, status: { in: ACTIVE_STATUSES } },
-        orderBy: { id: 'desc' },
-      })
+      const rows = await db.query<Run>(Prisma.sql`
+        SELECT * FROM "Run" WHERE ${isOneOf(Prisma.sql`"agentId"`, agentIds)}
+          AND status IN (${Prisma.join(ACTIVE_STATUSES.map((status) => Prisma.raw(`'${status}'`)))}) ORDER BY id DESC`)
       return Map.groupBy(rows, (row) => row.agentId)
     },
     ofAgent(agentId, statuses, most) {

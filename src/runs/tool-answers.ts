@@ -30,7 +30,7 @@ export interface ToolAnswers {
 }
 
 /** What a model gets for a call that nobody answered in time. */
-export function timedOutResult(toolName: string): Json {
+function timedOutResult(toolName: string): Json {
   return {
     error: {
       code: 'TIMED_OUT',

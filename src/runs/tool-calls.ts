@@ -1,5 +1,6 @@
 import { Prisma, type Run, type ToolCall, type ToolCallStatus, type ToolExecution } from '../generated/prisma/client.ts'
 import { type Json, type JsonObject, jsonbText } from '../lib/json.ts'
+import { keyOrdersText } from '../lib/key-orders.ts'
 import type { Tx } from '../platform/db.ts'
 import { HIDDEN_IF_UNHEARD, IS_LEFT_TO_OTHERS, type NewApproval } from './approval.ts'
 import { cancelNoted } from './call-notifications.ts'
@@ -56,7 +57,7 @@ export interface ShownCall {
 }
 
 /** What somebody outside the server executes. */
-export const ANSWERED_OUTSIDE: ToolExecution[] = ['SPACE', 'EXTERNAL']
+const ANSWERED_OUTSIDE: ToolExecution[] = ['SPACE', 'EXTERNAL']
 
 /** Whether somebody outside the server executes a call. */
 export function isAnsweredOutside({ execution }: Pick<ToolCall, 'execution'>): boolean {
@@ -86,21 +87,22 @@ export function recorded(stepIndex: number, calls: NewToolCall[]): Prisma.Sql {
     RETURNING id`
 }
 
+/** What is set of a call by what came of it. */
+export const endedWith = ({ status, output, error }: Settlement): Prisma.Sql => Prisma.sql`
+  status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, "outputKeyOrders" = ${keyOrdersText(output)}::jsonb,
+  error = ${error}, "settledAt" = now()`
+
 /** A result. `source`: whose row there must be for it. */
 export function settled(toolCallId: string, settlement: Settlement, source: 'held' | 'message' = 'held'): Prisma.Sql {
-  const { status, output, error } = settlement
   return Prisma.sql`
-    UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
-      "settledAt" = now()
+    UPDATE "ToolCall" SET ${endedWith(settlement)}
     FROM ${Prisma.raw(source)} WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
 }
 
 /** A result of a call that shows nowhere any more. */
 export function withdrawn(toolCallId: string, settlement: Settlement): Prisma.Sql {
-  const { status, output, error } = settlement
   return Prisma.sql`
-    UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
-      "settledAt" = now(), "messageId" = NULL, "spaceId" = NULL
+    UPDATE "ToolCall" SET ${endedWith(settlement)}, "messageId" = NULL, "spaceId" = NULL
     FROM held WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
 }
 
@@ -207,14 +209,13 @@ export interface HowAnswered {
 export async function answer(
   tx: Tx,
   toolCallId: string,
-  { status, output, error }: Settlement,
+  settlement: Settlement,
   { isDue = false, by, decided }: HowAnswered,
 ): Promise<ToolCall | null> {
   const approvalState = decided === undefined ? Prisma.sql`"approvalState"` : Prisma.sql`${decided}::"ApprovalState"`
   const isAsked = Prisma.sql`"approvalState" IS NOT DISTINCT FROM 'PENDING'`
   const [call] = await tx.$queryRaw<ToolCall[]>`
-    UPDATE "ToolCall" SET status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, error = ${error},
-      "settledAt" = now(), "approvalState" = ${approvalState}, "escalatesAt" = NULL, ${HIDDEN_IF_UNHEARD},
+    UPDATE "ToolCall" SET ${endedWith(settlement)}, "approvalState" = ${approvalState}, "escalatesAt" = NULL, ${HIDDEN_IF_UNHEARD},
       "answeredById" = ${by?.humanId ?? null}, "answeredByService" = ${by?.serviceName ?? null}
     WHERE id = ${toolCallId} AND status = 'WAITING' AND (NOT ${isDue}::boolean OR "expiresAt" <= now())
       AND ${decided === undefined ? Prisma.sql`NOT ${isAsked}` : isAsked} RETURNING *`

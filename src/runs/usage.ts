@@ -57,6 +57,7 @@ export interface SpentToday {
   costNanos: number | null
 }
 
+const DAY_MS = 86_400_000
 const MOST_ROWS = 10_000
 const LARGEST_INT = 2_147_483_647
 
@@ -71,10 +72,14 @@ const DIMENSIONS = Object.keys(COLUMNS) as UsageDimension[]
 export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): UsageReading {
   return {
     async query(filter) {
-      const rows = await db.query<UsageRow>(statementOf(filter))
+      const rows = await db.transaction(async (tx) => {
+        // A plan that is kept for any days takes each row by the index, as if there were few: of 200,000 that is three times as long.
+        await tx.$executeRaw`SET LOCAL plan_cache_mode = force_custom_plan`
+        return tx.$queryRaw<SummedRow[]>(statementOf(filter))
+      })
       if (rows.length > MOST_ROWS)
         throw new BadInputError(`That is more than ${MOST_ROWS} rows: ask for fewer days, or by less.`, 'by')
-      return rows
+      return rows.map(({ day, ...row }) => ({ ...row, day: day === null ? null : new Date(day * DAY_MS) }))
     },
     async ofRoots(rootIds) {
       const rows = await db.prisma.rootUsage.findMany({ where: { rootId: { in: [...rootIds] } } })
@@ -111,13 +116,16 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
   }
 }
 
+/** With its day as a number, which costs a tenth of what it costs to read a time. */
+type SummedRow = Omit<UsageRow, 'day'> & { day: number | null }
+
 function statementOf({ from, to, by, agentId, spaceId }: UsageFilter): Prisma.Sql {
   const columns = DIMENSIONS.filter((dimension) => by.includes(dimension)).map((dimension) => COLUMNS[dimension])
   const shown = (dimension: UsageDimension, none: Prisma.Sql) => (by.includes(dimension) ? COLUMNS[dimension] : none)
   const groups = columns.length === 0 ? Prisma.empty : Prisma.sql`GROUP BY ${Prisma.join(columns)}`
   const order = columns.length === 0 ? Prisma.empty : Prisma.sql`ORDER BY ${Prisma.join(columns)}`
   return Prisma.sql`
-    SELECT ${shown('DAY', Prisma.sql`NULL::date`)}::timestamp AT TIME ZONE 'UTC' AS day, ${shown('AGENT', Prisma.sql`NULL::text`)} AS "agentId",
+    SELECT ${shown('DAY', Prisma.sql`NULL::date`)} - '1970-01-01'::date AS day, ${shown('AGENT', Prisma.sql`NULL::text`)} AS "agentId",
       nullif(${shown('SPACE', Prisma.sql`''`)}, '') AS "spaceId", ${shown('MODEL', Prisma.sql`NULL::text`)} AS model,
       coalesce(sum(d.runs), 0)::int AS runs, coalesce(sum(d."skippedCycles"), 0)::int AS "skippedCycles",
       coalesce(sum(d."inputTokens"), 0) AS "inputTokens", coalesce(sum(d."cachedInputTokens"), 0) AS "cachedInputTokens",
@@ -128,8 +136,6 @@ function statementOf({ from, to, by, agentId, spaceId }: UsageFilter): Prisma.Sq
       ${spaceId == null ? Prisma.empty : Prisma.sql`AND d."spaceId" = ${spaceId}`}
     ${groups} ${order} LIMIT ${MOST_ROWS + 1}`
 }
-
-const DAY_MS = 86_400_000
 
 const LAST_DAY = Date.parse('9999-12-31T00:00:00Z')
 

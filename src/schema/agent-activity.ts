@@ -2,7 +2,7 @@ import { activeRunsOf, isActive } from './agent.ts'
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { Agent, Run } from './refs.ts'
-import type { AgentActivityEvent } from './streams.ts'
+import { type AgentActivityEvent, itself } from './streams.ts'
 
 const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').implement({
   description: 'The whole state of one agent.',
@@ -32,6 +32,6 @@ builder.subscriptionField('agentActivity', (t) =>
     description: "First one for every agent member, active or not, then one at every change of a run's status.",
     args: { spaceId: t.arg.id({ required: true }) },
     subscribe: (_, { spaceId }, { streams, ...watcher }) => streams.agentActivity(watcher, { spaceId }),
-    resolve: (activity) => activity,
+    resolve: itself,
   }),
 )

@@ -1,7 +1,32 @@
 import DataLoader from 'dataloader'
 
 /** Things asked for once in an operation, all that are asked for at one moment together. */
-export type Loader<K, V> = DataLoader<K, V, string>
+export class Loader<K, V> {
+  readonly #load: DataLoader.BatchLoadFn<K, V>
+  readonly #options: DataLoader.Options<K, V, string>
+  /** Made with the first key: an operation has some sixty loaders, and asks a few. */
+  #loader: DataLoader<K, V, string> | undefined
+
+  constructor(load: DataLoader.BatchLoadFn<K, V>, options: DataLoader.Options<K, V, string>) {
+    this.#load = load
+    this.#options = options
+  }
+
+  load(key: K): Promise<V> {
+    return this.#made().load(key)
+  }
+
+  /** Takes as loaded what is not loaded already. */
+  prime(key: K, value: V): void {
+    this.#made().prime(key, value)
+  }
+
+  #made(): DataLoader<K, V, string> {
+    this.#loader ??= new DataLoader(this.#load, this.#options)
+    return this.#loader
+  }
+}
+
 /** All that most need of one. */
 export type Loadable<K, V> = Pick<Loader<K, V>, 'load'>
 
@@ -13,7 +38,7 @@ export function batched<K, V>(
   load: (keys: readonly K[]) => Promise<readonly (V | Error)[]>,
   nameOf: (key: K) => string = String,
 ): Loader<K, V> {
-  return new DataLoader<K, V, string>(load, { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS })
+  return new Loader(load, { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS })
 }
 
 /**
@@ -25,7 +50,7 @@ export function batchedOverViewers<K, V>(
   nameOf: (key: K) => string,
 ): Loader<K, V> {
   const batchScheduleFn = (dispatch: () => void) => void setImmediate(dispatch)
-  return new DataLoader<K, V, string>(load, { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS, batchScheduleFn })
+  return new Loader(load, { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS, batchScheduleFn })
 }
 
 /** The same where answers come by key; who has none has `absent`. */

@@ -7,6 +7,7 @@ import {
   isNonNullType,
   isObjectType,
 } from 'graphql'
+import { itself } from './streams.ts'
 
 type Given = Record<string, unknown>
 
@@ -31,7 +32,9 @@ export function withComparableIds(schema: GraphQLSchema): GraphQLSchema {
           args.filter(({ name }) => name in given).map(({ name, type }) => [name, comparableIn(type, given[name])]),
         ),
       })
-      if (resolve !== undefined) field.resolve = (parent, given, ...rest) => resolve(parent, read(given), ...rest)
+      // One of an event takes none of them.
+      if (resolve !== undefined && resolve !== itself)
+        field.resolve = (parent, given, ...rest) => resolve(parent, read(given), ...rest)
       if (subscribe !== undefined) field.subscribe = (parent, given, ...rest) => subscribe(parent, read(given), ...rest)
     }
   }

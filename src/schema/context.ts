@@ -26,24 +26,25 @@ export interface Context {
 
 export interface ContextOptions extends Pick<Context, 'app' | 'streams' | 'viewer' | 'onSlow' | 'takesCursors'> {
   /** What others load who are answered the same at the same time; of its own otherwise. */
-  common?: CommonLoaders
+  common?: () => CommonLoaders
   shownIn?: string | null
 }
 
-/** Loaders are made when the first is asked for, since most events of a stream need none. */
+/** Loaders are made when the first is asked for: a small operation, and most events of a stream, need none. */
 export function createContext({ common, shownIn = null, ...given }: ContextOptions): Context {
-  let loaders: Loaders | null = null
-  return {
-    ...given,
-    shownIn,
-    get loaders() {
-      loaders ??= createLoaders(given, common ?? createCommonLoaders(given))
-      return loaders
+  const loaders = madeWhenAsked(() => createLoaders(given, common?.() ?? createCommonLoaders(given)))
+  return { ...given, shownIn, loaders }
+}
+
+/** Stands for what `make` makes, also where the context is copied on its way to the resolvers, which would read an accessor. */
+function madeWhenAsked<T extends object>(make: () => T): T {
+  let made: T | undefined
+  return new Proxy({} as T, {
+    get(_, key) {
+      made ??= make()
+      return Reflect.get(made, key)
     },
-    set loaders(renewed) {
-      loaders = renewed
-    },
-  }
+  })
 }
 
 /** Counts what a mutation does. @throws RateLimitedError past its rate, or that of all requests */

@@ -26,11 +26,13 @@ export function recorded(schema: GraphQLSchema): GraphQLSchema {
     const type = args.find(({ name }) => name === 'input')?.type
     field.resolve = (parent, given, context: Context, info) => {
       const carryOut = async () => resolve(parent, given, context, info)
-      const input = (given as { input?: JsonObject }).input ?? {}
-      const detail = type === undefined ? {} : detailOf(type, input)
-      const targetId = action.startsWith('create') ? null : targetOf(input)
-      const deed = { ...actorOf(context.viewer), action, targetId, detail }
-      return context.app.record.during(deed, carryOut, { onlyRefusals: ITS_OWN_RECORD.has(action) })
+      const deedOf = () => {
+        const input = (given as { input?: JsonObject }).input ?? {}
+        const detail = type === undefined ? {} : detailOf(type, input)
+        const targetId = action.startsWith('create') ? null : targetOf(input)
+        return { ...actorOf(context.viewer), action, targetId, detail }
+      }
+      return context.app.record.during(deedOf, carryOut, { onlyRefusals: ITS_OWN_RECORD.has(action) })
     }
   }
   return schema

@@ -1,6 +1,6 @@
 import { builder } from './builder.ts'
 import { Run, Space, TokenUsage, ToolCall } from './refs.ts'
-import type { RunEvent as AnyRunEvent } from './streams.ts'
+import { type RunEvent as AnyRunEvent, itself } from './streams.ts'
 
 type Shape<T extends AnyRunEvent['type']> = Extract<AnyRunEvent, { type: T }>
 
@@ -136,6 +136,6 @@ builder.subscriptionField('runEvents', (t) =>
     args: { runId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },
     subscribe: (_, { runId, after }, { streams, ...watcher }) =>
       streams.runEvents(watcher, { runId, after: after ?? null }),
-    resolve: (happened) => happened,
+    resolve: itself,
   }),
 )

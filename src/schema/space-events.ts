@@ -1,7 +1,7 @@
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { Entity, Message, MessagePart, Space, TextPart } from './refs.ts'
-import { type SpaceEvent as AnySpaceEvent, GoneError } from './streams.ts'
+import { type SpaceEvent as AnySpaceEvent, GoneError, itself } from './streams.ts'
 
 type Shape<T extends AnySpaceEvent['type']> = Extract<AnySpaceEvent, { type: T }>
 
@@ -122,6 +122,6 @@ builder.subscriptionField('spaceMessages', (t) =>
     args: { spaceId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },
     subscribe: (_, { spaceId, after }, { streams, ...watcher }) =>
       streams.spaceMessages(watcher, { spaceId, after: after ?? null }),
-    resolve: (happened) => happened,
+    resolve: itself,
   }),
 )

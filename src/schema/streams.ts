@@ -42,6 +42,9 @@ export type ViewerEvent = { at: Date } & (
   | { type: 'ViewerToolCallWaiting' | 'ViewerToolCallChanged' | 'ViewerToolCallSettled'; toolCallId: string }
 )
 
+/** How each subscription field resolves: an event is what it was told as. Subscriptions are answered by this (plain-answers.ts). */
+export const itself = <E>(event: E): E => event
+
 /** Who watches, and what becomes of a watcher that cannot keep up. */
 export interface Watcher {
   viewer: Viewer

@@ -1,7 +1,7 @@
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { Space, ToolCall, Viewer } from './refs.ts'
-import type { ViewerEvent as AnyViewerEvent } from './streams.ts'
+import { type ViewerEvent as AnyViewerEvent, itself } from './streams.ts'
 
 const ViewerEvent = builder.interfaceRef<AnyViewerEvent>('ViewerEvent').implement({
   description: "What a side bar needs, over all the viewer's spaces.",
@@ -60,6 +60,6 @@ builder.subscriptionField('viewerEvents', (t) =>
   t.field({
     type: ViewerEvent,
     subscribe: (_, __, { streams, ...watcher }) => streams.viewerEvents(watcher),
-    resolve: (happened) => happened,
+    resolve: itself,
   }),
 )

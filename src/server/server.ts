@@ -5,6 +5,7 @@ import { createSignIns, type SignIns } from '../access/sign-ins.ts'
 import type { Config } from '../config.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
+import { createTurns } from '../lib/turns.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { App } from '../schema/app.ts'
 import { schema } from '../schema/schema.ts'
@@ -27,7 +28,6 @@ import type { RunJournal } from './streams/run-replay.ts'
 import { mostSubscriptions } from './streams/standing.ts'
 import { createStreams, type OwnStreams } from './streams/streams.ts'
 import { createSubscribe } from './streams/subscribe.ts'
-import { createTurns } from './streams/turns.ts'
 
 /** What is served. */
 export interface Served {
@@ -56,6 +56,8 @@ export interface RunningServer {
 }
 
 const DRAIN_MS = 5000
+/** Subscribers who are behind: each of them writes out up to 250 events. */
+const CAUGHT_UP_A_ROUND = 16
 /** For a request's headers, and for all of it. */
 const REQUEST_TIMES = { headersTimeout: 15_000, requestTimeout: 30_000, connectionsCheckingInterval: 5000 }
 /** Longer than what proxies keep an idle connection for: they, not we, close it. */
@@ -143,7 +145,7 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, sig
   const maskError = createMasking(platform)
   const streams: OwnStreams = createStreams({ platform, app, announcer, journal })
   const schedule = createWriteSchedule()
-  const live = { live: createLiveGroups(schedule, metrics), turns: createTurns() }
+  const live = { live: createLiveGroups(schedule, metrics), turns: createTurns({ few: CAUGHT_UP_A_ROUND }) }
   const { maxSocketsPerViewer } = limits
   const bounds = { maxSubscriptionsPerViewer: mostSubscriptions(maxSocketsPerViewer) }
   const subscribe = createSubscribe({ app, streams, maskError, ...live, ...bounds })

@@ -15,10 +15,13 @@ export interface Announcer {
 /** The id of no message. */
 const NOTHING = `msg_${'0'.repeat(32)}`
 const CHECK_INTERVAL_MS = 5000
+/** Whoever committed a message announces it then, here or elsewhere: when to try again what follows it. After that it is looked up. */
+const TRIED_AGAIN_AFTER_MS = [5, 10, 20, 40]
 
 export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log' | 'logger'>): Announcer {
   const watched = new Map<string, number>()
   const stop = new AbortController()
+  const early = createEarlyOnes()
 
   const append = (spaceId: string, messageId: string, ordinal: number) =>
     log.append(spaceTopic(spaceId), { type: 'MessagePosted', messageId }, { ordinal })
@@ -61,8 +64,14 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
 
   return {
     async announce({ id, spaceId, seq }) {
-      const result = await append(spaceId, id, seq)
+      let result = await append(spaceId, id, seq)
+      for (const ms of TRIED_AGAIN_AFTER_MS) {
+        if (result.type !== 'missing') break
+        await early.turn(spaceId, seq, ms)
+        result = await append(spaceId, id, seq)
+      }
       if (result.type === 'missing') await catchUp(spaceId, result.after)
+      early.follow(spaceId, seq)
     },
     watch(spaceId) {
       watched.set(spaceId, (watched.get(spaceId) ?? 0) + 1)
@@ -75,6 +84,37 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
     async close() {
       stop.abort()
       await checking
+    },
+  }
+}
+
+/**
+ * Messages that are announced before one in front of them. Of many that are posted in a space at once that is the rule: they wait for
+ * it, so that not each of them reads from the database what is on its way.
+ */
+function createEarlyOnes() {
+  /** By space and number: lets one be announced again. */
+  const waiting = new Map<string, Map<number, () => void>>()
+  return {
+    /** Resolves when the one before it has been announced here, `ms` later at the latest. */
+    turn(spaceId: string, seq: number, ms: number): Promise<void> {
+      const ofSpace = waiting.get(spaceId) ?? new Map<number, () => void>()
+      waiting.set(spaceId, ofSpace)
+      return new Promise((resolve) => {
+        const settle = () => {
+          clearTimeout(timer)
+          ofSpace.delete(seq)
+          if (ofSpace.size === 0) waiting.delete(spaceId)
+          resolve()
+        }
+        const timer = setTimeout(settle, ms)
+        ofSpace.set(seq, settle)
+      })
+    },
+    /** This one has been announced: all that follow on it without a hole may, together. */
+    follow(spaceId: string, seq: number): void {
+      const ofSpace = waiting.get(spaceId)
+      for (let next = seq + 1; ofSpace?.has(next); next++) ofSpace.get(next)?.()
     },
   }
 }

@@ -1,7 +1,7 @@
 import { type Marks, type Provenance, setsOf, UNMARKED } from '../confidence/marks.ts'
 import { type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
-import type { MessageOrigin, MessagePart } from './message.ts'
+import type { Message, MessageOrigin, MessagePart } from './message.ts'
 
 // The statements that write messages, as parts of a WITH: whoever posts puts together with them what else it writes.
 
@@ -27,29 +27,42 @@ export interface NewMessage {
   provenance?: Provenance
 }
 
+/** A message as its row has it, but for what the database adds. */
+export function rowOf({
+  provenance = UNMARKED,
+  ...given
+}: NewMessage): Omit<Message, 'seq' | 'routedAt' | 'createdAt'> {
+  return {
+    ...{ idempotencyKey: null, runId: null, runPostKey: null, composite: false, origin: null },
+    ...given,
+    ...provenance,
+  }
+}
+
 /**
  * `counter`, the space's with the message's number, where the sender is a member; then `message`, which answers with its row.
  * A repeat fails on its unique key, so that the counter stays as it was. Neither yields a row where `condition`, on the space's row, does
- * not hold. `turn` is taken with it.
+ * not hold.
  */
-export function insertion(
-  given: NewMessage,
-  condition = Prisma.sql`true`,
-  turn: Turn | null = null,
-): Record<'counter' | 'message', Prisma.Sql> {
-  const { spaceId, senderId, status } = given
-  const { idempotencyKey = null, runId = null, runPostKey = null, composite = false, origin = null } = given
-  const { places, label, askers } = given.provenance ?? UNMARKED
+export function insertion(given: NewMessage, condition = Prisma.sql`true`): Record<'counter' | 'message', Prisma.Sql> {
+  const { spaceId, senderId } = given
+  const isMember = Prisma.sql`EXISTS (SELECT 1 FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ${senderId})`
+  return insertionWhere(given, Prisma.sql`${condition} AND ${isMember}`)
+}
+
+/** The same where `condition` holds, which says too that the sender is a member. `turn` is taken with it. */
+export function insertionWhere(given: NewMessage, condition: Prisma.Sql, turn: Turn | null = null) {
+  const row = rowOf(given)
+  const { spaceId, status, parts, origin, places, label, askers } = row
   const isWhole = status === 'COMPLETE'
   const counter = Prisma.sql`
-    UPDATE "Space" SET "lastSeq" = "lastSeq" + 1${turn === null ? Prisma.empty : taken(turn)} WHERE id = ${spaceId} AND ${condition} AND EXISTS (
-      SELECT 1 FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ${senderId})
+    UPDATE "Space" SET "lastSeq" = "lastSeq" + 1${turn === null ? Prisma.empty : taken(turn)} WHERE id = ${spaceId} AND ${condition}
     RETURNING id, "lastSeq", version`
   const message = Prisma.sql`
     INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "mentionedAgentId", "idempotencyKey", "runId", "runPostKey",
       composite, "rootId", depth, origin, places, label, askers, "routedAt")
-    SELECT ${given.id}, id, "lastSeq", ${senderId}, ${status}::"MessageStatus", ${jsonbText(given.parts)}::jsonb,
-      ${given.mentionedAgentId}, ${idempotencyKey}, ${runId}, ${runPostKey}, ${composite}::boolean, ${given.rootId}, ${given.depth}::int,
+    SELECT ${row.id}, id, "lastSeq", ${row.senderId}, ${status}::"MessageStatus", ${jsonbText(parts)}::jsonb,
+      ${row.mentionedAgentId}, ${row.idempotencyKey}, ${row.runId}, ${row.runPostKey}, ${row.composite}::boolean, ${row.rootId}, ${row.depth}::int,
       ${origin === null ? null : jsonbText(origin)}::jsonb, ${places}::text[], ${label}::text[], ${askers}::text[], CASE WHEN ${isWhole}::boolean THEN now() END
     FROM counter RETURNING *`
   return { counter, message }

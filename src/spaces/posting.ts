@@ -12,7 +12,7 @@ import type { Announcer } from './announcer.ts'
 import { NO_SUCH_SPACE } from './members.ts'
 import { type Message, messageOfRow } from './message.ts'
 import { createMessageNews } from './message-news.ts'
-import { insertion, type MessageRow, type NewMessage, type Turn } from './message-statements.ts'
+import { insertion, insertionWhere, type MessageRow, type NewMessage, rowOf, type Turn } from './message-statements.ts'
 
 /** What routing did with a message, within the transaction that made it whole. `R`: what it calls a run. */
 export interface Routed<R> {
@@ -30,7 +30,7 @@ export type RoutedMessage = Pick<
 
 /** What routing decides of a message by what it knows of the space: to be written with it, in the same statement. */
 export interface Foreseen<R> {
-  /** Conditions: the space's row has this version, and else too all is as it was decided on. */
+  /** Conditions: the space's row has this version, so that its members are as they were, and else too all is as it was decided on. */
   version: number
   isAsKnown: Prisma.Sql
   /** Whose turn the message takes. */
@@ -118,7 +118,7 @@ export function createPosting<R>(platform: Platform, announcer: Announcer, hooks
 }
 
 /** The index of a message's last part; null for none. */
-export function lastPartOf({ parts }: Pick<Message, 'parts'>): number | null {
+function lastPartOf({ parts }: Pick<Message, 'parts'>): number | null {
   return parts.length === 0 ? null : parts.length - 1
 }
 
@@ -135,19 +135,22 @@ function humanMessage({ text, ...given }: HumanMessage): NewMessage {
   return { ...given, id, status: 'COMPLETE', parts: [{ type: 'text', text }], rootId: id, depth: 0 }
 }
 
+/** What of a message is known only once it is written, and what came of it. */
+type Inserted = Pick<MessageRow, 'seq' | 'routedAt' | 'createdAt'> & { came: unknown; spaceVersion: number }
+
 /** Null: the space is not as it was known. */
-async function insertForeseen<R>(db: Platform['db'], message: NewMessage, foreseen: Foreseen<R>) {
+async function insertForeseen<R>(db: Platform['db'], given: NewMessage, foreseen: Foreseen<R>) {
   const { version, isAsKnown, turn, changes } = foreseen
-  const inserted = insertion(message, Prisma.sql`version = ${version} AND ${isAsKnown}`, turn)
-  const answer = Prisma.sql`SELECT routed.*, counter.version AS "spaceVersion" FROM routed CROSS JOIN counter`
-  const statement = statementOf({ ...inserted, ...changes, answer }, 'answer')
-  const [row] = await db.query<MessageRow & { came: unknown; spaceVersion: number }>(statement)
+  const inserted = insertionWhere(given, Prisma.sql`version = ${version} AND ${isAsKnown}`, turn)
+  const answer = Prisma.sql`
+    SELECT routed.seq, routed."routedAt", routed."createdAt", routed.came, counter.version AS "spaceVersion" FROM routed CROSS JOIN counter`
+  const [row] = await db.query<Inserted>(statementOf({ ...inserted, ...changes, answer }, 'answer'))
   if (row === undefined) {
     foreseen.refused()
     return null
   }
-  const { came, spaceVersion, ...written } = row
-  return { message: messageOfRow(written), routed: foreseen.routedOf(came, spaceVersion) }
+  const { came, spaceVersion, ...added } = row
+  return { message: { ...rowOf(given), ...added }, routed: foreseen.routedOf(came, spaceVersion) }
 }
 
 /** Its number and itself in one statement, for a member only. */

@@ -4,6 +4,7 @@ import { type BadInputError, ForbiddenError, messageOf, NotFoundError } from '..
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { foreignCursor, type Page, type PageRequest } from '../lib/page.ts'
+import { isOneOf } from '../platform/one-of.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Draft } from '../realtime/event-log.ts'
 import { spaceTopic } from '../realtime/topics.ts'
@@ -92,7 +93,9 @@ export function createReading(platform: Platform, news: SpaceNews): Reading {
 
   return {
     async getMany(ids) {
-      const rows = await db.prisma.message.findMany({ where: { id: { in: wellFormedIds(ids) } } })
+      const rows = await db.query<Row>(
+        Prisma.sql`SELECT * FROM "Message" WHERE ${isOneOf(Prisma.sql`id`, wellFormedIds(ids))}`,
+      )
       return inOrderOf(ids, rows.map(messageOfRow))
     },
     async pageMany(spaceIds, request) {

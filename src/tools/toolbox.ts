@@ -5,8 +5,10 @@ import type { JsonObject } from '../lib/json.ts'
 import { askedApproval } from './asked-approval.ts'
 import { ownTool } from './custom/own-tool.ts'
 import { knowledgeTools } from './knowledge/knowledge-tools.ts'
-import { chainTools } from './routing/chain-tools.ts'
+import { delegateTool } from './routing/delegate.ts'
 import { delegateToAgentTool, isOfferedDelegation } from './routing/delegate-to-agent.ts'
+import { mentionAgentTool } from './routing/mention-agent.ts'
+import { skipTool } from './routing/skip.ts'
 import { activeSpaceTools } from './space/toolset.ts'
 import { displayTool } from './space-tools/display-tool.ts'
 import { spaceTools } from './space-tools/toolset.ts'
@@ -39,9 +41,16 @@ function toolsetOf(input: ToolboxInput, own: Tool[], parts: ToolboxParts): Tool[
   return [...own.map(displayTool), ...spaceTools(input, parts), ...knowledgeTools(parts, 'camel')]
 }
 
-function routingTools({ scene, run }: ToolboxInput, parts: ToolboxParts): Tool[] {
-  const delegation = isOfferedDelegation(scene, run.claim.run) ? [delegateToAgentTool(parts.handingOn)] : []
-  return [...chainTools(scene, parts), ...delegation]
+/** What MENTION_CHAIN routing gives to every run of an agent that belongs to such a space, and delegation. A persistent mind may always skip. */
+function routingTools({ scene, run }: ToolboxInput, { handingOn }: ToolboxParts): Tool[] {
+  const { agent, spaces } = scene
+  const isInChainSpace = spaces.some(({ routing }) => routing === 'MENTION_CHAIN')
+  const namesItsSpaces = agent.toolset === 'SPACE_TOOLS'
+  return [
+    ...(isInChainSpace ? [mentionAgentTool(handingOn, namesItsSpaces), delegateTool(handingOn, namesItsSpaces)] : []),
+    ...(isInChainSpace || agent.mind === 'PERSISTENT' ? [skipTool(handingOn, agent.mind)] : []),
+    ...(isOfferedDelegation(scene, run.claim.run) ? [delegateToAgentTool(handingOn)] : []),
+  ]
 }
 
 /** A tool that an agent brings, with the approval that it asks for. */

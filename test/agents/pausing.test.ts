@@ -10,7 +10,9 @@ import { until } from '../support/until.ts'
 const PAUSE = `mutation ($input: UpdateAgentInput!) {
   updateAgent(input: $input) { ... on UpdateAgentPayload { agent { paused } } ... on Error { message } }
 }`
-const TRIGGER = `mutation ($input: TriggerAgentInput!) { triggerAgent(input: $input) { __typename ... on Error { message } } }`
+const TRIGGER = `mutation ($input: TriggerAgentInput!) {
+  triggerAgent(input: $input) { __typename ... on TriggerAgentPayload { run { id } } ... on Error { message } }
+}`
 const RETRY = `mutation ($id: ID!) { retryRun(input: { runId: $id }) { __typename ... on Error { message } } }`
 const PLAN = `mutation ($input: CreatePlanInput!) { createPlan(input: $input) { ... on CreatePlanPayload { plan { id } } } }`
 const RUN_PLAN = `mutation ($id: ID!) {
@@ -134,9 +136,23 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
       parley.models.script(steps([{ toolCall, input }], [{ text: 'Then not.' }]))
       await stage.say(husam, space, 'Ask Ada')
       const run = (await stage.endedRuns(bob, 3 + index)).at(-1)
-      refusals.push(...run.toolCalls.map(({ output }: Read) => output.error.code))
+      refusals.push(...run.toolCalls.map(({ output }: Read) => output.error))
     }
-    expect(refusals).toEqual(['AGENT_PAUSED', 'AGENT_PAUSED', 'AGENT_PAUSED'])
+    expect(refusals.map(({ code }) => code)).toEqual(['AGENT_PAUSED', 'AGENT_PAUSED', 'AGENT_PAUSED'])
+    // Bob himself is nobody to hand on to.
+    for (const { message } of refusals.slice(1)) expect(message).toContain('There is no other agent here')
+  })
+
+  test.each(['STATELESS', 'PERSISTENT'])('answers a service that asks again as it did before: %s', async (mind) => {
+    const ada = await stage.bot('Ada', { mind })
+    const input = { agentId: ada.id, serviceName: 'Jira', payload: { issue: 7 }, idempotencyKey: 'once' }
+    const first = await stage.ask(stage.admin, TRIGGER, { input })
+    expect(first).toMatchObject({ __typename: 'TriggerAgentPayload' })
+    await stage.endedRuns(ada, 1)
+    await pause(ada)
+    expect(await stage.ask(stage.admin, TRIGGER, { input })).toEqual(first)
+    const other = { input: { ...input, idempotencyKey: 'twice' } }
+    expect(await stage.ask(stage.admin, TRIGGER, other)).toMatchObject({ __typename: 'ConflictError' })
   })
 
   test('is not woken by services, webhooks, plans or a retry, which say so', async () => {

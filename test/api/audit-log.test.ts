@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { newId } from '../../src/lib/ids.ts'
 import { createRetention } from '../../src/operation/retention.ts'
 import { STACKS } from '../support/application.ts'
 import { steps } from '../support/model-server-script.ts'
@@ -171,7 +170,8 @@ describe.each(STACKS)('the audit log, on the %s stack', (stack) => {
   test('what is older than PARLEY_KEEP_AUDIT_DAYS is deleted, and nothing else', async () => {
     const { platform } = parley.app
     const at = new Date(platform.clock.now() - 3 * 86_400_000)
-    const old = { id: newId('aud'), at, action: 'createAgent' }
+    const id = `aud_${at.getTime().toString(16).padStart(12, '0')}${'0'.repeat(20)}`
+    const old = { id, at, action: 'createAgent' }
     await platform.db.prisma.auditEntry.create({ data: old })
     const before = await platform.db.prisma.auditEntry.count()
     const retention = { messagesDays: null, runsDays: null, auditDays: 2 }

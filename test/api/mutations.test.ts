@@ -136,10 +136,12 @@ describe('mutations', () => {
       name: 'Scholar',
       internals: { tokenBudget: 1000, maxSteps: 20, tools: [{ headerNames: ['X-Key'] }] },
     })
-    expect(await mutate(admin, 'updateAgent', { id: agent.id, name: null }, selection)).toMatchObject({
-      code: 'BAD_INPUT',
-      field: 'input.name',
-    })
+    for (const field of ['name', 'maxSteps', 'maxToolCalls']) {
+      expect(await mutate(admin, 'updateAgent', { id: agent.id, [field]: null }, selection)).toMatchObject({
+        code: 'BAD_INPUT',
+        field: `input.${field}`,
+      })
+    }
     expect(await mutate(admin, 'updateAgent', { id: newId('agt') }, selection)).toMatchObject({ code: 'NOT_FOUND' })
     expect(
       await mutate(admin, 'createAgent', { name: 'x', instructions: '', model: 'nothing:x' }, selection),

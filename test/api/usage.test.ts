@@ -1,9 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { openDatabase } from '../../src/platform/db.ts'
+import { createUsageReading } from '../../src/runs/usage.ts'
 import { RULE_STACKS } from '../support/application.ts'
 import { fillLedger } from '../support/ledger.ts'
 import { type ModelAction, steps, when } from '../support/model-server-script.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
-import { hasPostgres } from '../support/postgres.ts'
+import { createTestDatabase, hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { answer, skip, type Thinking, thinkingOn } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
@@ -221,6 +223,20 @@ describe.skipIf(!hasPostgres)('the ledger of a million runs', () => {
     const filter = { from: new Date(from), to: new Date('2025-04-11'), by: ['DAY', 'AGENT'] as const }
     const rows = await parley.app.api.usage.query(filter)
     expect(rows.reduce((sum, { runs }) => sum + runs, 0)).toBe(1_000_000)
+  })
+
+  test('is planned anew for the days that are asked for, however often it was summed before', async () => {
+    const database = await createTestDatabase()
+    const db = await openDatabase({ url: database.url, dataDirectory: '', poolSize: 1 })
+    const usage = createUsageReading({ db, log: parley.app.platform.log })
+    for (let days = 1; days <= 8; days++)
+      await usage.query({ from: new Date(from), to: new Date(Date.parse(from) + days * DAY_MS), by: ['DAY', 'AGENT'] })
+    const kept = await db.prisma.$queryRaw<object[]>`
+      SELECT generic_plans::int AS "forAnyDays", custom_plans::int AS "forTheseDays" FROM pg_prepared_statements
+      WHERE statement LIKE '%FROM "DailyUsage"%' AND statement NOT LIKE '%pg_prepared_statements%'`
+    await db.close()
+    await database.drop()
+    expect(kept).toEqual([{ forAnyDays: 0, forTheseDays: 8 }])
   })
 
   test('is shown by day and agent; what would be more than 10,000 rows is refused, and says what to do', async () => {

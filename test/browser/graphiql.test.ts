@@ -72,7 +72,7 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
       .getByRole('button', { name: /Documentation/ })
       .first()
       .click()
-    await page.getByText('spaceMessages').or(page.getByText('Root Types')).first().waitFor({ timeout: 20_000 })
+    await page.locator('.graphiql-doc-explorer').getByText('Root Types').waitFor({ timeout: 20_000 })
     await page.getByRole('button', { name: /Stop/ }).click()
     await page.getByRole('button', { name: /New tab/ }).click()
     await write(

@@ -16,7 +16,7 @@ describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', 
   })
 
   /** A space in which Ada has said something, and Bob so much after it; she looks at it. */
-  async function openAttic({ said, before = 0 }: { said: number; before?: number }) {
+  async function openAttic({ said, before = 0, size = {} }: { said: number; before?: number; size?: object }) {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [ada.id, bob.id]
     const attic = await parley.app.api.spaces.create(parley.admin, { name: 'Attic', routing: 'BROADCAST', memberIds })
@@ -26,7 +26,7 @@ describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', 
       for (const last = ids.length + count; ids.length < last; ) ids.push(await post(bob, attic.id, ids.length + 1))
     }
     await say(said)
-    const { page, message } = await openAs(ada, `/spaces/${attic.id}`)
+    const { page, message } = await openAs(ada, `/spaces/${attic.id}`, size)
     await message(`Word ${said}.`).waitFor(PATIENCE)
     return { page, message, say, ids }
   }
@@ -65,7 +65,7 @@ describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', 
     expect(seen.size).toBe(403)
   }, 120_000)
 
-  test('who has scrolled up keeps what is there, where it stands, until the way back to the end', async () => {
+  test('who has scrolled up, and writes, keeps what is there, where it stands, until the way back to the end', async () => {
     const { page, message, say } = await openAttic({ said: 60 })
     await wheelUp(page, 400)
     const toEnd = page.getByRole('button', { name: 'To the end' })
@@ -75,6 +75,8 @@ describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', 
       return [await first?.textContent(), await first?.boundingBox()]
     }
     const [height, place] = [await heightOf(page), await placeOf()]
+    // What one writes meanwhile takes lines of its own.
+    await page.getByRole('textbox', { name: 'Message' }).fill('Where was I?\n\n\nHere.')
     await say(200)
     await page.getByRole('button', { name: '200 new' }).waitFor(PATIENCE)
     expect(await placeOf()).toEqual(place)
@@ -99,6 +101,19 @@ describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', 
     await page.evaluate(`location.hash = '${ids[4]}'`)
     await message('Word 5.').waitFor(PATIENCE)
     await page.locator(`.message.target[id="${ids[4]}"]`).waitFor(PATIENCE)
+  }, 120_000)
+
+  test('in a window in which all that came first fits, what was before comes by itself', async () => {
+    const { page, message } = await openAttic({ said: 120, size: { width: 1000, height: 3000 } })
+    await until('there is something to scroll', () =>
+      conversation(page).evaluate((box) => box.scrollHeight > box.clientHeight),
+    )
+    await message('Word 120.').waitFor(PATIENCE)
+    await until('the beginning is reached', async () => {
+      await wheelUp(page, 600)
+      return (await beginning(page).count()) === 1
+    })
+    await message('Word 1.').waitFor(PATIENCE)
   }, 120_000)
 
   test('the end is not lost by how much is said at once, and is left by whoever scrolls up meanwhile', async () => {

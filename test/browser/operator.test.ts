@@ -130,7 +130,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     const { page, violations } = await openAs(parley.admin, '/people')
     const fields = page.getByRole('form', { name: 'New person' })
     await fields.getByLabel('Name').fill('Carol', PATIENCE)
-    await fields.getByRole('button', { name: 'Make' }).click()
+    await fields.getByRole('button', { name: 'Add' }).click()
     await page.getByRole('button', { name: 'Invite Carol' }).click(PATIENCE)
     const link = await page.locator('.secret code').filter({ hasText: '/invitations/' }).textContent(PATIENCE)
     expect(await violations()).toEqual([])
@@ -158,6 +158,11 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
     const { page, violations } = await openAs(parley.admin, '/usage')
     await page.getByRole('row', { name: /Iris/ }).first().waitFor(PATIENCE)
+    await page.getByRole('button', { name: 'Spaces' }).click()
+    await page
+      .getByRole('row', { name: new RegExp(space.name) })
+      .first()
+      .waitFor(PATIENCE)
     expect(await page.getByRole('list', { name: 'Tokens by day' }).getByRole('listitem').count()).toBe(7)
     expect(await violations()).toEqual([])
     for (const [link, heading] of [

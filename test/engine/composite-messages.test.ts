@@ -150,6 +150,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const chunks = [`{"spaceId":"${space.id}","te`, 'xt":"Good mor', hold.promise, 'ning \\ud83c\\udf05!"}']
       parley.models.script(steps([{ toolCall: 'sendSpaceMessage', input: '', chunks } as ModelAction]))
       const follower = startFollower(parley.app.platform.log, `space:${space.id}`)
+      await until('it stands', () => follower.gaps() === 1)
       const { runs } = await parley.send(human, space.id, 'Go')
       const message = await until(
         'it streams',
@@ -182,6 +183,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
         steps([sayIn(space.id, 'one')], [{ toolCall: 'sendSpaceMessage', input: '', chunks: second } as ModelAction]),
       )
       const follower = startFollower(parley.app.platform.log, `space:${space.id}`)
+      await until('it stands', () => follower.gaps() === 1)
       const { runs } = await parley.send(human, space.id, 'Go')
       const message = await until(
         'it streams',

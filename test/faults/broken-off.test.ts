@@ -5,5 +5,5 @@ import { SHORT } from './deployment.ts'
 describeBrokenRuns({
   choose: (count) => Array.from({ length: count }, (_, index) => index + 1).filter((n) => !SHORT || n % 15 === 0),
   stages: 3,
-  timeout: 400_000,
+  timeout: 1_200_000,
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createDeferred, createLines } from '../../src/lib/async.ts'
+import { createBell, createDeferred, createLines } from '../../src/lib/async.ts'
 
 describe('lines', () => {
   test('let one after another of the same key, and different keys at once', async () => {
@@ -33,5 +33,29 @@ describe('lines', () => {
     const next = inLine('a', async () => 'yes')
     await expect(failed).rejects.toThrow('no')
     expect(await next).toBe('yes')
+  })
+})
+
+describe('a bell', () => {
+  const LONG_MS = 60_000
+
+  test('wakes who waits, and who comes after it has rung', async () => {
+    const bell = createBell()
+    const { signal } = new AbortController()
+    const waiting = bell.wait(LONG_MS, signal)
+    bell.ring()
+    await waiting
+    bell.ring()
+    await bell.wait(LONG_MS, signal)
+  })
+
+  test('is not waited for beyond the time, nor once the signal has aborted', async () => {
+    const bell = createBell()
+    const stop = new AbortController()
+    await bell.wait(1, stop.signal)
+    const waiting = bell.wait(LONG_MS, stop.signal)
+    stop.abort()
+    await waiting
+    await bell.wait(LONG_MS, stop.signal)
   })
 })

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { Prisma } from '../../src/generated/prisma/client.ts'
 import { newId } from '../../src/lib/ids.ts'
+import { createSceneReading } from '../../src/minds/scene-reading.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { type ModelRequest, steps } from '../support/model-server-script.ts'
 import { type Thinking, thinkingOn } from '../support/thinking.ts'
@@ -87,6 +89,10 @@ describe('the size of what a model is sent', () => {
       expect(instructions).toContain('and 301 more')
       expect(instructions).toContain(`- "Space 50" (id: ${key}50) — Members: 401`)
       expect(instructions).toContain(`- "Space 1" (id: ${key}1)`)
+      // Nor are those read who are not shown, at each step anew.
+      const reading = createSceneReading(parley.app.platform, { history: Prisma.sql`'[]'::jsonb` })
+      const { spaces } = await reading.changing(runs[0]?.id ?? '')
+      expect(spaces.flatMap(({ members }) => members).length).toBeLessThan(1200)
     },
   )
 

@@ -48,6 +48,50 @@ const commandOf = (instruction: RegExp) => JSON.parse(instruction.exec(image)?.[
 const imageCommand = commandOf(/^CMD (\[.*\])$/m)
 const health = commandOf(/^HEALTHCHECK .*CMD (\[.*\])$/m)
 
+/** Somebody speaks at the first server, and sees at the second what a worker's agent answers. */
+async function speakAndListen(first: string, second: string): Promise<void> {
+  const admin = createParleyClient({ origin: first, token: ENV.PARLEY_ADMIN_TOKEN ?? '' })
+  const ask = async <T>(field: string, selection: string, client = admin): Promise<T> => {
+    const { data, errors } = await client.ask<Record<string, T>>(
+      `mutation { ${field} { ... on Error { message } ${selection} } }`,
+    )
+    expect(errors).toBeUndefined()
+    return Object.values(data ?? {})[0] as T
+  }
+  const { human } = await ask<{ human: { id: string } }>(
+    'createHuman(input: { name: "Ada" })',
+    '... on CreateHumanPayload { human { id } }',
+  )
+  const { agent } = await ask<{ agent: { id: string } }>(
+    'createAgent(input: { name: "Iris", instructions: "Greet people." })',
+    '... on CreateAgentPayload { agent { id } }',
+  )
+  const { secret } = await ask<{ secret: string }>(
+    `createAccessToken(input: { grant: { humanId: "${human.id}" } })`,
+    '... on CreateAccessTokenPayload { secret }',
+  )
+  const [here, there] = [first, second].map((origin) => createParleyClient({ origin, token: secret }))
+  const { space } = await ask<{ space: { id: string } }>(
+    `createSpace(input: { name: "Kitchen", memberIds: ["${agent.id}"] })`,
+    '... on CreateSpacePayload { space { id } }',
+    here,
+  )
+  const watch = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typename
+    ... on MessageFinished { message { sender { id } text } } } }`
+  type Event = { spaceMessages: { __typename: string; message?: { sender: { id: string }; text: string } } }
+  const seen = there!.subscribe<Event, object>({ toString: () => watch }, { id: space.id })
+  await seen.first(() => true)
+  await ask(
+    `sendMessage(input: { spaceId: "${space.id}", text: "Hello!" })`,
+    '... on SendMessagePayload { runs { id } }',
+    here,
+  )
+  const answer = await seen.first(({ spaceMessages: { message } }) => message?.sender.id === agent.id)
+  expect(answer.spaceMessages.message?.text).toBeTruthy()
+  seen.stop()
+  await Promise.all([admin, here, there].map((client) => client?.close()))
+}
+
 describe.runIf(hasServices)('docker compose up, its commands as processes', () => {
   let database: TestDatabase
   let redis: ReturnType<typeof spawn>
@@ -102,47 +146,8 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
   })
 
   test('what is said at one process that serves is answered by a worker and seen at the other', async () => {
-    const [first, second] = processes.api ?? []
-    const admin = createParleyClient({ origin: first?.origin ?? '', token: ENV.PARLEY_ADMIN_TOKEN ?? '' })
-    const ask = async <T>(field: string, selection: string, client = admin): Promise<T> => {
-      const { data, errors } = await client.ask<Record<string, T>>(
-        `mutation { ${field} { ... on Error { message } ${selection} } }`,
-      )
-      expect(errors).toBeUndefined()
-      return Object.values(data ?? {})[0] as T
-    }
-    const { human } = await ask<{ human: { id: string } }>(
-      'createHuman(input: { name: "Ada" })',
-      '... on CreateHumanPayload { human { id } }',
-    )
-    const { agent } = await ask<{ agent: { id: string } }>(
-      'createAgent(input: { name: "Iris", instructions: "Greet people." })',
-      '... on CreateAgentPayload { agent { id } }',
-    )
-    const { secret } = await ask<{ secret: string }>(
-      `createAccessToken(input: { grant: { humanId: "${human.id}" } })`,
-      '... on CreateAccessTokenPayload { secret }',
-    )
-    const [here, there] = [first, second].map((at) => createParleyClient({ origin: at?.origin ?? '', token: secret }))
-    const { space } = await ask<{ space: { id: string } }>(
-      `createSpace(input: { name: "Kitchen", memberIds: ["${agent.id}"] })`,
-      '... on CreateSpacePayload { space { id } }',
-      here,
-    )
-    const watch = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typename
-      ... on MessageFinished { message { sender { id } text } } } }`
-    type Event = { spaceMessages: { __typename: string; message?: { sender: { id: string }; text: string } } }
-    const seen = there!.subscribe<Event, object>({ toString: () => watch }, { id: space.id })
-    await seen.first(() => true)
-    await ask(
-      `sendMessage(input: { spaceId: "${space.id}", text: "Hello!" })`,
-      '... on SendMessagePayload { runs { id } }',
-      here,
-    )
-    const answer = await seen.first(({ spaceMessages: { message } }) => message?.sender.id === agent.id)
-    expect(answer.spaceMessages.message?.text).toBeTruthy()
-    seen.stop()
-    await Promise.all([admin, here, there].map((client) => client?.close()))
+    const [first, second] = (processes.api ?? []).map(({ origin }) => origin)
+    await speakAndListen(first ?? '', second ?? '')
   })
 
   test('the image’s health check finds each of them well', async () => {
@@ -152,6 +157,23 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
     for (const { origin } of all)
       await promisify(execFile)(process.execPath, given, { env: { PORT: new URL(origin).port } })
   })
+})
+
+const docker = (...given: string[]) =>
+  promisify(execFile)('docker', given, { cwd: ROOT, env: { ...process.env, ...ENV }, maxBuffer: 64 * 1024 * 1024 })
+/** An engine that runs containers, and the compose plugin of its client; many machines have the client alone. */
+const hasEngine = await Promise.all([docker('info'), docker('compose', 'version')]).then(
+  () => true,
+  () => false,
+)
+
+describe.runIf(hasEngine)('docker compose up, where a Docker engine is', () => {
+  const compose = (...given: string[]) => docker('compose', '--project-name', `parley-test-${process.pid}`, ...given)
+  beforeAll(() => compose('up', '--build', '--wait'), 1_200_000)
+  afterAll(() => compose('down', '--volumes'), 120_000)
+
+  test('what is said at one port is answered by a worker and seen at the other', () =>
+    speakAndListen('http://127.0.0.1:4000', 'http://127.0.0.1:4001'))
 })
 
 test('what the image copies is there, and has all that its commands run', () => {

@@ -29,6 +29,8 @@ const WATCH = `subscription ($id: ID!) {
 const ACTIVITY = `subscription ($id: ID!) { agentActivity(spaceId: $id) { __typename } }`
 const MIND = `query ($id: ID!) { agent(id: $id) { internals { inbox { edges { node { id } } } consciousness { messages } } } }`
 
+const isFinished = ({ spaceMessages }: Read) => spaceMessages.__typename === 'MessageFinished'
+
 /** What ended a subscription, by its code. */
 const codeOf = async ({ ended }: { ended: Promise<unknown> }) =>
   ((await ended) as { extensions: { code: string } }[])[0]?.extensions.code
@@ -145,6 +147,30 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
       const outcomes = (await stage.messagesIn(space)).map(({ outcomes }) => outcomes[0].kind)
       expect(outcomes).toEqual(['INBOX', 'DROPPED', 'DROPPED'])
     })
+  })
+
+  test('what a mind had asked in cycles that are over waits no longer, nor do the messages that show it', async () => {
+    const husam = await stage.person('Husam')
+    const form = { description: '', inputSchema: { type: 'object' } }
+    const tools = [
+      { ...form, name: 'fill_in', execution: 'SPACE' },
+      { ...form, name: 'order', execution: 'INTERNAL', approval: {} },
+    ]
+    const ada = await stage.bot('Ada', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE', tools })
+    const space = await stage.space('Team', [husam, ada])
+    const asked = [{ toolCall: 'fill_in' }, { toolCall: 'order' }]
+    parley.models.script(forAgent('Ada', steps([{ toolCall: 'enter_space', input: { spaceId: space.id } }], asked)))
+    await stage.say(husam, space, 'Ask me')
+    await stage.endedRuns(ada, 1)
+    const statuses = async () => (await stage.messagesIn(space)).slice(1).map(({ status }) => status)
+    expect(await statuses()).toEqual(['REQUIRES_ACTION', 'REQUIRES_ACTION'])
+    const live = husam.client.subscribe(WATCH, { id: space.id })
+    await live.first(() => true)
+    await stage.ask(stage.admin, DELETE_AGENT, { id: ada.id })
+    expect(await statuses()).toEqual(['INTERRUPTED', 'INTERRUPTED'])
+    await until('both are told', () => live.seen.filter(isFinished).length === 2)
+    expect(await parley.app.platform.db.prisma.inboxEvent.count({ where: { agentId: ada.id } })).toBe(0)
+    live.stop()
   })
 
   test('runs whose agent was deleted by a process that died then are ended by a worker', async () => {

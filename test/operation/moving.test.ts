@@ -3,7 +3,9 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import pg from 'pg'
+import { Webhook as Signer } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '../../src/lib/ids.ts'
 import { importSpace } from '../../src/operation/import.ts'
 import { resealAll, SEALED } from '../../src/operation/key-rotation.ts'
 import { exportSpace } from '../../src/operation/moving.ts'
@@ -245,5 +247,38 @@ describe('the key that secrets are encrypted with', () => {
     const tool = await platform.db.prisma.agentTool.findFirstOrThrow({ where: { agentId } })
     expect(createSecretBox(NEW).open(tool.headersSealed ?? '', `tool:${agentId}:lookup`)).toBe('{"a":"b"}')
     await parley.close()
+  })
+
+  test('is rotated by the steps of docs/moving.md, and a webhook’s secret holds all the time', async () => {
+    const DATA_DIR = await makeScratchFolder('parley-rotation-')
+    const whileServed = async <T>(settings: Record<string, string>, work: (server: TestServer) => Promise<T>) => {
+      const server = await startTestServer({ stack: 'embedded', worker: false, settings: { DATA_DIR, ...settings } })
+      const result = await work(server)
+      await server.close()
+      return result
+    }
+    const delivered = (settings: Record<string, string>) =>
+      whileServed(settings, async ({ origin }) => {
+        const [id, sentAt] = [newId('msg'), new Date()]
+        const headers = {
+          'webhook-id': id,
+          'webhook-timestamp': String(Math.floor(sentAt.getTime() / 1000)),
+          'webhook-signature': new Signer(made.secret).sign(id, sentAt, '{}'),
+        }
+        return (await fetch(`${origin}/hooks/agents/${made.webhook.id}`, { method: 'POST', headers, body: '{}' })).ok
+      })
+    const made = await whileServed({ PARLEY_SECRET_KEY: OLD }, async (server) => {
+      const { id: agentId } = await server.agent('Ada')
+      return server.app.api.webhooks.create(server.admin, { agentId, serviceName: 'Jira' })
+    })
+    const exchanged = { PARLEY_SECRET_KEY: NEW, PARLEY_SECRET_KEY_BEFORE: OLD }
+    expect(await delivered({ PARLEY_SECRET_KEY: OLD, PARLEY_SECRET_KEY_BEFORE: NEW })).toBe(true)
+    expect(await delivered(exchanged)).toBe(true)
+    const env = { ...process.env, DATA_DIR, DATABASE_URL: '', REDIS_URL: '', ...exchanged }
+    for (const _ of ['once', 'again']) {
+      const { stdout } = await execute('node', ['scripts/rotate-secrets.ts'], { env })
+      expect(stdout).toBe('1 secrets are encrypted with the new key\n')
+    }
+    expect(await delivered({ PARLEY_SECRET_KEY: NEW })).toBe(true)
   })
 })

@@ -1,7 +1,9 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { newId } from '../../src/lib/ids.ts'
 import { createRetention } from '../../src/operation/retention.ts'
-import { RULE_STACKS } from '../support/application.ts'
+import type { Database } from '../../src/platform/db.ts'
+import type { Platform } from '../../src/platform/platform.ts'
+import { RULE_STACKS, STACKS, startApplication } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { sayIn } from '../support/space-tools.ts'
@@ -20,6 +22,10 @@ const FOLLOW = `subscription ($id: ID!, $after: StreamCursor!) {
 }`
 const MIND = `query ($id: ID!) { agent(id: $id) { internals { consciousness { messages } } } }`
 
+/** Who waits for the row of a space. */
+const waiting = ({ prisma }: Database) => prisma.$queryRaw<object[]>`
+  SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%"Space"%'`
+
 describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
@@ -28,8 +34,11 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
   })
 
   /** Retention at work so many days from now. */
-  const sweepIn = (days: number, keep: { messagesDays?: number; runsDays?: number }) => {
-    const { platform } = parley.app
+  const sweepIn = (
+    days: number,
+    keep: { messagesDays?: number; runsDays?: number },
+    platform: Platform = parley.app.platform,
+  ) => {
     const retention = { messagesDays: null, runsDays: null, auditDays: null, ...keep }
     const clock = { ...platform.clock, now: () => Date.now() + days * DAY_MS }
     return createRetention({ ...platform, clock, config: { ...platform.config, retention } }).sweep()
@@ -60,6 +69,7 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     expect(await pageOf(husam.client, space, { last: 2, before: old[1] })).toMatchObject({
       ...{ nodes: [], hasNextPage: true, hasPreviousPage: false },
     })
+    const logged = vi.spyOn(parley.app.platform.logger, 'error')
     const following = husam.client.subscribe(FOLLOW, { id: space.id, after: cursor })
     await following.first(
       ({ spaceMessages: event }: Read) => event.__typename === 'MessagePosted' && event.message.seq === 5,
@@ -72,6 +82,7 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
       event.__typename === 'MessagePosted' ? [event.message.seq] : [],
     )
     expect(posted).toEqual([4, 5, 6])
+    expect(logged).not.toHaveBeenCalled()
     following.stop()
   })
 
@@ -130,20 +141,48 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     )
   })
 
-  test('what a cycle had taken that was rolled back by a skip goes too', async () => {
+  /** The only event of an agent, whose cycle has skipped it and is rolled back. */
+  async function skippedEvent(): Promise<{ agentId: string }> {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const space = await stage.space('Team', [husam, ada], { routing: 'BROADCAST' })
     parley.models.script(() => [{ toolCall: 'skip', input: {} }])
     await stage.say(husam, space, 'Not for you')
     const { prisma } = parley.app.platform.db
-    const events = (doneAt: object | null) => prisma.inboxEvent.count({ where: { agentId: ada.id, doneAt } })
-    await until('it is skipped', async () => (await events({ not: null })) === 1)
-    await until('its cycle is rolled back', async () => (await prisma.run.count({ where: { agentId: ada.id } })) === 0)
+    const where = { agentId: ada.id }
+    await until(
+      'it is skipped',
+      async () => (await prisma.inboxEvent.count({ where: { ...where, doneAt: { not: null } } })) === 1,
+    )
+    await until('its cycle is rolled back', async () => (await prisma.run.count({ where })) === 0)
+    return where
+  }
+
+  test('what a cycle had taken that was rolled back by a skip goes too', async () => {
+    const { prisma } = parley.app.platform.db
+    const where = { ...(await skippedEvent()), doneAt: { not: null } }
     await sweepIn(9, { runsDays: 10 })
-    expect(await events({ not: null })).toBe(1)
+    expect(await prisma.inboxEvent.count({ where })).toBe(1)
     await sweepIn(11, { runsDays: 10 })
-    expect(await events({ not: null })).toBe(0)
+    expect(await prisma.inboxEvent.count({ where })).toBe(0)
+  })
+
+  test('what is taken up again just after it was found stays', async () => {
+    const { platform } = parley.app
+    const { prisma } = platform.db
+    const where = await skippedEvent()
+    const found: object[] = []
+    const query: Database['query'] = async (statement) => {
+      const rows = await platform.db.query<never>(statement)
+      if (found.length === 0 && statement.sql.includes('FROM "InboxEvent" t') && rows.length > 0) {
+        found.push(...rows)
+        await prisma.inboxEvent.updateMany({ where, data: { doneAt: null, waitsUntil: new Date('2999-01-01') } })
+      }
+      return rows
+    }
+    await sweepIn(11, { runsDays: 10 }, { ...platform, db: { ...platform.db, query } })
+    expect(found).toHaveLength(1)
+    expect(await prisma.inboxEvent.count({ where: { ...where, doneAt: null } })).toBe(1)
   })
 
   test('what a mind kept of a space is forgotten with it, though the runs that read it are long gone', async () => {
@@ -180,6 +219,28 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     expect(await pageOf(husam.client, space)).toMatchObject({ nodes: [{ seq: 351 }], hasPreviousPage: false })
   })
 
+  test.skipIf(stack !== 'postgres')('who writes in one space does not wait because another is in use', async () => {
+    const husam = await stage.person('Husam')
+    const [free, used] = [await stage.space('Free', [husam]), await stage.space('Used', [husam])]
+    for (const space of [free, used]) await stage.say(husam, space, 'Old')
+    const { db } = parley.app.platform
+    const { promise: isHeld, resolve: held } = Promise.withResolvers<void>()
+    const { promise: mayCommit, resolve: commit } = Promise.withResolvers<void>()
+    const using = db.transaction(async (tx) => {
+      await tx.$executeRaw`SELECT 1 FROM "Space" WHERE id = ${used.id} FOR NO KEY UPDATE`
+      held()
+      await mayCommit
+    })
+    await isHeld
+    const sweeping = sweepIn(1, { messagesDays: 0 })
+    await until('retention waits for the space', async () => (await waiting(db)).length > 0)
+    await stage.say(husam, free, 'New')
+    commit()
+    await Promise.all([using, sweeping])
+    expect((await pageOf(husam.client, free)).nodes).toMatchObject([{ text: 'New' }])
+    expect((await pageOf(husam.client, used)).nodes).toEqual([])
+  })
+
   test.skipIf(stack !== 'postgres')('what is posted while all else is deleted stays to be seen', async () => {
     const husam = await stage.person('Husam')
     const space = await stage.space('Team', [husam])
@@ -210,13 +271,32 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     })
     await isPosted
     const sweeping = sweepIn(0.5, { messagesDays: 0 })
-    const waiting = () =>
-      db.prisma.$queryRaw<object[]>`
-        SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%"Space"%'`
-    await until('retention waits for the space', async () => (await waiting()).length > 0)
+    await until('retention waits for the space', async () => (await waiting(db)).length > 0)
     commit()
     await Promise.all([posting, sweeping])
     expect(await pageOf(husam.client, space)).toMatchObject({ nodes: [{ text: 'New' }] })
     expect(await db.prisma.space.findUnique({ where: { id: space.id } })).toMatchObject({ firstSeq: 2, lastSeq: 2 })
   })
 })
+
+test.each(STACKS)(
+  'a worker that is told how long things are kept deletes what is older, on the %s stack',
+  async (stack) => {
+    const days = { PARLEY_KEEP_MESSAGES_DAYS: '2', PARLEY_KEEP_RUNS_DAYS: '2', PARLEY_KEEP_AUDIT_DAYS: '2' }
+    const parley = await startApplication({ stack, worker: false, settings: days })
+    const human = await parley.human('Husam')
+    const space = await parley.space(human, [])
+    const { prisma } = parley.app.platform.db
+    for (const age of [3, 1]) {
+      const { message } = await parley.send(human, space.id, `${age} days ago`)
+      const createdAt = new Date(Date.now() - age * DAY_MS)
+      const id = `msg_${createdAt.getTime().toString(16).padStart(12, '0')}${'0'.repeat(20)}`
+      await prisma.message.update({ where: { id: message.id }, data: { id, createdAt } })
+    }
+    await parley.app.startWorker()
+    const left = async () => (await parley.messages(space.id)).map(({ parts }) => parts)
+    await until('the older one is gone', async () => (await left()).length === 1)
+    expect(await left()).toEqual([[{ type: 'text', text: '1 days ago' }]])
+    await parley.close()
+  },
+)

@@ -83,6 +83,7 @@ describe.skipIf(redis === null)('with Redis', () => {
         { ...ring, epoch, first: 5, last: 5 },
         { ...ring, epoch: 'f'.repeat(16), first: 1, last: 1 },
         { ...ring, epoch, first: 0, last: 0 },
+        { ...ring, epoch, first: 1, last: 1, before: 'another', batch: 'forged' },
         'nonsense',
         null,
       ]

@@ -248,6 +248,22 @@ describe.skipIf(findRedisBinary() === null)('Redis with faults', () => {
     await follower.stop()
   })
 
+  test('of more topics than it can keep the oldest are given up', async () => {
+    const [kept, more] = [10_000, 300]
+    server.freeze()
+    await writer.log.append(TOPIC, posted(0))
+    for (const index of indexes(kept + more, 1)) void writer.log.append(`space:${index}`, posted(index)).catch(() => {})
+    server.thaw()
+    const toldTopics = async () => new Set((await breaker.keys('*')).flatMap((key) => /space:\d+/.exec(key) ?? []))
+    const told = await until('the others are told', async () => {
+      const topics = await toldTopics()
+      return topics.size >= kept - 1 && topics
+    })
+    expect(told.has(`space:${kept + more}`)).toBe(true)
+    await writer.log.append(TOPIC, posted(1))
+    expect((await toldTopics()).size).toBeLessThanOrEqual(kept)
+  })
+
   test('while Redis is away deltas and reads fail after about 5 s, and followers wait', async () => {
     const follower = await startStanding()
     await server.kill()

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { admin } from '../../src/routing/admin.ts'
 import type { AgentMember, Room, RoutableMessage } from '../../src/routing/route.ts'
+import { admin } from '../../src/routing/routes.ts'
 import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { endedRun, messagesOf, runsOf, spaceToolsRoom } from '../support/space-tools.ts'

@@ -44,6 +44,18 @@ describe.skipIf(!hasPostgres)('a process that knows a room from the message befo
     expect(wokenBy(await here.send(human, space.id, 'Anybody?'))).toEqual([])
   })
 
+  test('answers with a message as it was written, where no agent hears it', async () => {
+    const { human, agent, space } = await knownRoom()
+    await here.app.api.members.remove(human, { spaceId: space.id, entityId: agent.id })
+    const sending = { spaceId: space.id, text: 'Half a \ud83d pair, and "quotes"', idempotencyKey: 'k' }
+    // The first reads the room anew.
+    await here.send(human, space.id, 'Nobody?')
+    const { message, runs } = await here.app.api.sending.send(human, sending)
+    expect(runs).toEqual([])
+    expect(await here.app.platform.db.prisma.message.findUnique({ where: { id: message.id } })).toEqual(message)
+    expect((await here.app.api.sending.send(human, sending)).message).toEqual(message)
+  })
+
   test('follows the routing that another process has set since', async () => {
     const { human, agent, other, space } = await knownRoom()
     await elsewhere.app.api.members.add(human, { spaceId: space.id, entityId: other.id })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { mentionChain, nextInTurn } from '../../src/routing/mention-chain.ts'
 import type { AgentMember, Room } from '../../src/routing/route.ts'
+import { mentionChain, nextInTurn } from '../../src/routing/routes.ts'
 
 function member(id: string, joinedAt: number): AgentMember {
   return { id, name: id, mind: 'STATELESS', joinedAt }

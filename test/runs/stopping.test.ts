@@ -1,10 +1,16 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { sleep } from '../../src/lib/async.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { steps } from '../support/model-server-script.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
+
+/** Stops at so many moments of a run's beginning, each so much later after its message than the one before. */
+const STOPS = 25
+const STEP_MS = 12
+const LET_GO_WITHIN_MS = 1000
 
 describe.skipIf(!hasPostgres)('stopRun', () => {
   let parley: TestApplication
@@ -44,6 +50,28 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
     await stop(human, runs[0]?.id ?? '')
     expect(await request.ended).toBe('aborted')
     expect(await parley.eventsOf(runs[0]?.id ?? '')).toEqual(['RunStarted', 'RunCanceled'])
+  })
+
+  test('whenever it comes while a run begins: within a second no model is asked any more', async () => {
+    const { human, space } = await parley.room('Any')
+    const letGo: { runId: string; end: string; at: number }[] = []
+    parley.models.script(({ ended, instructions }) => {
+      const [, runId = ''] = /- Run (run_\w+) \(this run\)/.exec(instructions) ?? []
+      void ended.then((end) => letGo.push({ runId, end, at: performance.now() }))
+      return [{ hang: true }]
+    })
+    const stoppedAt = new Map<string, number>()
+    for (let n = 0; n < STOPS; n++) {
+      const { runs } = await parley.send(human, space.id, `Hello ${n}`)
+      const runId = runs[0]?.id ?? ''
+      await sleep(n * STEP_MS)
+      expect(await stop(human, runId)).toMatchObject({ status: 'CANCELED' })
+      stoppedAt.set(runId, performance.now())
+    }
+    await Promise.all(parley.models.requests.map(({ ended }) => ended))
+    const late = letGo.filter(({ runId, at }) => at - (stoppedAt.get(runId) ?? 0) > LET_GO_WITHIN_MS)
+    expect(late).toEqual([])
+    expect(new Set(letGo.map(({ end }) => end))).toEqual(new Set(['aborted']))
   })
 
   test('a second time, or after the end: ConflictError', async () => {

@@ -51,6 +51,18 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     expect(await play.deciders.decide(alice, call.id, false)).toMatchObject({ __typename: 'ConflictError' })
   })
 
+  test('who writes null for what it leaves out decides about the input as it stands', async () => {
+    const calls = [refund(20), refund(30)]
+    const { alice, runId } = await room([refundTool(play.service, {})], calls)
+    await play.parley.runWhen(runId!, 'WAITING_TOOL')
+    const [one, other] = await play.deciders.pendingOf(alice)
+    const nothing = { reason: null, input: null, inputDigest: null }
+    expect((await play.deciders.decide(alice, one.id, true, nothing)).toolCall.approval.state).toBe('APPROVED')
+    expect((await play.deciders.decide(alice, other.id, false, nothing)).toolCall.approval.state).toBe('DENIED')
+    await play.parley.runWhen(runId!)
+    expect(play.service.calls).toEqual([{ key: one.id, input: { amount: 20 } }])
+  })
+
   test('a denial is a result that the model adapts to, with the reason and by whom; the tool is not called', async () => {
     const { bob, runId } = await room([refundTool(play.service, { quorum: 2 })], [refund(20)])
     const call = await play.deciders.asked(bob)

@@ -40,6 +40,7 @@ const COMPUTE = {
   inputSchema: { type: 'object' },
   execution: 'EXTERNAL',
 } as const
+const ASK_COLOR = { ...COMPUTE, name: 'ask_color', description: 'Asks', execution: 'SPACE' } as const
 const is = (type: string) => (data: ViewerEvent) => data.viewerEvents.__typename === type
 
 describe.each(RULE_STACKS)('on the %s stack', (stack) => {
@@ -164,21 +165,26 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       live.stop()
     })
 
-    test('an admin hears of spaces that others make', async () => {
+    test('an admin hears of spaces that others make and delete', async () => {
       const live = await watch(parley.admin)
       await live.first(is('ViewerSnapshot'))
-      const space = await parley.space(await parley.human('Ada'), [])
+      const ada = await parley.human('Ada')
+      const space = await parley.space(ada, [])
       await live.first(
         ({ viewerEvents }) => viewerEvents.__typename === 'ViewerSpaceAdded' && viewerEvents['space'].id === space.id,
+      )
+      const remove = `mutation ($id: ID!) { deleteSpace(input: { id: $id }) { __typename } }`
+      const answer = await (await parley.clientOf(ada)).ask(remove, { id: space.id })
+      expect(answer.data).toEqual({ deleteSpace: { __typename: 'DeleteSpacePayload' } })
+      await live.first(
+        ({ viewerEvents }) => viewerEvents.__typename === 'ViewerSpaceRemoved' && viewerEvents['spaceId'] === space.id,
       )
       live.stop()
     })
 
     test('tells members of calls that wait for them, and of their answers', async () => {
       const human = await parley.human('Ada')
-      const agent = await parley.agent('Asker', {
-        tools: [{ name: 'ask_color', description: 'Asks', inputSchema: { type: 'object' }, execution: 'SPACE' }],
-      })
+      const agent = await parley.agent('Asker', { tools: [ASK_COLOR] })
       const space = await parley.space(human, [agent.id])
       parley.models.script(forAgent('Asker', steps([{ toolCall: 'ask_color', input: {} }], [{ text: 'thanks' }])))
       const live = await watch(human)
@@ -200,6 +206,22 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       const settled = await live.first(is('ViewerToolCallSettled'))
       expect(settled.viewerEvents['toolCall']).toEqual({ id: toolCall['id'], status: 'DONE', output: false })
       await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
+      live.stop()
+    })
+
+    test('tells who joins a space of the calls that wait there for its answer', async () => {
+      const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
+      const agent = await parley.agent('Asker', { tools: [ASK_COLOR] })
+      const space = await parley.space(human, [agent.id])
+      parley.models.script(forAgent('Asker', steps([{ toolCall: 'ask_color', input: {} }], [{ text: 'thanks' }])))
+      const { runs } = await parley.send(human, space.id, 'Ask me')
+      await parley.runWhen(runs[0]?.id ?? '', 'WAITING_TOOL')
+      const live = await watch(bob)
+      await live.first(is('ViewerSnapshot'))
+      await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+      const { toolCall } = (await live.first(is('ViewerToolCallWaiting'))).viewerEvents
+      expect(toolCall).toMatchObject({ status: 'WAITING', toolName: 'ask_color' })
+      expect(live.seen.filter(is('ViewerSpaceAdded'))).toHaveLength(1)
       live.stop()
     })
 

@@ -13,3 +13,20 @@ test.each([
 ])('%s is charged more than %s', (costly, cheap) => {
   expect(costOf(costly)).toBeGreaterThan(costOf(cheap) + 3)
 })
+
+test('what is left out, or is a number or a list, is charged as it is each time', () => {
+  const document = parse(`query ($search: String, $first: Int, $ids: [ID!]!) {
+    agents(search: $search, first: $first) { edges { cursor } } nodes(ids: $ids) { id }
+  }`)
+  const few = { search: 'x', first: 1, ids: ['a'] }
+  const costOf = (variables: object) =>
+    complexityOf({ schema, document, variableValues: { ...few, ...variables } }).complexity
+  const least = costOf({})
+  expect(costOf({ search: null })).toBeLessThan(least)
+  expect(costOf({ first: 50 })).toBeGreaterThan(least)
+  expect(costOf({ ids: ['a', 'b', 'c'] })).toBeGreaterThan(least)
+  const byText = parse('query ($search: String) { agents(search: $search) { edges { cursor } } }')
+  const given = complexityOf({ schema, document: byText, variableValues: { search: 'x' } })
+  expect(complexityOf({ schema, document: byText, variableValues: { search: 'y' } })).toEqual(given)
+  expect(complexityOf({ schema, document: byText }).complexity).toBeLessThan(given.complexity)
+})

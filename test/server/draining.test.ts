@@ -1,14 +1,12 @@
-import { createClient } from 'graphql-ws'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import WebSocket from 'ws'
 import { type RunningServer, startServer } from '../../src/server/server.ts'
+import { createMutatingClient, SEND, SENT } from '../support/mutating-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
 const CLIENTS = 200
 const MUTATIONS = 400
 /** On their way at any time. */
 const AT_ONCE = 40
-const SEND = 'mutation ($input: SendMessageInput!) { sendMessage(input: $input) { __typename } }'
 
 describe('a server that drains', () => {
   let parley: TestServer
@@ -20,26 +18,7 @@ describe('a server that drains', () => {
 
   const begin = () => startServer({ app: parley.app, config: { ...parley.app.platform.config, port: 0 } })
 
-  /** A client with the defaults of graphql-ws, that goes to whichever server `url` says then. */
-  function clientOf(url: () => string) {
-    const client = createClient({ url, webSocketImpl: WebSocket, connectionParams: { authorization }, lazy: false })
-    const connected = new Promise<void>((resolve) => client.on('connected', () => resolve()))
-    const run = (query: string, variables: Record<string, unknown> = {}) =>
-      new Promise<unknown>((resolve, reject) => {
-        let answer: unknown
-        client.subscribe(
-          { query, variables },
-          {
-            next(value) {
-              answer = value
-            },
-            error: reject,
-            complete: () => resolve(answer),
-          },
-        )
-      })
-    return { run, connected, dispose: () => client.dispose(), on: client.on }
-  }
+  const clientOf = (url: () => string) => createMutatingClient(url, authorization)
   const addressOf = ({ port }: RunningServer) => `ws://127.0.0.1:${port}/graphql`
 
   test('answers what runs on its sockets, and takes nothing new', async () => {
@@ -70,8 +49,8 @@ describe('a server that drains', () => {
     const late = client.run(SEND, { input: { spaceId: space.id, text: 'two' } })
     expect(codes).toEqual([])
     goOn.resolve()
-    expect(await running).toEqual({ data: { sendMessage: { __typename: 'SendMessagePayload' } } })
-    expect(await late).toEqual({ data: { sendMessage: { __typename: 'SendMessagePayload' } } })
+    expect(await running).toEqual(SENT)
+    expect(await late).toEqual(SENT)
     api.sending.send = send
     expect(codes).toEqual([1001])
     expect(calls).toBe(2)
@@ -101,7 +80,7 @@ describe('a server that drains', () => {
           closing = first.close()
         }
         const answer = await clients[n % CLIENTS]!.run(SEND, { input: { spaceId: space.id, text: `message ${n}` } })
-        expect(answer).toEqual({ data: { sendMessage: { __typename: 'SendMessagePayload' } } })
+        expect(answer).toEqual(SENT)
       }
     }
     await Promise.all(Array.from({ length: AT_ONCE }, sendOn))

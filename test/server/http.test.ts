@@ -54,6 +54,16 @@ describe('GraphQL over HTTP', () => {
     }
   })
 
+  test.each(['text/html', 'application/xml'])(
+    'a mutation that has been carried out is answered in JSON, also to who asks for %s',
+    async (accept) => {
+      const query = 'mutation { createSpace(input: { name: "Tea" }) { ... on CreateSpacePayload { space { name } } } }'
+      const { status, headers, body } = await send({ query }, { accept })
+      expect([status, headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8'])
+      expect(body).toEqual({ data: { createSpace: { space: { name: 'Tea' } } } })
+    },
+  )
+
   test('without a good token: 401 and UNAUTHENTICATED', async () => {
     for (const bad of [null, 'Bearer nonsense', 'Basic abc', 'Bearer', `Bearer prl_${'x'.repeat(40)}`]) {
       const answer = await send({ query: '{ __typename }' }, { authorization: bad })

@@ -29,6 +29,7 @@ describe('what is kept of answers is bounded by what they weigh, not by what the
         ahead: ({ n }) => all.filter((one) => one.n > n),
         isLost: () => false,
         skip: () => {},
+        offer: () => {},
         listen: () => () => {},
       },
       rules: { eventOf: ({ event }) => event, isSpecial: () => false, concerns: () => false } as LiveRules<object>,

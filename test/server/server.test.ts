@@ -86,7 +86,7 @@ describe('the server', () => {
     other.close()
   })
 
-  test('closing calls sockets to come back with 1001, ends event streams, and lets a request finish', async () => {
+  test('closing calls sockets to come back with 1001, ends event streams of both kinds, and lets a request finish', async () => {
     const server = await begin({})
     const origin = `http://127.0.0.1:${server.port}`
     const human = await parley.human('Ada')
@@ -101,10 +101,13 @@ describe('the server', () => {
         headers: { authorization, accept, 'content-type': 'application/json' },
         body: JSON.stringify({ query: text }),
       })
-    const stream = await query('subscription { viewerEvents { __typename } }', 'text/event-stream')
-    const reading = stream.text().then(
-      () => 'completed',
-      () => 'cut off',
+    const watch = (accept: string) => query('subscription { viewerEvents { __typename } }', accept)
+    const streams = await Promise.all(['text/event-stream', 'multipart/mixed;subscriptionSpec=1.0'].map(watch))
+    const cutOff = streams.map((stream) =>
+      stream.text().then(
+        () => 'completed',
+        () => 'cut off',
+      ),
     )
     const { page } = parley.app.api.spaces
     const [asked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -119,7 +122,7 @@ describe('the server', () => {
     const began = performance.now()
     const closing = server.close()
     expect(await closed).toBe(1001)
-    expect(await reading).toBe('cut off')
+    expect(await Promise.all(cutOff)).toEqual(['cut off', 'cut off'])
     await expect(fetch(`${origin}/health/live`)).rejects.toThrow()
     goOn.resolve()
     expect(await (await slow).json()).toEqual({ data: { spaces: { edges: [] } } })

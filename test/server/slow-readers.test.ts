@@ -134,6 +134,39 @@ describe('a reader that has stopped', () => {
   })
 })
 
+describe('a reader of whom the server itself is late', () => {
+  test('gets everything, however much came at once', { timeout: 60_000 }, async () => {
+    const parley = await startTestServer({ stack: 'embedded', worker: false })
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [])
+    const query = `subscription { spaceMessages(spaceId: "${space.id}") { __typename ... on MessageTextDelta { delta } } }`
+    const { reader } = await openReader(parley.origin, `Bearer ${await parley.tokenOf(human)}`, query)
+    const messageId = newId('msg')
+    const append = (offset: number) =>
+      parley.app.platform.log.append(`space:${space.id}`, {
+        type: 'MessageTextDelta',
+        messageId,
+        partIndex: 0,
+        offset,
+        delta: '.',
+      })
+    await append(0)
+    await until('it reads along', () => reader.events === 2)
+    // In one tick: nobody has had a turn to take any of them.
+    await Promise.all(Array.from({ length: 3000 }, (_, n) => append(n + 1)))
+    // And more, while it has yet to be given most of those.
+    for (let n = 3001; n <= 3050; n++) {
+      await append(n)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    await until('it has had them all', () => reader.events === 3052 || reader.socket.readyState !== WebSocket.OPEN)
+    expect(reader.events).toBe(3052)
+    expect(reader.socket.readyState).toBe(WebSocket.OPEN)
+    reader.socket.terminate()
+    await parley.close()
+  })
+})
+
 describe('a reader that is slow to learn why it was closed', () => {
   test('still gets 1013 when it reads on, long after it was asked for a sign of life', {
     timeout: 60_000,

@@ -124,6 +124,27 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
     live.stop()
   })
 
+  test('shows with a delta the part that it makes, where no more is known of the message', async () => {
+    const { human, space, watch } = await room()
+    const { message } = await parley.send(human, space.id, 'Hello')
+    const live = watch()
+    await live.first(is('SpaceSnapshot'))
+    for (const [partIndex, offset, delta] of [
+      [0, 5, ' there'],
+      [1, 0, 'More'],
+    ] as const) {
+      const event = { type: 'MessageTextDelta', messageId: message.id, partIndex, offset, delta }
+      await parley.app.platform.log.append(`space:${space.id}`, event)
+    }
+    await live.first(({ spaceMessages }) => spaceMessages['part']?.index === 1)
+    const deltas = live.seen.map(({ spaceMessages }) => spaceMessages).filter(({ delta }) => delta !== undefined)
+    expect(deltas.map(({ part }) => part)).toEqual([
+      { id: `${message.id}:0`, index: 0, text: 'Hello there' },
+      { id: `${message.id}:1`, index: 1, text: 'More' },
+    ])
+    live.stop()
+  })
+
   test('resumes by cursor without a gap or a repeat, from wherever it was cut off', async () => {
     const agent = await parley.agent('Long')
     const { human, space, watch } = await room(agent.id)

@@ -138,11 +138,17 @@ async function stopAt({ parley, begin }: Theatre, play: Play, n: number): Promis
 
 const unlessOver = (error: { code?: string }) => (error.code === 'CONFLICT' ? null : Promise.reject(error))
 
-/** All that there is of a run, but for what its unfinished generation has cost: that is noted after its end. */
+/** What an unfinished generation has cost, and where that is counted, is noted after the end of its run. */
+const USED = {
+  ...{ inputTokens: true, cachedInputTokens: true, outputTokens: true, usageEstimated: true },
+  ...{ costNanos: true, usageDay: true, usageSpaceId: true, usageModel: true },
+} as const
+
+/** All that there is of a run, but for what it has used. */
 async function stateOf({ app }: TestApplication, { id }: Run) {
   const { prisma } = app.platform.db
   const [run, messages, calls, steps, heads] = await Promise.all([
-    prisma.run.findUnique({ where: { id }, omit: { inputTokens: true, outputTokens: true, usageEstimated: true } }),
+    prisma.run.findUnique({ where: { id }, omit: USED }),
     prisma.message.findMany({ where: { runId: id }, orderBy: { id: 'asc' } }),
     prisma.toolCall.findMany({ where: { runId: id }, orderBy: { id: 'asc' } }),
     prisma.step.findMany({ where: { runId: id }, orderBy: { id: 'asc' } }),
@@ -173,11 +179,5 @@ function expectSameRequests(point: string, requests: ModelRequest[], whole: Mode
   expect(requests.length - asked.length, point).toBeLessThanOrEqual(1)
 }
 
-/** What requests show. A result's keys come back from the database in an order of its own. */
-function shown(requests: ModelRequest[]) {
-  const of = ({ role, text, ...message }: ModelRequest['messages'][number]) => ({
-    ...{ role, ...message },
-    text: role === 'tool' ? JSON.parse(text) : text,
-  })
-  return anonymous(requests.map(({ messages }) => messages.map(of)))
-}
+/** What requests show, letter by letter. */
+const shown = (requests: ModelRequest[]) => anonymous(requests.map(({ messages }) => messages))

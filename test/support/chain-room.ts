@@ -75,7 +75,7 @@ export async function openChainRoom<Names extends string>(
       await room.says(text, mentionedAgentId)
       await room.chainsEnd()
     },
-    async chainsEnd(timeoutMs = 15_000) {
+    async chainsEnd(timeoutMs) {
       await until('the chains have ended', async () => (await livingTurns()) === 0, { timeoutMs })
     },
     async chains() {

@@ -23,7 +23,7 @@ export interface ConsolePage {
 /** Opens the console of a server at a path. */
 export async function openConsole(
   browser: Browser,
-  parley: TestServer,
+  parley: Pick<TestServer, 'origin'>,
   { path = '/', width = 1200, height = 760 }: { path?: string; width?: number; height?: number } = {},
 ): Promise<ConsolePage> {
   const page = await browser.newPage({ viewport: { width, height } })

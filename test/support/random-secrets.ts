@@ -20,6 +20,8 @@ const TRIGGER = `mutation ($agentId: ID!) { triggerAgent(input: { agentId: $agen
 const DECIDE = `mutation ($id: ID!) { decideToolCall(input: { toolCallId: $id, approve: true }) { __typename } }`
 /** Messages of a space that one thing which happens may change. */
 const MOST_NEW = 60
+/** They wake one another up to four times for each thing that happens: seconds, and more where others keep the processor busy. */
+const RESTS_WITHIN = { timeoutMs: 300_000 }
 const ROUTINGS = ['BROADCAST', 'MENTION_CHAIN', 'ADMIN', 'MENTION_CHAIN'] as const
 
 /**
@@ -171,16 +173,20 @@ export async function playSecrets(
 
   /** Nothing goes on while people come and go: what is to be tried again later is at once, and all that is open is counted at one moment. */
   async function rest(): Promise<void> {
-    await until('all have done what they were woken for', async () => {
-      await prisma.inboxEvent.updateMany({ where: { retryAt: { gt: new Date() } }, data: { retryAt: new Date() } })
-      const answered = await answer()
-      const open = await prisma.$queryRaw<object[]>`
+    await until(
+      'all have done what they were woken for',
+      async () => {
+        await prisma.inboxEvent.updateMany({ where: { retryAt: { gt: new Date() } }, data: { retryAt: new Date() } })
+        const answered = await answer()
+        const open = await prisma.$queryRaw<object[]>`
         SELECT id, "runId", "waitsUntil", "retryAt" FROM "InboxEvent" WHERE "doneAt" IS NULL
         UNION ALL SELECT id, status::text, "claimableAt", "leaseUntil" FROM "Run" WHERE status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL')
         UNION ALL SELECT id, status::text, "carryAt", "expiresAt" FROM "ToolCall" WHERE "carryAt" IS NOT NULL`
-      if (open.length > 0) throw new Error(`at work: ${JSON.stringify(open)}`)
-      return answered === 0
-    })
+        if (open.length > 0) throw new Error(`at work: ${JSON.stringify(open)}`)
+        return answered === 0
+      },
+      RESTS_WITHIN,
+    )
   }
 
   async function speaks(place: Place): Promise<void> {

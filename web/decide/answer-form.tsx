@@ -69,9 +69,11 @@ function FreeForm({ toolName, onCancel, answer }: FreeFormProps) {
       onSubmit={(values) => answer.start(meaningOf(String(values.get('result') ?? '')))}
     >
       <AreaField label="Your answer" name="result" rows={3} required autoFocus hint="Plain words, or JSON." />
-      <Button look="quiet" onClick={onCancel}>
-        Back to Approve and Deny
-      </Button>
+      <div>
+        <Button look="quiet" onClick={onCancel}>
+          Back to Approve and Deny
+        </Button>
+      </div>
     </Form>
   )
 }

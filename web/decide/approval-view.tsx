@@ -81,10 +81,8 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
           isBusy={decide.isBusy}
           error={decide.error}
           onSubmit={(input) => decide.start({ approve: true, input })}
+          onBack={() => setEditing(false)}
         />
-        <Button look="quiet" onClick={() => setEditing(false)}>
-          Back
-        </Button>
       </Suspense>
     )
   }
@@ -135,12 +133,22 @@ export function Claim({ call }: { call: ToolCall }) {
 }
 
 /** Who answered, once somebody has. */
-export function AnsweredBy({ call: { answeredBy, answeredByService, settledAt } }: { call: ToolCall }) {
+export function AnsweredBy({ call }: { call: ToolCall }) {
+  const { answeredBy, answeredByService, settledAt } = call
   const name = answeredBy?.name ?? answeredByService
   if (name == null || settledAt === null) return null
   return (
     <p className="note">
-      Answered by <b>{name}</b> at <Moment at={settledAt} />
+      {VERDICTS[verdictOf(call) ?? 'NONE']} by <b>{name}</b> at <Moment at={settledAt} />
     </p>
   )
+}
+
+const VERDICTS = { APPROVED: 'Approved', DENIED: 'Denied', NONE: 'Answered' }
+
+/** What a person answered with nothing but yes or no; null of every other call. */
+export function verdictOf({ output }: Pick<ToolCall, 'output'>): 'APPROVED' | 'DENIED' | null {
+  const json = JSON.stringify(output)
+  if (json === '{"approved":true}') return 'APPROVED'
+  return json === '{"approved":false}' ? 'DENIED' : null
 }

@@ -1,4 +1,5 @@
 import { useEffect, useRef } from 'react'
+import { useLocation } from 'wouter'
 import type { ViewerState } from '../../client/index.ts'
 
 /** How much waits and is unread, in the browser's title; and a note of the system's for what begins to wait, where that is allowed. */
@@ -15,6 +16,7 @@ export function useNotifications({ unreadCount, pendingToolCalls, status }: View
     return () => document.removeEventListener('page-title', write)
   }, [unreadCount, waiting])
 
+  const [, go] = useLocation()
   const known = useRef<Set<string> | null>(null)
   useEffect(() => {
     if (status !== 'live') return
@@ -24,7 +26,11 @@ export function useNotifications({ unreadCount, pendingToolCalls, status }: View
       return
     for (const call of pendingToolCalls.filter(({ id }) => !before.has(id))) {
       const body = [call.toolName, call.message?.space.name].filter(Boolean).join(' in ')
-      new Notification(`${call.agent.name} waits for you`, { body, tag: call.id })
+      const note = new Notification(`${call.agent.name} waits for you`, { body, tag: call.id })
+      note.onclick = () => {
+        window.focus()
+        go('/waiting')
+      }
     }
-  }, [pendingToolCalls, status])
+  }, [pendingToolCalls, status, go])
 }

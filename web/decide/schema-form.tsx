@@ -1,8 +1,9 @@
 import { Validator } from '@cfworker/json-schema'
 import RjsfForm from '@rjsf/core/lib/components/Form.js'
-import type { ErrorSchema, RJSFSchema, RJSFValidationError, ValidatorType } from '@rjsf/utils'
+import type { ErrorSchema, IconButtonProps, RJSFSchema, RJSFValidationError, ValidatorType } from '@rjsf/utils'
 import type { ParleyError } from '../../client/index.ts'
-import { Button } from '../ui/button.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
+import type { IconName } from '../ui/icons.tsx'
 import { Refused } from '../ui/notice.tsx'
 
 interface SchemaFormProps {
@@ -14,11 +15,14 @@ interface SchemaFormProps {
   isBusy: boolean
   error: ParleyError | null
   onSubmit(value: unknown): void
+  /** Leaves it as it is. */
+  onBack?: () => void
 }
 
 /** A form from a JSON Schema. */
 // biome-ignore lint/style/noDefaultExport: loaded when the first is shown, by React's lazy
-export default function SchemaForm({ label, schema, value, submit, isBusy, error, onSubmit }: SchemaFormProps) {
+export default function SchemaForm(props: SchemaFormProps) {
+  const { label, schema, value, submit, isBusy, error, onSubmit, onBack } = props
   return (
     <div className="schema-form">
       <RjsfForm
@@ -27,12 +31,21 @@ export default function SchemaForm({ label, schema, value, submit, isBusy, error
         validator={VALIDATOR}
         showErrorList={false}
         noHtml5Validate
-        uiSchema={{ 'ui:submitButtonOptions': { norender: true } }}
+        focusOnFirstError
+        templates={TEMPLATES}
+        uiSchema={{ 'ui:submitButtonOptions': { norender: true }, ...orderOf(schema) }}
         aria-label={label}
+        // Each field says what is wrong with it: nothing of it belongs on the browser's console.
+        onError={() => {}}
         onSubmit={({ formData }) => onSubmit(formData)}
       >
         <Refused error={error} />
         <div className="form-end">
+          {onBack && (
+            <Button look="quiet" onClick={onBack}>
+              Back
+            </Button>
+          )}
           <Button look="primary" type="submit" isBusy={isBusy}>
             {submit}
           </Button>
@@ -40,6 +53,30 @@ export default function SchemaForm({ label, schema, value, submit, isBusy, error
       </RjsfForm>
     </div>
   )
+}
+
+/** What is needed comes first: the order of an object's properties is not kept by the database. */
+function orderOf({ properties, required }: Record<string, unknown>): { 'ui:order'?: string[] } {
+  if (typeof properties !== 'object' || properties === null || !Array.isArray(required)) return {}
+  return { 'ui:order': [...required.filter((name) => name in properties), '*'] }
+}
+
+/** A button of a list's, with a drawing of ours: those of the library are letters of a font that is not there. */
+const listButton =
+  (label: string, icon: IconName, className = '') =>
+  ({ id, onClick, disabled }: IconButtonProps) => (
+    <IconButton id={id} label={label} icon={icon} className={className} onClick={onClick} disabled={disabled} />
+  )
+
+const TEMPLATES = {
+  ButtonTemplates: {
+    AddButton: listButton('Add one', 'plus'),
+    CopyButton: listButton('Copy', 'copy'),
+    MoveUpButton: listButton('Move up', 'down', 'upwards'),
+    MoveDownButton: listButton('Move down', 'down'),
+    RemoveButton: listButton('Remove', 'cross'),
+    ClearButton: listButton('Clear', 'cross'),
+  },
 }
 
 /** Checks by reading the schema: the usual validators make code of it, which the page's policy forbids. */

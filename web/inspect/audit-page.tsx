@@ -1,6 +1,5 @@
 import { Fragment } from 'react'
 import { Link, useSearchParams } from 'wouter'
-import { errorOf } from '../../client/errors.ts'
 import { useAsk } from '../ask.ts'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
@@ -8,7 +7,7 @@ import { Button } from '../ui/button.tsx'
 import { Field } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { inBrief } from '../ui/json.tsx'
-import { Empty, Loading, Refused } from '../ui/notice.tsx'
+import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
@@ -77,12 +76,12 @@ function ActionField({ action, onAction }: { action: string | null; onAction(act
 
 function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
   const { after } = page
-  const { data, error } = useAsk(AUDIT_LOG, { ...filter, after }, after === null ? { everyMs: EVERY_MS } : {})
-  const entries = (data?.auditLog?.edges ?? []).map(({ node }) => node)
+  const ask = useAsk(AUDIT_LOG, { ...filter, after }, after === null ? { everyMs: EVERY_MS } : {})
+  const log = ask.data?.auditLog
+  const entries = (log?.edges ?? []).map(({ node }) => node)
   const ids = idsIn(entries)
   const names = useAsk(NAMES, { ids }, { enabled: ids.length > 0 })
-  if (error !== null) return <Refused error={errorOf(error)} />
-  if (!data?.auditLog) return <Loading what="the log" />
+  if (!log) return <Unanswered what="the log" ask={ask} />
   if (entries.length === 0 && after === null) {
     return (
       <Empty icon="record" title="Nothing of this is on record">
@@ -98,7 +97,7 @@ function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
           <EntryRow key={entry.id} entry={entry} named={named} />
         ))}
       </ul>
-      <More page={page} pageInfo={data.auditLog.pageInfo}>
+      <More page={page} pageInfo={log.pageInfo}>
         Older entries
       </More>
     </>

@@ -8,7 +8,7 @@ import { PageHead } from '../shell/page-head.tsx'
 import { RETRY_RUN, STOP_RUN } from '../talk/operations.ts'
 import { Button } from '../ui/button.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
-import { Empty, Loading, Refused } from '../ui/notice.tsx'
+import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment, wordsOfDuration } from '../ui/time.tsx'
 import { RUN } from './operations.ts'
@@ -28,13 +28,16 @@ const OVER = ['COMPLETED', 'FAILED', 'CANCELED']
 export function RunPage({ runId }: { runId: string }) {
   const { connection } = useSession()
   const live = useRun(connection, runId)
-  const { data, error } = useAsk(RUN, { id: runId }, live.status === 'ended' ? {} : { everyMs: EVERY_MS })
+  const ask = useAsk(RUN, { id: runId }, live.status === 'ended' ? {} : { everyMs: EVERY_MS })
+  const { data } = ask
   if (data?.run) return <RunView run={data.run} live={live} />
   return (
     <>
       <PageHead title="Run" />
-      {data === undefined && error === null ? (
-        <Loading what="the run" />
+      {data === undefined ? (
+        <div className="page-scroll">
+          <Unanswered what="the run" ask={ask} />
+        </div>
       ) : (
         <Empty icon="branch" title="There is no such run">
           <p>Or none that you may see: a run belongs to the spaces that triggered it and that it wrote in.</p>

@@ -5,7 +5,7 @@ import { useAsk } from '../ask.ts'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button } from '../ui/button.tsx'
-import { Empty, Loading } from '../ui/notice.tsx'
+import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment, wordsOfDuration } from '../ui/time.tsx'
@@ -48,10 +48,16 @@ export function RunList({ filter }: { filter: RunFilter }) {
 
 function RunRows({ filter, page }: { filter: RunFilter; page: PageOfList }) {
   const { after } = page
-  const { data } = useAsk(RUNS, { filter, after }, after === null ? { everyMs: EVERY_MS } : {})
-  if (data === undefined) return <Loading what="runs" />
-  const { edges, pageInfo } = data.runs
-  if (edges.length === 0 && after === null) return <Empty icon="branch" title="No run here yet" />
+  const ask = useAsk(RUNS, { filter, after }, after === null ? { everyMs: EVERY_MS } : {})
+  if (ask.data === undefined) return <Unanswered what="runs" ask={ask} />
+  const { edges, pageInfo } = ask.data.runs
+  if (edges.length === 0 && after === null) {
+    return (
+      <Empty icon="branch" title="No run here yet">
+        <p>An agent runs when something wakes it: a message in one of its spaces, a plan, or a service.</p>
+      </Empty>
+    )
+  }
   return (
     <>
       <ul className="rows">

@@ -1,9 +1,9 @@
 import { useState } from 'react'
-import { errorOf } from '../../client/errors.ts'
 import type { ConsoleRunStepsQuery } from '../../generated/graphql.ts'
 import { useAsk } from '../ask.ts'
-import { Loading, Refused } from '../ui/notice.tsx'
+import { Unanswered } from '../ui/notice.tsx'
 import { wordsOfDuration } from '../ui/time.tsx'
+import { listOf, type ModelMessage, ModelMessages, ModelText, textOf } from './model-messages.tsx'
 import { RUN_STEPS } from './operations.ts'
 
 type Step = NonNullable<
@@ -36,9 +36,9 @@ export function SentSteps({ runId, stepCount }: { runId: string; stepCount: numb
 }
 
 function Steps({ runId, sought }: { runId: string; sought: string }) {
-  const { data, error } = useAsk(RUN_STEPS, { id: runId, after: null })
-  if (error !== null) return <Refused error={errorOf(error)} />
-  if (data === undefined) return <Loading what="the steps" />
+  const ask = useAsk(RUN_STEPS, { id: runId, after: null })
+  const { data } = ask
+  if (data === undefined) return <Unanswered what="the steps" ask={ask} />
   const steps = (data.run?.internals?.steps.edges ?? []).map(({ node }) => node)
   return (
     <ol className="steps">
@@ -48,11 +48,6 @@ function Steps({ runId, sought }: { runId: string; sought: string }) {
       {data.run?.internals?.steps.pageInfo.hasNextPage && <li className="hint">The first 20 steps.</li>}
     </ol>
   )
-}
-
-interface ModelMessage {
-  role: string
-  content: unknown
 }
 
 /** The messages of a step; those that the step before had not been sent stand out, the others are folded. */
@@ -80,58 +75,27 @@ function SentStep({ step, before, sought }: { step: Step; before: Step | undefin
       ))}
       <details open={matches(step.instructions, sought)}>
         <summary>Instructions {isSameBeginning && <span className="note">as in the step before</span>}</summary>
-        <Text text={step.instructions} sought={sought} />
+        <ModelText text={step.instructions} sought={sought} />
       </details>
       {same > 0 && (
         <details open={sought !== '' && messages.slice(0, same).some((message) => matches(textOf(message), sought))}>
           <summary>
             {same} {same === 1 ? 'message' : 'messages'} <span className="note">as in the step before</span>
           </summary>
-          <Messages messages={messages.slice(0, same)} sought={sought} />
+          <ModelMessages messages={messages.slice(0, same)} sought={sought} />
         </details>
       )}
-      <Messages messages={fresh} sought={sought} />
+      <ModelMessages messages={fresh} sought={sought} />
       <details>
         <summary>What came back</summary>
-        <Messages messages={listOf(step.response)} sought={sought} />
+        <ModelMessages messages={listOf(step.response)} sought={sought} />
       </details>
       {step.activeTools.length > 0 && <p className="note">Tools: {step.activeTools.join(', ')}</p>}
     </li>
   )
 }
 
-function Messages({ messages, sought }: { messages: ModelMessage[]; sought: string }) {
-  return messages.map((message, at) => (
-    // biome-ignore lint/suspicious/noArrayIndexKey: what was sent does not change
-    <div key={at} className="sent">
-      <span className="kind">{message.role}</span>
-      <Text text={textOf(message)} sought={sought} />
-    </div>
-  ))
-}
-
-function Text({ text, sought }: { text: string; sought: string }) {
-  const pieces =
-    sought === '' ? [text] : text.split(new RegExp(`(${sought.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')})`, 'gi'))
-  return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
-    <pre tabIndex={0} dir="auto">
-      {pieces.map((piece, at) =>
-        // biome-ignore lint/suspicious/noArrayIndexKey: pieces of one text, in their order
-        at % 2 === 1 ? <mark key={at}>{piece}</mark> : piece,
-      )}
-    </pre>
-  )
-}
-
-const listOf = (messages: unknown): ModelMessage[] => (Array.isArray(messages) ? messages : [])
 const matches = (text: string, sought: string) => sought !== '' && text.toLowerCase().includes(sought)
-
-function textOf({ content }: ModelMessage): string {
-  if (typeof content === 'string') return content
-  const parts = Array.isArray(content) ? content : [content]
-  return parts.map((part) => (part?.type === 'text' ? part.text : JSON.stringify(part, null, 2))).join('\n')
-}
 
 function countSame(messages: ModelMessage[], known: ModelMessage[]): number {
   let count = 0

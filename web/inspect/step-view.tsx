@@ -1,8 +1,7 @@
 import { memo } from 'react'
 import type { RunStep } from '../../client/index.ts'
-import { CallInput } from '../talk/call-card.tsx'
+import { CallValue } from '../talk/call-card.tsx'
 import { Icon } from '../ui/icons.tsx'
-import { Json } from '../ui/json.tsx'
 import { Status } from '../ui/status.tsx'
 import { Countdown } from '../ui/time.tsx'
 
@@ -42,9 +41,9 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
             <Status of={call.status} />
             {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
           </header>
-          <CallInput input={call.input} />
+          <CallValue label="Input" value={call.input} />
           {call.error !== null && <p className="why bad">{call.error}</p>}
-          {call.output !== null && <Json label="Result" value={call.output} />}
+          <CallValue label="Result" value={call.output} />
         </section>
       ))}
       {unfinished.map(({ toolCallId, toolName, json }) => (

@@ -4,7 +4,7 @@ import { useAsk } from '../ask.ts'
 import { PageHead } from '../shell/page-head.tsx'
 import { Button } from '../ui/button.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
-import { Empty, Loading } from '../ui/notice.tsx'
+import { Empty, Unanswered } from '../ui/notice.tsx'
 import { USAGE } from './operations.ts'
 
 type Row = NonNullable<ConsoleUsageQuery['usage']>[number]
@@ -56,9 +56,9 @@ export function UsagePage() {
 type Span = { from: string; to: string }
 
 function ByDay({ span, days }: { span: Span; days: number }) {
-  const { data } = useAsk(USAGE, { ...span, by: ['DAY'] })
-  if (data === undefined) return <Loading what="usage" />
-  const rows = data.usage ?? []
+  const ask = useAsk(USAGE, { ...span, by: ['DAY'] })
+  if (ask.data === undefined) return <Unanswered what="usage" ask={ask} />
+  const rows = ask.data.usage ?? []
   const byDay = new Map(rows.map((row) => [row.day?.slice(0, 10), row]))
   const all = Array.from({ length: days }, (_, at) => new Date(Date.parse(span.from) + at * DAY_MS).toISOString())
   const most = Math.max(1, ...rows.map(tokensOf))
@@ -100,9 +100,10 @@ function ByDay({ span, days }: { span: Span; days: number }) {
 }
 
 function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension }) {
-  const { data } = useAsk(USAGE, { ...span, by: [dimension] })
-  if (data === undefined) return <Loading what="usage" />
-  const rows = (data.usage ?? []).toSorted((one, other) => tokensOf(other) - tokensOf(one))
+  const ask = useAsk(USAGE, { ...span, by: [dimension] })
+  if (ask.data === undefined) return <Unanswered what="usage" ask={ask} />
+  const rows = (ask.data.usage ?? []).toSorted((one, other) => tokensOf(other) - tokensOf(one))
+  const most = Math.max(1, ...rows.map(tokensOf))
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
     <section className="table-scroller" tabIndex={0} aria-label="Usage">
@@ -120,7 +121,10 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
         <tbody>
           {rows.map((row) => (
             <tr key={nameOf(row)}>
-              <th scope="row">{nameOf(row)}</th>
+              <th scope="row">
+                {nameOf(row)}
+                <span className="share" aria-hidden="true" style={{ inlineSize: `${(tokensOf(row) / most) * 100}%` }} />
+              </th>
               <td>{row.runs.toLocaleString()}</td>
               <td>{row.inputTokens.toLocaleString()}</td>
               <td>{row.cachedInputTokens.toLocaleString()}</td>

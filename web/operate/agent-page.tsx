@@ -1,6 +1,6 @@
 import { Tabs } from '@base-ui/react/tabs'
 import { useState } from 'react'
-import { useLocation } from 'wouter'
+import { Link, useLocation } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import type { ConsoleAgentSettingsFragment } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
@@ -8,7 +8,7 @@ import { RunList } from '../inspect/runs-page.tsx'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Button } from '../ui/button.tsx'
-import { Empty, Loading, Refused } from '../ui/notice.tsx'
+import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
 import { Status } from '../ui/status.tsx'
 import { AgentSettings } from './agent-settings.tsx'
 import { AgentTools } from './agent-tools.tsx'
@@ -25,21 +25,27 @@ const EVERY_MS = 4000
 export function AgentPage({ agentId, tab }: { agentId: string; tab: string | undefined }) {
   const { isAdmin } = useSession()
   const [, go] = useLocation()
-  const { data } = useAsk(AGENT, { id: agentId }, { everyMs: EVERY_MS })
-  if (data === undefined) {
+  const ask = useAsk(AGENT, { id: agentId }, { everyMs: EVERY_MS })
+  if (ask.data === undefined) {
     return (
       <>
         <PageHead title="Agent" />
-        <Loading what="the agent" />
+        <div className="page-scroll">
+          <Unanswered what="the agent" ask={ask} />
+        </div>
       </>
     )
   }
-  const { agent } = data
+  const { agent } = ask.data
   if (agent === null) {
     return (
       <>
         <PageHead title="Agent" />
-        <Empty icon="agent" title="There is no such agent" />
+        <Empty icon="agent" title="There is no such agent">
+          <p>
+            It may have been deleted. <Link href="/agents">See the agents that there are</Link>
+          </p>
+        </Empty>
       </>
     )
   }
@@ -100,7 +106,7 @@ function DeleteAgent({ agent: { id, name } }: { agent: ConsoleAgentSettingsFragm
         What it said stays, under its name; its runs end, and its mind, tools, webhooks and plans are gone.
       </p>
       <Button look="danger" isBusy={remove.isBusy} onClick={() => (isAsked ? remove.start(null) : setAsked(true))}>
-        {isAsked ? `Yes, delete ${name}` : 'Delete this agent…'}
+        <span className="one-line">{isAsked ? `Yes, delete ${name}` : 'Delete this agent…'}</span>
       </Button>
       <Refused error={remove.error} />
     </section>

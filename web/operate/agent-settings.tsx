@@ -88,6 +88,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
         label="Model settings"
         name="modelSettings"
         rows={2}
+        spellCheck={false}
         defaultValue={internals.modelSettings === null ? '' : JSON.stringify(internals.modelSettings)}
         hint="JSON: temperature, topP, reasoningEffort, maxOutputTokens, serviceTier"
       />
@@ -95,6 +96,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
         label="Phases"
         name="phases"
         rows={3}
+        spellCheck={false}
         defaultValue={phases.length === 0 ? '[]' : JSON.stringify(phases, null, 2)}
         hint="JSON: which tools it may or must use from which step on"
       />

@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { Link, useLocation } from 'wouter'
+import { Link, useLocation, useSearchParams } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
@@ -8,7 +8,7 @@ import { Avatar } from '../ui/avatar.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { AreaField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
-import { Empty, Loading } from '../ui/notice.tsx'
+import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
 import { AGENTS, CREATE_AGENT } from './operations.ts'
@@ -17,7 +17,9 @@ import { AGENTS, CREATE_AGENT } from './operations.ts'
 export function AgentsPage() {
   const { isAdmin } = useSession()
   const [search, setSearch] = useState('')
-  const [isMaking, setMaking] = useState(false)
+  // In the address, so that whoever makes one comes here from anywhere.
+  const [asked, setAsked] = useSearchParams()
+  const setMaking = (isMaking: boolean) => setAsked(isMaking ? { new: '' } : {}, { replace: true })
   return (
     <>
       <PageHead title="Agents">
@@ -28,26 +30,28 @@ export function AgentsPage() {
         )}
       </PageHead>
       <div className="page-scroll">
-        <input
-          type="search"
-          className="search"
-          aria-label="Search agents"
-          placeholder="Search by name"
-          value={search}
-          onChange={(event) => setSearch(event.target.value)}
-        />
+        <div>
+          <input
+            type="search"
+            className="search"
+            aria-label="Search agents"
+            placeholder="Search by name"
+            value={search}
+            onChange={(event) => setSearch(event.target.value)}
+          />
+        </div>
         <Pages key={search}>{(page) => <AgentRows search={search} page={page} />}</Pages>
       </div>
-      <NewAgent open={isMaking} onOpenChange={setMaking} />
+      <NewAgent open={asked.has('new')} onOpenChange={setMaking} />
     </>
   )
 }
 
 function AgentRows({ search, page }: { search: string; page: PageOfList }) {
   const { after } = page
-  const { data } = useAsk(AGENTS, { search: search === '' ? null : search, after })
-  if (data === undefined) return <Loading what="agents" />
-  const { edges, pageInfo } = data.agents
+  const ask = useAsk(AGENTS, { search: search === '' ? null : search, after })
+  if (ask.data === undefined) return <Unanswered what="agents" ask={ask} />
+  const { edges, pageInfo } = ask.data.agents
   if (edges.length === 0 && after === null) {
     return (
       <Empty icon="agent" title={search === '' ? 'No agent yet' : 'No agent of this name'}>
@@ -94,7 +98,6 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
       toolset: values.get('toolset') === 'SPACE_TOOLS' ? ('SPACE_TOOLS' as const) : ('ACTIVE_SPACE' as const),
     }
     const { agent } = payloadOf((await connection.ask(CREATE_AGENT, { input })).createAgent, 'CreateAgentPayload')
-    onOpenChange(false)
     go(`/agents/${agent.id}`)
   })
   return (

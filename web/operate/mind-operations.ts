@@ -9,7 +9,13 @@ export const AGENT_MIND = graphql(`
         memories { id key value updatedAt confidentialTo { id name } }
         goals { id description status updatedAt confidentialTo { id name } }
         inbox(first: 50) { edges { node { id type createdAt urgent payload } } pageInfo { hasNextPage } }
-        consciousness { cycleCount lastCycleAt tokenEstimate messages }
+        consciousness {
+          cycleCount lastCycleAt tokenEstimate
+          cycles(last: 20) {
+            edges { node { id endedAt summary messages run { id } confidentialTo { id name } } }
+            pageInfo { hasPreviousPage }
+          }
+        }
       }
     }
   }

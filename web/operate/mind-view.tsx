@@ -1,12 +1,14 @@
+import { Link } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import type { ConsoleAgentMindQuery, GoalStatus } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
+import { listOf, ModelMessages } from '../inspect/model-messages.tsx'
 import { useSession } from '../session.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Confided } from '../ui/confided.tsx'
 import { AreaField, Form, TextField, textIn } from '../ui/field.tsx'
 import { Json } from '../ui/json.tsx'
-import { Loading, Refused } from '../ui/notice.tsx'
+import { Refused, Unanswered } from '../ui/notice.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
 import {
@@ -24,12 +26,18 @@ const EVERY_MS = 3000
 
 /** What an agent keeps: what waits for it, what it remembers and wants, and what it thought. */
 export function MindView({ agentId }: { agentId: string }) {
-  const { data } = useAsk(AGENT_MIND, { id: agentId }, { everyMs: EVERY_MS })
-  const internals = data?.agent?.internals
-  if (!internals) return <Loading what="its mind" />
+  const ask = useAsk(AGENT_MIND, { id: agentId }, { everyMs: EVERY_MS })
+  const agent = ask.data?.agent
+  const internals = agent?.internals
+  if (!internals) return <Unanswered what="its mind" ask={ask} />
   return (
     <div className="mind">
-      {data?.agent?.mind === 'PERSISTENT' && (
+      {agent?.mind === 'STATELESS' ? (
+        <p className="block hint">
+          It is stateless: each message wakes a run of its own, so that there is no inbox, and no stream of thought.
+          What it remembers and wants lasts.
+        </p>
+      ) : (
         <>
           <Inbox inbox={internals.inbox} />
           <Thoughts agentId={agentId} consciousness={internals.consciousness} />
@@ -55,8 +63,11 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
           <li key={node.id} className="tool-row">
             <div className="grow">
               <span className="kind">{node.type.toLowerCase().replaceAll('_', ' ')}</span>{' '}
-              {node.urgent && <span className="kind bad">urgent</span>} <Moment at={node.createdAt} />
-              <Json label="What it is" value={node.payload} />
+              {node.urgent && <span className="kind bad">urgent</span>}{' '}
+              <span className="note">
+                {whenceOf(node.payload)} <Moment at={node.createdAt} />
+              </span>
+              <InboxPayload payload={node.payload} />
             </div>
             <IconButton label="Take it out, unthought" icon="cross" onClick={() => remove.start(node.id)} />
           </li>
@@ -67,6 +78,20 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
     </section>
   )
 }
+
+/** Who said it and where, of a message. */
+function whenceOf(payload: unknown): string {
+  const { senderName, spaceName } = payload as { senderName?: string; spaceName?: string }
+  return senderName !== undefined && spaceName !== undefined ? `${senderName} in ${spaceName}` : ''
+}
+
+/** A message by its words, anything else by all that it says. */
+function InboxPayload({ payload }: { payload: unknown }) {
+  const { content } = payload as { content?: unknown }
+  return typeof content === 'string' ? <p dir="auto">{content}</p> : <Json label="What it is" value={payload} />
+}
+
+type Cycle = NonNullable<Internals['consciousness']>['cycles']['edges'][number]['node']
 
 interface ThoughtsProps {
   agentId: string
@@ -79,8 +104,7 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
     payloadOf((await connection.ask(RESET_CONSCIOUSNESS, { agentId })).resetConsciousness, 'ResetConsciousnessPayload'),
   )
   if (consciousness === null) return null
-  const { cycleCount, lastCycleAt, tokenEstimate, messages } = consciousness
-  const list = Array.isArray(messages) ? messages : []
+  const { cycleCount, lastCycleAt, tokenEstimate, cycles } = consciousness
   return (
     <section className="block card">
       <div className="block-head">
@@ -97,15 +121,34 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
           </>
         )}
       </p>
-      {list.map((message, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: it grows at its end
-        <div key={at} className="sent">
-          <span className="kind">{message.role}</span>
-          <Json label="What was thought" value={message.content} />
-        </div>
-      ))}
+      <ol className="steps">
+        {cycles.edges.toReversed().map(({ node }) => (
+          <CycleView key={node.id} cycle={node} />
+        ))}
+      </ol>
+      {cycles.pageInfo.hasPreviousPage && <p className="hint">The newest 20 of them.</p>}
       <Refused error={reset.error} />
     </section>
+  )
+}
+
+/** What it thought in one go: how it ended, and word for word. */
+function CycleView({ cycle: { endedAt, summary, messages, run, confidentialTo } }: { cycle: Cycle }) {
+  return (
+    <li className="step">
+      <header>
+        <h3>
+          <Moment at={endedAt} />
+        </h3>
+        <Confided to={confidentialTo} />
+        {run !== null && <Link href={`/runs/${run.id}`}>Look inside its run</Link>}
+      </header>
+      {summary !== null && summary !== '' && <p dir="auto">{summary}</p>}
+      <details>
+        <summary>What was thought, word for word</summary>
+        <ModelMessages messages={listOf(messages)} />
+      </details>
+    </li>
   )
 }
 

@@ -6,7 +6,7 @@ import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button } from '../ui/button.tsx'
 import { Form, TextField, textIn } from '../ui/field.tsx'
-import { Loading, Refused } from '../ui/notice.tsx'
+import { Refused, Unanswered } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
 import { AccessLists } from './access-lists.tsx'
 import { CREATE_HUMAN, CREATE_INVITATION, CREATE_TOKEN, HUMANS } from './operations.ts'
@@ -30,21 +30,22 @@ export function PeoplePage() {
 function People() {
   const { connection } = useSession()
   const [search, setSearch] = useState('')
-  const { data } = useAsk(HUMANS, { search: search === '' ? null : search, after: null })
+  const ask = useAsk(HUMANS, { search: search === '' ? null : search, after: null })
   const create = useDo(async (values: FormData) => {
     const input = { name: textIn(values, 'name') ?? '' }
     payloadOf((await connection.ask(CREATE_HUMAN, { input })).createHuman, 'CreateHumanPayload')
   })
-  const people = (data?.humans.edges ?? []).map(({ node }) => node)
+  const people = (ask.data?.humans.edges ?? []).map(({ node }) => node)
   return (
     <section className="block card">
       <h2>People</h2>
-      <Form label="New person" submit="Make" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
+      <Form label="New person" submit="Add" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
         <TextField
           label="Name"
           name="name"
           required
           maxLength={200}
+          placeholder="Whom to add"
           hint="Then invite them: the link signs them in, once."
         />
       </Form>
@@ -56,8 +57,8 @@ function People() {
         value={search}
         onChange={(event) => setSearch(event.target.value)}
       />
-      {data === undefined ? (
-        <Loading what="people" />
+      {ask.data === undefined ? (
+        <Unanswered what="people" ask={ask} />
       ) : (
         <ul className="rows">
           {people.map((person) => (
@@ -97,7 +98,7 @@ function Person({ person: { id, name, kind, createdAt, erasedAt } }: PersonProps
               Invite
             </Button>
             <Button look="quiet" onClick={() => goOn.start(null)} isBusy={goOn.isBusy}>
-              Go on as {name}
+              <span className="one-line">Go on as {name}</span>
             </Button>
           </>
         )}
@@ -120,7 +121,13 @@ function NewService() {
     <section className="block card">
       <h2>A service</h2>
       <p className="hint">A token that wakes agents and answers their EXTERNAL tools.</p>
-      <Form label="New service" submit="Make" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
+      <Form
+        label="New service"
+        submit="Make a token"
+        isBusy={create.isBusy}
+        error={create.error}
+        onSubmit={create.start}
+      >
         <TextField label="Name of the service" name="name" required placeholder="weather station" />
       </Form>
       {secret !== null && <Secret label="Token" value={secret} isOnce />}

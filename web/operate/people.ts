@@ -40,11 +40,14 @@ export async function startConversation(connection: Connection, name: string, mo
     memberIds.push(payloadOf(made.createAgent, 'CreateAgentPayload').agent.id)
   }
   const own = createConnection({ token })
-  const input = { name: 'Kitchen', description: 'A first conversation.', memberIds }
+  const input = { name: 'Kitchen', description: WHAT_TO_SAY, memberIds }
   const made = await own.ask(CREATE_SPACE, { input })
   own.close()
   return { human, token, spaceId: payloadOf(made.createSpace, 'CreateSpacePayload').space.id }
 }
+
+/** Under the name of the first space, where one looks for what to do next. */
+const WHAT_TO_SAY = 'Say hello. Then write: @Iris please ask approval for the barbecue'
 
 const APPROVAL_TOOL = {
   name: 'ask_approval',

@@ -5,7 +5,7 @@ import { useSession } from '../session.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Confided } from '../ui/confided.tsx'
 import { AreaField, Form, TextField, textIn } from '../ui/field.tsx'
-import { Empty, Loading, Refused } from '../ui/notice.tsx'
+import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
 import { FiringLine, Firings } from './firings.tsx'
 import { AGENT_PLANS, CREATE_PLAN, DELETE_PLAN, RUN_PLAN_NOW, UPDATE_PLAN } from './mind-operations.ts'
@@ -16,9 +16,9 @@ const EVERY_MS = 3000
 
 /** What an agent is woken for by the clock, and when it was. */
 export function Plans({ agentId }: { agentId: string }) {
-  const { data } = useAsk(AGENT_PLANS, { id: agentId }, { everyMs: EVERY_MS })
-  const plans = data?.agent?.internals?.plans
-  if (plans === undefined) return <Loading what="its plans" />
+  const ask = useAsk(AGENT_PLANS, { id: agentId }, { everyMs: EVERY_MS })
+  const plans = ask.data?.agent?.internals?.plans
+  if (plans === undefined) return <Unanswered what="its plans" ask={ask} />
   return (
     <>
       {plans.length === 0 && (

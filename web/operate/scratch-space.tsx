@@ -1,4 +1,4 @@
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { QueryClient, QueryClientProvider, useQueryClient } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
 import { Link } from 'wouter'
 import { useSpace } from '../../client/react.ts'
@@ -10,7 +10,7 @@ import { Composer } from '../talk/composer.tsx'
 import { Timeline } from '../talk/timeline.tsx'
 import { Button } from '../ui/button.tsx'
 import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
-import { Empty, Loading, Refused } from '../ui/notice.tsx'
+import { Empty, Loading, Refused, Unanswered } from '../ui/notice.tsx'
 import { HUMANS } from './operations.ts'
 import { forgetToken, openScratch, type Scratch, startOver } from './scratch.ts'
 
@@ -26,7 +26,8 @@ const NOBODY_YET = ''
 /** Tries an agent at once, beside its settings, as one person alone with it. */
 export function ScratchSpace({ agent }: { agent: Agent }) {
   const [scratch, setScratch] = useState<Scratch | null>(null)
-  const queries = useMemo(() => new QueryClient(), [])
+  const around = useQueryClient()
+  const queries = useMemo(() => new QueryClient({ defaultOptions: around.getDefaultOptions() }), [around])
   const again = useDo(async (old: Scratch) => setScratch(await startOver(old, agent)))
   const leave = () => {
     if (scratch !== null) forgetToken(scratch.token)
@@ -60,8 +61,8 @@ export function ScratchSpace({ agent }: { agent: Agent }) {
 /** Operators are nobody in a space: they say as whom they speak. */
 function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): void }) {
   const { connection } = useSession()
-  const { data } = useAsk(HUMANS, { search: null, after: null })
-  const people = (data?.humans.edges ?? []).flatMap(({ node }) => (node.erasedAt === null ? [node] : []))
+  const ask = useAsk(HUMANS, { search: null, after: null })
+  const people = (ask.data?.humans.edges ?? []).flatMap(({ node }) => (node.erasedAt === null ? [node] : []))
   const [chosen, setChosen] = useState<string | null>(null)
   const own = people.find(({ name }) => name === OWN_NAME)
   const humanId = chosen ?? own?.id ?? NOBODY_YET
@@ -69,7 +70,7 @@ function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): vo
     const name = textIn(values, 'name') ?? OWN_NAME
     onBegin(await openScratch(connection, agent, { humanId: humanId === NOBODY_YET ? null : humanId, name }))
   })
-  if (data === undefined) return <Loading what="who may speak" />
+  if (ask.data === undefined) return <Unanswered what="who may speak" ask={ask} />
   return (
     <Form
       label="Try it"
@@ -109,7 +110,9 @@ function Talk({ spaceId }: { spaceId: string }) {
   return (
     <div className="scratch-talk">
       {messages.length === 0 ? (
-        <Empty icon="space" title="Say something to it" />
+        <Empty icon="space" title="Say something to it">
+          <p>It answers as its settings have it, once they are saved.</p>
+        </Empty>
       ) : (
         <Timeline
           state={state}

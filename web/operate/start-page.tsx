@@ -55,9 +55,13 @@ export function StartPage() {
               a key or a local server, and start Parley again:
             </p>
           )}
-          <pre>{`OPENAI_API_KEY=sk-…                        # openai:gpt-5-mini
-PARLEY_PROVIDERS='{ "ollama": {} }'        # ollama:<model>, on this machine
-PARLEY_DEFAULT_MODEL=ollama:qwen3          # for agents without one`}</pre>
+          <pre>{`export OPENAI_API_KEY=sk-…                   # OpenAI
+export PARLEY_DEFAULT_MODEL=openai:gpt-5-mini
+
+export PARLEY_PROVIDERS='{ "ollama": {} }'   # this machine
+export PARLEY_DEFAULT_MODEL=ollama:qwen3
+
+npm start`}</pre>
           <ul className="rows">
             {(data?.modelProviders ?? []).map(({ name, api, baseUrl, hasKey, restsUntil }) => (
               <li key={name} className="plain-row">

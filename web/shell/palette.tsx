@@ -5,36 +5,46 @@ import { useSession } from '../session.tsx'
 import { AGENT_CHOICES } from '../talk/operations.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon, type IconName } from '../ui/icons.tsx'
+import { useTheme } from './theme.ts'
 
+/** Somewhere to go, or something to do. */
 interface Goal {
   id: string
   icon: IconName
   words: string
-  href: string
+  to: string | (() => void)
 }
 
-const MOST = 12
+interface PaletteProps {
+  open: boolean
+  onOpenChange(open: boolean): void
+  onNewSpace(): void
+}
 
-/** Goes anywhere by a few letters: Ctrl K. */
-export function Palette({ open, onOpenChange }: { open: boolean; onOpenChange(open: boolean): void }) {
+const MOST_SPACES = 5
+const MOST_AGENTS = 5
+
+/** Goes anywhere and does what is done everywhere, by a few letters: Ctrl K. */
+export function Palette({ open, onOpenChange, onNewSpace }: PaletteProps) {
   return (
     <Dialog title="Go to" open={open} onOpenChange={onOpenChange}>
-      <Search onDone={() => onOpenChange(false)} />
+      <Search onDone={() => onOpenChange(false)} onNewSpace={onNewSpace} />
     </Dialog>
   )
 }
 
-function Search({ onDone }: { onDone(): void }) {
+function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace(): void }) {
   const listId = useId()
   const [, go] = useLocation()
   const [text, setText] = useState('')
   const [active, setActive] = useState(0)
-  const goals = useGoals(text)
+  const goals = useGoals(text, onNewSpace)
   const current = goals[Math.min(active, goals.length - 1)]
   const take = (goal: Goal | undefined) => {
     if (goal === undefined) return
     onDone()
-    go(goal.href)
+    if (typeof goal.to === 'string') go(goal.to)
+    else goal.to()
   }
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === 'ArrowDown') setActive((active + 1) % Math.max(1, goals.length))
@@ -49,11 +59,11 @@ function Search({ onDone }: { onDone(): void }) {
         // biome-ignore lint/a11y/noAutofocus: it is what the dialog was opened for
         autoFocus
         role="combobox"
-        aria-label="Space, agent or page"
+        aria-label="Space, agent, page or command"
         aria-expanded="true"
         aria-controls={listId}
         aria-activedescendant={current && `${listId}-${current.id}`}
-        placeholder="Space, agent or page"
+        placeholder="Space, agent, page or command"
         value={text}
         onChange={(event) => {
           setText(event.target.value)
@@ -69,37 +79,63 @@ function Search({ onDone }: { onDone(): void }) {
             id={`${listId}-${goal.id}`}
             role="option"
             aria-selected={goal === current}
+            ref={goal === current ? bringIntoView : null}
             onClick={() => take(goal)}
           >
-            <Icon name={goal.icon} /> {goal.words}
+            <Icon name={goal.icon} /> <span className="one-line">{goal.words}</span>
           </div>
         ))}
       </div>
+      {goals.length === 0 && (
+        <p className="hint" role="status">
+          Nothing of this name.
+        </p>
+      )}
     </div>
   )
 }
 
-function useGoals(text: string): Goal[] {
+const bringIntoView = (option: HTMLElement | null) => option?.scrollIntoView({ block: 'nearest' })
+
+function useGoals(text: string, onNewSpace: () => void): Goal[] {
   const { viewer, isAdmin } = useSession()
+  const commands = useCommands(onNewSpace)
   const sought = text.trim().toLowerCase()
   const { data } = useAsk(AGENT_CHOICES, { search: sought === '' ? null : sought })
-  const spaces = viewer.spaces.map(({ id, name }): Goal => ({ id, icon: 'space', words: name, href: `/spaces/${id}` }))
+  const spaces = viewer.spaces.map(({ id, name }): Goal => ({ id, icon: 'space', words: name, to: `/spaces/${id}` }))
   const agents = (data?.agents.edges ?? []).map(
-    ({ node }): Goal => ({ id: node.id, icon: 'agent', words: node.name, href: `/agents/${node.id}` }),
+    ({ node }): Goal => ({ id: node.id, icon: 'agent', words: node.name, to: `/agents/${node.id}` }),
   )
-  const pages: Goal[] = [
-    { id: 'waiting', icon: 'bell', words: 'Waiting for you', href: '/waiting' },
-    { id: 'agents', icon: 'agent', words: 'Agents', href: '/agents' },
-    ...(isAdmin
-      ? ([
-          { id: 'people', icon: 'people', words: 'People and access', href: '/people' },
-          { id: 'runs', icon: 'branch', words: 'Runs', href: '/runs' },
-          { id: 'usage', icon: 'chart', words: 'Usage', href: '/usage' },
-          { id: 'audit', icon: 'record', words: 'Audit log', href: '/audit' },
-          { id: 'start', icon: 'plus', words: 'Get started', href: '/start' },
-        ] as const)
-      : []),
+  const pages = isAdmin ? OPERATORS_PAGES : PAGES
+  const isFound = ({ words }: Goal) => words.toLowerCase().includes(sought)
+  // Spaces are many: none of them pushes a page or a command out of the list.
+  const found = [...spaces.filter(isFound).slice(0, MOST_SPACES), ...pages.filter(isFound)]
+  return [...found, ...agents.slice(0, MOST_AGENTS), ...commands.filter(isFound)]
+}
+
+const AGENTS: Goal = { id: 'agents', icon: 'agent', words: 'Agents', to: '/agents' }
+const PAGES: readonly Goal[] = [{ id: 'waiting', icon: 'bell', words: 'Waiting for you', to: '/waiting' }, AGENTS]
+const OPERATORS_PAGES: readonly Goal[] = [
+  AGENTS,
+  { id: 'people', icon: 'people', words: 'People and access', to: '/people' },
+  { id: 'runs', icon: 'branch', words: 'Runs', to: '/runs' },
+  { id: 'usage', icon: 'chart', words: 'Usage', to: '/usage' },
+  { id: 'audit', icon: 'record', words: 'Audit log', to: '/audit' },
+  { id: 'start', icon: 'plus', words: 'Get started', to: '/start' },
+]
+
+/** What can be done from everywhere. */
+function useCommands(onNewSpace: () => void): Goal[] {
+  const { isAdmin, isHuman, mayGoBack, goBack, signOut } = useSession()
+  const { isDark, toggle } = useTheme()
+  const commands: (Goal | false)[] = [
+    (isAdmin || isHuman) && { id: 'new-space', icon: 'plus', words: 'New space…', to: onNewSpace },
+    isAdmin && { id: 'new-agent', icon: 'plus', words: 'New agent…', to: '/agents?new' },
+    isDark
+      ? { id: 'light', icon: 'sun', words: 'Light colours', to: toggle }
+      : { id: 'dark', icon: 'moon', words: 'Dark colours', to: toggle },
+    mayGoBack && { id: 'operator', icon: 'people', words: 'Go back to the operator', to: goBack },
+    { id: 'out', icon: 'out', words: 'Sign out', to: signOut },
   ]
-  const found = [...spaces, ...pages].filter(({ words }) => words.toLowerCase().includes(sought))
-  return [...found, ...agents].slice(0, MOST)
+  return commands.filter((command) => command !== false)
 }

@@ -1,21 +1,27 @@
-import { useRef, useState } from 'react'
+import { useRef } from 'react'
 import { Virtualizer } from 'virtua'
 import { Link, useLocation } from 'wouter'
 import type { ListedSpace } from '../../client/index.ts'
 import { useSession } from '../session.tsx'
-import { NewSpace } from '../talk/new-space.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Icon, type IconName } from '../ui/icons.tsx'
+import { Loading, Refused } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
 import { useTheme } from './theme.ts'
 
 const MOST_SHOWN = 99
 
+interface SideBarProps {
+  onSearch(): void
+  onNewSpace(): void
+  /** A link of it was taken. */
+  onGo(): void
+}
+
 /** Where one can go: what waits, the spaces by their last activity, and for operators what runs it all. */
-export function SideBar({ onSearch, onGo }: { onSearch(): void; onGo(): void }) {
+export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
   const { viewer, isAdmin, isHuman } = useSession()
-  const [isMaking, setMaking] = useState(false)
   const waiting = viewer.pendingToolCalls.length
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: a link that is pressed by a key is clicked
@@ -61,11 +67,10 @@ export function SideBar({ onSearch, onGo }: { onSearch(): void; onGo(): void }) 
       )}
       <div className="side-title">
         <h2>Spaces</h2>
-        {(isHuman || isAdmin) && <IconButton label="New space" icon="plus" onClick={() => setMaking(true)} />}
+        {(isHuman || isAdmin) && <IconButton label="New space" icon="plus" onClick={onNewSpace} />}
       </div>
-      <SpaceList spaces={viewer.spaces} />
+      <SpaceList />
       <Identity />
-      <NewSpace open={isMaking} onOpenChange={setMaking} onMade={onGo} />
     </nav>
   )
 }
@@ -94,11 +99,15 @@ function Place({ href, icon, count = 0, countLabel = '', children }: PlaceProps)
   )
 }
 
-function SpaceList({ spaces }: { spaces: readonly ListedSpace[] }) {
+function SpaceList() {
+  const { spaces, hasAllSpaces, error } = useSession().viewer
   const scroller = useRef<HTMLDivElement>(null)
   return (
     <section className="space-list" ref={scroller} aria-label="Spaces">
-      {spaces.length === 0 && <p className="hint">No space yet.</p>}
+      <Refused error={error} />
+      {spaces.length === 0 &&
+        error === null &&
+        (hasAllSpaces ? <p className="hint">No space yet.</p> : <Loading what="your spaces" />)}
       <Virtualizer scrollRef={scroller}>
         {spaces.map((space) => (
           <SpaceLine key={space.id} space={space} />
@@ -153,7 +162,7 @@ function Identity() {
   return (
     <div className="identity">
       <Avatar entity={{ id: human?.id ?? 'operator', name, kind: 'HUMAN' }} size={30} />
-      <span className="grow">
+      <span className="grow one-line">
         <span className="sr-only">You are </span>
         <span dir="auto">{scope === 'ADMIN' ? 'the operator' : name}</span>
       </span>

@@ -1,20 +1,33 @@
-import { useEffect, useState } from 'react'
+import { useSyncExternalStore } from 'react'
 
 const KEY = 'parley.theme'
+const system = matchMedia('(prefers-color-scheme: dark)')
+const listeners = new Set<() => void>()
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  system.addEventListener('change', listener)
+  return () => {
+    listeners.delete(listener)
+    system.removeEventListener('change', listener)
+  }
+}
+
+const isDark = () => (localStorage.getItem(KEY) ?? (system.matches ? 'dark' : 'light')) === 'dark'
+
+function apply(): void {
+  const chosen = localStorage.getItem(KEY)
+  if (chosen !== null) document.documentElement.dataset['theme'] = chosen
+}
+apply()
+
+function toggle(): void {
+  localStorage.setItem(KEY, isDark() ? 'light' : 'dark')
+  apply()
+  for (const listener of listeners) listener()
+}
 
 /** As the system has it, until one chooses: the choice is kept in this browser. */
 export function useTheme() {
-  const [chosen, setChosen] = useState(() => localStorage.getItem(KEY))
-  const systemIsDark = matchMedia('(prefers-color-scheme: dark)').matches
-  const isDark = chosen === null ? systemIsDark : chosen === 'dark'
-  useEffect(() => {
-    if (chosen === null) document.documentElement.removeAttribute('data-theme')
-    else document.documentElement.dataset['theme'] = chosen
-  }, [chosen])
-  const toggle = () => {
-    const next = isDark ? 'light' : 'dark'
-    localStorage.setItem(KEY, next)
-    setChosen(next)
-  }
-  return { isDark, toggle }
+  return { isDark: useSyncExternalStore(subscribe, isDark), toggle }
 }

@@ -1,7 +1,7 @@
 import { memo } from 'react'
 import type { ToolCall } from '../../client/index.ts'
 import { AnswerForm } from '../decide/answer-form.tsx'
-import { AnsweredBy, ApprovalView, Claim } from '../decide/approval-view.tsx'
+import { AnsweredBy, ApprovalView, Claim, verdictOf } from '../decide/approval-view.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { inBrief, Json } from '../ui/json.tsx'
 import { Status } from '../ui/status.tsx'
@@ -11,17 +11,20 @@ import { Countdown } from '../ui/time.tsx'
 export const CallCard = memo(function CallCard({ call }: { call: ToolCall }) {
   const { toolName, status, input, output, error, expiresAt } = call
   const isAsking = status === 'WAITING'
+  const verdict = verdictOf(call)
   return (
     <section className={`call ${isAsking ? 'asking' : ''}`} aria-label={`Tool call ${toolName}`}>
       <header>
         <Icon name="wrench" size={16} />
         <code>{toolName}</code>
-        <Status of={status} />
+        <Status of={verdict ?? status} />
         {isAsking && expiresAt !== null && <Countdown until={expiresAt} />}
       </header>
-      <CallInput input={input} />
+      <CallValue label="Input" value={input} />
       {error !== null && <p className="why bad">{error}</p>}
-      {output !== null && JSON.stringify(output) !== JSON.stringify(input) && <Json label="Result" value={output} />}
+      {verdict === null && JSON.stringify(output) !== JSON.stringify(input) && (
+        <CallValue label="Result" value={output} />
+      )}
       <ApprovalView call={call} />
       {isAsking && call.waitsFor === 'RESULT' && <AnswerForm call={call} />}
       {isAsking && call.waitsFor !== 'MESSAGE' && <Claim call={call} />}
@@ -30,15 +33,20 @@ export const CallCard = memo(function CallCard({ call }: { call: ToolCall }) {
   )
 })
 
-/** An object of short values as a list of them, anything else as JSON. */
-export function CallInput({ input }: { input: unknown }) {
-  if (input === null || input === undefined) return null
-  const entries = typeof input === 'object' && !Array.isArray(input) ? Object.entries(input) : []
+interface CallValueProps {
+  label: 'Input' | 'Result'
+  value: unknown
+}
+
+/** What goes into a call, or comes out of it: an object of short values as a list of them, anything else as JSON. */
+export function CallValue({ label, value }: CallValueProps) {
+  if (value === null || value === undefined) return null
+  const entries = typeof value === 'object' && !Array.isArray(value) ? Object.entries(value) : []
   const isPlain =
     entries.length > 0 && entries.every(([, value]) => typeof value !== 'object' && inBrief(value, 400).length < 400)
-  if (!isPlain) return <Json label="Input" value={input} />
+  if (!isPlain) return <Json label={label} value={value} />
   return (
-    <dl className="call-input">
+    <dl className={`call-value ${label.toLowerCase()}`}>
       {entries.map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>

@@ -25,7 +25,10 @@ const WORDS: Record<string, string> = {
   FAILED: 'failed',
 }
 
+/** For those who are not told the reason itself, which is for operators. */
 const EXPLAINED: Record<string, string> = {
+  RUN: 'The routing of this space had it hear this.',
+  PAUSED: 'Nothing wakes it until an operator lets it go on.',
   NOT_ROUTED: 'The routing of this space chose somebody else for this message.',
   LOOP_LIMIT:
     'Agents that wake one another are stopped at a depth and a number of runs, so that they do not go on for ever.',
@@ -58,7 +61,11 @@ export function Outcomes({ message }: { message: Message }) {
               <Popover.Title className="popover-title">Who woke, and why</Popover.Title>
               <ul className="outcome-list">
                 {outcomes.map((outcome) => (
-                  <OutcomeLine key={outcome.agent.id} outcome={outcome} />
+                  <OutcomeLine
+                    key={outcome.agent.id}
+                    outcome={outcome}
+                    isMentioned={message.mentionedAgent?.id === outcome.agent.id}
+                  />
                 ))}
               </ul>
             </Popover.Popup>
@@ -69,7 +76,9 @@ export function Outcomes({ message }: { message: Message }) {
   )
 }
 
-function OutcomeLine({ outcome: { agent, kind, reason, error, run } }: { outcome: Outcome }) {
+function OutcomeLine({ outcome, isMentioned }: { outcome: Outcome; isMentioned: boolean }) {
+  const { agent, kind, reason, error, run } = outcome
+  const why = reason ?? (kind === 'RUN' && isMentioned ? 'It was mentioned.' : EXPLAINED[kind])
   return (
     <li>
       <Avatar entity={{ ...agent, kind: 'AGENT' }} size={24} />
@@ -77,7 +86,7 @@ function OutcomeLine({ outcome: { agent, kind, reason, error, run } }: { outcome
         <p>
           <strong>{agent.name}</strong> {WORDS[kind] ?? kind.toLowerCase()}
         </p>
-        {(reason ?? EXPLAINED[kind]) && <p className="why">{reason ?? EXPLAINED[kind]}</p>}
+        {why && <p className="why">{why}</p>}
         {error !== null && <p className="why bad">{error}</p>}
         {run !== null && <Link href={`/runs/${run.id}`}>Look inside its run</Link>}
       </div>

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'react'
+import { Link } from 'wouter'
 import { type Message, payloadOf } from '../../client/index.ts'
-import { useLive, useSpace } from '../../client/react.ts'
+import { useSpace } from '../../client/react.ts'
 import { useAsk } from '../ask.ts'
 import { useHashTarget } from '../location.ts'
 import { useSession } from '../session.tsx'
@@ -23,7 +24,6 @@ export function SpacePage({ spaceId }: { spaceId: string }) {
   const [isOpen, setOpen] = useState(false)
   const target = useTargetMessage(spaceId)
   const onSeen = useReading(spaceId)
-  const isLost = useLive(connection) === 'lost'
   const { space, status, error, messages, activity } = state
 
   if (status === 'ended') {
@@ -32,6 +32,9 @@ export function SpacePage({ spaceId }: { spaceId: string }) {
         <PageHead title={space?.name ?? 'Space'} />
         <Empty icon="space" title="This space is closed to you">
           <p>{error?.message ?? 'It is no longer live.'}</p>
+          <p>
+            <Link href="/">Go to your spaces</Link>
+          </p>
         </Empty>
       </>
     )
@@ -46,10 +49,7 @@ export function SpacePage({ spaceId }: { spaceId: string }) {
   }
   return (
     <>
-      <PageHead
-        title={space.name}
-        note={isLost ? 'Connection lost: what you see may be old. Trying again…' : space.description}
-      >
+      <PageHead title={space.name} note={space.description}>
         <button
           type="button"
           className="members-button"
@@ -88,7 +88,8 @@ export function SpacePage({ spaceId }: { spaceId: string }) {
         <Composer key={spaceId} space={space} send={state.send} />
       ) : (
         <p className="spectator">
-          You see everything as the operator, and speak as nobody. Go on as a person to write here.
+          You see everything as the operator, and speak as nobody. <Link href="/people">Go on as a person</Link> to
+          write here.
         </p>
       )}
       <SpaceDetails space={space} open={isOpen} onOpenChange={setOpen} />
@@ -115,7 +116,7 @@ function useReading(spaceId: string): (message: Message) => void {
   useEffect(() => () => clearTimeout(timer.current), [])
   return useCallback(
     (message) => {
-      if (!isHuman || message.seq <= marked.current || message.status === 'STREAMING') return
+      if (!isHuman || message.seq <= marked.current) return
       const isWaiting = seen.current !== null
       seen.current = message
       if (!isWaiting) timer.current = setTimeout(() => void mark(), READ_PAUSE_MS)

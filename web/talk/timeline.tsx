@@ -15,7 +15,7 @@ interface TimelineProps {
   keepNewest(count: number): void
   /** The message that the address names. */
   target: { id: string; seq: number } | null
-  /** Called with the newest message while one looks at the end. */
+  /** Called with the newest whole message while one looks at the end. */
   onSeen(message: Message): void
 }
 
@@ -45,7 +45,9 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
     scroller,
     onSeen: (last) => {
       setSeenUpTo(last.seq)
-      onSeen(last)
+      // What is being written is read once it is whole; what stands before it is read by now.
+      const whole = messages.findLast(({ status }) => status !== 'STREAMING')
+      if (whole !== undefined) onSeen(whole)
     },
   })
   const { isAtEnd, isFollowing, toEnd, gestures } = following
@@ -58,6 +60,7 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
   const going = { state, loadUntil, list, isAtEnd, onError: setError }
   useTarget({ ...going, target, align: 'center' })
   useTarget({ ...going, target: unread, align: 'start' })
+  useFilling({ scroller, load, mayLoad: hasEarlier && !state.isLoadingEarlier && error === null })
   useKeepingNewest({ count: messages.length, following, list, keepNewest })
 
   const unseen = messages.length - 1 - messages.findLastIndex(({ seq }) => seq <= seenUpTo)
@@ -123,6 +126,25 @@ function useLoading(loadEarlier: () => Promise<void>, setError: (error: ParleyEr
     setError(null)
     loadEarlier().catch((failure) => setError(errorOf(failure)))
   }, [loadEarlier, setError])
+}
+
+interface Filling {
+  scroller: React.RefObject<HTMLElement | null>
+  mayLoad: boolean
+  load(): void
+}
+
+/** In a window so high that all there is fits, nobody can scroll to what was before: it comes by itself, until one can. */
+function useFilling({ scroller, mayLoad, load }: Filling): void {
+  useEffect(() => {
+    const box = scroller.current
+    if (box === null || !mayLoad) return
+    const observer = new ResizeObserver(() => {
+      if (box.scrollHeight < box.clientHeight + SOON_PX) load()
+    })
+    for (const part of [box, ...box.children]) observer.observe(part)
+    return () => observer.disconnect()
+  }, [scroller, mayLoad, load])
 }
 
 function continues(before: Message | undefined, message: Message): boolean {

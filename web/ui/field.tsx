@@ -107,7 +107,7 @@ export function Form({ label, onSubmit, submit, isBusy, error, children, look = 
       <Refused error={error} />
       <div className="form-end">
         <Button look={look} type="submit" isBusy={isBusy}>
-          {submit}
+          <span className="one-line">{submit}</span>
         </Button>
       </div>
     </form>

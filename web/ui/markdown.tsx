@@ -20,6 +20,8 @@ const COMPONENTS: ComponentProps<typeof ReactMarkdown>['components'] = {
       <Icon name="link" size={14} /> {alt || 'image'}
     </a>
   ),
+  // Of a list of tasks: markdown has no other.
+  input: ({ checked }) => <input type="checkbox" checked={checked} disabled aria-label={checked ? 'Done' : 'To do'} />,
   table: ({ children }) => (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
     <section className="table-scroller" tabIndex={0} aria-label="Table">

@@ -1,4 +1,5 @@
 import type { ReactNode } from 'react'
+import { errorOf } from '../../client/errors.ts'
 import type { ParleyError } from '../../client/index.ts'
 import { Button } from './button.tsx'
 import { Icon, type IconName } from './icons.tsx'
@@ -38,6 +39,18 @@ export function Empty({ icon, title, children }: EmptyProps) {
       {children}
     </div>
   )
+}
+
+interface UnansweredProps {
+  /** What was asked for, in words that follow “Loading”. */
+  what: string
+  ask: { error: Error | null; refetch(): unknown }
+}
+
+/** In the place of what was asked for, until it is there: that it is on its way, or why it does not come, and another try. */
+export function Unanswered({ what, ask: { error, refetch } }: UnansweredProps) {
+  if (error === null) return <Loading what={what} />
+  return <Refused error={errorOf(error)} onRetry={() => void refetch()} />
 }
 
 /** Something is on its way: said to those who listen, drawn for those who look. */

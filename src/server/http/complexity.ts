@@ -1,5 +1,14 @@
 import { complexityFromQuery } from '@pothos/plugin-complexity'
-import { type DocumentNode, type ExecutionArgs, type GraphQLError, getOperationAST, Kind } from 'graphql'
+import {
+  type DocumentNode,
+  type ExecutionArgs,
+  type GraphQLError,
+  type GraphQLSchema,
+  getOperationAST,
+  Kind,
+  type OperationDefinitionNode,
+  type TypeNode,
+} from 'graphql'
 import { topLevelError } from './masking.ts'
 
 /** Fields an operation may come to, each counted as often as the list it stands in may be long. */
@@ -15,15 +24,42 @@ export interface Cost {
   depth: number
 }
 
+/** What operations come to whatever their variables say. */
+const known = new WeakMap<OperationDefinitionNode, Cost>()
+
 /** Its variables count: `first` may be one. @throws for bad variables. */
 export function complexityOf({ document, operationName, schema, variableValues }: ExecutionArgs): Cost {
   const operation = getOperationAST(document, operationName)
   if (operation == null) return { complexity: 0, depth: 0 }
+  const saysNothing = hasTextsOnly(operation, variableValues ?? {})
+  const cost = (saysNothing && known.get(operation)) || computed(operation, document, schema, variableValues)
+  if (saysNothing) known.set(operation, cost)
+  return cost
+}
+
+function computed(
+  operation: OperationDefinitionNode,
+  document: DocumentNode,
+  schema: GraphQLSchema,
+  variableValues: ExecutionArgs['variableValues'],
+): Cost {
   const alone: DocumentNode = {
     ...document,
     definitions: document.definitions.filter((node) => node === operation || node.kind === Kind.FRAGMENT_DEFINITION),
   }
   return complexityFromQuery(alone, { schema, variables: { ...variableValues } })
+}
+
+/** Whether each of its variables is a text, and given: a cost depends on numbers, on how many there are, and on what is left out. */
+function hasTextsOnly({ variableDefinitions = [] }: OperationDefinitionNode, values: Record<string, unknown>): boolean {
+  return variableDefinitions.every(
+    ({ type, variable }) => isText(type) && typeof values[variable.name.value] === 'string',
+  )
+}
+
+function isText(type: TypeNode): boolean {
+  if (type.kind === Kind.NON_NULL_TYPE) return isText(type.type)
+  return type.kind === Kind.NAMED_TYPE && (type.name.value === 'ID' || type.name.value === 'String')
 }
 
 /** As how many requests it counts. */

@@ -7,7 +7,7 @@ import { BadInputError, UnauthenticatedError } from '../../lib/errors.ts'
 import type { Sink } from '../streams/sink.ts'
 import { authenticate } from './authentication.ts'
 import { BodyRefusedError, readBody } from './body.ts'
-import type { Graphql } from './graphql.ts'
+import { type Graphql, LARGEST_REQUEST_BYTES } from './graphql.ts'
 import { type Handler, sendJson } from './health.ts'
 import { CHALLENGE, formatError, type MaskError } from './masking.ts'
 import { errorsOf, type OperationRequest, prepareOperation, type Result } from './operation.ts'
@@ -99,7 +99,7 @@ export function createEventStreams({
   }
 
   async function post(stream: Stream, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const posted = parsed(await readBody(request))
+    const posted = parsed(await readBody(request, { mostBytes: LARGEST_REQUEST_BYTES }))
     const operationId = posted?.extensions?.operationId
     if (posted === null || typeof operationId !== 'string') {
       return sendErrors(response, [

@@ -10,6 +10,7 @@ import type { Sink } from '../streams/sink.ts'
 import type { Subscribe } from '../streams/subscribe.ts'
 import { useAdmission } from './admission.ts'
 import { useAuthentication } from './authentication.ts'
+import { usePostedBody } from './body.ts'
 import { useDocuments } from './document-cache.ts'
 import { useGraphqlResponseJson, useJsonOnly } from './json-only.ts'
 import type { MaskError } from './masking.ts'
@@ -76,6 +77,7 @@ export function createGraphql({
     plugins: [
       useAuthentication(signIns) as never,
       useJsonOnly(),
+      usePostedBody({ mostBytes: LARGEST_REQUEST_BYTES }) as never,
       useGraphqlResponseJson(),
       useMultipartSubscriptions(),
       useDeliverable(),
@@ -89,7 +91,8 @@ export function createGraphql({
     maskedErrors: { maskError: (error) => maskError(error), errorMessage: '' },
     // Ours: see document-cache.ts.
     parserAndValidationCache: false,
-    maxRequestBodySize: LARGEST_REQUEST_BYTES,
+    // Ours: see body.ts.
+    maxRequestBodySize: false,
     multipart: false,
     batching: false,
     // Ours: see pages.ts.

@@ -1,5 +1,5 @@
 import type { ExecutionResult } from 'graphql'
-import type { Plugin } from 'graphql-yoga'
+import { type Plugin, processRegularResult } from 'graphql-yoga'
 import { jsonOf, topLevelError } from './masking.ts'
 
 /** Nothing, in a part of its own, so that proxies keep the connection. */
@@ -32,11 +32,18 @@ export function useMultipartSubscriptions(): Plugin {
 const HOW_TO_SUBSCRIBE =
   'Subscribe over a WebSocket, or with `Accept: text/event-stream` or `Accept: multipart/mixed; subscriptionSpec=1.0`.'
 
-/** A subscription that goes to nobody, because of the request's `Accept`, is ended, and refused in words. */
+/**
+ * Where the request's `Accept` names nothing that there is: an answer goes out as JSON, since what it tells of has been done; a
+ * subscription, which JSON cannot bring, is ended, and refused in words.
+ */
 export function useDeliverable(): Plugin {
   return {
     onResultProcess({ result, resultProcessor, setResultProcessor }) {
-      if (resultProcessor !== undefined || !(Symbol.asyncIterator in result)) return
+      if (resultProcessor !== undefined) return
+      if (!(Symbol.asyncIterator in result)) {
+        setResultProcessor(processRegularResult as never, 'application/json')
+        return
+      }
       const end = async () => void (await result[Symbol.asyncIterator]().return?.())
       setResultProcessor((_, { Response }) => {
         void end().catch(() => {})

@@ -5,6 +5,8 @@ import type { Answer } from '../streams/answer.ts'
 const { Sender } = ws as unknown as {
   Sender: { frame(data: Buffer, options: { fin: boolean; opcode: number; readOnly: boolean }): Buffer[] }
 }
+/** Up to this length what frames begin with is remembered. */
+const MOST_KNOWN_STARTS = 4096
 const TEXT = { fin: true, opcode: 1, readOnly: true } as const
 
 /** The beginning of graphql-ws' `next` for an operation, by the client's id of it; a byte a character. */
@@ -33,9 +35,25 @@ export function framesOf(answers: readonly Answer[], head: string): string {
 function piecesOf(answers: readonly Answer[], headLength: number): string[] {
   const pieces = ['']
   for (const { text } of answers) {
-    const rest = Buffer.from(`${text}}`)
-    const [start] = Sender.frame(Buffer.alloc(headLength + rest.length), TEXT) as [Buffer]
-    pieces.push(pieces.pop() + start.toString('latin1'), rest.toString('latin1'))
+    const rest = bytesOf(`${text}}`)
+    pieces.push(pieces.pop() + startOf(headLength + rest.length), rest)
   }
   return pieces
+}
+
+/** A byte a character. */
+function bytesOf(text: string): string {
+  return Buffer.byteLength(text) === text.length ? text : Buffer.from(text).toString('latin1')
+}
+
+const starts: string[] = []
+
+/** What a frame of so many bytes begins with. */
+function startOf(length: number): string {
+  const known = starts[length]
+  if (known !== undefined) return known
+  const [bytes] = Sender.frame(Buffer.alloc(length), TEXT) as [Buffer]
+  const start = bytes.toString('latin1')
+  if (length < MOST_KNOWN_STARTS) starts[length] = start
+  return start
 }

@@ -18,8 +18,8 @@ const PATIENCE_MS = 4000
 /** Every client answers a ping when it has read what came before it. One is on its way at a time. */
 export function createPingProgress(socket: WebSocket, subscriptions: () => number): PingProgress {
   let askedAt: number | null = null
-  /** Since the client was asked last. */
-  let texts = 0
+  /** Since the client was asked last. The first time it is one of several: those who are told the same are not all asked at the same event. */
+  let texts = Math.floor(Math.random() * TEXTS_A_PING)
   let bytes = 0
 
   socket.on('pong', () => {

@@ -14,6 +14,7 @@ import { counter, OTHER } from '../../lib/metrics.ts'
 import { authenticate } from '../http/authentication.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from '../http/graphql.ts'
 import type { MaskError } from '../http/masking.ts'
+import { createKeepAlive } from './keep-alive.ts'
 import { type Session, socketOperations } from './operations.ts'
 import { createSlowing } from './slowing.ts'
 import { createSocketWriter, type SocketWriter } from './socket-writer.ts'
@@ -71,7 +72,7 @@ export function createSockets(options: SocketsOptions): Sockets {
     'code',
   ])
   const socketsOfViewer = new Map<string, number>()
-  const alive = new WeakSet<WebSocket>()
+  const keepAlive = createKeepAlive(options.keepAliveMs ?? KEEP_ALIVE_MS)
 
   function countViewer(key: string, change: number): number {
     const count = (socketsOfViewer.get(key) ?? 0) + change
@@ -118,8 +119,7 @@ export function createSockets(options: SocketsOptions): Sockets {
       subscriptions: () => connection.session.subscriptions.size,
     })
     const connection = createConnection(socket, request, writer)
-    alive.add(socket)
-    socket.on('pong', () => alive.add(socket))
+    keepAlive.watch(socket)
     // A frame that is too large or none at all: ws closes the socket with the code that fits.
     socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket had a fault'))
     const closed = protocol.opened(portOf(socket, writer, logger), connection)
@@ -131,14 +131,6 @@ export function createSockets(options: SocketsOptions): Sockets {
       )
     })
   }
-  const keepAlive = setInterval(() => {
-    for (const socket of server.clients) {
-      // One that is being closed has a time of its own: see `shut`.
-      if (socket.readyState !== socket.OPEN) continue
-      if (alive.delete(socket)) socket.ping()
-      else socket.terminate()
-    }
-  }, options.keepAliveMs ?? KEEP_ALIVE_MS).unref()
 
   return {
     upgrade(request, socket, head) {
@@ -146,7 +138,7 @@ export function createSockets(options: SocketsOptions): Sockets {
     },
     count: () => [...server.clients].filter(({ readyState }) => readyState === WebSocket.OPEN).length,
     async close(drainMs) {
-      clearInterval(keepAlive)
+      keepAlive.stop()
       await operations.drain(drainMs)
       const sockets = [...server.clients]
       const allClosed = Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('close', resolve))))

@@ -1,8 +1,11 @@
 /** Subscribers served in a row, before the process turns to what else has come: some 7 ms. */
 const SERVED_A_SLICE = 512
-/** How many times as long as a round of writing its rest is, the longest rest, and the shortest that is worth a timer. */
+/**
+ * How many times as long as a round of writing its rest is, at most, and at least: what comes within that leaves in one write. A long
+ * round gathers more by itself, and lets others have their turn between its slices.
+ */
 const REST_TO_ROUND = 0.3
-const LONGEST_REST_MS = 25
+const LONGEST_REST_MS = 5
 const SHORTEST_REST_MS = 1
 
 /** Serves at most so many subscribers with what there is for them; answers how many it was. Fewer: it has come to its end. */
@@ -11,9 +14,9 @@ export type Serve = (most: number) => number
 /** The rhythm in which a server writes to its sockets. */
 export interface WriteSchedule {
   /**
-   * Calls in the next round: at the end of this tick, or after a rest that the round before has earned. So the more there is
-   * to write, the more events leave in one write, and most of the time is left for everything else. A long round is done
-   * in slices, between which everything else has its turn.
+   * Calls in the next round: at the end of this tick, or after the rest of the round before, where that is not over. So the more
+   * there is to write, the more events leave in one write. A long round is done in slices, between which everything else has
+   * its turn.
    */
   next(serve: Serve): void
   /** Calls when everything that is written in the same slice, or else in this tick, has been given. */
@@ -30,7 +33,7 @@ export function createWriteSchedule(): WriteSchedule {
   function schedule(): void {
     isRunning = true
     const restMs = restsUntil - performance.now()
-    if (restMs < SHORTEST_REST_MS) process.nextTick(round)
+    if (restMs <= 0) process.nextTick(round)
     else setTimeout(round, restMs)
   }
 
@@ -63,7 +66,7 @@ export function createWriteSchedule(): WriteSchedule {
   }
 
   function rest(endedAt: number, workedMs: number): void {
-    restsUntil = endedAt + Math.min(REST_TO_ROUND * workedMs, LONGEST_REST_MS)
+    restsUntil = endedAt + Math.min(Math.max(REST_TO_ROUND * workedMs, SHORTEST_REST_MS), LONGEST_REST_MS)
     isRunning = false
     if (waiting.length > 0) schedule()
   }

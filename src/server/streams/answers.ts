@@ -1,4 +1,4 @@
-import { type ExecutionArgs, type ExecutionResult, execute } from 'graphql'
+import { type ExecutionArgs, type ExecutionResult, execute, type GraphQLError } from 'graphql'
 import { LRUCache } from 'lru-cache'
 import type { Viewer } from '../../access/viewer.ts'
 import { sleep } from '../../lib/async.ts'
@@ -10,13 +10,15 @@ import { formatError, type MaskError } from '../http/masking.ts'
 import { type Answer, identityOf, isPersonal, type Outcome, type PersonalAnswers, type Span } from './answer.ts'
 import type { Told } from './feed.ts'
 import { createPace, type Pace } from './pace.ts'
+import { createPlainAnswer } from './plain-answers.ts'
 import { probeOf } from './viewer-probe.ts'
 
 /** Answers the events of one operation for all who ask it with the same scope and variables. */
 export interface Answers {
   /**
-   * Executes an event once and remembers its answer for as long as its entry is held. Where that asks for anything of the viewer,
-   * the event is executed for each of `viewers` instead, with what is looked up for many in one statement. What was looked up
+   * Executes an event once and remembers its answer for as long as its entry is held; what the event itself says is not even executed
+   * (plain-answers.ts). Where an answer asks for anything of the viewer, the event is executed for each of `viewers` instead, with
+   * what is looked up for many in one statement. What was looked up
    * before the moment `since` is looked up again: nobody is told what is older than what it knows.
    * @throws what ends everybody's subscription, after some more tries: an event is never left out.
    */
@@ -45,6 +47,7 @@ const RETRIES_AFTER_MS = [100, 500]
 const VIEWERS_AT_ONCE = 512
 /** Of all answers that this process keeps with their entries, in characters. */
 const MOST_KEPT_CHARACTERS = 16 * 1024 * 1024
+const NO_ERRORS: readonly GraphQLError[] = []
 const ANY_TIME: Span = { from: Number.POSITIVE_INFINITY, to: 0 }
 
 let moments = 0
@@ -58,8 +61,13 @@ export function moment(): number {
 export function createAnswers(parts: AnswersParts): Answers {
   const { anyViewer, maskError } = parts
   const remembered = createMemory()
+  const plainAnswer = createPlainAnswer(parts.operation)
 
-  async function answerEach(event: object, viewers: Iterable<Viewer>, common: CommonLoaders): Promise<PersonalAnswers> {
+  async function answerEach(
+    event: object,
+    viewers: Iterable<Viewer>,
+    common: () => CommonLoaders,
+  ): Promise<PersonalAnswers> {
     const answers = new Map<string, Answer | Error>()
     const distinct = [...new Map(Array.from(viewers, (viewer) => [identityOf(viewer), viewer]))]
     for (let from = 0; from < distinct.length; from += VIEWERS_AT_ONCE) {
@@ -75,7 +83,8 @@ export function createAnswers(parts: AnswersParts): Answers {
   }
 
   function attempt(event: object, viewers: () => Iterable<Viewer>): MaybePromise<Outcome> {
-    const common = createCommonLoaders(parts)
+    let loaders: CommonLoaders | null = null
+    const common = () => (loaders ??= createCommonLoaders(parts))
     let personal: Promise<PersonalAnswers> | null = null
     // At the first question, so that everybody's look-ups go out together with those of the probe.
     const probe = probeOf(anyViewer, () => {
@@ -115,6 +124,9 @@ export function createAnswers(parts: AnswersParts): Answers {
   }
 
   const answer: Answers['answer'] = (told, viewers, since) => {
+    const text = plainAnswer(told.event)
+    // Cheaper made again than remembered.
+    if (text !== null) return { text, errors: NO_ERRORS, hasData: true, asOf: ANY_TIME }
     const known = told.of === null ? undefined : remembered.get(told.of)
     if (known instanceof Promise) return answerAfter(known, told, viewers, since)
     return known !== undefined && known.asOf.from >= since ? known : begin(told, viewers)
@@ -129,7 +141,7 @@ function run(
   parts: AnswersParts,
   rootValue: object,
   viewer: Viewer,
-  common: CommonLoaders,
+  common: () => CommonLoaders,
 ): MaybePromise<ExecutionResult> {
   const { operation, app, streams, takesCursors, shownIn } = parts
   const contextValue = createContext({ app, streams, viewer, takesCursors, onSlow, common, shownIn })
@@ -138,11 +150,12 @@ function run(
 
 function answerOf(result: ExecutionResult, asOf: Span, maskError: MaskError): Answer {
   const hasData = result.data != null
-  if (result.errors === undefined) return { text: JSON.stringify(result), errors: [], hasData, asOf }
-  const errors = result.errors.map(maskError)
+  if (result.errors === undefined) return { text: JSON.stringify(result), errors: NO_ERRORS, hasData, asOf }
   const isOfGone = result.errors.some(({ originalError }) => originalError instanceof GoneError)
-  const text = isOfGone ? UNTOLD : JSON.stringify({ ...result, errors: errors.map(formatError) })
-  return { text, errors, hasData, asOf }
+  // Nor is it a fault, to be logged, that something has been deleted.
+  if (isOfGone) return { text: UNTOLD, errors: NO_ERRORS, hasData, asOf }
+  const errors = result.errors.map(maskError)
+  return { text: JSON.stringify({ ...result, errors: errors.map(formatError) }), errors, hasData, asOf }
 }
 
 interface Kept {

@@ -31,6 +31,8 @@ export interface LiveGroups {
 }
 
 interface Member extends LiveSubscriber {
+  /** Cheaper to look at, for each of many, than whether it is in the set. */
+  isGone: boolean
   leave(error?: Error): void
 }
 
@@ -74,7 +76,7 @@ export function createLiveGroups(schedule: WriteSchedule, metrics: Registry): Li
           if (error === undefined) resolve(group.entries.known)
           else reject(error)
         }
-        const member: Member = { ...subscriber, leave }
+        const member: Member = { ...subscriber, isGone: false, leave }
         const onAbort = () => leave()
         const stopListening = subscriber.sink.whenReady(() => group.serveLater(member))
         until.addEventListener('abort', onAbort)
@@ -129,12 +131,16 @@ class LiveGroup {
 
   add(member: Member): void {
     this.#members.add(member)
+    this.#window.offer(member.seat, member.seat.n)
     this.entries.known = Math.max(this.entries.known, member.known)
     void this.entries.catchUp()
   }
 
   remove(member: Member): void {
-    if (this.#members.delete(member) && this.#members.size === 0) this.#stop()
+    if (!this.#members.delete(member)) return
+    member.isGone = true
+    this.#window.offer(member.seat, null)
+    if (this.#members.size === 0) this.#stop()
   }
 
   /** Serves one who could not take everything when the others did. */
@@ -188,8 +194,10 @@ class LiveGroup {
   /** Gives a member what there is, as far as it takes it. */
   #serve(member: Member): void {
     const { seat, sink } = member
+    // It declines what there is now; what it was never asked to take does not make it slow.
+    if (sink.isBusy()) this.#window.offer(seat, this.entries.last)
     for (let given = 0; given < MOST_PORTIONS; given++) {
-      if (seat.n >= this.entries.last || sink.isBusy() || !this.#members.has(member)) return
+      if (seat.n >= this.entries.last || member.isGone || sink.isBusy()) return
       const portion = this.entries.portionAt(seat)
       const own =
         portion?.type !== 'special'

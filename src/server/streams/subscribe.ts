@@ -1,6 +1,7 @@
 import { createSourceEventStream, type ExecutionArgs, type ExecutionResult, getOperationAST, Kind } from 'graphql'
 import { Repeater } from 'graphql-yoga'
 import type { Viewer } from '../../access/viewer.ts'
+import type { Turns } from '../../lib/turns.ts'
 import type { App } from '../../schema/app.ts'
 import type { Context } from '../../schema/context.ts'
 import type { Streams } from '../../schema/streams.ts'
@@ -13,7 +14,6 @@ import type { OwnLifeline } from './lifeline.ts'
 import type { LiveGroups } from './live-groups.ts'
 import type { Sink } from './sink.ts'
 import { createStanding } from './standing.ts'
-import type { Turns } from './turns.ts'
 
 /** What a transport adds to an operation's context, where it takes the answers as they go over the wire. */
 export interface SinkContext {

@@ -26,15 +26,10 @@ export type ViewerNews = ViewerEvent extends infer Event
 /** Where the news of a viewer come from: its own channel, and those of its spaces and agents. */
 export interface ViewerSources {
   /** Resolves when everything is listened to. What cannot be looked up later goes to `onError`. */
-  listen(
-    viewer: Viewer,
-    lifeline: Lifeline,
-    onNews: (news: ViewerNews) => void,
-    onError: (error: unknown) => void,
-  ): Promise<void>
+  listen(viewer: Viewer, lifeline: Lifeline, onNews: OnNews, onError: (error: unknown) => void): Promise<void>
 }
 
-export type SourcesApp = Pick<App, 'members' | 'spaces' | 'toolCalls' | 'agents' | 'visibility'>
+export type SourcesApp = Pick<App, 'members' | 'spaces' | 'toolCalls' | 'agents' | 'visibility' | 'control'>
 
 /** Spaces and agents that one who sees all of them listens to: the newest ones. */
 const MOST_WATCHED = 1000
@@ -65,6 +60,17 @@ export function createViewerSources(
     return viewer.scope === 'ADMIN' ? [ADMIN_CHANNEL, ...newestFirst] : newestFirst
   }
 
+  /** The same, look by look; without those of spaces that were `deleted`, which a look that was under way then still knows. */
+  function channelsByLooks(viewer: Viewer) {
+    let known: string[] = []
+    const deleted = new Set<string>()
+    const channelsNow = async () => {
+      known = (await channelsOf(viewer, known)).filter((channel) => !deleted.has(channel))
+      return known
+    }
+    return { deleted, channelsNow }
+  }
+
   async function concerns(viewer: Viewer, channel: string, { toolCallId, audience }: ToolSignal): Promise<boolean> {
     if (audience === 'deciders' && viewer.scope !== 'HUMAN') return false
     // Who decides as a human of the space is known by the channel; who is asked by name may be one who may not hear it.
@@ -73,6 +79,14 @@ export function createViewerSources(
     if (call == null) return false
     if (audience === 'deciders') return (await app.visibility.toolCalls(viewer, [call])).has(call.id)
     return isForViewer(viewer, call)
+  }
+
+  /** What waits for a human in spaces that it has come into. */
+  async function tellWaiting(viewer: Viewer, came: string[], onNews: OnNews): Promise<void> {
+    for (const { id, spaceId } of await app.control.pendingToolCalls(viewer)) {
+      const isThere = spaceId !== null && came.includes(spaceChannel(spaceId))
+      if (isThere) onNews({ type: 'ViewerToolCallWaiting', toolCallId: id })
+    }
   }
 
   return {
@@ -95,19 +109,20 @@ export function createViewerSources(
         if (spaceId !== null && (payload.type === 'message' || payload.type === 'changed')) {
           onNews({ type: 'ViewerSpaceChanged', spaceId })
         }
+        if (payload.type === 'deleted') {
+          deleted.add(channel)
+          channels.refresh(tell).catch(onError)
+        }
         onToolSignal(channel, payload)
       }
 
-      function tell({ came, went }: { came: string[]; went: string[] }): void {
-        for (const spaceId of went.map(spaceOf)) if (spaceId !== null) onNews({ type: 'ViewerSpaceRemoved', spaceId })
-        for (const spaceId of came.map(spaceOf)) if (spaceId !== null) onNews({ type: 'ViewerSpaceAdded', spaceId })
+      function tell(change: ChannelChange): void {
+        tellSpaces(change, onNews)
+        if (viewer.scope !== 'HUMAN' || change.came.length === 0) return
+        void serial.run(() => tellWaiting(viewer, change.came, onNews)).catch(onError)
       }
 
-      let known: string[] = []
-      const channelsNow = async () => {
-        known = await channelsOf(viewer, known)
-        return known
-      }
+      const { deleted, channelsNow } = channelsByLooks(viewer)
       const channels = createChannelSet(signals, lifeline, channelsNow, onSignal)
       const tellAnew = () => onNews({ type: 'ViewerSnapshot' })
       lifeline.onEnd(signals.onReconnect(() => void channels.refresh(tell).then(tellAnew, onError)))
@@ -124,6 +139,14 @@ export function createViewerSources(
       await channels.refresh()
     },
   }
+}
+
+type OnNews = (news: ViewerNews) => void
+type ChannelChange = { came: string[]; went: string[] }
+
+function tellSpaces({ came, went }: ChannelChange, onNews: OnNews): void {
+  for (const spaceId of went.map(spaceOf)) if (spaceId !== null) onNews({ type: 'ViewerSpaceRemoved', spaceId })
+  for (const spaceId of came.map(spaceOf)) if (spaceId !== null) onNews({ type: 'ViewerSpaceAdded', spaceId })
 }
 
 const CHANGES_SPACES: EntityNews['type'][] = ['member-joined', 'member-left', 'missed']

@@ -39,7 +39,7 @@ type Checked = Pick<Tool, 'inputSchema' | 'isForeign'>
 
 /** What is wrong with a tool's input, in words for the model; null where nothing is. What others wrote is checked in that thread. */
 export async function checkInput({ inputSchema, isForeign }: Checked, input: unknown): Promise<string | null> {
-  if (isForeign !== true) return here.checkInput(inputSchema, input)
+  if (isForeign !== true) return here.checkInput(inputSchema, input, { isOurs: true })
   if (jsonBytes(input) > LARGEST_JSON_BYTES) return 'The input is larger than 256 KiB: send less.'
   return ask({ schema: JSON.stringify(inputSchema), of: 'input', value: input })
 }

@@ -2,13 +2,9 @@ import type { Goals } from '../../agents/goals.ts'
 import type { Memories } from '../../agents/memories.ts'
 import type { Plans } from '../../plans/plans.ts'
 import type { Tool } from '../tool.ts'
-import { deleteGoalsTool } from './delete-goals.ts'
-import { deleteMemoriesTool } from './delete-memories.ts'
-import { deletePlansTool } from './delete-plans.ts'
-import { getPlansTool } from './get-plans.ts'
-import { setGoalsTool } from './set-goals.ts'
-import { setMemoriesTool } from './set-memories.ts'
-import { setPlansTool } from './set-plans.ts'
+import { deleteGoalsTool, setGoalsTool } from './goals.ts'
+import { deleteMemoriesTool, setMemoriesTool } from './memories.ts'
+import { deletePlansTool, getPlansTool, setPlansTool } from './plans.ts'
 
 /** What knowledge tools are made from. */
 export interface KnowledgeParts {

@@ -2,7 +2,7 @@ import type { Run } from '../../generated/prisma/client.ts'
 import type { HandingOn } from '../../runs/handing-on.ts'
 import { noActiveSpace } from '../space/failures.ts'
 import type { Tool, ToolScene } from '../tool.ts'
-import { failIfOver, orFail } from './handing-on.ts'
+import { failIfOver, orFail } from './failures.ts'
 
 /**
  * Under ADMIN routing: for the admin agent of a space with another agent in it, in runs that this space set off. Persistent

@@ -1,7 +1,7 @@
 import type { HandingOn } from '../../runs/handing-on.ts'
 import { noActiveSpace } from '../space/failures.ts'
 import type { Tool } from '../tool.ts'
-import { failIfOver, orFail } from './handing-on.ts'
+import { failIfOver, orFail } from './failures.ts'
 
 /** Hands the run's trigger to another agent without a word: the run is CANCELED, the other takes its place in the chain. */
 export function delegateTool(handingOn: HandingOn, namesItsSpaces: boolean): Tool {

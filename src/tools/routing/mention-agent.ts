@@ -1,7 +1,7 @@
 import type { HandingOn } from '../../runs/handing-on.ts'
 import { noActiveSpace } from '../space/failures.ts'
 import type { Tool } from '../tool.ts'
-import { failIfOver, orFail } from './handing-on.ts'
+import { failIfOver, orFail } from './failures.ts'
 
 /** Gives the next turn to another agent once this run has ended. Its result is what the run's end acts on: it is in the journal. */
 export function mentionAgentTool(handingOn: HandingOn, namesItsSpaces: boolean): Tool {

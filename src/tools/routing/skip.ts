@@ -1,7 +1,7 @@
 import type { Mind } from '../../generated/prisma/client.ts'
 import type { HandingOn } from '../../runs/handing-on.ts'
 import type { Tool } from '../tool.ts'
-import { failIfOver, orFail } from './handing-on.ts'
+import { failIfOver, orFail } from './failures.ts'
 
 const DESCRIPTIONS: Record<Mind, string> = {
   STATELESS:

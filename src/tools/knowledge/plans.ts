@@ -3,7 +3,7 @@ import { BadInputError } from '../../lib/errors.ts'
 import type { JsonObject } from '../../lib/json.ts'
 import type { PlanInput, Plans } from '../../plans/plans.ts'
 import type { Tool } from '../tool.ts'
-import { refusable } from './refusals.ts'
+import { missingOf, refusable, textsOf } from './refusals.ts'
 
 /** Makes plans that will wake the agent. */
 export function setPlansTool(name: string, plans: Plans): Tool {
@@ -33,6 +33,48 @@ export function setPlansTool(name: string, plans: Plans): Tool {
   }
 }
 
+/** The agent's plans, those that are over included. */
+export function getPlansTool(name: string, plans: Plans): Tool {
+  return {
+    name,
+    description:
+      'Look at your plans: when each is next due, and what you are to do then. One that is over is not enabled.',
+    inputSchema: { type: 'object', properties: {} },
+    presence: { type: 'hidden' },
+    execution: null,
+    async execute(_, { run }) {
+      const own = await plans.listKnown(run.agent.id, run.claim.run)
+      return { success: true, plans: own.map(planEntry) }
+    },
+  }
+}
+
+/** Removes plans: they wake the agent no more. */
+export function deletePlansTool(name: string, plans: Plans): Tool {
+  return {
+    name,
+    description: 'Remove plans of yours, by their names or ids: they will not wake you again.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        names: { type: 'array', minItems: 1, items: { type: 'string' }, description: 'Names or ids of your plans.' },
+      },
+      required: ['names'],
+    },
+    presence: { type: 'hidden' },
+    execution: null,
+    execute({ names }, { run, carryOut }) {
+      const asked = textsOf(names).map((text) => text.trim())
+      return carryOut(async (tx, changed) => {
+        const deleted = await refusable(() => plans.deleteOwn(run.agent.id, asked, { tx, marks: run.claim.run }))
+        changed(deleted.map(({ id }) => id))
+        const found = deleted.flatMap((plan) => [plan.id, plan.name])
+        return { success: true, deleted: deleted.map((plan) => plan.name), notFound: missingOf(asked, found) }
+      })
+    },
+  }
+}
+
 const PLAN_SCHEMA = {
   type: 'object',
   properties: {
@@ -49,7 +91,7 @@ const PLAN_SCHEMA = {
 }
 
 /** A plan as an agent is shown it. */
-export function planEntry({ id, name, instruction, cron, timeZone, nextRunAt, enabled }: Plan): JsonObject {
+function planEntry({ id, name, instruction, cron, timeZone, nextRunAt, enabled }: Plan): JsonObject {
   const zone: JsonObject = timeZone === 'UTC' ? {} : { timeZone }
   return { id, name, instruction, cron, ...zone, nextRunAt: nextRunAt?.toISOString() ?? null, enabled }
 }

@@ -1,19 +1,23 @@
 /** Lets work that came at once have its turn in small portions, between which everything else has its own. */
 export interface Turns {
-  /** Resolves at once while few have had theirs in this round of the event loop, otherwise in a later one. */
+  /** Resolves at once while few have had theirs in this round of the event loop, otherwise in a later one, in the order of the questions. */
   next(): Promise<void> | undefined
 }
 
-/** Each of them writes out up to 250 events. */
-const TURNS_A_ROUND = 16
+export interface TurnsOptions {
+  /** So many have theirs in one round. */
+  few: number
+  /** Or one in so many of those who wait: so a crowd is gone soon. Absent: never more than few. */
+  crowdShare?: number
+}
 
-export function createTurns(): Turns {
+export function createTurns({ few, crowdShare = Number.POSITIVE_INFINITY }: TurnsOptions): Turns {
   const waiting: (() => void)[] = []
   let taken = 0
   let isCounting = false
 
   function round(): void {
-    const some = waiting.splice(0, TURNS_A_ROUND)
+    const some = waiting.splice(0, Math.max(few, Math.ceil(waiting.length / crowdShare)))
     taken = some.length
     isCounting = taken > 0
     if (isCounting) setImmediate(round)
@@ -27,7 +31,7 @@ export function createTurns(): Turns {
         setImmediate(round)
       }
       taken += 1
-      if (taken <= TURNS_A_ROUND && waiting.length === 0) return undefined
+      if (taken <= few && waiting.length === 0) return undefined
       return new Promise((resolve) => waiting.push(resolve))
     },
   }

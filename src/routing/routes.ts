@@ -1,0 +1,90 @@
+import type { Routing } from '../generated/prisma/client.ts'
+import { type AgentMember, decide, losesTriggers, type Room, type Route, type RoutingDecision } from './route.ts'
+
+/** BROADCAST: a message wakes every agent member but its sender. */
+const broadcast: Route = (message, room) =>
+  decide(
+    message,
+    room,
+    () => 'BROADCAST wakes every agent member but the sender.',
+    () => '',
+  )
+
+/**
+ * ADMIN: a human's message wakes the space's admin agent, its only agent where none is set;
+ * an agent's message wakes the agent that it mentions, else nobody.
+ */
+export const admin: Route = (message, room) => {
+  if (message.senderKind === 'AGENT') {
+    return decide(
+      message,
+      room,
+      (agent) => (agent.id === message.mentionedAgentId ? 'The sending agent mentioned it.' : null),
+      () => 'Under ADMIN routing an agent wakes only whom it mentions.',
+    )
+  }
+  const only = room.agents.length === 1 ? room.agents[0]?.id : undefined
+  const target = room.adminAgentId ?? only
+  return decide(
+    message,
+    room,
+    (agent) =>
+      agent.id === target
+        ? agent.id === room.adminAgentId
+          ? 'It is the admin agent.'
+          : 'It is the only agent.'
+        : null,
+    () =>
+      room.agents.some((agent) => agent.id === target)
+        ? "Under ADMIN routing a human's message wakes the admin agent."
+        : 'The space has no admin agent among its members: set one with updateSpace.',
+  )
+}
+
+/**
+ * MENTION_CHAIN: a human's message wakes one agent, the mentioned one or the next in turn that is not paused (a mention takes nobody's turn);
+ * an agent's message wakes nobody, for its mentions act when its run ends.
+ */
+export const mentionChain: Route = (message, room) => {
+  if (message.senderKind === 'AGENT') {
+    return decide(
+      message,
+      room,
+      () => null,
+      () => 'Under MENTION_CHAIN routing an agent hands on by mentionAgent, when its run ends.',
+    )
+  }
+  const mentioned = room.agents.find(({ id }) => id === message.mentionedAgentId)
+  const picked = mentioned ?? nextInTurn({ ...room, agents: room.agents.filter(({ paused }) => paused !== true) })
+  const decision = decide(
+    message,
+    room,
+    (agent) => (agent !== picked ? null : agent === mentioned ? 'It was mentioned.' : 'It was its turn.'),
+    () => 'Another agent was picked.',
+  )
+  const sleeps = decision.sleeps.map(passedOver)
+  return { ...decision, sleeps, picked: mentioned === undefined ? (picked ?? null) : null }
+}
+
+/**
+ * Whose turn it is: the first agent in join order after the place of the one picked last, who may have left since; from the
+ * beginning again after the last. A newcomer stands at the end, and so waits a whole round at most.
+ */
+export function nextInTurn({ agents, lastPicked }: Pick<Room, 'agents' | 'lastPicked'>): AgentMember | undefined {
+  if (lastPicked === null) return agents[0]
+  const last = lastPicked
+  const isAfter = ({ joinedAt, id }: AgentMember) =>
+    joinedAt > last.joinedAt || (joinedAt === last.joinedAt && id > last.id)
+  return agents.find(isAfter) ?? agents[0]
+}
+
+type Sleep = RoutingDecision['sleeps'][number]
+
+function passedOver(sleep: Sleep): Sleep {
+  if (sleep.agent.paused !== true) return sleep
+  const kind = losesTriggers(sleep.agent) ? 'PAUSED' : 'NOT_ROUTED'
+  return { agent: sleep.agent, kind, reason: 'It is paused: turns pass over it.' }
+}
+
+/** How a space's messages wake agents, by its routing. */
+export const ROUTES: Record<Routing, Route> = { BROADCAST: broadcast, ADMIN: admin, MENTION_CHAIN: mentionChain }

@@ -1,0 +1,172 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import type { Page } from 'playwright-core'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { hasBrowserFor } from '../support/browser.ts'
+import { type ConsolePage, PATIENCE } from '../support/console-page.ts'
+import { playConsole } from '../support/console-play.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import type { TestServer } from '../support/served.ts'
+
+const hasBrowser = hasBrowserFor('the test of every page')
+const APP = path.resolve(import.meta.dirname, '../../web/app.tsx')
+
+const LONG =
+  'Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichenverordnung the Second of the House of Long Names'
+const MARKDOWN = `${'x'.repeat(400)}\n\nhttps://example.com/${'a'.repeat(200)}\n\n\`\`\`\n${'y'.repeat(400)}\n\`\`\`\n\n| ${'column | '.repeat(12)}\n|${'---|'.repeat(12)}\n| ${'value | '.repeat(12)}\n\n- [ ] open\n- [x] done\n\n> A quote`
+const properties = {
+  item: { type: 'string', description: 'What to order' },
+  quantity: { type: 'integer', minimum: 1 },
+  urgent: { type: 'boolean' },
+  tags: { type: 'array', items: { type: 'string' } },
+  address: { type: 'object', properties: { city: { type: 'string' } } },
+}
+const order = {
+  name: 'order',
+  description: 'Orders.',
+  inputSchema: { type: 'object', properties, required: ['item'] },
+  execution: 'INTERNAL' as const,
+  visible: true,
+  approval: { quorum: 1 },
+}
+
+/** Every address of the console, by the pattern that `app.tsx` knows it by, with what shows once it is there. */
+type Addresses = Record<string, { address: string; shows: (page: Page) => ReturnType<Page['getByText']> }[]>
+
+describe.skipIf(!hasBrowser)('every page of the console', () => {
+  let parley: TestServer
+  const { open, openAs } = playConsole((started) => {
+    parley = started
+  })
+
+  const heading = (name: string | RegExp) => (page: Page) => page.getByRole('heading', { name, level: 1 })
+  const anywhere = (text: string) => (page: Page) => page.getByRole('main').getByText(text).first()
+
+  /** A space of people and agents with long names, one of whom wrote a long message and waits for an approval. */
+  async function furnish() {
+    const [ada, mind] = [await parley.human(LONG), await parley.agent(`${LONG} Mind`, { mind: 'PERSISTENT' })]
+    const agent = await parley.agent(`${LONG} Agent`, { tools: [order] })
+    const memberIds = [ada.id, agent.id]
+    const { spaces, agents } = parley.app.api
+    const space = await spaces.create(parley.admin, { name: LONG, description: LONG, routing: 'BROADCAST', memberIds })
+    await agents.update(parley.admin, { id: mind.id, paused: true })
+    const input = { item: 'Fleece', quantity: 1, urgent: true, tags: ['soon', 'dear'], address: { city: 'Bonn' } }
+    const said = { toolCall: 'send_message', input: { text: MARKDOWN } }
+    parley.models.script(forAgent(agent.name, steps([said], [{ toolCall: 'order', input }], [{ text: 'ok' }])))
+    const { runs } = await parley.send(ada, space.id, 'Order some.')
+    const runId = runs[0]?.id ?? ''
+    await parley.runWhen(runId, 'WAITING_TOOL')
+    return { ada, agent, mind, space, runId }
+  }
+  let stage: Awaited<ReturnType<typeof furnish>>
+  beforeAll(async () => {
+    if (hasBrowser) stage = await furnish()
+  }, 60_000)
+
+  const operatorsPages = ({ agent, mind, space, runId }: typeof stage): Addresses => ({
+    '/spaces/:id': [
+      { address: `/spaces/${space.id}`, shows: anywhere('A quote') },
+      { address: '/spaces/spc_unknown', shows: anywhere('This space is closed to you') },
+    ],
+    '/agents': [{ address: '/agents', shows: anywhere(`${LONG} Agent`) }],
+    '/agents/:id/:tab?': [
+      { address: `/agents/${agent.id}`, shows: anywhere('waits for an answer') },
+      { address: `/agents/${agent.id}/settings`, shows: (page) => page.getByLabel('Instructions') },
+      { address: `/agents/${agent.id}/tools`, shows: (page) => page.getByRole('button', { name: 'Remove order' }) },
+      { address: `/agents/${mind.id}/mind`, shows: anywhere('Consciousness') },
+      { address: `/agents/${agent.id}/mind`, shows: anywhere('It is stateless') },
+      { address: `/agents/${agent.id}/plans`, shows: anywhere('Nothing is planned') },
+      { address: `/agents/${agent.id}/wake`, shows: anywhere('Tell it something') },
+      { address: '/agents/agt_unknown', shows: anywhere('There is no such agent') },
+    ],
+    '/runs': [{ address: '/runs', shows: anywhere('waits for an answer') }],
+    '/runs/:id': [
+      { address: `/runs/${runId}`, shows: anywhere('word for word') },
+      { address: '/runs/run_unknown', shows: anywhere('There is no such run') },
+    ],
+    '/people': [{ address: '/people', shows: (page) => page.getByRole('button', { name: /^Invite/ }).first() }],
+    '/usage': [{ address: '/usage', shows: (page) => page.getByRole('row', { name: /Agent/ }).first() }],
+    '/audit': [{ address: '/audit', shows: heading('Audit log') }],
+    '/start': [{ address: '/start', shows: (page) => page.getByText('built in', { exact: true }) }],
+    '/': [{ address: '/', shows: heading(LONG) }],
+    '/waiting': [{ address: '/waiting', shows: anywhere('Nothing waits for you') }],
+  })
+
+  /** What is wider than its place; what scrolls sideways on purpose is none of it. */
+  const tooWide = (page: Page) =>
+    page.evaluate<
+      string[]
+    >(`[...document.querySelectorAll('html, nav, main, .page-head, .page-scroll, .timeline, .dialog-body')]
+      .filter((part) => part.scrollWidth > part.clientWidth + 1)
+      .map((part) => part.className || part.tagName)`)
+
+  async function look({ page, violations }: ConsolePage, what: string): Promise<void> {
+    expect([what, await tooWide(page)]).toEqual([what, []])
+    expect([what, await violations()]).toEqual([what, []])
+  }
+
+  /** Within the page: as by a link of it. */
+  async function go({ page }: ConsolePage, address: string): Promise<void> {
+    await page.evaluate(`history.pushState(null, '', ${JSON.stringify(address)})`)
+  }
+
+  test.each([
+    ['wide', 1280, 800],
+    ['on a phone', 360, 740],
+  ])(
+    'fits, %s, whatever the names, and has no fault of access in light or dark',
+    async (_, width, height) => {
+      const addresses = operatorsPages(stage)
+      const known = [...readFileSync(APP, 'utf8').matchAll(/path="([^"]+)"/g)].map(([, pattern]) => pattern)
+      expect(Object.keys(addresses).sort()).toEqual(known.sort())
+      const shown = await openAs(parley.admin, '/', { width, height })
+      await shown.page.getByText('the operator', { exact: true }).waitFor({ ...PATIENCE, state: 'attached' })
+      for (const { address, shows } of Object.values(addresses).flat()) {
+        await go(shown, address)
+        await shows(shown.page).waitFor(PATIENCE)
+        await look(shown, address)
+      }
+    },
+    300_000,
+  )
+
+  test('and so have the ways in: signing in, an invitation', async () => {
+    for (const [address, text] of [
+      ['/', 'Rooms for people and agents'],
+      ['/invitations/unknown', 'You are invited'],
+    ] as const) {
+      const shown = await open({ path: address, width: 360, height: 740 })
+      await shown.page.getByText(text).waitFor(PATIENCE)
+      await look(shown, address)
+    }
+  }, 90_000)
+
+  test.each([
+    ['wide', 1280, 800],
+    ['on a phone', 360, 740],
+  ])(
+    'and so has what opens over them, %s',
+    async (_, width, height) => {
+      const shown = await openAs(stage.ada, `/spaces/${stage.space.id}`, { width, height })
+      const { page } = shown
+      const call = page.getByRole('region', { name: 'Tool call order' })
+      await call.getByRole('button', { name: 'Edit first…' }).click(PATIENCE)
+      await call.getByRole('button', { name: 'Move up' }).first().waitFor(PATIENCE)
+      await look(shown, 'the form of an approval')
+      await page.getByLabel(/members, details/).click()
+      await page.getByRole('dialog').getByText('How it works').waitFor(PATIENCE)
+      await look(shown, 'the details of a space')
+      await page.keyboard.press('Escape')
+      await page.keyboard.press('Control+k')
+      await page.getByRole('option', { name: 'Sign out' }).waitFor(PATIENCE)
+      await look(shown, 'the palette')
+      await page.getByRole('option', { name: 'New space…' }).click()
+      const create = page.getByRole('form', { name: 'New space' }).getByRole('button', { name: 'Create' })
+      await create.waitFor(PATIENCE)
+      const box = await create.boundingBox()
+      expect((box?.y ?? height) + (box?.height ?? 0)).toBeLessThanOrEqual(height)
+      await look(shown, 'the form of a new space')
+    },
+    120_000,
+  )
+})

@@ -1,0 +1,77 @@
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createSpace, type Deployment, deploy } from '../e2e/deployed.ts'
+import { hasBrowserFor, launchBrowser } from '../support/browser.ts'
+import { openConsole, PATIENCE } from '../support/console-page.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import { type ParleyProcess, startParley } from '../support/parley-process.ts'
+import { createTestDataDirectory } from '../support/pglite.ts'
+import { freePort } from '../support/throwaway-postgres.ts'
+
+const hasBrowser = hasBrowserFor('the test of a server that starts again')
+
+describe.skipIf(!hasBrowser)('a console whose server is killed', () => {
+  let parley: Deployment
+  let again: ParleyProcess | undefined
+  let browser: Browser
+  let settings: Record<string, string>
+  let removeData: () => Promise<unknown>
+
+  beforeAll(async () => {
+    const { path, remove } = await createTestDataDirectory()
+    removeData = remove
+    const PARLEY_SECRET_KEY = 'a-secret-key-for-tests-of-32-or-more'
+    settings = { DATA_DIR: path, PORT: String(await freePort()), PARLEY_SECRET_KEY }
+    parley = await deploy('embedded', 1, settings)
+    browser = await launchBrowser()
+  }, 90_000)
+  afterAll(async () => {
+    await browser?.close()
+    await again?.kill()
+    await parley?.close()
+    await removeData?.()
+  })
+
+  test('while an agent writes says so, goes on by itself when the server is back, and shows nothing twice', async () => {
+    const ada = await parley.person('Ada')
+    const spaceId = await createSpace(ada.at(0), [await parley.agent('Iris', 'openai.chat:test')])
+    const never = new Promise<void>(() => {})
+    let isBack = false
+    parley.models.script((request) =>
+      forAgent(
+        'Iris',
+        isBack
+          ? steps([{ toolCall: 'send_message', input: { text: 'The whole of it.' } }], [{ text: 'ok' }])
+          : steps([{ toolCall: 'send_message', chunks: ['{"text":"', 'The first half', never, '"}'] }]),
+      )(request),
+    )
+    const { page, message, say, signIn } = await openConsole(browser, parley.worker, { path: `/spaces/${spaceId}` })
+    await signIn(ada.token)
+    await say('Tell me.')
+    await message('The first half').waitFor(PATIENCE)
+
+    await parley.worker.kill()
+    await page.getByText('Connection lost').waitFor(PATIENCE)
+    await page.getByRole('textbox', { name: 'Message' }).fill('Are you there?')
+    await page.getByRole('button', { name: 'Send' }).click()
+    const refused = page.getByRole('alert').filter({ hasText: 'The server does not answer.' })
+    await refused.waitFor(PATIENCE)
+    isBack = true
+    again = await startParley({
+      settings: { OPENAI_API_KEY: 'sk-test', OPENAI_BASE_URL: parley.models.baseUrl, ...settings },
+    })
+
+    await page.getByText('Connection lost').waitFor({ timeout: 60_000, state: 'detached' })
+    // Of what was written, the server has kept what was there a second before.
+    const interrupted = page.locator('.message[data-status="INTERRUPTED"]')
+    await interrupted.getByText('was interrupted').waitFor({ timeout: 60_000 })
+    await message('The whole of it.').first().waitFor({ timeout: 60_000 })
+    await refused.getByRole('button', { name: 'Try again' }).click()
+    await message('Are you there?').waitFor(PATIENCE)
+    await refused.waitFor({ ...PATIENCE, state: 'detached' })
+    for (const text of ['Tell me.', 'Are you there?']) expect(await message(text).count()).toBe(1)
+    expect(await interrupted.count()).toBe(1)
+    // Iris answers what was asked last, and then nobody writes: a draft that the server lost with its process would stand for ever.
+    await expect.poll(() => page.getByText('is writing').count(), { timeout: PATIENCE.timeout }).toBe(0)
+  }, 180_000)
+})

@@ -1,0 +1,110 @@
+import type { Page } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import { hasBrowserFor } from '../support/browser.ts'
+import { PATIENCE } from '../support/console-page.ts'
+import { playConsole } from '../support/console-play.ts'
+import type { TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const hasBrowser = hasBrowserFor('the test of what is not answered')
+
+describe.skipIf(!hasBrowser)('what the console shows where no answer comes', () => {
+  let parley: TestServer
+  const { open } = playConsole((started) => {
+    parley = started
+  })
+
+  /** A page whose requests fail for as long as one says; what is live goes on. */
+  async function openFailing(viewer: Parameters<TestServer['tokenOf']>[0], path: string) {
+    const shown = await open({ path }, { mayComplain: true })
+    await shown.signIn(await parley.tokenOf(viewer))
+    return { ...shown, fail: () => shown.page.route('**/graphql', (route) => route.abort()) }
+  }
+  const retry = (page: Page) =>
+    page
+      .getByRole('main')
+      .getByRole('alert')
+      .filter({ hasText: 'The server does not answer.' })
+      .getByRole('button', { name: 'Try again' })
+
+  test('a page says so, and asks again when it is told to', async () => {
+    const { agent, human, space } = await parley.room('Iris')
+    parley.models.script(() => [{ text: 'ok' }])
+    const { runs } = await parley.send(human, space.id, 'Hello?')
+    const { page, fail } = await openFailing(parley.admin, '/start')
+    await page.getByRole('heading', { name: 'Get started' }).waitFor(PATIENCE)
+    for (const [address, shows] of [
+      ['/runs', 'Iris'],
+      [`/runs/${runs[0]?.id}`, 'Iris’s run'],
+      ['/agents', 'Iris'],
+      [`/agents/${agent.id}/mind`, 'Memories'],
+      ['/people', 'Go on as'],
+      ['/usage', 'tokens in'],
+      ['/audit', 'Nothing of this is on record'],
+    ] as const) {
+      await fail()
+      await page.evaluate(`history.pushState(null, '', '${address}')`)
+      await retry(page).first().waitFor(PATIENCE)
+      expect([address, await page.getByText('There is no such').count()]).toEqual([address, 0])
+      await page.unroute('**/graphql')
+      await until('everything is asked again', async () => {
+        if ((await retry(page).count()) === 0) return true
+        // One that is asked again every few seconds may be gone by now.
+        const click = retry(page).first().click({ timeout: 1000 })
+        return click.then(
+          () => false,
+          () => false,
+        )
+      })
+      await page.getByRole('main').getByText(shows).first().waitFor(PATIENCE)
+    }
+  }, 180_000)
+
+  test('a message that does not get through stays in its field, and is sent again as the same one', async () => {
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [], { name: 'Garden' })
+    const { page, message, say, fail } = await openFailing(human, `/spaces/${space.id}`)
+    await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+    await fail()
+    await say('Are you there?')
+    await retry(page).waitFor(PATIENCE)
+    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('Are you there?')
+    await page.unroute('**/graphql')
+    await retry(page).click()
+    await message('Are you there?').waitFor(PATIENCE)
+    await retry(page).waitFor({ ...PATIENCE, state: 'detached' })
+  }, 90_000)
+
+  test('a machine without internet is asked all the same: its server may be on it', async () => {
+    const human = await parley.human('Ada')
+    const space = await parley.space(human, [], { name: 'Garden' })
+    const { page, message, say } = await open({ path: `/spaces/${space.id}` })
+    await page.addInitScript(`Object.defineProperty(navigator, 'onLine', { get: () => false })`)
+    await page.reload()
+    await page.getByLabel('Token').fill(await parley.tokenOf(human))
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+    await page.evaluate(`window.dispatchEvent(new Event('offline'))`)
+    await say('Are you there?')
+    await message('Are you there?').waitFor(PATIENCE)
+  }, 90_000)
+
+  test('the list of spaces says that there is none only once it is known', async () => {
+    const human = await parley.human('Ada')
+    const { page } = await open()
+    const { promise: asked, resolve: onAsked } = Promise.withResolvers<void>()
+    const { promise: mayAnswer, resolve: answer } = Promise.withResolvers<void>()
+    await page.route('**/graphql', async (route) => {
+      onAsked()
+      await mayAnswer
+      await route.continue()
+    })
+    await page.getByLabel('Token').fill(await parley.tokenOf(human))
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByText('You are Ada').waitFor(PATIENCE)
+    await asked
+    expect(await page.getByText('No space yet.').count()).toBe(0)
+    answer()
+    await page.getByText('No space yet.').waitFor(PATIENCE)
+  }, 90_000)
+})

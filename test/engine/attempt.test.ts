@@ -1,0 +1,87 @@
+import { MockLanguageModelV4 } from 'ai/test'
+import { describe, expect, test } from 'vitest'
+import { attempt, type GenerationParts } from '../../src/engine/attempt.ts'
+import type { StepPlan } from '../../src/minds/mind.ts'
+import type { StreamPart } from '../../src/models/language-model.ts'
+
+type DoStream = MockLanguageModelV4['doStream']
+
+const PLAN: StepPlan = {
+  instructions: 'You are an agent.',
+  messages: [{ role: 'user', content: 'Hello' }],
+  added: 1,
+  models: ['mock'],
+  modelSettings: {},
+  activeTools: [],
+  toolChoice: 'auto',
+  withheld: [],
+}
+const BEGINNING: StreamPart[] = [
+  { type: 'stream-start', warnings: [] },
+  { type: 'text-start', id: 't' },
+  { type: 'text-delta', id: 't', delta: 'a' },
+]
+
+/** Asks a model that answers so; `begun` resolves with its first delta. */
+function asking(doStream: DoStream, signal: AbortSignal) {
+  const { promise: begun, resolve } = Promise.withResolvers<void>()
+  const parts = {
+    claim: { run: { agentId: 'agt_1' } },
+    tools: new Map(),
+    models: { resolve: async () => new MockLanguageModelV4({ doStream }), redact: (text: string) => text },
+    signal,
+    silenceMs: 60_000,
+    writer: {},
+    events: { text: () => resolve() },
+  } as unknown as GenerationParts
+  return { begun, made: attempt(parts, 0, PLAN, { name: 'mock', maxRetries: 0 }) }
+}
+
+/** Sends these, and then nothing more, whatever happens. */
+const sending = (parts: StreamPart[], then?: 'close') =>
+  new ReadableStream<StreamPart>({
+    start(controller) {
+      for (const part of parts) controller.enqueue(part)
+      if (then === 'close') controller.close()
+    },
+  })
+
+describe('a model that does not look at the signal', () => {
+  test('is left to itself before it answers', async () => {
+    const stop = new AbortController()
+    const { made } = asking(() => new Promise(() => {}), stop.signal)
+    stop.abort()
+    expect(await made).toMatchObject({ end: null, failure: null })
+  })
+
+  test('is left to itself in the middle of its answer', async () => {
+    const stop = new AbortController()
+    const { begun, made } = asking(async () => ({ stream: sending(BEGINNING) }), stop.signal)
+    await begun
+    stop.abort()
+    const { live, ...came } = await made
+    expect(came).toMatchObject({ end: null, failure: null })
+    expect(live.received()).toBe('a')
+  })
+})
+
+describe('a model that answers nothing', () => {
+  test('is not said to have refused what it was sent', async () => {
+    const { made } = asking(async () => ({ stream: sending([], 'close') }), new AbortController().signal)
+    expect(await made).toMatchObject({ end: null, failure: null })
+  })
+})
+
+test('what a model does not take of what it is asked is said, with whose it is', async () => {
+  const said: unknown[] = []
+  const before = globalThis.AI_SDK_LOG_WARNINGS
+  globalThis.AI_SDK_LOG_WARNINGS = (one) => said.push(one)
+  const warnings = [{ type: 'unsupported' as const, feature: 'temperature' }]
+  const { made } = asking(
+    async () => ({ stream: sending([{ type: 'stream-start', warnings }], 'close') }),
+    new AbortController().signal,
+  )
+  await made
+  globalThis.AI_SDK_LOG_WARNINGS = before
+  expect(said).toEqual([{ warnings, provider: 'mock-provider', model: 'mock-model-id' }])
+})

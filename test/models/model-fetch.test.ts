@@ -1,0 +1,45 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { modelFetch } from '../../src/models/model-fetch.ts'
+
+const MEBIBYTE = Buffer.alloc(1024 * 1024)
+const closing: (() => void)[] = []
+
+/** A provider that sends so many MiB, or does not end; `left` resolves when nobody listens any more. */
+async function providerOf(mebibytes: number) {
+  const { promise: left, resolve } = Promise.withResolvers<void>()
+  const server = createServer((_, response) => {
+    response.on('close', resolve)
+    let sent = 0
+    const send = () => {
+      while (sent < mebibytes) if (++sent && !response.write(MEBIBYTE)) return void response.once('drain', send)
+      response.end()
+    }
+    send()
+  })
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+  closing.push(() => server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, left }
+}
+
+afterEach(() => {
+  for (const close of closing.splice(0)) close()
+})
+
+test('an answer comes through whole', async () => {
+  const { url } = await providerOf(3)
+  expect((await (await modelFetch(url)).arrayBuffer()).byteLength).toBe(3 * MEBIBYTE.byteLength)
+})
+
+test('an answer that does not end is broken off, and its provider is left', async () => {
+  const { url, left } = await providerOf(Number.POSITIVE_INFINITY)
+  await expect((await modelFetch(url)).arrayBuffer()).rejects.toThrow('The provider sent more than 64 MiB.')
+  await left
+})
+
+test('who reads no further leaves the provider', async () => {
+  const { url, left } = await providerOf(Number.POSITIVE_INFINITY)
+  await (await modelFetch(url)).body?.cancel()
+  await left
+})

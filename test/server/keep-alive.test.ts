@@ -1,0 +1,53 @@
+import { EventEmitter } from 'node:events'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import type { WebSocket } from 'ws'
+import { createKeepAlive } from '../../src/server/sockets/keep-alive.ts'
+
+class Socket extends EventEmitter {
+  readonly OPEN = 1
+  readyState = 1
+  ping = vi.fn()
+  terminate = vi.fn()
+}
+
+const EVERY_MS = 12_000
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+/** So many open sockets that are asked. */
+function watched(count: number) {
+  const keepAlive = createKeepAlive(EVERY_MS)
+  const sockets = Array.from({ length: count }, () => new Socket())
+  for (const socket of sockets) keepAlive.watch(socket as unknown as WebSocket)
+  return sockets
+}
+
+test('each socket is asked once in the time, and never all at once', () => {
+  const sockets = watched(24)
+  const asked = () => sockets.reduce((sum, { ping }) => sum + ping.mock.calls.length, 0)
+  for (let second = 1; second <= 12; second++) {
+    vi.advanceTimersByTime(1000)
+    expect(asked()).toBe(2 * second)
+  }
+  expect(sockets.every(({ ping }) => ping.mock.calls.length === 1)).toBe(true)
+})
+
+test('one that has not answered by its next turn is cut off, one that is being closed is left alone', () => {
+  const [answers, silent, closing] = watched(3) as [Socket, Socket, Socket]
+  answers.ping.mockImplementation(() => answers.emit('pong'))
+  closing.readyState = 2
+  vi.advanceTimersByTime(2 * EVERY_MS)
+  expect(answers.ping).toHaveBeenCalledTimes(2)
+  expect(answers.terminate).not.toHaveBeenCalled()
+  expect(silent.terminate).toHaveBeenCalledTimes(1)
+  expect(closing.ping).not.toHaveBeenCalled()
+  expect(closing.terminate).not.toHaveBeenCalled()
+})
+
+test('one that has closed is not asked any more', () => {
+  const [gone] = watched(1) as [Socket]
+  gone.emit('close')
+  vi.advanceTimersByTime(EVERY_MS)
+  expect(gone.ping).not.toHaveBeenCalled()
+})

@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { HumanViewer } from '../../src/access/viewer.ts'
+import { spaceTopic } from '../../src/realtime/topics.ts'
+import { createAnnouncer } from '../../src/spaces/announcer.ts'
+import { type Domain, openDomain } from '../support/domain.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { countSent, type WireCounter } from '../support/wire-counter.ts'
+
+describe.skipIf(!hasPostgres)('announcing', () => {
+  let domain: Domain
+  let announcer: ReturnType<typeof createAnnouncer>
+  let ada: HumanViewer
+  let wire: WireCounter
+
+  beforeAll(async () => {
+    domain = await openDomain()
+    announcer = createAnnouncer(domain.platform)
+    ada = await domain.human('Ada')
+    wire = countSent()
+  })
+  afterAll(async () => {
+    wire.stop()
+    await announcer.close()
+    await domain.close()
+  })
+
+  /** A space with messages from the first on, and what its log has told of them since. */
+  async function spaceOf(count: number) {
+    const { log } = domain.platform
+    const { id } = await domain.space(ada)
+    const messages = []
+    for (let seq = 1; seq <= count; seq++) messages.push(await domain.message(id, ada.id, { seq }))
+    const [head] = await log.heads([spaceTopic(id)])
+    const told = async () => {
+      const delivery = await log.read(spaceTopic(id), head ?? '', 100)
+      return delivery.type === 'entries'
+        ? delivery.entries.map(({ event }) => 'messageId' in event && event.messageId)
+        : []
+    }
+    return { messages, told }
+  }
+
+  test('messages that come before those in front of them wait for these, and nothing is looked up', async () => {
+    const { messages, told } = await spaceOf(6)
+    const [first, ...others] = messages
+    await announcer.announce(first!)
+    const before = wire.sent().statements
+    await Promise.all(others.toReversed().map((message) => announcer.announce(message)))
+    expect(wire.sent().statements - before).toBe(0)
+    expect(await told()).toEqual(messages.map(({ id }) => id))
+  })
+
+  test('a message that nobody announced is looked up, and comes before those that wait for it', async () => {
+    const { messages, told } = await spaceOf(4)
+    const [first, , third, fourth] = messages
+    await announcer.announce(first!)
+    await Promise.all([announcer.announce(fourth!), announcer.announce(third!)])
+    expect(await told()).toEqual(messages.map(({ id }) => id))
+  })
+})
