@@ -47,8 +47,7 @@ describe.skipIf(!hasBrowser)('the audit log in the console', () => {
     await first.waitFor(PATIENCE)
 
     await page.getByLabel('What was done').selectOption('updateAgent')
-    await first.waitFor({ ...PATIENCE, state: 'detached' })
-    expect(await rows.count()).toBe(1)
+    await expect.poll(() => rows.count(), PATIENCE).toBe(1)
     await page.getByLabel('What was done').selectOption('')
     await refused.getByRole('link', { name: 'Eve' }).click(PATIENCE)
     await page.getByRole('button', { name: 'By anybody' }).waitFor(PATIENCE)

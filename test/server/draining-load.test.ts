@@ -49,7 +49,9 @@ describe('two servers, one of which drains in the middle of much work', () => {
       await first.close()
     }
     await Promise.all([...clients.map(sendOn), drainHalfWay()])
-    expect(new Set(answers.map((answer) => JSON.stringify(answer)))).toEqual(new Set([JSON.stringify(SENT)]))
+    const others = new Set(answers.map((answer) => JSON.stringify(answer)))
+    others.delete(JSON.stringify(SENT))
+    expect([...others]).toEqual([])
     const rows = await parley.app.platform.db.prisma.message.findMany({ select: { parts: true } })
     expect(new Set(rows.map(({ parts }) => JSON.stringify(parts))).size).toBe(sent)
     expect(rows).toHaveLength(sent)

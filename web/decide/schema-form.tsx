@@ -27,7 +27,8 @@ export default function SchemaForm(props: SchemaFormProps) {
     <div className="schema-form">
       <RjsfForm
         schema={schema as RJSFSchema}
-        formData={value}
+        // Not `formData`: with that, whatever else changes around the form would put back what stood in it at first.
+        initialFormData={value}
         validator={VALIDATOR}
         showErrorList={false}
         noHtml5Validate
