@@ -9,6 +9,8 @@ const CLIENTS = 200
 /** Each sends so many a second, where the machine can: then nothing is left over. */
 const MUTATIONS_A_SECOND = 20
 const SECONDS = 8
+/** So many that both servers answer some, also where the machine is slow. */
+const MORE_THAN_ON_THEIR_WAY = 4 * CLIENTS
 const SPACES = 20
 
 describe('two servers, one of which drains in the middle of much work', () => {
@@ -35,7 +37,7 @@ describe('two servers, one of which drains in the middle of much work', () => {
     let sent = 0
 
     async function sendOn({ run }: (typeof clients)[number], index: number): Promise<void> {
-      for (let n = 0; performance.now() - begunAt < SECONDS * 1000; n++) {
+      for (let n = 0; performance.now() - begunAt < SECONDS * 1000 || sent <= MORE_THAN_ON_THEIR_WAY; n++) {
         sent += 1
         const spaceId = spaces[index % SPACES]?.id
         answers.push(await run(SEND, { input: { spaceId, text: `client ${index} message ${n}` } }))
@@ -55,8 +57,6 @@ describe('two servers, one of which drains in the middle of much work', () => {
     const rows = await parley.app.platform.db.prisma.message.findMany({ select: { parts: true } })
     expect(new Set(rows.map(({ parts }) => JSON.stringify(parts))).size).toBe(sent)
     expect(rows).toHaveLength(sent)
-    // More than were on their way at any time: what came in between is answered by both servers.
-    expect(sent).toBeGreaterThan(4 * CLIENTS)
     await Promise.all(clients.map((client) => client.dispose()))
     await second.close({ drain: false })
   })
