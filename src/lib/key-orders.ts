@@ -40,9 +40,8 @@ const nameOf = (keys: readonly string[]): string => JSON.stringify(keys)
 
 /** The keys as they come back: jsonb puts shorter ones first, and sorts by their bytes in UTF-8; JavaScript puts numbers before all. */
 function asRead(keys: readonly string[]): string[] {
-  const stored = keys.toSorted((one, other) => {
-    const [a, b] = [Buffer.from(one), Buffer.from(other)]
-    return a.length - b.length || Buffer.compare(a, b)
-  })
-  return Object.keys(Object.fromEntries(stored.map((key) => [key, true])))
+  // A byte a character: their order is that of the bytes.
+  const stored = keys.map((key) => ({ key, bytes: Buffer.from(key).toString('latin1') }))
+  stored.sort(({ bytes: a }, { bytes: b }) => a.length - b.length || (a < b ? -1 : 1))
+  return Object.keys(Object.fromEntries(stored.map(({ key }) => [key, true])))
 }

@@ -136,7 +136,7 @@ const RETENTION_LOCK = 7_275_540
 /**
  * Deletes rows that were found, where they may go still, in one statement, which is a transaction of its own: nothing is held while this process has other things to
  * do, nor until the disk has it, since what comes back after a crash is found again. What somebody holds just now is left for another
- * time. Answers with whether it was this process's turn.
+ * time. Answers with whether it was this process's turn, and how many went (`mine`, `done`).
  */
 export function removal(
   { table, key, isOld, belongings, told }: OldRows,
@@ -156,7 +156,7 @@ export function removal(
       SELECT t.${key} AS id FROM turn, ${table} t WHERE turn.mine AND t.${key} = ANY(${[...ids]}::text[]) AND ${isOld(before)}
       FOR UPDATE OF t SKIP LOCKED
     ), ${Prisma.join([...parts, Prisma.sql`gone AS (DELETE FROM ${table} WHERE ${key} IN (${FEW}) RETURNING 1)`, ...(last ? [last] : [])])}
-    SELECT mine FROM turn`
+    SELECT mine, (SELECT count(*)::int FROM few) AS done FROM turn`
 }
 
 const partOf = (index: number) => Prisma.raw(`part${index}`)

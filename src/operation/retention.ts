@@ -12,7 +12,7 @@ import {
   removal,
   search,
 } from './old-rows.ts'
-import { createPace, type Pace } from './pace.ts'
+import { createWorkPace, type WorkPace } from './work-pace.ts'
 
 /** What is older than the settings say is deleted. */
 export interface RetentionUpkeep {
@@ -31,16 +31,19 @@ const DAY_MS = 86_400_000
 interface Kept {
   kind: OldRows
   days: number
-  pace: Pace
+  pace: WorkPace
 }
 
-export function createRetention({ db, clock, config }: Platform): RetentionUpkeep {
+export function createRetention(
+  { db, clock, config }: Platform,
+  { longestSweepMs = LONGEST_SWEEP_MS } = {},
+): RetentionUpkeep {
   const { messagesDays, runsDays, auditDays } = config.retention
   const kept: Kept[] = [
     { kind: MESSAGES, days: messagesDays },
     ...[RUNS, EVENTS, CHAINS, ROOTS].map((kind) => ({ kind, days: runsDays })),
     { kind: ENTRIES, days: auditDays },
-  ].flatMap(({ kind, days }) => (days === null ? [] : [{ kind, days, pace: createPace() }]))
+  ].flatMap(({ kind, days }) => (days === null ? [] : [{ kind, days, pace: createWorkPace() }]))
 
   /** Deletes all that is found of a kind, and pauses between two searches for others; ends early where it is not this process's turn. */
   async function* deletion(one: Kept, isOver: () => boolean): AsyncGenerator<void> {
@@ -59,13 +62,15 @@ export function createRetention({ db, clock, config }: Platform): RetentionUpkee
 
   return {
     async sweep() {
-      const until = performance.now() + LONGEST_SWEEP_MS
+      const until = performance.now() + longestSweepMs
       let deletions = kept.map((one) => deletion(one, () => performance.now() > until))
       while (deletions.length > 0) {
         const going: typeof deletions = []
         for (const one of deletions) if (!(await one.next()).done) going.push(one)
         deletions = going
       }
+      // Another kind comes first the next time: one alone may take all of it.
+      kept.push(...kept.splice(0, 1))
     },
   }
 }
@@ -81,9 +86,10 @@ async function remove(
     if (isOver()) return false
     const few = ids.splice(0, pace.rows())
     const since = performance.now()
-    const [turn] = await db.query<{ mine: boolean }>(removal(kind, { ...of, ids: few }))
-    await pace.after(few.length, performance.now() - since)
+    const [turn] = await db.query<{ mine: boolean; done: number }>(removal(kind, { ...of, ids: few }))
     if (turn?.mine !== true) return false
+    // Others may have deleted some of them, or hold them: what that took says nothing of as many.
+    await pace.after(turn.done, performance.now() - since)
   }
   return true
 }

@@ -68,7 +68,7 @@ export function isWriteConflict(error: unknown): boolean {
   return error instanceof Prisma.PrismaClientKnownRequestError && error.code === 'P2034'
 }
 
-/** A statement that was prepared before another process migrated, and answers with other columns now: sent again, it is prepared anew. */
+/** A statement that was prepared before another process migrated, and answers with other columns now: by that name it fails for good. */
 export function isStalePlan(error: unknown): boolean {
   return sqlStateOf(error) === '0A000' && error instanceof Error && error.message.includes('cached plan')
 }

@@ -151,7 +151,9 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
   }
   const pool = openPool(poolConfig, metrics)
   pool.on('error', onError)
-  const factory = new PrismaPg(pool, { statementNameGenerator: createStatementNames(), onConnectionError: onError })
+  // Prisma's statements and the others' are told apart by their texts.
+  const names = createStatementNames()
+  const factory = new PrismaPg(pool, { statementNameGenerator: names.of, onConnectionError: onError })
   try {
     await migratePostgres(url)
   } catch (error) {
@@ -159,14 +161,14 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
     throw new Error(`DATABASE_URL: the database cannot be used: ${messageOf(error)}`)
   }
   const prisma = new PrismaClient({ adapter: factory })
-  const queryNamed = createNamedQueries(pool)
+  const queryNamed = createNamedQueries(pool, names)
   return {
     prisma,
     kind: 'postgres',
     bossOptions: { db: { executeSql: queryNamed } },
-    transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION)),
+    transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION), names.renew),
     query: <Row extends object>({ text, values }: Prisma.Sql) =>
-      withRetries(async () => (await queryNamed<Row>(text, values)).rows),
+      withRetries(async () => (await queryNamed<Row>(text, values)).rows, names.renew),
     healthy: () => answers(prisma),
     async close() {
       await prisma.$disconnect()
@@ -195,12 +197,15 @@ async function migratePostgres(url: string): Promise<void> {
 const TRANSACTION = { maxWait: LONGEST_WAIT_MS, timeout: 20_000 }
 const MOST_ATTEMPTS = 5
 
-async function withRetries<T>(work: () => Promise<T>): Promise<T> {
+/** Does it again where others were in its way, and where another process has migrated, which `onStalePlan` is told first. */
+async function withRetries<T>(work: () => Promise<T>, onStalePlan = () => {}): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work()
     } catch (error) {
-      if (attempt === MOST_ATTEMPTS || !(isWriteConflict(error) || isStalePlan(error))) throw error
+      const isStale = isStalePlan(error)
+      if (isStale) onStalePlan()
+      if (attempt === MOST_ATTEMPTS || !(isWriteConflict(error) || isStale)) throw error
       await sleep(attempt * 10 * Math.random())
     }
   }

@@ -4,26 +4,38 @@ import type pg from 'pg'
 
 const LARGEST_STATEMENT_CACHE = 500
 
-/** Names statements so that PostgreSQL keeps their plans; past a number of different ones, later ones go unnamed. */
-export function createStatementNames() {
+/** What statements are called, so that PostgreSQL keeps their plans; past a number of different ones, later ones go unnamed. */
+export interface StatementNames {
+  of(statement: { sql: string }): string
+  /** Other names from now on: on each connection every statement is prepared anew. */
+  renew(): void
+}
+
+export function createStatementNames(): StatementNames {
   const names = new Map<string, string>()
-  return ({ sql }: { sql: string }) => {
-    const known = names.get(sql)
-    if (known !== undefined || names.size >= LARGEST_STATEMENT_CACHE) return known as string
-    const name = `p_${createHash('sha1').update(sql).digest('base64url')}`
-    names.set(sql, name)
-    return name
+  let generation = 0
+  return {
+    of({ sql }) {
+      const known = names.get(sql)
+      if (known !== undefined || names.size >= LARGEST_STATEMENT_CACHE) return known as string
+      const name = `p${generation}_${createHash('sha1').update(sql).digest('base64url')}`
+      names.set(sql, name)
+      return name
+    },
+    renew() {
+      generation += 1
+      names.clear()
+    },
   }
 }
 
 /** Runs statements that are long and always the same, pg-boss's among them: PostgreSQL plans each once a connection. */
-export function createNamedQueries(pool: pg.Pool) {
-  const nameOf = createStatementNames()
+export function createNamedQueries(pool: pg.Pool, names: StatementNames) {
   return <Row extends object = object>(text: string, values?: unknown[]): Promise<pg.QueryResult<Row>> =>
     // Several statements in one text come without values, and cannot be prepared.
     values === undefined || values.length === 0
       ? pool.query<Row>(text)
-      : pool.query<Row>({ text, values, name: nameOf({ sql: text }) })
+      : pool.query<Row>({ text, values, name: names.of({ sql: text }) })
 }
 
 const { serialize } = protocol
@@ -34,7 +46,7 @@ const { serialize } = protocol
  * @throws what PostgreSQL refuses, with its SQLSTATE as `code`
  */
 export function createEmbeddedQueries(pglite: PGlite) {
-  const nameOf = createStatementNames()
+  const names = createStatementNames()
   /** Of each statement that is prepared: the types of its parameters. */
   const prepared = new Map<string, number[]>()
 
@@ -53,7 +65,7 @@ export function createEmbeddedQueries(pglite: PGlite) {
     await pglite._checkReady()
     return pglite._runExclusiveTransaction(() =>
       pglite._runExclusiveQuery(async () => {
-        const name = nameOf({ sql: text })
+        const name = names.of({ sql: text })
         const types = await prepare(name, text)
         const written = values.map((value, index) => textOf(pglite, value, types[index]))
         const messages = await send(

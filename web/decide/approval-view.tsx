@@ -63,25 +63,27 @@ function Decisions({ decisions }: { decisions: Approval['decisions'] }) {
 function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) {
   const { connection } = useSession()
   const [reason, setReason] = useState('')
-  const [isEditing, setEditing] = useState(false)
+  // What is edited, as it stood when that began: who else has changed it since is not overruled unseen.
+  const [edited, setEdited] = useState<{ input: unknown; inputDigest: string } | null>(null)
   const decide = useDo(async (choice: { approve: boolean; input?: unknown }) => {
-    const input = { toolCallId: call.id, inputDigest: approval.inputDigest, reason: reason.trim() || null, ...choice }
+    const { inputDigest } = edited ?? approval
+    const input = { toolCallId: call.id, inputDigest, reason: reason.trim() || null, ...choice }
     payloadOf((await connection.ask(DECIDE_TOOL_CALL, { input })).decideToolCall, 'DecideToolCallPayload')
-    setEditing(false)
+    setEdited(null)
   })
   const schema = call.inputSchema
-  if (isEditing && typeof schema === 'object' && schema !== null) {
+  if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
       <Suspense fallback={<Loading what="the form" />}>
         <SchemaForm
           label={`Edit what goes into ${call.toolName}`}
           schema={schema as Record<string, unknown>}
-          value={call.input}
+          value={edited.input}
           submit="Approve this"
           isBusy={decide.isBusy}
           error={decide.error}
           onSubmit={(input) => decide.start({ approve: true, input })}
-          onBack={() => setEditing(false)}
+          onBack={() => setEdited(null)}
         />
       </Suspense>
     )
@@ -101,7 +103,7 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
         Deny
       </Button>
       {schema !== null && (
-        <Button look="quiet" onClick={() => setEditing(true)}>
+        <Button look="quiet" onClick={() => setEdited({ input: call.input, inputDigest: approval.inputDigest })}>
           Edit first…
         </Button>
       )}
@@ -147,7 +149,8 @@ export function AnsweredBy({ call }: { call: ToolCall }) {
 const VERDICTS = { APPROVED: 'Approved', DENIED: 'Denied', NONE: 'Answered' }
 
 /** What a person answered with nothing but yes or no; null of every other call. */
-export function verdictOf({ output }: Pick<ToolCall, 'output'>): 'APPROVED' | 'DENIED' | null {
+export function verdictOf({ output, answeredBy }: ToolCall): 'APPROVED' | 'DENIED' | null {
+  if (answeredBy === null) return null
   const json = JSON.stringify(output)
   if (json === '{"approved":true}') return 'APPROVED'
   return json === '{"approved":false}' ? 'DENIED' : null

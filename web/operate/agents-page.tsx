@@ -42,7 +42,7 @@ export function AgentsPage() {
         </div>
         <Pages key={search}>{(page) => <AgentRows search={search} page={page} />}</Pages>
       </div>
-      <NewAgent open={asked.has('new')} onOpenChange={setMaking} />
+      <NewAgent open={isAdmin && asked.has('new')} onOpenChange={setMaking} />
     </>
   )
 }
@@ -98,7 +98,7 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
       toolset: values.get('toolset') === 'SPACE_TOOLS' ? ('SPACE_TOOLS' as const) : ('ACTIVE_SPACE' as const),
     }
     const { agent } = payloadOf((await connection.ask(CREATE_AGENT, { input })).createAgent, 'CreateAgentPayload')
-    go(`/agents/${agent.id}`)
+    go(`/agents/${agent.id}`, { replace: true })
   })
   return (
     <Dialog title="New agent" open={open} onOpenChange={onOpenChange}>

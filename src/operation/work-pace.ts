@@ -1,7 +1,7 @@
 import { sleep } from '../lib/async.ts'
 
 /** Work in the background that leaves the database to others: how much of it is done at once, and when it rests. */
-export interface Pace {
+export interface WorkPace {
   /** So many rows take about as long as a batch may, by what those before took. */
   rows(): number
   /** After a batch of so many rows, which took so long: rests four times as long as was worked since the last rest. */
@@ -15,7 +15,7 @@ const MOST_ROWS = 500
 /** A fifth of the time: the disk, too, has to take what others write. */
 const REST_TO_WORK = 4
 
-export function createPace(): Pace {
+export function createWorkPace(): WorkPace {
   let rows = LEAST_ROWS
   let workedMs = 0
 

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { createPace, type Pace } from '../../src/operation/pace.ts'
+import { createWorkPace, type WorkPace } from '../../src/operation/work-pace.ts'
 
 describe('the pace of work in the background', () => {
-  let pace: Pace
+  let pace: WorkPace
   beforeEach(() => {
     vi.useFakeTimers()
-    pace = createPace()
+    pace = createWorkPace()
   })
   afterEach(() => vi.useRealTimers())
 
