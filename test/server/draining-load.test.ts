@@ -17,7 +17,8 @@ describe('two servers, one of which drains in the middle of much work', () => {
   let parley: TestServer
   beforeAll(async () => {
     const stack = hasPostgres ? 'postgres' : 'embedded'
-    parley = await startTestServer({ stack, worker: false, settings: { PARLEY_RATE_MESSAGES: '0' } })
+    const settings = { PARLEY_RATE_MESSAGES: '0', PARLEY_RATE_REQUESTS: '0' }
+    parley = await startTestServer({ stack, worker: false, settings })
   })
   afterAll(() => parley?.close())
 
