@@ -19,6 +19,8 @@ export interface Config {
   port: number
   host: string
   databaseUrl: string | null
+  /** To PostgreSQL, at most. */
+  databaseConnections: number
   redisUrl: string | null
   dataDirectory: string
   adminToken: string | null
@@ -133,6 +135,7 @@ const VARIABLES = z.object({
   PORT: integer(0, 65_535, 4000),
   HOST: z.string().min(1).default('127.0.0.1'),
   DATABASE_URL: databaseUrl,
+  PARLEY_DATABASE_CONNECTIONS: integer(5, 1000, 20),
   REDIS_URL: redisUrl,
   DATA_DIR: z.string().min(1).default('.parley'),
   PARLEY_ADMIN_TOKEN: z.string().min(32, 'must have 32 characters or more').optional(),
@@ -208,6 +211,7 @@ function configOf(set: Variables): Omit<Config, 'modelProviders' | 'prices' | 'w
     port: set.PORT,
     host: set.HOST,
     databaseUrl: set.DATABASE_URL ?? null,
+    databaseConnections: set.PARLEY_DATABASE_CONNECTIONS,
     redisUrl: set.REDIS_URL?.replace(/^valkey/, 'redis') ?? null,
     dataDirectory: set.DATA_DIR,
     adminToken: set.PARLEY_ADMIN_TOKEN ?? null,

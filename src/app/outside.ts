@@ -23,8 +23,6 @@ export interface AppOptions {
   racepoint?: Racepoint
   /** Begins every key in Redis: tests that share one need different ones. */
   redisPrefix?: string
-  /** Connections to PostgreSQL at once, at most: tests that start many applications share those of one server. */
-  poolSize?: number
 }
 
 /** The outside, and the way to close it. */
@@ -40,13 +38,13 @@ export interface Outside {
  * @throws where one of them cannot be used, with one readable line.
  */
 export async function openOutside(config: Config, options: AppOptions): Promise<Outside> {
-  const { clock = systemClock, racepoint = async () => {}, redisPrefix, poolSize } = options
+  const { clock = systemClock, racepoint = async () => {}, redisPrefix } = options
   const logger = pino({ level: config.logLevel, mixin: () => ({ ...logContext() }) })
   for (const warning of config.warnings) logger.warn(warning)
   const onError = (error: Error) => logger.warn({ error: messageOf(error) }, 'the database had a fault')
   const metrics = new Registry()
-  const { databaseUrl: url, dataDirectory } = config
-  const db = await openDatabase({ url, dataDirectory, onError, metrics, ...(poolSize ? { poolSize } : {}) })
+  const { databaseUrl: url, databaseConnections: poolSize, dataDirectory } = config
+  const db = await openDatabase({ url, dataDirectory, poolSize, onError, metrics })
   const closing = [() => db.close()]
   const close = async () => {
     for (const closeOne of closing.splice(0).reverse()) await closeOne()

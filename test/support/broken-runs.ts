@@ -124,13 +124,12 @@ export interface Performance {
   forget(): Promise<void>
 }
 
-const QUIET = { PARLEY_LOG_LEVEL: 'silent' }
-const FRAIL_KEY = 'sk-frail'
 /** Nine applications at once, beside whatever else the server serves, which may be made for a hundred connections. */
-const POOL_SIZE = 5
+const QUIET_AND_SMALL = { PARLEY_LOG_LEVEL: 'silent', PARLEY_DATABASE_CONNECTIONS: '5' }
+const FRAIL_KEY = 'sk-frail'
 
 export async function openTheatre(): Promise<Theatre> {
-  const parley = await startApplication({ stack: 'postgres', worker: false, settings: QUIET, poolSize: POOL_SIZE })
+  const parley = await startApplication({ stack: 'postgres', worker: false, settings: QUIET_AND_SMALL })
   const human = await parley.human('Husam')
   const asked = { first: await parley.human('Alice'), last: human, never: await parley.human('Bob') }
   const service = await openService()
@@ -160,7 +159,7 @@ export async function openTheatre(): Promise<Theatre> {
       return play.steps(request, space.id)[request.step] ?? [{ text: 'All is said.' }]
     })
     const start = (settings: Record<string, string>) =>
-      startApplication({ stack: 'postgres', beside: parley, settings: { ...QUIET, ...settings }, poolSize: POOL_SIZE })
+      startApplication({ stack: 'postgres', beside: parley, settings: { ...QUIET_AND_SMALL, ...settings } })
     const frail = await start({ ...frailty.mark(parley.stores.settings), OPENAI_API_KEY: FRAIL_KEY })
     frailty.watch(fateOf)
     await parley.send(human, space.id, 'Book Monday')
