@@ -5,8 +5,7 @@ import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { audienceOf } from '../runs/call-news.ts'
-import type { CallSettling, Settled } from '../runs/call-settling.ts'
+import type { CallSettling } from '../runs/call-settling.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
 import { cancelAsked } from '../runs/tool-call-ends.ts'
 import type { Members } from '../spaces/members.ts'
@@ -24,23 +23,12 @@ export interface AgentDeletion {
 interface DeletionParts {
   members: Pick<Members, 'lockSpacesOf' | 'leaveAll'>
   lifecycle: Pick<Lifecycle, 'endGone'>
-  settling: Pick<CallSettling, 'follow' | 'tell'>
+  settling: Pick<CallSettling, 'abandon' | 'tell'>
 }
 
 export function createAgentDeletion(platform: Platform, parts: DeletionParts): AgentDeletion {
   const { db, clock } = platform
   const { members, lifecycle, settling } = parts
-
-  /** What its runs that are over had asked: the messages that showed nothing else to be answered are over too. */
-  async function settleAsked(tx: Tx, agentId: string): Promise<Settled[]> {
-    const settled = []
-    for (const call of await cancelAsked(tx, agentId)) {
-      // It is over: nobody changes it any more.
-      const run = await tx.run.findUniqueOrThrow({ where: { id: call.runId } })
-      settled.push(await settling.follow(tx, run, call, audienceOf(call)))
-    }
-    return settled
-  }
 
   return {
     async deleteAgent(viewer, { id }) {
@@ -50,7 +38,8 @@ export function createAgentDeletion(platform: Platform, parts: DeletionParts): A
         await members.lockSpacesOf(tx, id)
         await markGone(tx, id, new Date(clock.now()))
         const left = await members.leaveAll(tx, id)
-        const asked = await settleAsked(tx, id)
+        // What its runs that are over had asked: the messages that showed nothing else to be answered are over too.
+        const asked = await settling.abandon(tx, await cancelAsked(tx, id))
         await eraseMind(tx, id)
         await tx.agent.delete({ where: { id } })
         return { left, asked }

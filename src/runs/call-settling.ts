@@ -4,7 +4,7 @@ import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL, runTopic, spaceTopic } from '../realtime/topics.ts'
 import { indexOfCall, messageOfRow } from '../spaces/message.ts'
 import { IS_LEFT_TO_OTHERS } from './approval.ts'
-import { type Audience, createCallNews } from './call-news.ts'
+import { type Audience, audienceOf, createCallNews } from './call-news.ts'
 import { showsWaiting } from './tool-calls.ts'
 
 export interface SettlingHooks {
@@ -53,6 +53,8 @@ export interface CallSettling {
   ): Promise<ToolCall | null>
   /** What follows in the transaction: its message, if that is whole now; the agent's inbox; and, when nothing is left to others any more, that the run can be claimed. */
   follow(tx: Tx, run: LockedRun, call: ToolCall, audience: Audience | null): Promise<Settled>
+  /** The same of calls whose run is over, and whose agent hears nothing any more: their messages alone. */
+  abandon(tx: Tx, calls: ToolCall[]): Promise<Settled[]>
   /** Once committed. */
   tell(settled: Settled): Promise<void>
   /** What is asked about a call, or who sees to it, changed: told wherever it is shown. */
@@ -76,8 +78,7 @@ export function createCallSettling(platform: Platform, hooks: SettlingHooks): Ca
   const callNews = createCallNews(platform)
 
   async function follow(tx: Tx, run: LockedRun, call: ToolCall, audience: Audience | null): Promise<Settled> {
-    const settled: Settled = { call, partIndex: null, audience, afterCommit: [] }
-    if (call.messageId !== null) await settleMessage(tx, hooks, settled, call.messageId)
+    const settled = await followInMessage(tx, hooks, call, audience)
     const async = await hooks.onAsyncResult(tx, call)
     if (async !== null) settled.afterCommit.push(async.afterCommit)
     if (run.status === 'WAITING_TOOL') {
@@ -110,6 +111,11 @@ export function createCallSettling(platform: Platform, hooks: SettlingHooks): Ca
 
   return {
     follow,
+    async abandon(tx, calls) {
+      const settled = []
+      for (const call of calls) settled.push(await followInMessage(tx, hooks, call, audienceOf(call)))
+      return settled
+    },
     tell,
     async settle(toolCallId, { audience, isDue = false }, change) {
       const settled = await db.transaction(async (tx) => {
@@ -130,12 +136,22 @@ export function createCallSettling(platform: Platform, hooks: SettlingHooks): Ca
   }
 }
 
-async function settleMessage(tx: Tx, hooks: SettlingHooks, settled: Settled, messageId: string): Promise<void> {
-  const row = await tx.message.findUnique({ where: { id: messageId } })
-  if (row === null) return
-  settled.partIndex = indexOfCall(messageOfRow(row).parts, settled.call.id)
-  const [open] = await tx.$queryRaw<{ waits: boolean }[]>`SELECT ${showsWaiting(messageId)} AS waits`
-  if (row.status !== 'REQUIRES_ACTION' || open?.waits === true) return
-  const status = settled.call.status === 'CANCELED' ? 'INTERRUPTED' : 'COMPLETE'
-  settled.afterCommit.push((await hooks.onMessageAnswered(tx, messageId, status)).afterCommit)
+/** The message that shows a call is whole once nothing else in it waits. */
+async function followInMessage(
+  tx: Tx,
+  hooks: SettlingHooks,
+  call: ToolCall,
+  audience: Audience | null,
+): Promise<Settled> {
+  const settled: Settled = { call, partIndex: null, audience, afterCommit: [] }
+  const { messageId } = call
+  const row = messageId === null ? null : await tx.message.findUnique({ where: { id: messageId } })
+  if (row === null) return settled
+  settled.partIndex = indexOfCall(messageOfRow(row).parts, call.id)
+  if (row.status !== 'REQUIRES_ACTION') return settled
+  const [open] = await tx.$queryRaw<{ waits: boolean }[]>`SELECT ${showsWaiting(row.id)} AS waits`
+  if (open?.waits === true) return settled
+  const status = call.status === 'CANCELED' ? 'INTERRUPTED' : 'COMPLETE'
+  settled.afterCommit.push((await hooks.onMessageAnswered(tx, row.id, status)).afterCommit)
+  return settled
 }
