@@ -1,9 +1,8 @@
-import { startCrowd } from './support/crowd.ts'
-import { type Subscribing, startFanoutServer } from './support/fanout-server.ts'
+import { startCrowd, subscribingTo } from './support/crowd.ts'
+import { startFanoutServer } from './support/fanout-server.ts'
 import { type Benchmark, type Figure, percentile } from './support/figures.ts'
 import { modelName, now, startModel } from './support/model.ts'
-import { SPACE_MESSAGES } from './support/operations.ts'
-import { cpuSecondsOf, createRoom, type Room, startStack } from './support/stack.ts'
+import { cpuSecondsOf, createRoom, startStack } from './support/stack.ts'
 import { delaysOf } from './support/tokens.ts'
 import { say, watchRoom } from './support/watch.ts'
 
@@ -102,10 +101,3 @@ async function serveRuns(): Promise<Figure[]> {
     { what: 'real runs: the same while they begin, p99', value: percentile(beginning, 0.99), unit: 'ms' },
   ]
 }
-
-const subscribingTo = ({ token, spaceId }: Room, origin: string): Subscribing => ({
-  url: `${origin.replace('http', 'ws')}/graphql`,
-  authorization: `Bearer ${token}`,
-  query: SPACE_MESSAGES.toString(),
-  variables: { spaceId },
-})

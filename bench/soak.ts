@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ParleyClient } from '../test/support/parley-client.ts'
 import { createParleyClient } from '../test/support/parley-client.ts'
+import { type Crowd, startCrowd, subscribingTo } from './support/crowd.ts'
 import { type Benchmark, type Figure, percentile } from './support/figures.ts'
 import { type BriefRetention, keepBriefly } from './support/kept-briefly.ts'
 import { modelName, now, startModel } from './support/model.ts'
@@ -113,7 +114,7 @@ function compared(what: string, unit: string, middle: number, last: number, chan
 async function load(stack: Stack, until: number, sent: { at: number; ms: number }[]): Promise<void> {
   const { origin } = stack.parley
   const rooms = await Promise.all(ROOMS.map(({ model, agents, mind }) => createRoom(stack, model, agents, mind)))
-  await Promise.all(rooms.map((room) => watchRoom(room, { mayFail: true })))
+  const watchers = await watchAll(stack, rooms)
   const timed = async (room: Room) => {
     const at = now()
     await say(room)
@@ -129,7 +130,16 @@ async function load(stack: Stack, until: number, sent: { at: number; ms: number 
     every(READS_EVERY_MS, until, () => read(first.human, first.spaceId)),
     every(RECONNECTS_EVERY_MS, until, () => comeAndGo(origin, first)),
   ])
+  watchers.stop()
   await Promise.all(rooms.map(({ human }) => human.close()))
+}
+
+/** Somebody watches each room, in a process that keeps nothing of what it is told: what is collected here would be waited for here. */
+async function watchAll({ parley }: Stack, rooms: Room[]): Promise<Crowd> {
+  const crowd = startCrowd()
+  const sockets = rooms.map((room) => [subscribingTo(room, parley.origin)])
+  await crowd.ask({ type: 'open', sockets, marked: 0 })
+  return crowd
 }
 
 export const soak: Benchmark = {
@@ -150,6 +160,7 @@ export const soak: Benchmark = {
     await Promise.all([
       load(stack, until, sent),
       every(SAMPLE_MS, until, async () => samples.push(await sample(processes, retention))),
+      every(SAMPLE_MS, until, () => model.generations()),
       every(VACUUM_MS, until, () => vacuum(retention)),
       (async () => {
         while (now() < until) await retention.sweep().then(() => pause(SWEEP_MS))

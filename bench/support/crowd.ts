@@ -2,6 +2,8 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 import type { Subscribing } from './fanout-server.ts'
+import { SPACE_MESSAGES } from './operations.ts'
+import type { Room } from './stack.ts'
 
 export type CrowdOrder =
   /** What each socket subscribes to; `marked` of them read the time that stands in a message. */
@@ -47,3 +49,11 @@ export function startCrowd(): Crowd {
     stop: () => void child.kill('SIGKILL'),
   }
 }
+
+/** How a crowd watches a room, at the process of this origin. */
+export const subscribingTo = ({ token, spaceId }: Room, origin: string): Subscribing => ({
+  url: `${origin.replace('http', 'ws')}/graphql`,
+  authorization: `Bearer ${token}`,
+  query: SPACE_MESSAGES.toString(),
+  variables: { spaceId },
+})

@@ -9,6 +9,8 @@ const generations: Generation[] = []
 const server = await startModelServer()
 
 server.script((request) => {
+  // Nobody asks for them here, and those of half an hour are more than a gigabyte.
+  server.requests.length = 0
   const [, what, count, every] = /^(tokens|prose)-(\d+)-(\d+)$/.exec(request.model) ?? []
   if (request.model === 'fails') return [{ error: 'overloaded', status: 400 }]
   if (request.model === 'skips' && request.step === 0) return [{ toolCall: 'skip', input: { reason: 'Not mine.' } }]

@@ -20,8 +20,8 @@ export interface Watch {
   stop(): void
 }
 
-/** Subscribes to a room, where messages may end otherwise than whole if `mayFail`, and resolves once the subscription stands (its snapshot has come). */
-export async function watchRoom({ human, spaceId }: Room, { mayFail = false } = {}): Promise<Watch> {
+/** Subscribes to a room, and resolves once the subscription stands (its snapshot has come). It keeps all that it saw. */
+export async function watchRoom({ human, spaceId }: Room): Promise<Watch> {
   const tokens = createTokenNotes()
   let whole = 0
   let count = -1
@@ -34,7 +34,7 @@ export async function watchRoom({ human, spaceId }: Room, { mayFail = false } = 
       onDelta = null
       tokens.note(event.messageId, event.delta)
     } else if (event.__typename === 'MessageFinished') {
-      if (event.message.status !== 'COMPLETE' && !mayFail) throw new Error(`a message ended ${event.message.status}`)
+      if (event.message.status !== 'COMPLETE') throw new Error(`a message ended ${event.message.status}`)
       whole += 1
       for (const look of lookers) look()
     }

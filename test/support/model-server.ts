@@ -40,6 +40,7 @@ export interface ModelServerOptions {
 
 export async function startModelServer({ apiKey = null, port = 0 }: ModelServerOptions = {}): Promise<ModelServer> {
   const requests: ModelRequest[] = []
+  let accepted = 0
   const refusals: string[] = []
   let scripts: ModelScript[] = []
   let watchers: (() => void)[] = []
@@ -56,13 +57,14 @@ export async function startModelServer({ apiKey = null, port = 0 }: ModelServerO
     const body = { ...JSON.parse(await readText(incoming)), ...(model === undefined ? {} : { model, stream: true }) }
     let request: ModelRequest
     try {
-      request = acceptRequest(endpoint, body, incoming, response, requests.length + 1)
+      request = acceptRequest(endpoint, body, incoming, response, accepted + 1)
     } catch (error) {
       if (!(error instanceof RefusedRequest)) throw error
       refusals.push(error.message)
       const body = errorBody(endpoint, 400, error.message, 'invalid_request_error')
       return sendError(response, 400, error.message, 'invalid_request_error', body)
     }
+    accepted += 1
     requests.push(request)
     for (const watcher of watchers) watcher()
     await play(request, await actionsFor(request), response)
@@ -110,6 +112,7 @@ export async function startModelServer({ apiKey = null, port = 0 }: ModelServerO
     reset() {
       scripts = []
       requests.length = 0
+      accepted = 0
       refusals.length = 0
     },
     close() {
