@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
@@ -66,6 +67,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       config,
       db: record.db,
       jobs,
+      worker: randomInt(1, 2 ** 31 - 1),
       log,
       // A run that is to begin in the process that wrote it need not wait for Redis.
       signals: heardHere(signals, JOBS_CHANNEL),

@@ -148,7 +148,7 @@ const isAlive = (status: unknown, ended: string[]) => !ended.includes(String(sta
 const ENDED: Partial<Record<MovedTable, (row: Record<string, unknown>) => Record<string, unknown>>> = {
   Run: (row) => ({
     ...row,
-    ...{ claimableAt: null, leaseUntil: null, deadlineAt: null, timeLeftMs: null },
+    ...{ claimableAt: null, leaseUntil: null, worker: null, deadlineAt: null, timeLeftMs: null },
     ...(isAlive(row['status'], ['COMPLETED', 'FAILED', 'CANCELED'])
       ? { status: 'CANCELED', stopReason: 'GONE', finishedAt: new Date().toISOString() }
       : {}),

@@ -14,6 +14,8 @@ export interface Platform {
   config: Config
   db: Database
   jobs: Jobs
+  /** A number of this process's own, by which rows say whose hands they are in. */
+  worker: number
   log: EventLog
   signals: Signals
   clock: Clock

@@ -128,11 +128,11 @@ const QUEUE = (most: number, since: string) => Prisma.sql`
 const LOOK_AHEAD = 4
 
 /** What a claim changes. A run's time begins with its first claim, and goes on where it was held. */
-const taken = (maxRunSeconds: number) => Prisma.sql`
+const taken = ({ worker, config }: Platform) => Prisma.sql`
   status = 'RUNNING', attempt = r.attempt + 1, "fruitlessAttempts" = r."fruitlessAttempts" + 1, "claimableAt" = NULL,
-  "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
+  worker = ${worker}, "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
   "deadlineAt" = coalesce(r."deadlineAt", now() + r."timeLeftMs" * interval '1 millisecond',
-    coalesce(r."startedAt", now()) + ${maxRunSeconds} * interval '1 second')`
+    coalesce(r."startedAt", now()) + ${config.limits.maxRunSeconds} * interval '1 second')`
 
 /**
  * Takes the next runs, at most `most` together with the inboxes that are named, in one statement. It waits for nobody: rows that
@@ -140,8 +140,8 @@ const taken = (maxRunSeconds: number) => Prisma.sql`
  * exact over all processes; one that executes already, and lost its worker, has its place. What was QUEUED by a transaction that did
  * not see its agent being paused is put to those that wait for it to go on.
  */
-export async function claimNext({ db, config }: Platform, most: number): Promise<Claimed> {
-  const rows = await db.query<ClaimRow>(Prisma.sql`
+export async function claimNext(platform: Platform, most: number): Promise<Claimed> {
+  const rows = await platform.db.query<ClaimRow>(Prisma.sql`
     WITH RECURSIVE inbox AS (${INBOXES}), "full" AS MATERIALIZED (${FULL_AGENTS}), queue AS MATERIALIZED (${QUEUE(most, runIdAt(Date.now() - RECENTLY_MS))}), agents AS MATERIALIZED (
       SELECT a.id, a.paused, a."maxConcurrentRuns" AS most FROM "Agent" a WHERE a.id IN (SELECT "agentId" FROM queue WHERE id IS NOT NULL)
       FOR NO KEY UPDATE SKIP LOCKED
@@ -157,7 +157,7 @@ export async function claimNext({ db, config }: Platform, most: number): Promise
       WHERE r.id IN (SELECT id FROM next) AND r."claimableAt" <= now() AND r.status IN ('QUEUED', 'WAITING_TOOL', 'RUNNING')
       FOR NO KEY UPDATE SKIP LOCKED
     ), claimed AS (
-      UPDATE "Run" r SET ${taken(config.limits.maxRunSeconds)} FROM held WHERE r.id = held.id
+      UPDATE "Run" r SET ${taken(platform)} FROM held WHERE r.id = held.id
       RETURNING r.*, held."statusBefore"
     ), parked AS (
       UPDATE "Run" SET "claimableAt" = NULL WHERE id IN (
@@ -180,9 +180,9 @@ export async function claimNext({ db, config }: Platform, most: number): Promise
 }
 
 /** Takes a run that was written in this transaction. */
-export async function claimNew(tx: Tx, { config }: Platform, runId: string): Promise<Claim> {
+export async function claimNew(tx: Tx, platform: Platform, runId: string): Promise<Claim> {
   const [run] = await tx.$queryRaw<Run[]>`
-    UPDATE "Run" r SET ${taken(config.limits.maxRunSeconds)} WHERE id = ${runId} RETURNING r.*`
+    UPDATE "Run" r SET ${taken(platform)} WHERE id = ${runId} RETURNING r.*`
   if (run === undefined) throw new Error(`There is no run ${runId} to claim.`)
   return { run, attempt: run.attempt, kind: 'started' }
 }

@@ -9,6 +9,7 @@ import { cascadeOf } from './cascade.ts'
 import { type Claim, type Claimed, claimNext } from './claiming.ts'
 import { forEach, type Timed } from './due.ts'
 import { writeHeld } from './hold.ts'
+import { LEASE_END } from './presence.ts'
 import { type Completion, completing, outOfTime, type RunEnding, type StopOptions } from './run-ending.ts'
 import { ACTIVE_STATUSES } from './runs.ts'
 import { createStopSignals, type StopSignals } from './stop-signal.ts'
@@ -216,7 +217,7 @@ function timedBy({ expire, lapse }: Pick<Lifecycle, 'expire' | 'lapse'>): Timed[
     },
     {
       what: 'a lease that was not renewed',
-      rows: Prisma.sql`SELECT id, coalesce("leaseUntil", '-infinity') AS at FROM "Run" WHERE status = 'RUNNING' AND "claimableAt" IS NULL`,
+      rows: Prisma.sql`SELECT id, ${LEASE_END} AS at FROM "Run" WHERE status = 'RUNNING' AND "claimableAt" IS NULL`,
       handle: (ids) => forEach(ids, lapse),
     },
   ]
@@ -234,7 +235,7 @@ const IS_GONE = Prisma.sql`(
     SELECT 1 FROM "InboxEvent" e WHERE e."runId" = r.id AND ${isNoSpace(Prisma.sql`e."spaceId"`)})))`
 
 const HAS_LAPSED = Prisma.sql`
-  status = 'RUNNING' AND "claimableAt" IS NULL AND coalesce("leaseUntil", '-infinity') <= clock_timestamp()`
+  status = 'RUNNING' AND "claimableAt" IS NULL AND ${LEASE_END} <= clock_timestamp()`
 
 /**
  * 1 s, 2 s, 4 s …, at most a minute, from 1 s again once the run got further. One that has died too often stays as it is, without a

@@ -1,0 +1,116 @@
+import pg from 'pg'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createCore } from '../../src/app/core.ts'
+import { presenceOf } from '../../src/runs/presence.ts'
+import { startApplication, type TestApplication } from '../support/application.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { until } from '../support/until.ts'
+
+const SOMEBODY_ELSE = 7
+/** Less than is ever left to a worker that lives. */
+const OVERDUE = "interval '5 seconds'"
+
+describe.skipIf(!hasPostgres)('a run that executes', () => {
+  let parley: TestApplication
+  let lifecycle: ReturnType<typeof createCore>['lifecycle']
+  let connections: pg.Client[] = []
+
+  beforeEach(async () => {
+    parley = await startApplication({ stack: 'postgres', worker: false })
+    lifecycle = createCore(parley.app.platform).lifecycle
+  })
+  afterEach(async () => {
+    await Promise.all(connections.map((one) => one.end().catch(() => {})))
+    connections = []
+    await parley?.close()
+  })
+
+  const db = () => parley.app.platform.db.prisma
+
+  async function present(worker: number): Promise<pg.Client> {
+    const connection = new pg.Client({ connectionString: parley.stores.settings.DATABASE_URL ?? '' })
+    connection.on('error', () => {})
+    connections.push(connection)
+    await connection.connect()
+    const { text, values } = presenceOf(worker)
+    expect((await connection.query(text, values)).rows).toEqual([{ present: true }])
+    return connection
+  }
+
+  async function gone(connection: pg.Client): Promise<void> {
+    const { rows } = await connection.query('SELECT pg_backend_pid() AS pid')
+    await connection.end()
+    await until('its connection is over', async () => !(await stands(rows[0].pid)))
+  }
+
+  async function stands(pid: number): Promise<boolean> {
+    const rows = await db().$queryRaw<unknown[]>`SELECT 1 FROM pg_stat_activity WHERE pid = ${pid}`
+    return rows.length > 0
+  }
+
+  /** As if nothing had been restarted lately. */
+  const settled = (connection: pg.Client) =>
+    until('it has stood for long enough', async () => {
+      const sql =
+        "SELECT backend_start < now() - interval '5 seconds' AS old FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+      return (await connection.query(sql)).rows[0].old
+    })
+
+  /** The id of a run in the hands of this process, its lease not renewed for `left` longer than it may be. */
+  async function executing(left: string): Promise<string> {
+    const { human, space } = await parley.room()
+    const id = (await parley.send(human, space.id, 'Hello')).runs[0]?.id ?? ''
+    expect((await lifecycle.claim(1)).claims.map(({ run }) => run.id)).toEqual([id])
+    await db().$executeRawUnsafe(`UPDATE "Run" SET "leaseUntil" = clock_timestamp() + ${left} WHERE id = $1`, id)
+    return id
+  }
+
+  const isTakenFrom = async (id: string) => {
+    await lifecycle.lapse(id)
+    return (await parley.run(id)).claimableAt !== null
+  }
+
+  test('is taken from a worker whose connection is gone, before its lease is over', async () => {
+    const [own, other] = [await present(parley.app.platform.worker), await present(SOMEBODY_ELSE)]
+    await settled(other)
+    const id = await executing(OVERDUE)
+    expect(await isTakenFrom(id)).toBe(false)
+    await gone(own)
+    expect(await isTakenFrom(id)).toBe(true)
+  })
+
+  test('is not taken from a worker without a connection that has renewed its lease lately', async () => {
+    await settled(await present(SOMEBODY_ELSE))
+    expect(await isTakenFrom(await executing("interval '6 seconds'"))).toBe(false)
+  })
+
+  test('is not taken from anybody while all have just lost their connections', async () => {
+    const id = await executing(OVERDUE)
+    expect(await isTakenFrom(id)).toBe(false)
+    const back = await present(SOMEBODY_ELSE)
+    expect(await isTakenFrom(id)).toBe(false)
+    await settled(back)
+    expect(await isTakenFrom(id)).toBe(true)
+  })
+})
+
+describe.skipIf(!hasPostgres)('a process that executes runs', () => {
+  test('is present while it lives, also before its first run, and again when its connection was broken', async () => {
+    const parley = await startApplication({ stack: 'postgres' })
+    try {
+      const { db, worker } = parley.app.platform
+      const pidsOf = () => db.prisma.$queryRaw<{ pid: number }[]>`
+        SELECT l.pid FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+        WHERE l.locktype = 'advisory' AND l.objid = ${worker}::int8::oid`
+      const [before, ...others] = await pidsOf()
+      expect(others).toEqual([])
+      await db.prisma.$queryRaw`SELECT pg_terminate_backend(${before?.pid})`
+      await until('it is present again', async () => {
+        const [now] = await pidsOf()
+        return now !== undefined && now.pid !== before?.pid
+      })
+    } finally {
+      await parley.close()
+    }
+  })
+})
