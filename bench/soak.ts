@@ -37,6 +37,9 @@ const ROOMS = [
 /** Agents that answer one another do so a few times: the rate is even, and below what a process can do. */
 const SETTINGS = { PARLEY_MAX_ROOT_RUNS: '6' }
 const READS_EVERY_MS = 500
+/** What hardly changes with what Parley holds: where it took longer, the machine was slower. */
+const LOOKS_EVERY_MS = 100
+const LOOK = '{ viewer { id } }'
 const RECONNECTS_EVERY_MS = 1000
 
 interface Sample {
@@ -111,23 +114,31 @@ function compared(what: string, unit: string, middle: number, last: number, chan
   ]
 }
 
-async function load(stack: Stack, until: number, sent: { at: number; ms: number }[]): Promise<void> {
+/** When it was asked, and how long the answer took. */
+interface Answered {
+  at: number
+  ms: number
+}
+
+async function timed(answers: Answered[], ask: () => Promise<unknown>): Promise<void> {
+  const at = now()
+  await ask()
+  answers.push({ at, ms: now() - at })
+}
+
+async function load(stack: Stack, until: number, { sent, looked }: Pick<Measured, 'sent' | 'looked'>): Promise<void> {
   const { origin } = stack.parley
   const rooms = await Promise.all(ROOMS.map(({ model, agents, mind }) => createRoom(stack, model, agents, mind)))
   const watchers = await watchAll(stack, rooms)
-  const timed = async (room: Room) => {
-    const at = now()
-    await say(room)
-    sent.push({ at, ms: now() - at })
-  }
   const [first] = rooms as [Room]
   await Promise.all([
     ...rooms.map(async (room, index) => {
       const { everyMs } = ROOMS[index] as (typeof ROOMS)[number]
       await pause((everyMs * index) / ROOMS.length)
-      await every(everyMs, until, () => timed(room))
+      await every(everyMs, until, () => timed(sent, () => say(room)))
     }),
     every(READS_EVERY_MS, until, () => read(first.human, first.spaceId)),
+    every(LOOKS_EVERY_MS, until, () => timed(looked, () => first.human.ask(LOOK))),
     every(RECONNECTS_EVERY_MS, until, () => comeAndGo(origin, first)),
   ])
   watchers.stop()
@@ -155,10 +166,10 @@ export const soak: Benchmark = {
     const retention = await keepBriefly(stack.databaseUrl ?? '', minutes * 60_000 * KEPT_SHARE)
     const [from, until] = [now(), now() + minutes * 60_000]
     const samples: Sample[] = []
-    const sent: { at: number; ms: number }[] = []
+    const answers = { sent: [] as Answered[], looked: [] as Answered[] }
     const processes = { 'the process that serves': stack.parley.pid, 'the process that works': worker.pid }
     await Promise.all([
-      load(stack, until, sent),
+      load(stack, until, answers),
       every(SAMPLE_MS, until, async () => samples.push(await sample(processes, retention))),
       every(SAMPLE_MS, until, () => model.generations()),
       every(VACUUM_MS, until, () => vacuum(retention)),
@@ -169,38 +180,41 @@ export const soak: Benchmark = {
     await retention.close()
     await stack.stop()
     await model.stop()
-    const measured = { samples, sent, from, until, batches: retention.batches }
+    const measured = { samples, ...answers, from, until, batches: retention.batches }
     return { figures: figuresOf(measured), data: minutesOf(measured) }
   },
 }
 
 interface Measured {
   samples: Sample[]
-  sent: { at: number; ms: number }[]
+  sent: Answered[]
+  looked: Answered[]
   from: number
   until: number
   batches: number[]
 }
 
-const percentileOf = (sent: Measured['sent'], share: number) =>
+const percentileOf = (answers: Answered[], share: number) =>
   percentile(
-    sent.map(({ ms }) => ms),
+    answers.map(({ ms }) => ms),
     share,
   )
 
 /** What each minute was like: so it is seen whether something grew, or one moment was worse than others. */
-function minutesOf({ samples, sent, from, until }: Measured) {
+function minutesOf({ samples, sent, looked, from, until }: Measured) {
   return Array.from({ length: Math.round((until - from) / 60_000) }, (_, minute) => {
     const isIn = ({ at }: { at: number }) => Math.floor((at - from) / 60_000) === minute
     const answers = sent.filter(isIn)
     const [p50, p99] = [0.5, 0.99].map((share) => percentileOf(answers, share))
-    return { messages: answers.length, p50, p99, memory: samples.findLast(isIn)?.memory }
+    const looksP99 = percentileOf(looked.filter(isIn), 0.99)
+    return { messages: answers.length, p50, p99, looksP99, memory: samples.findLast(isIn)?.memory }
   })
 }
 
-function figuresOf({ samples, sent, from, until, batches }: Measured): Figure[] {
+function figuresOf({ samples, sent, looked, from, until, batches }: Measured): Figure[] {
   const { middle, last } = thirds(samples, from, until)
   const answers = thirds(sent, from, until)
+  const looks = thirds(looked, from, until)
   const names = Object.keys(samples[0]?.memory ?? {})
   const isUsed = (table: string) => last.some(({ rows }) => (rows[table] ?? 0) > 0)
   const tables = Object.keys(last[0]?.rows ?? {}).filter((name) => !KEPT_FOR_EVER.includes(name) && isUsed(name))
@@ -215,6 +229,8 @@ function figuresOf({ samples, sent, from, until, batches }: Measured): Figure[] 
     { what: '`sendMessage`, p50, middle third', value: percentileOf(answers.middle, 0.5), unit: 'ms' },
     { what: '`sendMessage`, p50, last third', value: percentileOf(answers.last, 0.5), unit: 'ms' },
     ...compared('`sendMessage`, p99', 'ms', percentileOf(answers.middle, 0.99), percentileOf(answers.last, 0.99)),
+    { what: '`{ viewer { id } }`, p99, middle third', value: percentileOf(looks.middle, 0.99), unit: 'ms' },
+    { what: '`{ viewer { id } }`, p99, last third', value: percentileOf(looks.last, 0.99), unit: 'ms' },
     ...compared(
       'the database on disk',
       'MiB',
