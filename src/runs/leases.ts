@@ -4,7 +4,7 @@ import { messageOf } from '../lib/errors.ts'
 import { openOwnConnection } from '../platform/own-connection.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type Claim, LEASE } from './claiming.ts'
-import { presenceOf } from './presence.ts'
+import { keepPresent } from './presence.ts'
 import type { StopSignals } from './stop-signal.ts'
 
 /** A claimed run in the hands of this process. */
@@ -26,19 +26,20 @@ const LOOK_MS = 1000
 const RENEWED_BELOW = Prisma.sql`interval '7.5 seconds'`
 
 /**
- * Once a second, and whenever signals may have been lost, one statement over a connection of its own, by which this process is
- * present: it renews the leases that are three seconds old, and says which runs are this process's still. Work on the others is aborted, so that a stop whose signal
+ * Once a second, and whenever signals may have been lost, one statement over a connection of its own: it renews the leases that
+ * are three seconds old, and says which runs are this process's still. Work on the others is aborted, so that a stop whose signal
  * got lost is heard after all.
  */
 export async function createLeases(platform: Platform, stopSignals: StopSignals): Promise<Leases> {
   const { signals, logger } = platform
-  const connection = openOwnConnection(platform, presenceOf(platform.worker))
+  const connection = openOwnConnection(platform)
+  const presence = keepPresent(platform)
   const inHands = new Map<string, { attempt: number; lose: () => void }>()
   const ended = new AbortController()
 
   async function look(): Promise<void> {
     const asked = [...inHands]
-    if (asked.length === 0) return connection.open()
+    if (asked.length === 0) return
     const rows = await connection.query<{ id: string }>(renewal(asked.map(([id, { attempt }]) => ({ id, attempt }))))
     const kept = new Set(rows.map(({ id }) => id))
     for (const [id, inHand] of asked) if (!kept.has(id) && inHands.get(id) === inHand) inHand.lose()
@@ -54,7 +55,7 @@ export async function createLeases(platform: Platform, stopSignals: StopSignals)
     }
   }
 
-  await Promise.all([stopSignals.subscribe(), tryToLook()])
+  await stopSignals.subscribe()
   const stopListening = signals.onReconnect(() => void tryToLook())
   const looking = lookAgainAndAgain()
 
@@ -78,7 +79,7 @@ export async function createLeases(platform: Platform, stopSignals: StopSignals)
       ended.abort()
       stopListening()
       await looking
-      await connection.close()
+      await Promise.all([connection.close(), presence.close()])
     },
   }
 }

@@ -1,4 +1,8 @@
+import pg from 'pg'
 import { Prisma } from '../generated/prisma/client.ts'
+import { sleep } from '../lib/async.ts'
+import { messageOf } from '../lib/errors.ts'
+import type { Platform } from '../platform/platform.ts'
 
 /** The class of these locks among PostgreSQL's advisory ones. */
 const CLASS = Prisma.raw(String(0x7061726c))
@@ -10,7 +14,7 @@ const OVERDUE = Prisma.sql`interval '5.5 seconds'`
 /** So long after all connections broke, every worker that lives has one again. */
 const RETURNED_WITHIN = Prisma.sql`interval '5 seconds'`
 
-/** What makes a worker present for as long as the connection lives on which it is asked: the kernel closes that of a process which dies. */
+/** What makes a worker present for as long as the connection lives on which it is asked. */
 export const presenceOf = (worker: number) =>
   Prisma.sql`SELECT pg_try_advisory_lock_shared(${CLASS}::int, ${worker}::int) AS present`
 
@@ -23,3 +27,56 @@ const IS_DESERTED = Prisma.sql`"leaseUntil" < clock_timestamp() + ${OVERDUE}
 /** Until when a row of "Run" that executes is in its worker's hands: a worker that lives but for its connection comes back in time and renews. */
 export const LEASE_END = Prisma.sql`
   CASE WHEN ${IS_DESERTED} THEN '-infinity' ELSE coalesce("leaseUntil", '-infinity') END`
+
+const LOOK_MS = 1000
+const LONGEST_WAIT_MS = 3000
+
+/**
+ * Keeps this process present until it is closed, by a connection on which nothing else is asked: nothing but the end of the process, and
+ * of the network, ends it, and the kernel closes that of a process which dies. Once a second it is looked whether it stands.
+ */
+export function keepPresent({ db, config, logger, worker }: Platform): { close(): Promise<void> } {
+  const statement = presenceOf(worker)
+  const ended = new AbortController()
+  let isPresent = false
+  let disconnect = async (): Promise<void> => {}
+
+  async function connect(connectionString: string): Promise<void> {
+    const waits = { connectionTimeoutMillis: LONGEST_WAIT_MS, query_timeout: LONGEST_WAIT_MS }
+    const client = new pg.Client({ connectionString, keepAlive: true, ...waits })
+    const lose = () => {
+      isPresent = false
+    }
+    disconnect = () => client.off('end', lose).end()
+    client.on('error', lose).on('end', lose)
+    await client.connect()
+    await client.query(statement.text, statement.values)
+  }
+
+  async function bePresent(): Promise<void> {
+    void disconnect().catch(() => {})
+    // PGlite has but one connection, which ends with its process.
+    if (config.databaseUrl === null) await db.prisma.$queryRaw(statement)
+    else await connect(config.databaseUrl)
+    isPresent = true
+  }
+
+  async function lookAgainAndAgain(): Promise<void> {
+    while (!ended.signal.aborted) {
+      if (!isPresent) await bePresent().catch((error) => logger.warn({ error: messageOf(error) }, NOT_PRESENT))
+      await sleep(LOOK_MS, ended.signal)
+    }
+  }
+
+  const looking = lookAgainAndAgain()
+  return {
+    async close() {
+      ended.abort()
+      await looking
+      await disconnect().catch(() => {})
+    },
+  }
+}
+
+const NOT_PRESENT =
+  'no connection by which this process is present: should it die, its runs are missed only when their leases are over; trying again'

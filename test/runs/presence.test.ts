@@ -102,8 +102,8 @@ describe.skipIf(!hasPostgres)('a process that executes runs', () => {
       const pidsOf = () => db.prisma.$queryRaw<{ pid: number }[]>`
         SELECT l.pid FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
         WHERE l.locktype = 'advisory' AND l.objid = ${worker}::int8::oid`
-      const [before, ...others] = await pidsOf()
-      expect(others).toEqual([])
+      await until('it is present', async () => (await pidsOf()).length === 1)
+      const [before] = await pidsOf()
       await db.prisma.$queryRaw`SELECT pg_terminate_backend(${before?.pid})`
       await until('it is present again', async () => {
         const [now] = await pidsOf()
