@@ -33,7 +33,6 @@ const RENEWED_BELOW = Prisma.sql`interval '7.5 seconds'`
 export async function createLeases(platform: Platform, stopSignals: StopSignals): Promise<Leases> {
   const { signals, logger } = platform
   const connection = openOwnConnection(platform)
-  const presence = keepPresent(platform)
   const inHands = new Map<string, { attempt: number; lose: () => void }>()
   const ended = new AbortController()
 
@@ -56,6 +55,7 @@ export async function createLeases(platform: Platform, stopSignals: StopSignals)
   }
 
   await stopSignals.subscribe()
+  const presence = keepPresent(platform)
   const stopListening = signals.onReconnect(() => void tryToLook())
   const looking = lookAgainAndAgain()
 

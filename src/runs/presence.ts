@@ -9,7 +9,7 @@ const CLASS = Prisma.raw(String(0x7061726c))
 const IS_PRESENCE = Prisma.sql`l.locktype = 'advisory' AND l.classid = ${CLASS} AND l.objsubid = 2 AND l.granted
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-/** A worker that lives has renewed its leases before so little is left of one: they are four and a half seconds old then. */
+/** So little is seldom left to a worker that lives: its leases are renewed when they are 2.5 to 3.5 s old. */
 const OVERDUE = Prisma.sql`interval '5.5 seconds'`
 /** So long after all connections broke, every worker that lives has one again. */
 const RETURNED_WITHIN = Prisma.sql`interval '5 seconds'`
@@ -29,11 +29,16 @@ export const LEASE_END = Prisma.sql`
   CASE WHEN ${IS_DESERTED} THEN '-infinity' ELSE coalesce("leaseUntil", '-infinity') END`
 
 const LOOK_MS = 1000
-const LONGEST_WAIT_MS = 3000
+const CONNECTED_WITHIN_MS = 3000
+/** For the lock: a slow database makes nobody look dead. */
+const ANSWERED_WITHIN_MS = 20_000
+/** A peer that is gone without a word is noticed by the kernel, which asks for a sign of life from then on, some ten seconds later. */
+const SILENT_FOR_MS = 2000
+const LONGEST_GOODBYE_MS = 1000
 
 /**
- * Keeps this process present until it is closed, by a connection on which nothing else is asked: nothing but the end of the process, and
- * of the network, ends it, and the kernel closes that of a process which dies. Once a second it is looked whether it stands.
+ * Keeps this process present until it is closed, by a connection on which nothing else is asked, so that no slow answer ends it. The
+ * kernel closes that of a process which dies. Where it broke, it is opened again within a second.
  */
 export function keepPresent({ db, config, logger, worker }: Platform): { close(): Promise<void> } {
   const statement = presenceOf(worker)
@@ -42,8 +47,13 @@ export function keepPresent({ db, config, logger, worker }: Platform): { close()
   let disconnect = async (): Promise<void> => {}
 
   async function connect(connectionString: string): Promise<void> {
-    const waits = { connectionTimeoutMillis: LONGEST_WAIT_MS, query_timeout: LONGEST_WAIT_MS }
-    const client = new pg.Client({ connectionString, keepAlive: true, ...waits })
+    const client = new pg.Client({
+      connectionString,
+      connectionTimeoutMillis: CONNECTED_WITHIN_MS,
+      query_timeout: ANSWERED_WITHIN_MS,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: SILENT_FOR_MS,
+    })
     const lose = () => {
       isPresent = false
     }
@@ -73,10 +83,10 @@ export function keepPresent({ db, config, logger, worker }: Platform): { close()
     async close() {
       ended.abort()
       await looking
-      await disconnect().catch(() => {})
+      await Promise.race([disconnect().catch(() => {}), sleep(LONGEST_GOODBYE_MS)])
     },
   }
 }
 
 const NOT_PRESENT =
-  'no connection by which this process is present: should it die, its runs are missed only when their leases are over; trying again'
+  'no connection by which this process is present: where others have one, a slow moment makes it look dead; trying again'

@@ -7,8 +7,9 @@ import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
 const SOMEBODY_ELSE = 7
-/** Less than is ever left to a worker that lives. */
+/** What is left of a lease that no worker has which lives, and of one that was just renewed. */
 const OVERDUE = "interval '5 seconds'"
+const RENEWED = "interval '10 seconds'"
 
 describe.skipIf(!hasPostgres)('a run that executes', () => {
   let parley: TestApplication
@@ -56,16 +57,17 @@ describe.skipIf(!hasPostgres)('a run that executes', () => {
       return (await connection.query(sql)).rows[0].old
     })
 
-  /** The id of a run in the hands of this process, its lease not renewed for `left` longer than it may be. */
-  async function executing(left: string): Promise<string> {
+  /** The id of a run in the hands of this process. */
+  async function executing(): Promise<string> {
     const { human, space } = await parley.room()
     const id = (await parley.send(human, space.id, 'Hello')).runs[0]?.id ?? ''
     expect((await lifecycle.claim(1)).claims.map(({ run }) => run.id)).toEqual([id])
-    await db().$executeRawUnsafe(`UPDATE "Run" SET "leaseUntil" = clock_timestamp() + ${left} WHERE id = $1`, id)
     return id
   }
 
-  const isTakenFrom = async (id: string) => {
+  /** Whether it may be taken from its worker when so much of the lease is left. */
+  const isTaken = async (id: string, left: string) => {
+    await db().$executeRawUnsafe(`UPDATE "Run" SET "leaseUntil" = clock_timestamp() + ${left} WHERE id = $1`, id)
     await lifecycle.lapse(id)
     return (await parley.run(id)).claimableAt !== null
   }
@@ -73,24 +75,24 @@ describe.skipIf(!hasPostgres)('a run that executes', () => {
   test('is taken from a worker whose connection is gone, before its lease is over', async () => {
     const [own, other] = [await present(parley.app.platform.worker), await present(SOMEBODY_ELSE)]
     await settled(other)
-    const id = await executing(OVERDUE)
-    expect(await isTakenFrom(id)).toBe(false)
+    const id = await executing()
+    expect(await isTaken(id, OVERDUE)).toBe(false)
     await gone(own)
-    expect(await isTakenFrom(id)).toBe(true)
+    expect(await isTaken(id, OVERDUE)).toBe(true)
   })
 
   test('is not taken from a worker without a connection that has renewed its lease lately', async () => {
     await settled(await present(SOMEBODY_ELSE))
-    expect(await isTakenFrom(await executing("interval '6 seconds'"))).toBe(false)
+    expect(await isTaken(await executing(), RENEWED)).toBe(false)
   })
 
   test('is not taken from anybody while all have just lost their connections', async () => {
-    const id = await executing(OVERDUE)
-    expect(await isTakenFrom(id)).toBe(false)
+    const id = await executing()
+    expect(await isTaken(id, OVERDUE)).toBe(false)
     const back = await present(SOMEBODY_ELSE)
-    expect(await isTakenFrom(id)).toBe(false)
+    expect(await isTaken(id, OVERDUE)).toBe(false)
     await settled(back)
-    expect(await isTakenFrom(id)).toBe(true)
+    expect(await isTaken(id, OVERDUE)).toBe(true)
   })
 })
 
