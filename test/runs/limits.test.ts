@@ -73,14 +73,14 @@ describe.skipIf(!hasPostgres)('limits over two processes on PostgreSQL and Redis
       agents.map(({ id }) => id),
     )
     const keys = ['a', 'b', 'c', 'd', 'e']
-    const repeats = keys.flatMap((key) =>
-      Array.from({ length: 50 }, (_, n) => ({ key, process: n % 2 === 0 ? one : two })),
-    )
-    const answers = await Promise.all(
-      repeats.map(({ key, process }) =>
-        process.app.api.sending.send(human, { spaceId: space.id, text: `Message ${key}`, idempotencyKey: key }),
-      ),
-    )
+    const post = (key: string, n: number) =>
+      (n % 2 === 0 ? one : two).app.api.sending.send(human, {
+        spaceId: space.id,
+        text: `Message ${key}`,
+        idempotencyKey: key,
+      })
+    const answers: Awaited<ReturnType<typeof post>>[] = []
+    for (const key of keys) answers.push(...(await Promise.all(Array.from({ length: 50 }, (_, n) => post(key, n)))))
     const ids = new Set(answers.flatMap(({ runs }) => runs.map(({ id }) => id)))
     expect(ids.size).toBe(20)
     expect(await one.app.platform.db.prisma.run.count({ where: { triggerSpaceId: space.id } })).toBe(20)
