@@ -13,16 +13,12 @@ const graphql = createRequire(import.meta.url).resolve('graphql')
 // What Node has compiled is kept: for the next worker, for the processes of Parley that tests start, and for the next run.
 process.env['NODE_COMPILE_CACHE'] ??= path.join(tmpdir(), 'parley-compile-cache')
 
-/** They start whole servers, clusters, browsers or compilers again and again, seconds each, fill large tables, or play at random. */
+/** They start whole servers, browsers or compilers again and again: seconds each. */
 const LONG = [
   ...['test/browser/**/*.test.ts', 'test/e2e/**/*.test.ts', 'test/guide.test.ts', 'test/engine/broken-off.test.ts'],
-  ...['answers-property', 'draining-load'].map((name) => `test/server/${name}.test.ts`),
-  ...['ill-formed-texts', 'random-requests'].map((name) => `test/attacks/${name}.test.ts`),
-  ...['redis-cluster', 'redis-faults'].map((name) => `test/realtime/${name}.test.ts`),
-  ...['decisions-at-once', 'decisions-restarted'].map((name) => `test/runs/${name}.test.ts`),
-  ...['confidence/secrets', 'routing/chain-property', 'tools/any-input'].map((name) => `test/${name}.test.ts`),
+  'test/server/draining-load.test.ts',
   ...['backup', 'compose', 'moving'].map((name) => `test/operation/${name}.test.ts`),
-  ...['directory-lock', 'hot-statements', 'migrate', 'upgrade'].map((name) => `test/platform/${name}.test.ts`),
+  ...['directory-lock', 'migrate', 'upgrade'].map((name) => `test/platform/${name}.test.ts`),
 ]
 /** They measure a heap, which is only theirs in a process of their own. */
 const HEAPS = ['subscription-leaks', 'document-cache', 'slow-readers'].map((name) => `test/server/${name}.test.ts`)
