@@ -49,7 +49,7 @@ export default defineConfig({
       { extends: true, test: { name: 'heap', include: HEAPS } },
       {
         extends: true,
-        test: { name: 'faults', include: ['test/faults/**/*.test.ts'] },
+        test: { name: 'faults', include: ['test/faults/**/*.test.ts'], testTimeout: 120_000, fileParallelism: false },
       },
     ],
   },
