@@ -18,7 +18,7 @@ const RETURNED_WITHIN = Prisma.sql`interval '5 seconds'`
 export const presenceOf = (worker: number) =>
   Prisma.sql`SELECT pg_try_advisory_lock_shared(${CLASS}::int, ${worker}::int) AS present`
 
-/** The worker is not present, and has not renewed the lease for longer than one does that lives. Nobody is missed while all have just lost their connections. */
+/** The worker is not present, and the lease is overdue. Nobody is missed while all have just lost their connections. */
 const IS_DESERTED = Prisma.sql`"leaseUntil" < clock_timestamp() + ${OVERDUE}
   AND worker <> ALL (ARRAY(SELECT l.objid::int8::int4 FROM pg_locks l WHERE ${IS_PRESENCE}))
   AND (SELECT min(a.backend_start) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE ${IS_PRESENCE})
@@ -44,7 +44,8 @@ export function keepPresent({ db, config, logger, worker }: Platform): { close()
   const statement = presenceOf(worker)
   const ended = new AbortController()
   let isPresent = false
-  let disconnect = async (): Promise<void> => {}
+  /** On PostgreSQL: the connection that stands, or stood last. */
+  let current: pg.Client | null = null
 
   async function connect(connectionString: string): Promise<void> {
     const client = new pg.Client({
@@ -55,16 +56,15 @@ export function keepPresent({ db, config, logger, worker }: Platform): { close()
       keepAliveInitialDelayMillis: SILENT_FOR_MS,
     })
     const lose = () => {
-      isPresent = false
+      if (current === client) isPresent = false
     }
-    disconnect = () => client.off('end', lose).end()
-    client.on('error', lose).on('end', lose)
+    current = client.on('error', lose).on('end', lose)
     await client.connect()
     await client.query(statement.text, statement.values)
   }
 
   async function bePresent(): Promise<void> {
-    void disconnect().catch(() => {})
+    void current?.end().catch(() => {})
     // PGlite has but one connection, which ends with its process.
     if (config.databaseUrl === null) await db.prisma.$queryRaw(statement)
     else await connect(config.databaseUrl)
@@ -82,8 +82,8 @@ export function keepPresent({ db, config, logger, worker }: Platform): { close()
   return {
     async close() {
       ended.abort()
-      await looking
-      await Promise.race([disconnect().catch(() => {}), sleep(LONGEST_GOODBYE_MS)])
+      const gone = looking.then(() => current?.end()).catch(() => {})
+      await Promise.race([gone, sleep(LONGEST_GOODBYE_MS)])
     },
   }
 }
