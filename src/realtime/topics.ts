@@ -77,8 +77,30 @@ export type ToolSignal = {
   toolCallId: string
   audience?: 'answerers' | 'deciders'
 }
-/** Channel `agent:<id>`: the status of one of its runs changed, or an EXTERNAL call of it waits for a service or no longer does. */
-export type AgentSignal = { type: 'run-changed' } | ToolSignal
+/**
+ * What is told of a run whose status changed, so that who follows an agent's runs need not look: its status, and what of a run never
+ * changes. Times are text.
+ */
+export type RunNews = {
+  id: string
+  agentId: string
+  status: 'QUEUED' | 'RUNNING' | 'WAITING_TOOL' | 'COMPLETED' | 'FAILED' | 'CANCELED'
+  /** How often it was claimed: news of one run come from several processes, in any order. */
+  attempt: number
+  triggerType: 'SPACE_MESSAGE' | 'PLAN' | 'SERVICE' | 'INBOX'
+  triggerName: string | null
+  triggerSpaceId: string | null
+  triggerSenderId: string | null
+  triggerServiceId: string | null
+  triggerSummary: string
+  queuedAt: string
+  startedAt: string | null
+}
+/**
+ * Channel `agent:<id>`: the status of one of its runs changed, or something else of what it does (then there is no `run`); or an
+ * EXTERNAL call of it waits for a service or no longer does.
+ */
+export type AgentSignal = { type: 'run-changed'; run?: RunNews } | ToolSignal
 /**
  * Channel `entity:<id>`: this human or agent became a member of a space, ceased to be one, or has read on in it; is asked to decide;
  * or is no more.

@@ -2,7 +2,7 @@ import { Prisma, type Run, type RunStatus } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { agentChannel, JOBS_CHANNEL, runTopic } from '../realtime/topics.ts'
+import { JOBS_CHANNEL, runTopic } from '../realtime/topics.ts'
 import { type Aftermath, endEventOf } from './aftermath.ts'
 import { IS_LEFT_TO_OTHERS } from './approval.ts'
 import { cascadeOf } from './cascade.ts'
@@ -11,6 +11,7 @@ import { forEach, type Timed } from './due.ts'
 import { writeHeld } from './hold.ts'
 import { LEASE_END } from './presence.ts'
 import { type Completion, completing, outOfTime, type RunEnding, type StopOptions } from './run-ending.ts'
+import { changeOf } from './run-news.ts'
 import { ACTIVE_STATUSES } from './runs.ts'
 import { createStopSignals, type StopSignals } from './stop-signal.ts'
 import { cancelAll } from './tool-calls.ts'
@@ -82,7 +83,7 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
   const stopSignals = createStopSignals(signals)
 
   async function changed(run: Run): Promise<void> {
-    await signals.publish(agentChannel(run.agentId), { type: 'run-changed' }, runTopic(run.id))
+    await signals.publish(...changeOf(run), runTopic(run.id))
   }
 
   async function announce({ run, kind }: Claim): Promise<void> {
@@ -172,12 +173,13 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
       if (!(await db.transaction((tx) => writePause(tx, claim)))) return false
       const topic = runTopic(claim.run.id)
       await log.append(topic, { type: 'RunWaitingTool', toolCallIds: waitingIds }, { guard: topic })
-      await changed(claim.run)
+      await changed({ ...claim.run, status: 'WAITING_TOOL' })
       return true
     },
     completing: (ending) => completing(ending, hooks.endsAlone),
-    async completed({ run }) {
-      await Promise.all([aftermath.settle({ ...run, status: 'COMPLETED' }, { type: 'RunCompleted' }), changed(run)])
+    async completed(claim) {
+      const run: Run = { ...claim.run, status: 'COMPLETED' }
+      await Promise.all([aftermath.settle(run, { type: 'RunCompleted' }), changed(run)])
     },
     end: ({ run, attempt }, ending) => finish({ id: run.id, statuses: ['RUNNING'], attempt }, ending),
     async handBack({ run: { id }, attempt }, reason) {

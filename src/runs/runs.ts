@@ -7,7 +7,8 @@ import type { Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
 import { isOneOf } from '../platform/one-of.ts'
 import type { Platform } from '../platform/platform.ts'
-import { agentChannel, JOBS_CHANNEL } from '../realtime/topics.ts'
+import { JOBS_CHANNEL } from '../realtime/topics.ts'
+import { changeOf } from './run-news.ts'
 
 /**
  * A run to be: what wakes which agent, and where it comes from. Absent fields are null. Its row's label are those of its marks that are
@@ -51,7 +52,7 @@ export interface Runs {
   /** Writes runs as QUEUED, which workers claim, in the caller's transaction. */
   start(tx: Tx, runs: NewRun[]): Promise<StartedRuns>
   /** Once runs are committed: wakes the workers and whoever watches the agents, `beside` what is told of a topic. */
-  announce(runs: Pick<Run, 'agentId'>[], beside?: string): Promise<void>
+  announce(runs: Run[], beside?: string): Promise<void>
   /** By id, in the order of the ids; null where there is none. */
   getMany(ids: string[]): Promise<(Run | null)[]>
   /** By the run that it repeats. */
@@ -78,11 +79,11 @@ export function started(runs: NewRun[], within: { from?: string; enteredSeq?: Pr
 }
 
 export function createRuns({ db, signals }: Platform): Runs {
-  async function announce(runs: Pick<Run, 'agentId'>[], beside?: string): Promise<void> {
+  async function announce(runs: Run[], beside?: string): Promise<void> {
     if (runs.length === 0) return
     await Promise.all([
       signals.publish(JOBS_CHANNEL, {}, beside),
-      ...runs.map(({ agentId }) => signals.publish(agentChannel(agentId), { type: 'run-changed' }, beside)),
+      ...runs.map((run) => signals.publish(...changeOf(run), beside)),
     ])
   }
 

@@ -1,8 +1,15 @@
 import { activeRunsOf, isActive } from './agent.ts'
+import { askedOf } from './asked.ts'
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { Agent, Run } from './refs.ts'
+import type * as shapes from './shapes.ts'
 import { type AgentActivityEvent, itself } from './streams.ts'
+
+/** What of a run can be answered by what is told of it: whatever else is asked for, its row is read. */
+const TOLD: ReadonlySet<string> = new Set([
+  ...['__typename', 'id', 'agent', 'status', 'triggerType', 'triggerSummary', 'queuedAt', 'startedAt'],
+])
 
 const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').implement({
   description: 'The whole state of one agent.',
@@ -15,13 +22,16 @@ const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').imp
     }),
     active: t.boolean({
       description: 'True while one of its runs or cycles executes, in whichever space.',
-      resolve: ({ agentId }, _, context) => isActive(agentId, context),
+      resolve: ({ agentId, activeRuns }, _, context) =>
+        activeRuns?.some(({ status }) => status === 'RUNNING') ?? isActive(agentId, context),
     }),
     runs: t.field({
       type: [Run],
       description: 'QUEUED, RUNNING and WAITING_TOOL ones that the viewer may see.',
       complexity: { field: 1, multiplier: 3 },
-      resolve: ({ agentId }, _, context) => activeRunsOf(agentId, context),
+      // Of those that were told of, no more is asked than was told.
+      resolve: ({ agentId, activeRuns }, _, context) =>
+        activeRunsOf(agentId, context, activeRuns as shapes.Run[] | null),
     }),
   }),
 })
@@ -31,7 +41,10 @@ builder.subscriptionField('agentActivity', (t) =>
     type: AgentActivity,
     description: "First one for every agent member, active or not, then one at every change of a run's status.",
     args: { spaceId: t.arg.id({ required: true }) },
-    subscribe: (_, { spaceId }, { streams, ...watcher }) => streams.agentActivity(watcher, { spaceId }),
+    subscribe: (_, { spaceId }, { streams, ...watcher }, info) => {
+      const asksMore = [...askedOf(info, 'runs')].some((name) => !TOLD.has(name))
+      return streams.agentActivity(watcher, { spaceId, asksMore })
+    },
     resolve: itself,
   }),
 )

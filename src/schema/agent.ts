@@ -18,10 +18,15 @@ async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<Pu
   return { description: null, paused: false, addableBy: 'ADMINS', ...was }
 }
 
-/** Its QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first. */
-export async function activeRunsOf(agentId: string, { loaders }: Context): Promise<shapes.Run[]> {
-  const runs = await loaders.seenRuns(await loaders.activeRuns.load(agentId))
-  const visible = await Promise.all(runs.map(({ id }) => loaders.visible.runs.load(id)))
+/** Its QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first; of those told of, or of its own. */
+export async function activeRunsOf(
+  agentId: string,
+  { loaders, shownIn }: Context,
+  told: shapes.Run[] | null = null,
+): Promise<shapes.Run[]> {
+  const runs = told ?? (await loaders.seenRuns(await loaders.activeRuns.load(agentId)))
+  const isShown = (run: shapes.Run) => shownIn !== null && run.triggerSpaceId === shownIn
+  const visible = await Promise.all(runs.map((run) => (isShown(run) ? run : loaders.visible.seenRun(run))))
   return visible.filter((run) => run !== null)
 }
 

@@ -6,9 +6,10 @@ import { Message, Run, Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 /** Whether the viewer may read what a run's trigger was about. */
-async function seesTrigger(run: shapes.Run, { app, viewer, loaders }: Context): Promise<boolean> {
+async function seesTrigger(run: shapes.Run, { app, viewer, loaders, shownIn }: Context): Promise<boolean> {
   if (app.visibility.runThoughts(viewer, run)) return true
   if (run.triggerSpaceId === null) return run.triggerType === 'INBOX' // counts events, quotes none
+  if (run.triggerSpaceId === shownIn) return true
   return (await loaders.visible.spaces.load(run.triggerSpaceId)) !== null
 }
 

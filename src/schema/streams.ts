@@ -28,11 +28,30 @@ export type RunEvent = AtCursor & { runId: string; lastKnown?: Run; lastKnownCal
     | { type: 'RunSnapshot' }
   )
 
-/** One agent of a space, to be looked at now. */
+/** What of a run is known without looking: its status, and what never changes. */
+export type ToldRun = Pick<
+  Run,
+  | 'id'
+  | 'agentId'
+  | 'status'
+  | 'attempt'
+  | 'triggerType'
+  | 'triggerName'
+  | 'triggerSpaceId'
+  | 'triggerSenderId'
+  | 'triggerServiceId'
+  | 'triggerSummary'
+  | 'queuedAt'
+  | 'startedAt'
+>
+
+/** One agent of a space, and what it does now. */
 export interface AgentActivityEvent {
   at: Date
   spaceId: string
   agentId: string
+  /** Its QUEUED, RUNNING and WAITING_TOOL runs, newest first, whoever may see them; null where they are to be looked up. */
+  activeRuns: readonly ToldRun[] | null
 }
 
 /** An event of `viewerEvents`. */
@@ -65,7 +84,11 @@ export interface Streams {
   ): Promise<AsyncIterable<SpaceEvent>>
   /** Ends after the run's end. @throws BadInputError for an `after` that is no cursor. */
   runEvents(watcher: Watcher, options: { runId: string; after: string | null }): Promise<AsyncIterable<RunEvent>>
-  agentActivity(watcher: Watcher, options: { spaceId: string }): Promise<AsyncIterable<AgentActivityEvent>>
+  /** `asksMore`: what is asked of runs is more than what is told of them. */
+  agentActivity(
+    watcher: Watcher,
+    options: { spaceId: string; asksMore: boolean },
+  ): Promise<AsyncIterable<AgentActivityEvent>>
   viewerEvents(watcher: Watcher): Promise<AsyncIterable<ViewerEvent>>
   /** For each the cursor after which everything later comes. */
   spaceCursors(spaceIds: readonly string[]): Promise<string[]>

@@ -75,6 +75,7 @@ function createVisible({ app: { visibility }, viewer }: LoadersOptions, common: 
     spaces: visibleOf(common.spaces, ({ id }) => isMember(id)),
     messages: visibleOf(common.messages, ({ spaceId }) => isMember(spaceId)),
     runs: { load: async (id: string) => seenRun(await common.runs.load(id)) },
+    seenRun,
     toolCalls: visibleOf(
       common.toolCalls,
       others((found: readonly ToolCall[]) => visibility.toolCalls(viewer, found)),

@@ -1,9 +1,7 @@
 import { createSerial } from '../../lib/async.ts'
-import type { Signals } from '../../realtime/signals.ts'
-import type { SignalPayload } from '../../realtime/topics.ts'
 import type { Lifeline } from './lifeline.ts'
 
-/** The channels that a subscriber listens to, as long as its lifeline holds. */
+/** The channels that a subscriber listens to, as long as its lifeline holds: `listen` begins with one, and answers with the way to stop. */
 export interface ChannelSet {
   /**
    * Listens to what `channelsNow` answers, from before this resolves, and to nothing else. One at a time: which channels came
@@ -13,10 +11,9 @@ export interface ChannelSet {
 }
 
 export function createChannelSet(
-  signals: Pick<Signals, 'subscribe'>,
   lifeline: Lifeline,
   channelsNow: () => Promise<readonly string[]>,
-  onSignal: (channel: string, payload: SignalPayload) => void,
+  listen: (channel: string) => Promise<() => void>,
 ): ChannelSet {
   const joined = new Map<string, () => void>()
   const serial = createSerial()
@@ -31,7 +28,7 @@ export function createChannelSet(
   }
 
   async function join(channel: string): Promise<void> {
-    joined.set(channel, await signals.subscribe(channel, (payload) => onSignal(channel, payload)))
+    joined.set(channel, await listen(channel))
   }
 
   async function refresh(): Promise<{ came: string[]; went: string[] }> {

@@ -3,6 +3,7 @@ import type { Platform } from '../../platform/platform.ts'
 import { runTopic, spaceTopic } from '../../realtime/topics.ts'
 import type { App } from '../../schema/app.ts'
 import type { Streams } from '../../schema/streams.ts'
+import { createActiveRuns } from './active-runs.ts'
 import { createAgentActivity } from './agent-activity.ts'
 import { createEndedRuns } from './ended-runs.ts'
 import { createGuards } from './guards.ts'
@@ -31,10 +32,11 @@ export function createStreams({ platform, app, announcer, journal }: StreamsPart
   const secondLook = createSecondLook(platform, app)
   const guards = createGuards(platform, app, secondLook)
   const endedRuns = createEndedRuns(platform, app)
+  const activeRuns = createActiveRuns(platform, { app, secondLook })
   return {
     spaceMessages: createSpaceMessages(platform, { guards, app, announcer }),
     runEvents: createRunEvents(platform, { guards, app, journal, endedRuns }),
-    agentActivity: createAgentActivity(platform, { guards, app }),
+    agentActivity: createAgentActivity(platform, { guards, app, activeRuns }),
     viewerEvents: createViewerEvents(platform, { guards, app }),
     spaceCursors: (spaceIds) => log.heads(spaceIds.map(spaceTopic)),
     runCursors: (runIds) => log.heads(runIds.map(runTopic)),

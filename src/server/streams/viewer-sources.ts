@@ -123,7 +123,9 @@ export function createViewerSources(
       }
 
       const { deleted, channelsNow } = channelsByLooks(viewer)
-      const channels = createChannelSet(signals, lifeline, channelsNow, onSignal)
+      const channels = createChannelSet(lifeline, channelsNow, (channel) =>
+        signals.subscribe(channel, (payload) => onSignal(channel, payload)),
+      )
       const tellAnew = () => onNews({ type: 'ViewerSnapshot' })
       lifeline.onEnd(signals.onReconnect(() => void channels.refresh(tell).then(tellAnew, onError)))
       if (viewer.scope === 'HUMAN') {
