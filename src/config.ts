@@ -135,7 +135,7 @@ const VARIABLES = z.object({
   PORT: integer(0, 65_535, 4000),
   HOST: z.string().min(1).default('127.0.0.1'),
   DATABASE_URL: databaseUrl,
-  PARLEY_DATABASE_CONNECTIONS: integer(5, 1000, 20),
+  PARLEY_DATABASE_CONNECTIONS: integer(5, 1000, 10),
   REDIS_URL: redisUrl,
   DATA_DIR: z.string().min(1).default('.parley'),
   PARLEY_ADMIN_TOKEN: z.string().min(32, 'must have 32 characters or more').optional(),

@@ -8,6 +8,8 @@ export interface RawLoopsOrder {
   model: string
   loops: number
   atOnce: number
+  /** So many before they are measured; 5 otherwise. */
+  warmUp?: number
   /** Their streams are led through the SDK as Parley leads them: what belongs together as one part. */
   areJoined?: boolean
   /** It is noted when each token arrives: work that the loops do not have otherwise. */
@@ -24,11 +26,12 @@ export interface RawLoopsResult {
   arrivedAt: Map<string, number>
 }
 
-/** Runs bare AI SDK tool loops in a process of their own; one loop before it warms the process up. */
+/** Runs bare AI SDK tool loops in a process of their own; some before them warm the process up. */
 export async function runRawLoops(order: RawLoopsOrder): Promise<RawLoopsResult> {
   const child = fork(path.join(import.meta.dirname, 'raw-loops-process.ts'), { serialization: 'advanced' })
   try {
-    child.send({ ...order, loops: 5, atOnce: 5 })
+    const { warmUp = 5, atOnce } = order
+    child.send({ ...order, loops: warmUp, atOnce: Math.min(warmUp, atOnce) })
     await once(child, 'message')
     child.send(order)
     const [result] = (await once(child, 'message')) as [RawLoopsResult]
