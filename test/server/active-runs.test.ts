@@ -116,17 +116,20 @@ describe('the runs of a watched agent', () => {
   })
 
   test('are as the later of two looks found them, whichever is over first', async () => {
-    const { board, rows, shown, hold, lookAgain } = stage()
+    const { board, rows, tell, shown, hold, lookAgain } = stage()
     rows.set('run_1', newsOf('run_1', 'RUNNING', 1))
     const release = hold()
     const watching = board.watch(AGENT, () => {})
+    await tell(newsOf('run_2', 'QUEUED', 0))
     await settled()
+    expect(shown()).toBeUndefined()
+    rows.set('run_2', newsOf('run_2', 'QUEUED', 0))
     rows.set('run_1', newsOf('run_1', 'COMPLETED', 1))
     lookAgain()
     await settled()
     release()
     await watching
-    expect(shown()).toEqual([])
+    expect(shown()).toEqual(['run_2 QUEUED'])
   })
 
   test('are found at the second look where nobody told of them, and whoever watches is told then', async () => {

@@ -15,7 +15,7 @@ import { createSharedWatch } from './shared-watch.ts'
 export interface ActiveRuns {
   /** Resolves once the agent's runs are known; calls at each change. Comes back with the way to leave. */
   watch(agentId: string, onChange: () => void): Promise<() => void>
-  /** Newest first; null of an agent that nobody watches. */
+  /** Newest first; null where they are not known yet, and of an agent that nobody watches. */
   of(agentId: string): readonly ToldRun[] | null
 }
 
@@ -29,7 +29,7 @@ interface Known {
   runs: Map<string, Kept>
   /** Runs of which the end was heard, and when: what is told of them later is older. */
   over: Map<string, number>
-  /** The beginning of the last look. */
+  /** The beginning of the last look that is over; 0 before the first. */
   lookedAt: number
 }
 
@@ -105,8 +105,9 @@ export function createActiveRuns(
   return {
     watch: (agentId, onChange) => watches.join(agentId, onChange),
     of(agentId) {
-      const runs = known.get(agentId)?.runs
-      return runs === undefined ? null : Array.from(runs.values(), ({ run }) => run).sort(byNewest)
+      const agent = known.get(agentId)
+      if (agent === undefined || agent.lookedAt === 0) return null
+      return Array.from(agent.runs.values(), ({ run }) => run).sort(byNewest)
     },
   }
 }
