@@ -6,7 +6,7 @@ import { prefixOf } from '../lib/ids.ts'
 import { toJson } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { entityChannel, tokenChannel } from '../realtime/topics.ts'
+import { agentChannel, entityChannel, tokenChannel } from '../realtime/topics.ts'
 import type { Approvals } from '../runs/approvals.ts'
 import { ACTIVE_STATUSES } from '../runs/runs.ts'
 import type { Members } from '../spaces/members.ts'
@@ -60,6 +60,13 @@ export function createErasure(platform: Platform, { members, news, approvals }: 
     while (!(await db.transaction((tx) => goOn(tx, id))) && clock.now() < until) await sleep(PAUSE_MS)
   }
 
+  /** Whoever watches agents that work for it reads anew what is said of that. */
+  async function tellWatchers(id: string): Promise<void> {
+    const where = { triggerSenderId: id, status: { in: ACTIVE_STATUSES } }
+    const agents = await db.prisma.run.findMany({ where, select: { agentId: true }, distinct: ['agentId'] })
+    for (const { agentId } of agents) await signals.publish(agentChannel(agentId), { type: 'run-changed' })
+  }
+
   return {
     async eraseHuman(viewer, { id, messages }) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can erase humans.')
@@ -80,6 +87,7 @@ export function createErasure(platform: Platform, { members, news, approvals }: 
       await approvals.recheck()
       for (const spaceId of emptied) await news.rewritten(spaceId)
       await finish(id, AT_ONCE_MS)
+      await tellWatchers(id)
       return { erasedHumanId: id }
     },
     async sweep() {

@@ -78,8 +78,8 @@ export type ToolSignal = {
   audience?: 'answerers' | 'deciders'
 }
 /**
- * What is told of a run whose status changed, so that who follows an agent's runs need not look: its status, and what of a run never
- * changes. Times are text.
+ * What is told of a run whose status changed, so that who follows an agent's runs need not look: nothing in it changes while its status
+ * stays, but that somebody whom the summary names may be erased. Times are text.
  */
 export type RunNews = {
   id: string

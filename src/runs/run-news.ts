@@ -1,18 +1,30 @@
-import type { Run } from '../generated/prisma/client.ts'
+import { Prisma, type Run } from '../generated/prisma/client.ts'
 import { type AgentSignal, agentChannel, type RunNews } from '../realtime/topics.ts'
 
+/** What is told of a run when its status changes. */
+const TOLD = [
+  ...([
+    'id',
+    'agentId',
+    'status',
+    'attempt',
+    'triggerType',
+    'triggerName',
+    'triggerSpaceId',
+    'triggerSenderId',
+  ] as const),
+  ...(['triggerServiceId', 'triggerSummary', 'queuedAt', 'startedAt'] as const),
+]
+export type ToldRun = Pick<Run, (typeof TOLD)[number]>
+
+export const TOLD_COLUMNS = Prisma.raw(TOLD.map((column) => `"${column}"`).join(', '))
+
 /** The signal that a run's status is another one now, and where it goes. */
-export function changeOf(run: Run): [channel: string, signal: AgentSignal] {
+export function changeOf(run: ToldRun): [channel: string, signal: AgentSignal] {
   return [agentChannel(run.agentId), { type: 'run-changed', run: newsOf(run) }]
 }
 
-function newsOf(run: Run): RunNews {
-  const { id, agentId, status, attempt, triggerType, triggerName, triggerSpaceId, triggerSenderId } = run
-  const { triggerServiceId, triggerSummary, queuedAt, startedAt } = run
-  return {
-    ...{ id, agentId, status, attempt, triggerType, triggerName, triggerSpaceId, triggerSenderId },
-    ...{ triggerServiceId, triggerSummary },
-    queuedAt: queuedAt.toISOString(),
-    startedAt: startedAt?.toISOString() ?? null,
-  }
+function newsOf(run: ToldRun): RunNews {
+  const told = Object.fromEntries(TOLD.map((column) => [column, run[column]])) as ToldRun
+  return { ...told, queuedAt: told.queuedAt.toISOString(), startedAt: told.startedAt?.toISOString() ?? null }
 }

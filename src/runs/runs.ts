@@ -8,7 +8,7 @@ import { insertionOf } from '../platform/insertion.ts'
 import { isOneOf } from '../platform/one-of.ts'
 import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
-import { changeOf } from './run-news.ts'
+import { changeOf, TOLD_COLUMNS, type ToldRun } from './run-news.ts'
 
 /**
  * A run to be: what wakes which agent, and where it comes from. Absent fields are null. Its row's label are those of its marks that are
@@ -59,6 +59,8 @@ export interface Runs {
   retriesOf(ids: string[]): Promise<Map<string, Run>>
   /** An agent's QUEUED, RUNNING and WAITING_TOOL runs, newest first. */
   activeOf(agentIds: string[]): Promise<Map<string, Run[]>>
+  /** The same, of each what is told of it. */
+  toldOf(agentIds: string[]): Promise<Map<string, ToldRun[]>>
   /** An agent's runs of these statuses (null: the active ones), newest first. */
   ofAgent(agentId: string, statuses: RunStatus[] | null, most: number): Promise<Run[]>
 }
@@ -87,6 +89,13 @@ export function createRuns({ db, signals }: Platform): Runs {
     ])
   }
 
+  async function living<Row extends ToldRun>(columns: Prisma.Sql, agentIds: string[]): Promise<Map<string, Row[]>> {
+    const rows = await db.query<Row>(Prisma.sql`
+      SELECT ${columns} FROM "Run" WHERE ${isOneOf(Prisma.sql`"agentId"`, agentIds)}
+        AND status IN (${Prisma.join(ACTIVE_STATUSES.map((status) => Prisma.raw(`'${status}'`)))}) ORDER BY id DESC`)
+    return Map.groupBy(rows, (row) => row.agentId)
+  }
+
   return {
     async start(tx, newRuns) {
       const runs = newRuns.length === 0 ? [] : await tx.$queryRaw<Run[]>(started(newRuns))
@@ -101,12 +110,8 @@ export function createRuns({ db, signals }: Platform): Runs {
       const rows = await db.prisma.run.findMany({ where: { retryOfId: { in: ids } } })
       return new Map(rows.map((row) => [row.retryOfId ?? '', row]))
     },
-    async activeOf(agentIds) {
-      const rows = await db.query<Run>(Prisma.sql`
-        SELECT * FROM "Run" WHERE ${isOneOf(Prisma.sql`"agentId"`, agentIds)}
-          AND status IN (${Prisma.join(ACTIVE_STATUSES.map((status) => Prisma.raw(`'${status}'`)))}) ORDER BY id DESC`)
-      return Map.groupBy(rows, (row) => row.agentId)
-    },
+    activeOf: (agentIds) => living<Run>(Prisma.raw('*'), agentIds),
+    toldOf: (agentIds) => living<ToldRun>(TOLD_COLUMNS, agentIds),
     ofAgent(agentId, statuses, most) {
       const where = { agentId, status: { in: statuses ?? ACTIVE_STATUSES } }
       return db.prisma.run.findMany({ where, orderBy: { id: 'desc' }, take: most })

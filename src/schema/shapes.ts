@@ -31,6 +31,8 @@ export type Run = Row<App['runs']['getMany']> & {
 export type Space = Row<App['spaces']['getMany']>
 export type StepRecord = Awaited<ReturnType<App['stepRecords']['pageMany']>>[number]['items'][number]
 export type Tool = Item<App['customTools']['listMany']>
+/** What of a run is known without looking. */
+export type ToldRun = Item<App['runs']['toldOf']>
 export type ToolCall = Row<App['toolCalls']['getMany']>
 export type RootUsage = Awaited<ReturnType<App['usage']['ofRoots']>> extends Map<string, infer One> ? One : never
 export type SpentToday = Awaited<ReturnType<App['usage']['today']>> extends Map<string, infer One> ? One : never

@@ -1,6 +1,6 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { RunLogEvent, SpaceLogEvent } from '../realtime/topics.ts'
-import type { Run, ToolCall } from './shapes.ts'
+import type { Run, ToldRun, ToolCall } from './shapes.ts'
 
 /** What every event of a stream with cursors carries. */
 interface AtCursor {
@@ -27,23 +27,6 @@ export type RunEvent = AtCursor & { runId: string; lastKnown?: Run; lastKnownCal
     | RunLogEvent
     | { type: 'RunSnapshot' }
   )
-
-/** What of a run is known without looking: its status, and what never changes. */
-export type ToldRun = Pick<
-  Run,
-  | 'id'
-  | 'agentId'
-  | 'status'
-  | 'attempt'
-  | 'triggerType'
-  | 'triggerName'
-  | 'triggerSpaceId'
-  | 'triggerSenderId'
-  | 'triggerServiceId'
-  | 'triggerSummary'
-  | 'queuedAt'
-  | 'startedAt'
->
 
 /** One agent of a space, and what it does now. */
 export interface AgentActivityEvent {

@@ -3,8 +3,10 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createInProcessSignals } from '../../src/realtime/in-process-signals.ts'
 import { agentChannel, type RunNews } from '../../src/realtime/topics.ts'
-import type { Run } from '../../src/schema/shapes.ts'
+import type { ToldRun } from '../../src/schema/shapes.ts'
 import { createActiveRuns } from '../../src/server/streams/active-runs.ts'
+import { createChannelSet } from '../../src/server/streams/channel-set.ts'
+import { createLifeline } from '../../src/server/streams/lifeline.ts'
 import { steps } from '../support/model-server-script.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
@@ -14,9 +16,9 @@ const AGENT = 'agt_a'
 const ENDED = ['COMPLETED', 'FAILED', 'CANCELED']
 const logger = { warn() {}, info() {}, error() {}, debug() {} } as never
 
-const newsOf = (id: string, status: RunNews['status'], attempt: number): RunNews => ({
+const newsOf = (id: string, status: RunNews['status'], attempt: number, triggerSummary = 'x'): RunNews => ({
   ...{ id, agentId: AGENT, status, attempt, triggerType: 'SPACE_MESSAGE', triggerName: null, triggerSpaceId: 'spc_a' },
-  ...{ triggerSenderId: null, triggerServiceId: null, triggerSummary: 'x', queuedAt: new Date(0).toISOString() },
+  ...{ triggerSenderId: null, triggerServiceId: null, triggerSummary, queuedAt: new Date(0).toISOString() },
   startedAt: null,
 })
 
@@ -27,13 +29,15 @@ function stage() {
   const looks = new Set<() => void>()
   let looked = 0
   let gate = Promise.resolve()
+  let isAway = false
   const living = () =>
     [...rows.values()]
       .filter(({ status }) => !ENDED.includes(status))
-      .map((row) => ({ ...row, queuedAt: new Date(row.queuedAt), startedAt: null }) as unknown as Run)
+      .map((row) => ({ ...row, queuedAt: new Date(row.queuedAt), startedAt: null }) as ToldRun)
   const runs = {
-    async activeOf() {
+    async toldOf() {
       looked += 1
+      if (isAway) throw new Error('the database is away')
       const found = living()
       const held = gate
       gate = Promise.resolve()
@@ -56,6 +60,9 @@ function stage() {
     tell: (run?: RunNews) => signals.publish(agentChannel(AGENT), { type: 'run-changed', ...(run && { run }) }),
     lookAgain: () => {
       for (const look of looks) look()
+    },
+    setAway(away: boolean) {
+      isAway = away
     },
     /** The next look answers, with what it found when it began, once this is called off. */
     hold() {
@@ -115,21 +122,96 @@ describe('the runs of a watched agent', () => {
     expect(shown()).toEqual(['run_3 QUEUED', 'run_2 WAITING_TOOL'])
   })
 
-  test('are as the later of two looks found them, whichever is over first', async () => {
-    const { board, rows, tell, shown, hold, lookAgain } = stage()
+  test('are not known before the first look is over', async () => {
+    const { board, rows, tell, shown, hold } = stage()
     rows.set('run_1', newsOf('run_1', 'RUNNING', 1))
     const release = hold()
     const watching = board.watch(AGENT, () => {})
+    await settled()
     await tell(newsOf('run_2', 'QUEUED', 0))
     await settled()
     expect(shown()).toBeUndefined()
-    rows.set('run_2', newsOf('run_2', 'QUEUED', 0))
-    rows.set('run_1', newsOf('run_1', 'COMPLETED', 1))
-    lookAgain()
-    await settled()
     release()
     await watching
-    expect(shown()).toEqual(['run_2 QUEUED'])
+    expect(shown()).toEqual(['run_2 QUEUED', 'run_1 RUNNING'])
+  })
+
+  test('are looked up once for all that comes while somebody looks', async () => {
+    const { board, rows, tell, shown, hold, looked } = stage()
+    let changes = 0
+    await board.watch(AGENT, () => changes++)
+    const release = hold()
+    await tell()
+    await settled()
+    for (let n = 0; n < 50; n++) await tell()
+    await settled()
+    rows.set('run_1', newsOf('run_1', 'RUNNING', 1))
+    release()
+    await settled()
+    expect([looked(), shown(), changes > 0]).toEqual([3, ['run_1 RUNNING'], true])
+  })
+
+  test('are not what is told of them once a look has found them over', async () => {
+    const { board, rows, tell, shown, lookAgain } = stage()
+    rows.set('run_1', newsOf('run_1', 'QUEUED', 0))
+    await board.watch(AGENT, () => {})
+    rows.set('run_1', newsOf('run_1', 'FAILED', 1))
+    lookAgain()
+    await settled()
+    await tell(newsOf('run_1', 'RUNNING', 1))
+    await settled()
+    expect(shown()).toEqual([])
+  })
+
+  test('are told of without who was erased from them, also where who tells of them had read them before', async () => {
+    const { board, rows, tell, lookAgain } = stage()
+    const summaries = () => board.of(AGENT)?.map(({ triggerSummary }) => triggerSummary)
+    rows.set('run_1', newsOf('run_1', 'RUNNING', 1, 'Ada in "Room": "Hello"'))
+    let changes = 0
+    await board.watch(AGENT, () => changes++)
+    rows.set('run_1', newsOf('run_1', 'RUNNING', 1, 'Erased in a space'))
+    const before = changes
+    lookAgain()
+    await settled()
+    expect([summaries(), changes - before]).toEqual([['Erased in a space'], 1])
+    await tell(newsOf('run_1', 'WAITING_TOOL', 1, 'Ada in "Room": "Hello"'))
+    await settled()
+    expect(summaries()).toEqual(['Erased in a space'])
+  })
+
+  test('are found at the second look where the first one failed, and whoever watches looks until then', async () => {
+    const { board, rows, shown, lookAgain, setAway } = stage()
+    rows.set('run_1', newsOf('run_1', 'RUNNING', 1))
+    setAway(true)
+    let changes = 0
+    await board.watch(AGENT, () => changes++)
+    expect([shown(), changes]).toEqual([undefined, 0])
+    setAway(false)
+    lookAgain()
+    await settled()
+    expect([shown(), changes]).toEqual([['run_1 RUNNING'], 1])
+  })
+
+  test('are left where another agent of the space could not be watched', async () => {
+    const lifeline = createLifeline()
+    const opened = Promise.withResolvers<void>()
+    let left = 0
+    const set = createChannelSet(
+      lifeline,
+      async () => ['slow', 'broken'],
+      async (id) => {
+        if (id === 'broken') throw new Error('it is broken')
+        await opened.promise
+        return () => {
+          left += 1
+        }
+      },
+    )
+    await expect(set.refresh()).rejects.toThrow('it is broken')
+    lifeline.end()
+    opened.resolve()
+    await settled()
+    expect(left).toBe(1)
   })
 
   test('are found at the second look where nobody told of them, and whoever watches is told then', async () => {
@@ -225,11 +307,23 @@ describe('the runs of a watched agent', () => {
   })
 })
 
-const ACTIVITY = (fields: string) =>
-  `subscription ($spaceId: ID!) { agentActivity(spaceId: $spaceId) { active runs { ${fields} } } }`
-type Activity = { agentActivity: { active: boolean; runs: { id: string; status: string; stepCount?: number }[] } }
+const FRAGMENTS = `fragment Activity on AgentActivity { runs { ...Asked } }
+  fragment Asked on Run { id more: stepCount status @skip(if: $no) }`
+function activityOf(fields: string): string {
+  const hasFragments = fields.includes('...Activity')
+  const variables = hasFragments || fields.includes('$no') ? ', $no: Boolean = false' : ''
+  return `subscription ($spaceId: ID!${variables}) { agentActivity(spaceId: $spaceId) { active ${fields} } }
+    ${hasFragments ? FRAGMENTS : ''}`
+}
+interface TheRun {
+  id: string
+  status?: string
+  more?: number
+  triggerSummary?: string
+}
+type Activity = { agentActivity: { active: boolean; runs: TheRun[] } }
 /** What looks at an agent's living runs, and at who may see them. */
-const LOOKS = /^\s*SELECT \* FROM "Run" WHERE .*status IN \('QUEUED'|AS run\("humanId"/s
+const LOOKS = /^\s*SELECT [^()]* FROM "Run" WHERE .*status IN \('QUEUED'|AS run\("humanId"/s
 
 describe.skipIf(!hasPostgres)('who watches what agents do', () => {
   let parley: TestServer
@@ -249,50 +343,85 @@ describe.skipIf(!hasPostgres)('who watches what agents do', () => {
     await parley?.close()
   })
 
-  /** Three humans watch a run; how often the database was asked what the agent does, once they all knew that it did nothing. */
-  async function looksDuringARun(fields: string): Promise<{ looks: number; seen: Activity[] }> {
+  async function threeWhoWatch(fields: string, tools: object[] = []) {
     const people = await Promise.all(['Ada', 'Bob', 'Cyd'].map((name) => parley.human(name)))
-    const agent = await parley.agent('Agent')
+    const agent = await parley.agent('Agent', { tools } as never)
     const space = await parley.space(people[0]!, [agent.id])
     for (const { id } of people.slice(1))
       await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: id })
-    parley.models.reset()
-    parley.models.script(steps([{ text: 'Hello.' }]))
     const lives = await Promise.all(
       people.map(async (human) =>
-        (await parley.clientOf(human)).subscribe<Activity, object>(ACTIVITY(fields), { spaceId: space.id }),
+        (await parley.clientOf(human)).subscribe<Activity, object>(activityOf(fields), { spaceId: space.id }),
       ),
     )
     await Promise.all(lives.map((live) => live.first(() => true)))
+    parley.models.reset()
     statements.length = 0
-    const { runs } = await parley.send(people[0]!, space.id, 'Hello')
+    return { ada: people[0]!, space, lives }
+  }
+
+  /** Three humans watch a run from its beginning to its end; how often the database was asked what the agent does meanwhile. */
+  async function watchARun(fields: string): Promise<{ looks: number; running: TheRun | undefined }> {
+    const { ada, space, lives } = await threeWhoWatch(fields)
+    const gate = Promise.withResolvers<void>()
+    parley.models.script(steps([{ gate: gate.promise }, { text: 'Hello.' }]))
+    const { runs } = await parley.send(ada, space.id, 'Hello')
+    const isActive = ({ agentActivity }: Activity) => agentActivity.active && agentActivity.runs.length === 1
+    await Promise.all(lives.map((live) => live.first(isActive)))
+    gate.resolve()
     await parley.runWhen(runs[0]?.id ?? '')
-    await until('all saw its end', () => lives.every(({ seen }) => hasSeenTheEnd(seen)))
+    const isQuiet = ({ agentActivity }: Activity) => !agentActivity.active && agentActivity.runs.length === 0
+    await until('all saw its end', () => lives.every(({ seen }) => isQuiet(seen.at(-1)!)))
     const looks = statements.filter((text) => LOOKS.test(text)).length
     for (const live of lives) live.stop()
-    return { looks, seen: lives[0]!.seen }
+    return { looks, running: lives[0]!.seen.findLast(isActive)?.agentActivity.runs[0] }
   }
-  function hasSeenTheEnd(seen: Activity[]): boolean {
-    const begun = seen.some(({ agentActivity: { runs } }) => runs.length > 0)
-    const last = seen.at(-1)?.agentActivity
-    return begun && last?.active === false && last.runs.length === 0
-  }
+  /** One, should the second look at all that is watched come just then. */
+  const MOST_LOOKS = 1
 
-  test('sees what is told of each change, and nobody looks', async () => {
-    const { looks, seen } = await looksDuringARun('id status triggerType triggerSummary queuedAt startedAt')
-    expect(looks).toBe(0)
-    const statuses = seen.flatMap(({ agentActivity: { runs } }) => runs.map(({ status }) => status))
-    expect(statuses.at(-1)).toBe('RUNNING')
-    const running = seen.findLast(({ agentActivity }) => agentActivity.active)?.agentActivity.runs[0]
-    expect(running).toEqual({
-      ...{ id: expect.stringMatching(/^run_/), status: 'RUNNING', triggerType: 'SPACE_MESSAGE' },
-      ...{ triggerSummary: expect.stringContaining('Hello'), queuedAt: expect.stringMatching(/^2/) },
-      startedAt: expect.stringMatching(/^2/),
-    })
+  test.each([
+    'runs { __typename id agent { id } status triggerType triggerSummary queuedAt startedAt }',
+    'runs { id more: stepCount @include(if: $no) }',
+  ])('sees what is told of each change, and nobody looks: %s', async (fields) => {
+    const { looks, running } = await watchARun(fields)
+    expect(looks).toBeLessThanOrEqual(MOST_LOOKS)
+    expect(running?.id).toMatch(/^run_/)
+    if (fields.includes('triggerSummary'))
+      expect(running).toEqual({
+        ...{ __typename: 'Run', id: running?.id, agent: { id: expect.stringMatching(/^agt_/) }, status: 'RUNNING' },
+        ...{ triggerType: 'SPACE_MESSAGE', triggerSummary: expect.stringContaining('Hello') },
+        ...{ queuedAt: expect.stringMatching(/^2/), startedAt: expect.stringMatching(/^2/) },
+      })
   })
 
-  test('sees rows as they are where more is asked', async () => {
-    const { looks } = await looksDuringARun('id ... on Node { id } more: stepCount')
-    expect(looks).toBeGreaterThan(0)
+  test.each([
+    'runs { id } runs { more: stepCount }',
+    'runs { id ... on Node { ... on Run { more: stepCount } } }',
+    '...Activity',
+  ])('sees rows as they are where more is asked: %s', async (fields) => {
+    const { looks, running } = await watchARun(fields)
+    expect(running).toMatchObject({ id: expect.stringMatching(/^run_/), more: 0 })
+    expect(looks).toBeGreaterThan(MOST_LOOKS)
+  })
+
+  test('reads no more of a human who was erased while it waited', async () => {
+    const ask = { name: 'ask', description: 'Asks', inputSchema: { type: 'object' }, execution: 'EXTERNAL' as const }
+    const { ada, space, lives } = await threeWhoWatch('runs { id status triggerSummary }', [ask])
+    parley.models.script(steps([{ toolCall: 'ask', input: {} }], [{ text: 'Thanks.' }]))
+    const { runs } = await parley.send(ada, space.id, 'My secret')
+    const bobs = lives[1]!
+    const waiting = await bobs.first(({ agentActivity }) => agentActivity.runs[0]?.status === 'WAITING_TOOL')
+    expect(waiting.agentActivity.runs[0]?.triggerSummary).toContain('My secret')
+    const erase = `mutation ($id: ID!) { eraseHuman(input: { id: $id, messages: true }) { __typename } }`
+    const answer = await (await parley.clientOf(parley.admin)).ask(erase, { id: ada.id })
+    expect(answer.data).toEqual({ eraseHuman: { __typename: 'EraseHumanPayload' } })
+    await bobs.first(({ agentActivity }) => agentActivity.runs[0]?.triggerSummary === 'Erased in a space')
+    await parley.app.api.control.stopRun(parley.admin, { runId: runs[0]?.id ?? '', cascade: false })
+    await until('its end is told', () => bobs.seen.at(-1)?.agentActivity.runs.length === 0)
+    const afterwards = bobs.seen.slice(
+      bobs.seen.findIndex(({ agentActivity: { runs } }) => /Erased/.test(JSON.stringify(runs))),
+    )
+    expect(JSON.stringify(afterwards)).not.toContain('secret')
+    for (const live of lives) live.stop()
   })
 })

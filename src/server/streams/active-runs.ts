@@ -3,8 +3,7 @@ import { messageOf } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { agentChannel, type RunNews } from '../../realtime/topics.ts'
 import type { App } from '../../schema/app.ts'
-import type { Run } from '../../schema/shapes.ts'
-import type { ToldRun } from '../../schema/streams.ts'
+import type { ToldRun } from '../../schema/shapes.ts'
 import type { SecondLook } from './second-look.ts'
 import { createSharedWatch } from './shared-watch.ts'
 
@@ -27,13 +26,13 @@ interface Kept {
 
 interface Known {
   runs: Map<string, Kept>
-  /** Runs of which the end was heard, and when: what is told of them later is older. */
+  /** Runs that are known to have ended, and since when: what is told of them later is older. */
   over: Map<string, number>
-  /** The beginning of the last look that is over; 0 before the first. */
-  lookedAt: number
+  /** Whether it was looked up: before, not all is known. */
+  isWhole: boolean
 }
 
-const ENDS: readonly Run['status'][] = ['COMPLETED', 'FAILED', 'CANCELED']
+const ENDS: readonly ToldRun['status'][] = ['COMPLETED', 'FAILED', 'CANCELED']
 /** So long may something be under way that was told before a run's end. */
 const OVER_KEPT_MS = 60_000
 
@@ -48,7 +47,7 @@ export function createActiveRuns(
   /** All who look at one moment look together. */
   const rows = new DataLoader(
     async (agentIds: readonly string[]) => {
-      const found = await app.runs.activeOf([...new Set(agentIds)])
+      const found = await app.runs.toldOf([...new Set(agentIds)])
       return agentIds.map((id) => found.get(id) ?? [])
     },
     { cache: false },
@@ -59,45 +58,40 @@ export function createActiveRuns(
     moments += 1
     const began = moments
     const found = await rows.load(agentId)
-    if (began < agent.lookedAt) return false
-    agent.lookedAt = began
+    agent.isWhole = true
     return takeAll(agent, found, began)
   }
 
   async function open(agentId: string, emit: (change: 'changed') => void): Promise<() => void> {
-    const agent: Known = { runs: new Map(), over: new Map(), lookedAt: 0 }
-    const lookAgain = (always: boolean) =>
-      void look(agentId, agent)
-        .then((isOther) => {
-          if (isOther || always) emit('changed')
-        })
-        .catch((error) =>
-          logger.warn({ agentId, error: messageOf(error) }, 'what an agent does could not be looked up'),
-        )
+    const agent: Known = { runs: new Map(), over: new Map(), isWhole: false }
+    /** What could not be looked up is at the second look; until the first, those who are told look for themselves. */
+    const lookNext = joined(() =>
+      look(agentId, agent).catch((error) => {
+        logger.warn({ agentId, error: messageOf(error) }, 'what an agent does could not be looked up')
+        return false
+      }),
+    )
+    const lookAgain = async (always: boolean) => {
+      if ((await lookNext()) || always) emit('changed')
+    }
     const hear = (run: RunNews) => {
       moments += 1
-      if (take(agent, toldOf(run), moments)) emit('changed')
+      if (take(agent, heardOf(run, agent), moments)) emit('changed')
     }
     const leaving = [
       await signals.subscribe(agentChannel(agentId), (signal) => {
         if (signal.type !== 'run-changed') return
-        if (signal.run === undefined) lookAgain(true)
+        if (signal.run === undefined) void lookAgain(true)
         else hear(signal.run)
       }),
-      signals.onReconnect(() => lookAgain(true)),
-      secondLook.each(() => lookAgain(false)),
+      signals.onReconnect(() => void lookAgain(true)),
+      secondLook.each(() => void lookAgain(false)),
       () => known.delete(agentId),
     ]
-    const leave = () => {
-      for (const one of leaving) one()
-    }
     known.set(agentId, agent)
-    try {
-      await look(agentId, agent)
-      return leave
-    } catch (error) {
-      leave()
-      throw error
+    await lookNext()
+    return () => {
+      for (const leave of leaving) leave()
     }
   }
 
@@ -106,7 +100,7 @@ export function createActiveRuns(
     watch: (agentId, onChange) => watches.join(agentId, onChange),
     of(agentId) {
       const agent = known.get(agentId)
-      if (agent === undefined || agent.lookedAt === 0) return null
+      if (!agent?.isWhole) return null
       return Array.from(agent.runs.values(), ({ run }) => run).sort(byNewest)
     },
   }
@@ -114,14 +108,39 @@ export function createActiveRuns(
 
 const byNewest = (a: ToldRun, b: ToldRun) => (a.id < b.id ? 1 : -1)
 
+/** Does `work`, which never fails, again for whoever asks while it is under way: once for all of them, when it is over. */
+function joined<T>(work: () => Promise<T>): () => Promise<T> {
+  let underWay: Promise<unknown> = Promise.resolve()
+  let next: Promise<T> | null = null
+  return () => {
+    next ??= underWay.then(() => {
+      next = null
+      const begun = work()
+      underWay = begun
+      return begun
+    })
+    return next
+  }
+}
+
 /** What a look found, which had begun at a moment: what was heard of before and is not among it has ended. */
-function takeAll(agent: Known, found: readonly Run[], began: number): boolean {
+function takeAll(agent: Known, found: readonly ToldRun[], began: number): boolean {
+  const { runs, over } = agent
   const past = performance.now() - OVER_KEPT_MS
-  for (const [id, heardAt] of agent.over) if (heardAt < past) agent.over.delete(id)
+  for (const [id, since] of over) if (since < past) over.delete(id)
   const ids = new Set(found.map(({ id }) => id))
-  const gone = [...agent.runs].filter(([id, { at }]) => !ids.has(id) && at < began)
-  for (const [id] of gone) agent.runs.delete(id)
-  const taken = found.filter((run) => take(agent, run, began))
+  const gone = [...runs].filter(([id, { at }]) => !ids.has(id) && at < began)
+  for (const [id] of gone) {
+    runs.delete(id)
+    over.set(id, performance.now())
+  }
+  // Of the same age, what is in the database counts: somebody may have been erased from it.
+  const taken = found.filter((run) => {
+    const before = runs.get(run.id)?.run
+    if (before === undefined || ageOf(before) !== ageOf(run)) return take(agent, run, began)
+    runs.set(run.id, { run, at: began })
+    return before.triggerSummary !== run.triggerSummary
+  })
   return gone.length > 0 || taken.length > 0
 }
 
@@ -141,8 +160,10 @@ function take({ runs, over }: Known, run: ToldRun, at: number): boolean {
 /** Later statuses of a run have greater ones: QUEUED comes first, each claim begins with RUNNING, and may come to WAITING_TOOL. */
 const ageOf = ({ attempt, status }: ToldRun) => 2 * attempt + (status === 'WAITING_TOOL' ? 1 : 0)
 
-const toldOf = ({ queuedAt, startedAt, ...run }: RunNews): ToldRun => ({
+/** Who tells of a run may have read its summary before somebody was erased from it: what was known of it first, or looked up since, stays. */
+const heardOf = ({ queuedAt, startedAt, ...run }: RunNews, { runs }: Known): ToldRun => ({
   ...run,
+  triggerSummary: runs.get(run.id)?.run.triggerSummary ?? run.triggerSummary,
   queuedAt: new Date(queuedAt),
   startedAt: startedAt === null ? null : new Date(startedAt),
 })

@@ -1,7 +1,7 @@
 import { createSerial } from '../../lib/async.ts'
 import type { Lifeline } from './lifeline.ts'
 
-/** The channels that a subscriber listens to, as long as its lifeline holds: `listen` begins with one, and answers with the way to stop. */
+/** The channels, or whatever else goes by a name, that a subscriber listens to as long as its lifeline holds: `listen` begins with one, and answers with the way to stop. */
 export interface ChannelSet {
   /**
    * Listens to what `channelsNow` answers, from before this resolves, and to nothing else. One at a time: which channels came
@@ -28,7 +28,10 @@ export function createChannelSet(
   }
 
   async function join(channel: string): Promise<void> {
-    joined.set(channel, await listen(channel))
+    const stop = await listen(channel)
+    // Where another of them failed meanwhile, nobody comes for this one.
+    if (lifeline.signal.aborted) stop()
+    else joined.set(channel, stop)
   }
 
   async function refresh(): Promise<{ came: string[]; went: string[] }> {
