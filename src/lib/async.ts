@@ -80,6 +80,21 @@ export function createLines(): <T>(key: string, task: () => Promise<T>) => Promi
   }
 }
 
+/** Does `work`, which never fails, one time after another: whoever asks while it is under way shares the next time. */
+export function createShared<T>(work: () => Promise<T>): () => Promise<T> {
+  let underWay: Promise<unknown> = Promise.resolve()
+  let next: Promise<T> | null = null
+  return () => {
+    next ??= underWay.then(() => {
+      next = null
+      const begun = work()
+      underWay = begun
+      return begun
+    })
+    return next
+  }
+}
+
 /** Wakes whoever waits. A ring while nobody waits is kept: the next wait returns at once. */
 export interface Bell {
   ring(): void

@@ -4,15 +4,18 @@ import { startApplication, type TestApplication } from '../support/application.t
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
-/** Connections of a process's pool. */
-const POOL = 20
+/** Connections of its pool. */
+const POOL = 8
 
 describe.skipIf(!hasPostgres)('the lease of a run', () => {
   let parley: TestApplication
   let direct: pg.Client
 
   beforeAll(async () => {
-    parley = await startApplication({ stack: 'postgres' })
+    parley = await startApplication({
+      stack: 'postgres',
+      settings: { PARLEY_DATABASE_CONNECTIONS: String(POOL) },
+    })
     direct = new pg.Client({ connectionString: parley.stores.settings.DATABASE_URL ?? '' })
     await direct.connect()
   })
