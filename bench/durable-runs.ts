@@ -46,19 +46,20 @@ interface Trial {
   model?: string
   rooms?: number
   runs?: number
+  warmUp?: number
   settings?: Record<string, string>
 }
 
 /** Durable runs a second: as many rooms as there are runs at once, each with a client that watches it. */
 async function runsASecond(model: Model, trial: Trial = {}): Promise<number> {
-  const { backing = 'PostgreSQL and Redis', processes = 1, runs = RUNS, settings } = trial
+  const { backing = 'PostgreSQL and Redis', processes = 1, runs = RUNS, warmUp = WARM_UP, settings } = trial
   const stack = await startStack(backing, model, settings)
   for (let n = 1; n < processes; n++) await stack.join({ PARLEY_ROLE: 'worker' })
   const rooms = await Promise.all(
     Array.from({ length: trial.rooms ?? AT_ONCE }, () => createRoom(stack, trial.model ?? MODEL)),
   )
   const watched = await Promise.all(rooms.map(async (room) => ({ ...room, watch: await watchRoom(room) })))
-  await complete(watched, WARM_UP)
+  await complete(watched, warmUp)
   const seconds = await complete(watched, runs)
   await Promise.all(rooms.map(({ human }) => human.close()))
   await stack.stop()
@@ -79,14 +80,16 @@ export const durableRuns: Benchmark = {
   async run({ quick }) {
     const model = await startModel()
     const runs = quick ? RUNS / 5 : RUNS
-    const one = await runsASecond(model, { runs })
-    const loops = { loops: runs, atOnce: AT_ONCE, warmUp: WARM_UP }
+    const warmUp = quick ? WARM_UP / 5 : WARM_UP
+    const trial = { runs, warmUp }
+    const one = await runsASecond(model, trial)
+    const loops = { loops: runs, atOnce: AT_ONCE, warmUp }
     const { seconds } = await runRawLoops({ baseUrl: model.baseUrl, model: MODEL, ...loops })
     const raw = runs / seconds
-    const two = await runsASecond(model, { runs, processes: 2 })
-    const embedded = await runsASecond(model, { runs, backing: 'embedded' })
-    const roomy = await runsASecond(model, WITH_ROOM)
-    const roomyTwo = await runsASecond(model, { ...WITH_ROOM, processes: 2 })
+    const two = await runsASecond(model, { ...trial, processes: 2 })
+    const embedded = await runsASecond(model, { ...trial, backing: 'embedded' })
+    const roomy = await runsASecond(model, { ...WITH_ROOM, warmUp })
+    const roomyTwo = await runsASecond(model, { ...WITH_ROOM, warmUp, processes: 2 })
     await model.stop()
     const commits = (await measureCommits(AT_ONCE)).aSecond
     return [

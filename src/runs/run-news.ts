@@ -3,20 +3,22 @@ import { type AgentSignal, agentChannel, type RunNews } from '../realtime/topics
 
 /** What is told of a run when its status changes. */
 const TOLD = [
-  ...([
-    'id',
-    'agentId',
-    'status',
-    'attempt',
-    'triggerType',
-    'triggerName',
-    'triggerSpaceId',
-    'triggerSenderId',
-  ] as const),
-  ...(['triggerServiceId', 'triggerSummary', 'queuedAt', 'startedAt'] as const),
-]
+  'id',
+  'agentId',
+  'status',
+  'attempt',
+  'triggerType',
+  'triggerName',
+  'triggerSpaceId',
+  'triggerSenderId',
+  'triggerServiceId',
+  'triggerSummary',
+  'queuedAt',
+  'startedAt',
+] as const satisfies (keyof Run)[]
 export type ToldRun = Pick<Run, (typeof TOLD)[number]>
 
+/** The same as columns of "Run". */
 export const TOLD_COLUMNS = Prisma.raw(TOLD.map((column) => `"${column}"`).join(', '))
 
 /** The signal that a run's status is another one now, and where it goes. */
