@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { agentChannel, type SignalPayload } from '../../src/realtime/topics.ts'
 import { steps } from '../support/model-server-script.ts'
 import { hasPostgres } from '../support/postgres.ts'
@@ -60,7 +60,7 @@ describe.skipIf(!hasPostgres)('who watches what agents do', () => {
   }
 
   /** Three humans watch a run from its beginning to its end; how often the database was asked what the agent does meanwhile. */
-  async function watchARun(fields: string): Promise<{ looks: number; running: TheRun | undefined }> {
+  async function watchARun(fields: string): Promise<{ looks: number; running: TheRun | undefined; told: number[] }> {
     const { ada, space, lives } = await threeWhoWatch(fields)
     const gate = Promise.withResolvers<void>()
     parley.models.script(steps([{ gate: gate.promise }, { text: 'Hello.' }]))
@@ -73,7 +73,8 @@ describe.skipIf(!hasPostgres)('who watches what agents do', () => {
     await until('all saw its end', () => lives.every(({ seen }) => isQuiet(seen.at(-1)!)))
     const looks = statements.filter((text) => LOOKS.test(text)).length
     for (const live of lives) live.stop()
-    return { looks, running: lives[0]!.seen.findLast(isActive)?.agentActivity.runs[0] }
+    const told = lives.map(({ seen }) => seen.length)
+    return { looks, told, running: lives[0]!.seen.findLast(isActive)?.agentActivity.runs[0] }
   }
   /** One, should the second look at all that is watched come just then. */
   const MOST_LOOKS = 1
@@ -101,6 +102,15 @@ describe.skipIf(!hasPostgres)('who watches what agents do', () => {
     const { looks, running } = await watchARun(fields)
     expect(running).toMatchObject({ id: expect.stringMatching(/^run_/), more: 0 })
     expect(looks).toBeGreaterThan(MOST_LOOKS)
+  })
+
+  test('is told the same answer as all who ask the same', async () => {
+    const agentsRead = vi.spyOn(parley.app.api.entities, 'getMany')
+    const { running, told } = await watchARun('agent { name } runs { id status }')
+    expect(running?.status).toBe('RUNNING')
+    // Some may have been told of two changes at once where others were told of each: two thirds of the answers are enough.
+    const answers = told.reduce((sum, count) => sum + count)
+    expect(agentsRead.mock.calls.length).toBeLessThanOrEqual((answers * 2) / 3)
   })
 
   test('reads no more of a human who was erased while it waited', async () => {

@@ -16,7 +16,7 @@ import { createSharedWatch } from './shared-watch.ts'
 export interface ActiveRuns {
   /** Resolves once the agent's runs are known; calls at each change. Comes back with the way to leave. */
   watch(agentId: string, onChange: () => void): Promise<() => void>
-  /** Newest first; null where they are not known yet, and of an agent that nobody watches. */
+  /** Newest first, the same list until a change is told; null where they are not known yet, and of an agent that nobody watches. */
   of(agentId: string): readonly ToldRun[] | null
 }
 

@@ -66,8 +66,9 @@ export function createAgentActivity(
         while (!signal.aborted) {
           for (const agentId of changed) {
             changed.delete(agentId)
-            const event = { at: new Date(clock.now()), spaceId, agentId, activeRuns: runsOf(agentId) }
-            await to.tell([{ of: null, event }])
+            const activeRuns = runsOf(agentId)
+            const event = { at: new Date(clock.now()), spaceId, agentId, activeRuns }
+            await to.tell([{ of: activeRuns, event }])
             if (signal.aborted) return
           }
           await bell.wait(FOREVER_MS, signal)

@@ -4,8 +4,8 @@ import { createLifeline, type Lifeline, type OwnLifeline } from './lifeline.ts'
 /** An event on its way to a subscriber. */
 export interface Told<E> {
   event: E
-  /** What makes it the same event for others: its entry in the log, or the cursor of a snapshot. Null for the subscriber's own. */
-  of: LogEntry | string | null
+  /** What makes it the same event for others: its entry in the log, what is known of an agent's runs, or the cursor of a snapshot. Null for the subscriber's own. */
+  of: object | string | null
 }
 
 /** How the entries of a topic are told to those who have had everything before them. */

@@ -7,8 +7,8 @@ export interface KnownRuns {
   hear(run: RunNews): boolean
   /** To be called where a look begins; comes back with what takes in what it finds, which answers whether anything is another than was known. */
   beginLook(): (found: readonly ToldRun[]) => boolean
-  /** Newest first; null before the first look is over. */
-  list(): ToldRun[] | null
+  /** Newest first, the same list until something is heard or looked up; null before the first look is over. */
+  list(): readonly ToldRun[] | null
 }
 
 interface Known {
@@ -25,11 +25,13 @@ const OVER_KEPT_MS = 60_000
 export function createKnownRuns(): KnownRuns {
   const agent: Known = { runs: new Map(), over: new Map() }
   let isWhole = false
+  let listed: readonly ToldRun[] | null = null
   /** Counts what is heard and looked up: of two of them, which came first. */
   let moments = 0
   return {
     hear(run) {
       moments += 1
+      listed = null
       return take(agent, heardOf(run, agent), moments)
     },
     beginLook() {
@@ -37,10 +39,14 @@ export function createKnownRuns(): KnownRuns {
       const began = moments
       return (found) => {
         isWhole = true
+        listed = null
         return takeAll(agent, found, began)
       }
     },
-    list: () => (isWhole ? Array.from(agent.runs.values(), ({ run }) => run).sort(byNewest) : null),
+    list() {
+      if (isWhole) listed ??= Array.from(agent.runs.values(), ({ run }) => run).sort(byNewest)
+      return listed
+    },
   }
 }
 
