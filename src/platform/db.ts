@@ -11,7 +11,7 @@ import { type ConstructorOptions, fromPglite } from 'pg-boss'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
 import type { Registry } from 'prom-client'
 import { type Prisma, PrismaClient } from '../generated/prisma/client.ts'
-import { sleep } from '../lib/async.ts'
+import { createDeferred, sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { isStalePlan, isWriteConflict } from './database-errors.ts'
 import { lockDirectory } from './directory-lock.ts'
@@ -41,7 +41,7 @@ export interface Database {
    * Dates, JSON is parsed; int8 and numeric come as the driver has them, so cast them in the statement.
    */
   query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>
-  /** Whether a query answers within 2 s. */
+  /** Whether the database answers within 2 s: a query of its own, or, where that waits for a connection, somebody who has one. */
   healthy(): Promise<boolean>
   close(): Promise<void>
 }
@@ -172,7 +172,7 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
     transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION), names.renew),
     query: <Row extends object>({ text, values }: Prisma.Sql) =>
       withRetries(async () => (await queryNamed<Row>(text, values)).rows, names.renew),
-    healthy: () => answers(prisma),
+    healthy: () => answersSomebody(pool, prisma),
     async close() {
       await prisma.$disconnect()
       await pool.end()
@@ -220,4 +220,15 @@ async function answers(prisma: PrismaClient): Promise<boolean> {
     () => false,
   )
   return Promise.race([answer, sleep(2000).then(() => false)])
+}
+
+/** A pool that a burst has taken whole is no sign that PostgreSQL is away, as long as connections come back. */
+function answersSomebody(pool: pg.Pool, prisma: PrismaClient): Promise<boolean> {
+  const { promise, resolve } = createDeferred<boolean>()
+  const onRelease = (error: Error | null | undefined) => {
+    if (!error) resolve(true)
+  }
+  pool.on('release', onRelease)
+  void answers(prisma).then(resolve)
+  return promise.finally(() => pool.off('release', onRelease))
 }
