@@ -13,7 +13,8 @@ type PublicFields = Pick<shapes.Agent, 'description' | 'model' | 'mind' | 'tools
 async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<PublicFields> {
   const agent = await loaders.agents.load(id)
   if (agent !== null) return agent
-  const { formerly } = await loadExisting(loaders.entities, id)
+  // It may have been deleted since its name was read.
+  const formerly = (await loadExisting(loaders.entities, id)).formerly ?? (await loaders.entities.reload(id))?.formerly
   const was = formerly as Pick<PublicFields, 'model' | 'mind' | 'toolset'>
   return { description: null, paused: false, addableBy: 'ADMINS', ...was }
 }

@@ -16,6 +16,11 @@ export class Loader<K, V> {
     return this.#made().load(key)
   }
 
+  /** Loads what may have changed since it was loaded. */
+  reload(key: K): Promise<V> {
+    return this.#made().clear(key).load(key)
+  }
+
   /** Takes as loaded what is not loaded already. */
   prime(key: K, value: V): void {
     this.#made().prime(key, value)
