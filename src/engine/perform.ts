@@ -2,7 +2,6 @@ import { maxToolCallsOf } from '../agents/agent-settings.ts'
 import type { Recalling } from '../agents/recall.ts'
 import type { Discretion } from '../confidence/discretion.ts'
 import type { ModelPrices } from '../config.ts'
-import { usdOf } from '../lib/model-cost.ts'
 import type { Mind, MindInput, StepPlan } from '../minds/mind.ts'
 import type { Blame, ModelFailure } from '../minds/model-error.ts'
 import { createPersistentMind } from '../minds/persistent.ts'
@@ -26,6 +25,7 @@ import type { Toolbox } from '../tools/toolbox.ts'
 import type { GenerationParts, Models } from './attempt.ts'
 import { generate } from './generation.ts'
 import type { Observer } from './observation.ts'
+import { readTold, retell, stepFinished } from './retelling.ts'
 import { takeInHand } from './run-in-hand.ts'
 import { affordable, readOverBudget } from './spending.ts'
 import { type CallEnd, createToolRunner, type ToolRunner } from './tool-runner.ts'
@@ -75,7 +75,12 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const { claim, fresh, signal } = performance
   const { label } = claim.run
   const events = createRunEvents(platform, claim.run)
-  const [scene, steps] = await Promise.all([scenes.load(claim), fresh ? [] : parts.journal.read(claim.run.id)])
+  const [scene, steps, told] = await Promise.all([
+    scenes.load(claim),
+    fresh ? [] : parts.journal.read(claim.run.id),
+    claim.kind === 'started' ? null : readTold(platform, claim.run.id),
+  ])
+  const toldSteps = told === null ? steps.length : retell(events, steps, told)
   const observed = parts.observer.begin(claim, scene.agent)
   const { journal } = observed
   const run = takeInHand(performance, scene, journal, events)
@@ -84,7 +89,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
     scene: { agent: scene.agent, originIn: (spaceId) => originIn(scene, claim, spaceId) },
   })
   const tools = await toolbox.toolsFor({ run, scene, speech: writer })
-  const runner = observed.watch(createToolRunner({ ...parts, platform, run, journal, waits, writer, events }))
+  const runner = observed.watch(createToolRunner({ ...parts, platform, run, journal, waits, writer }))
   const input: MindInput = {
     ...{ claim, scene, run, tools, scenes, journal, clock: platform.clock },
     decisionsOn: (calls) => decisionsOn(platform.db.prisma, calls),
@@ -97,7 +102,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const calling = { claim, tools, models, signal, silenceMs }
   const generation: GenerationParts = { ...calling, overBudget, journal, completing, writer, events }
   const { prices } = platform.config
-  const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent, prices, label }, steps)
+  const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent, prices, label, toldSteps }, steps)
   try {
     const end = await finishing(writer, loop)
     if (end.type === 'failed') {
@@ -125,6 +130,8 @@ interface Loop {
   prices: ModelPrices
   /** The run's, as its row had it when it was claimed. */
   label: readonly string[]
+  /** Of so many steps it is told that they are over. */
+  toldSteps: number
 }
 
 /**
@@ -136,7 +143,7 @@ async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformE
   const steps = [...journaled]
   for (;;) {
     const end = (await carryOut(loop, steps)) ?? endOf(loop, steps)
-    if (steps.length > journaled.length && end?.type !== 'aborted') tellStepFinished(generation, steps)
+    if (end?.type !== 'aborted') tellStepsFinished(loop, steps)
     if (end !== null) return end
     const plan = affordable(await planned(loop, steps), loop.agent.budgetState, loop.prices)
     if ('error' in plan) return { type: 'over-budget', error: plan.error }
@@ -144,7 +151,7 @@ async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformE
     if (generated.type === 'over-budget') return generated
     if (generated.type === 'failed') return failed(generated.failure)
     if (generated.type === 'journaled' && generated.step.hasEnded === true) {
-      tellStepFinished(generation, [generated.step])
+      generation.events.emit(stepFinished(generated.step))
       const { stopReason, summary: text } = endWith(generated.step)
       return { type: 'finished', stopReason, text, isWritten: true }
     }
@@ -201,10 +208,16 @@ function waitsFrom(call: JournaledCall, { isAsked }: Extract<CallEnd, { type: 'w
 /** It waits for somebody outside, or is approved, and a worker carries it out. */
 const isLeftToOthers = (call: JournaledCall) => call.status === 'WAITING' || isBeingCarriedOut(call)
 
-async function carryOutCall({ generation, runner }: Loop, call: JournaledCall, isAllowed: boolean): Promise<CallEnd> {
-  const { claim, tools, journal, writer } = generation
-  const tool = tools.get(call.toolName)
-  if (tool !== undefined && isAllowed) return runner.carryOut(tool, call)
+async function carryOutCall(loop: Loop, call: JournaledCall, isAllowed: boolean): Promise<CallEnd> {
+  const tool = loop.generation.tools.get(call.toolName)
+  const end =
+    tool !== undefined && isAllowed ? await loop.runner.carryOut(tool, call) : await refuse(loop, call, isAllowed)
+  if (end.type === 'settled') loop.generation.events.emit({ type: 'RunToolReturned', toolCallId: call.id })
+  return end
+}
+
+async function refuse({ generation }: Loop, call: JournaledCall, isAllowed: boolean): Promise<CallEnd> {
+  const { claim, journal, writer } = generation
   const settlement = isAllowed ? goneTool(call.toolName) : refused('TOO_MANY_CALLS', TOO_MANY_CALLS)
   if (!(await writer.close({ toolCallId: call.id, ...settlement }))) await journal.settled(claim, call.id, settlement)
   return { type: 'settled', settlement }
@@ -251,14 +264,10 @@ function failed({ message, blame }: ModelFailure): PerformEnd {
   return { type: 'failed', error: message, blame }
 }
 
-/** Once the calls of a step that was generated here are carried out, or wait. */
-function tellStepFinished({ events }: GenerationParts, steps: JournaledStep[]): void {
-  const last = steps.at(-1)
-  if (last === undefined) return
-  const { index, inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated, costNanos } = last.step
-  const tokens = { inputTokens, cachedInputTokens, outputTokens, totalTokens: inputTokens + outputTokens }
-  const usage = { estimated, ...tokens, costUsd: usdOf(costNanos) }
-  events.emit({ type: 'RunStepFinished', step: index, usage })
+/** Once the calls of the last step are carried out, or wait. */
+function tellStepsFinished(loop: Loop, steps: JournaledStep[]): void {
+  for (const step of steps.slice(loop.toldSteps)) loop.generation.events.emit(stepFinished(step))
+  loop.toldSteps = steps.length
 }
 
 /** The end that a tool of the last step has asked for, when the worker died before it came to that. */

@@ -8,7 +8,6 @@ import { digestOf } from '../runs/approval.ts'
 import type { Approvals } from '../runs/approvals.ts'
 import { RunLostError } from '../runs/hold.ts'
 import type { Journal, JournaledCall } from '../runs/journal.ts'
-import type { RunEvents } from '../runs/run-events.ts'
 import type { NewWait, Settlement } from '../runs/tool-calls.ts'
 import type { ToolWaits } from '../runs/tool-waits.ts'
 import { isConfidential } from '../speech/guard.ts'
@@ -46,7 +45,6 @@ interface RunnerParts {
   approvals: Pick<Approvals, 'recheck'>
   discretion: Pick<Discretion, 'toLeave'>
   writer: SpaceWriter
-  events: RunEvents
 }
 
 export function createToolRunner({
@@ -57,7 +55,6 @@ export function createToolRunner({
   approvals,
   discretion,
   writer,
-  events,
 }: RunnerParts): ToolRunner {
   const { logger } = platform
 
@@ -130,7 +127,6 @@ export function createToolRunner({
           logger.error({ runId: run.claim.run.id, tool: tool.name, error: messageOf(error) }, 'a tool broke')
       }
       if (!isJournaled) await settle(call.id, settlement)
-      events.emit({ type: 'RunToolReturned', toolCallId: call.id })
       return { type: 'settled', settlement }
     },
   }

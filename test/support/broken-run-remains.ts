@@ -1,4 +1,7 @@
 import type { Database } from '../../src/platform/db.ts'
+import { decodeCursor, encodeCursor } from '../../src/realtime/cursor.ts'
+import { type EventLog, KEPT_ENTRIES } from '../../src/realtime/event-log.ts'
+import { type RunLogEvent, runTopic } from '../../src/realtime/topics.ts'
 import type { TestApplication } from './application.ts'
 
 /** What is left when all is over, without ids and times: the same however often the run was broken off. */
@@ -14,7 +17,8 @@ export interface Remains {
 
 /** What is left of the runs of an agent in a space. */
 export async function remainsOf({ app }: TestApplication, spaceId: string, agentId: string): Promise<Remains> {
-  const { prisma } = app.platform.db
+  const { log, db } = app.platform
+  const { prisma } = db
   const where = { agentId }
   const [space, messages, outcomes, runs, steps, calls, decisions, goals, inbox, cycles] = await Promise.all([
     prisma.space.findUniqueOrThrow({ where: { id: spaceId } }),
@@ -36,6 +40,7 @@ export async function remainsOf({ app }: TestApplication, spaceId: string, agent
       outcomes: outcomes.map(({ kind, reason }) => ({ kind, reason })),
       runs: runs.map(({ status, summary, error, stepCount }) => ({ status, summary, error, stepCount })),
       steps: steps.map(({ index, finishReason, assistant }) => ({ index, finishReason, assistant })),
+      told: await Promise.all(runs.map(({ id }) => toldOf(log, id, calls))),
       calls: calls.map(({ stepIndex, toolName, status, approvalState, input, output, error }) => ({
         ...{ stepIndex, toolName, status, approvalState },
         ...{ input, output, error },
@@ -46,6 +51,20 @@ export async function remainsOf({ app }: TestApplication, spaceId: string, agent
       cycles: cycles.map(({ index, messages }) => ({ index, messages })),
     }),
   }
+}
+
+/** What the log of a run tells of its journal, each thing once. */
+async function toldOf(log: EventLog, runId: string, calls: { id: string }[]): Promise<unknown[]> {
+  const [head = ''] = await log.heads([runTopic(runId)])
+  const whole = await log.read(runTopic(runId), encodeCursor({ ...decodeCursor(head), n: 0 }), KEPT_ENTRIES)
+  const events = whole.type === 'entries' ? whole.entries.map(({ event }) => event as RunLogEvent) : []
+  const told = events.flatMap((event) => {
+    if (event.type === 'RunStepFinished') return [`step ${event.step} is over`]
+    if (event.type === 'RunToolCalled' || event.type === 'RunToolReturned')
+      return [`${event.type} ${calls.findIndex(({ id }) => id === event.toolCallId)}`]
+    return []
+  })
+  return [...new Set(told)].sort()
 }
 
 function decisionsOf(prisma: Database['prisma'], agentId: string): Promise<object[]> {
