@@ -5,6 +5,7 @@ import { JOBS_CHANNEL, runTopic, spaceTopic } from '../realtime/topics.ts'
 import { indexOfCall, messageOfRow } from '../spaces/message.ts'
 import { IS_LEFT_TO_OTHERS } from './approval.ts'
 import { type Audience, audienceOf, createCallNews } from './call-news.ts'
+import { appending } from './run-events.ts'
 import { showsWaiting } from './tool-calls.ts'
 
 export interface SettlingHooks {
@@ -94,8 +95,10 @@ export function createCallSettling(platform: Platform, hooks: SettlingHooks): Ca
     await log.append(spaceTopic(spaceId), { type: 'MessagePartChanged', messageId, partIndex })
   }
 
-  const tellRun = (type: 'RunToolReturned' | 'RunToolCallChanged', { id, runId }: ToolCall) =>
-    log.append(runTopic(runId), { type, toolCallId: id }, { guard: runTopic(runId) })
+  function tellRun(type: 'RunToolReturned' | 'RunToolCallChanged', { id, runId }: ToolCall) {
+    const event = { type, toolCallId: id }
+    return log.append(runTopic(runId), event, appending(runId, event))
+  }
 
   async function tell({ call, partIndex, audience, afterCommit }: Settled): Promise<void> {
     await tellPart(call, partIndex)

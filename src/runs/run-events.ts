@@ -1,5 +1,6 @@
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
+import type { AppendOptions } from '../realtime/event-log.ts'
 import { type RunLogEvent, runTopic } from '../realtime/topics.ts'
 
 /** The events of a run while this process executes it, in the order of the calls. A log that is away costs events, never the run. */
@@ -36,7 +37,7 @@ export function createRunEvents(
     clearTimeout(timer)
     timer = undefined
     for (const event of held.splice(0)) {
-      const appended = log.append(topic, event, { guard: topic }).catch((error) => {
+      const appended = log.append(topic, event, appending(runId, event)).catch((error) => {
         logger.warn({ runId, event: event.type, error: messageOf(error) }, 'an event of a run was lost')
       })
       pending = Promise.all([pending, appended])
@@ -82,4 +83,10 @@ export function createRunEvents(
       await pending
     },
   }
+}
+
+/** How an event of a run is appended: none after its end, and the result of a call once, whoever settled it, found it untold, or slept meanwhile. */
+export function appending(runId: string, event: RunLogEvent): AppendOptions {
+  const guard = runTopic(runId)
+  return event.type === 'RunToolReturned' ? { guard, once: event.toolCallId } : { guard }
 }
