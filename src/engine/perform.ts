@@ -80,7 +80,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
     fresh ? [] : parts.journal.read(claim.run.id),
     claim.kind === 'started' ? null : readTold(platform, claim.run.id),
   ])
-  const toldSteps = told === null ? steps.length : retell(events, steps, told)
+  const toldSteps = retell(events, steps, told)
   const observed = parts.observer.begin(claim, scene.agent)
   const { journal } = observed
   const run = takeInHand(performance, scene, journal, events)
