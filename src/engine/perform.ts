@@ -25,7 +25,7 @@ import type { Toolbox } from '../tools/toolbox.ts'
 import type { GenerationParts, Models } from './attempt.ts'
 import { generate } from './generation.ts'
 import type { Observer } from './observation.ts'
-import { readTold, retell, stepFinished } from './retelling.ts'
+import { retell, stepFinished } from './retelling.ts'
 import { takeInHand } from './run-in-hand.ts'
 import { affordable, readOverBudget } from './spending.ts'
 import { type CallEnd, createToolRunner, type ToolRunner } from './tool-runner.ts'
@@ -75,12 +75,8 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const { claim, fresh, signal } = performance
   const { label } = claim.run
   const events = createRunEvents(platform, claim.run)
-  const [scene, steps, told] = await Promise.all([
-    scenes.load(claim),
-    fresh ? [] : parts.journal.read(claim.run.id),
-    claim.kind === 'started' ? null : readTold(platform, claim.run.id),
-  ])
-  const toldSteps = retell(events, steps, told)
+  const [scene, steps] = await Promise.all([scenes.load(claim), fresh ? [] : parts.journal.read(claim.run.id)])
+  retell(events, steps)
   const observed = parts.observer.begin(claim, scene.agent)
   const { journal } = observed
   const run = takeInHand(performance, scene, journal, events)
@@ -102,7 +98,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const calling = { claim, tools, models, signal, silenceMs }
   const generation: GenerationParts = { ...calling, overBudget, journal, completing, writer, events }
   const { prices } = platform.config
-  const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent, prices, label, toldSteps }, steps)
+  const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent, prices, label }, steps)
   try {
     const end = await finishing(writer, loop)
     if (end.type === 'failed') {
@@ -130,8 +126,6 @@ interface Loop {
   prices: ModelPrices
   /** The run's, as its row had it when it was claimed. */
   label: readonly string[]
-  /** Of so many steps it is told that they are over. */
-  toldSteps: number
 }
 
 /**
@@ -143,7 +137,8 @@ async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformE
   const steps = [...journaled]
   for (;;) {
     const end = (await carryOut(loop, steps)) ?? endOf(loop, steps)
-    if (end?.type !== 'aborted') tellStepsFinished(loop, steps)
+    const last = steps.at(-1)
+    if (last !== undefined && end?.type !== 'aborted') generation.events.emit(stepFinished(last))
     if (end !== null) return end
     const plan = affordable(await planned(loop, steps), loop.agent.budgetState, loop.prices)
     if ('error' in plan) return { type: 'over-budget', error: plan.error }
@@ -262,12 +257,6 @@ function brokenOff({ step, calls }: JournaledStep): PerformEnd | null {
 
 function failed({ message, blame }: ModelFailure): PerformEnd {
   return { type: 'failed', error: message, blame }
-}
-
-/** Once the calls of the last step are carried out, or wait. */
-function tellStepsFinished(loop: Loop, steps: JournaledStep[]): void {
-  for (const step of steps.slice(loop.toldSteps)) loop.generation.events.emit(stepFinished(step))
-  loop.toldSteps = steps.length
 }
 
 /** The end that a tool of the last step has asked for, when the worker died before it came to that. */

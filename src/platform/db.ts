@@ -154,6 +154,8 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
   }
   const pool = openPool(poolConfig, metrics)
   pool.on('error', onError)
+  // However many ask at one time whether it is healthy.
+  pool.setMaxListeners(0)
   // Prisma's statements and the others' are told apart by their texts.
   const names = createStatementNames()
   const factory = new PrismaPg(pool, { statementNameGenerator: names.of, onConnectionError: onError })

@@ -85,8 +85,19 @@ export function createRunEvents(
   }
 }
 
-/** How an event of a run is appended: none after its end, and the result of a call once, whoever settled it, found it untold, or slept meanwhile. */
+/**
+ * How an event of a run is appended: none after its end; and that a call was made, that it has a result, and that a step is over, once
+ * each, whoever tells it: who journaled it, who goes on after that one's death, or one that slept meanwhile.
+ */
 export function appending(runId: string, event: RunLogEvent): AppendOptions {
   const guard = runTopic(runId)
-  return event.type === 'RunToolReturned' ? { guard, once: event.toolCallId } : { guard }
+  switch (event.type) {
+    case 'RunToolCalled':
+    case 'RunToolReturned':
+      return { guard, once: `${event.type} ${event.toolCallId}` }
+    case 'RunStepFinished':
+      return { guard, once: `${event.type} ${event.step}` }
+    default:
+      return { guard }
+  }
 }

@@ -1,7 +1,9 @@
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Prisma } from '../../src/generated/prisma/client.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { hasPostgres } from '../support/postgres.ts'
+import { until } from '../support/until.ts'
 
 const CONNECTIONS = 5
 
@@ -27,13 +29,20 @@ describe.skipIf(!hasPostgres)(`a process of ${CONNECTIONS} connections`, () => {
   test('is ready while a burst has taken all of them and more wait, but not where none comes back', async () => {
     const { db } = parley.app.platform
     const asleep = (seconds: number) => db.query(Prisma.sql`SELECT FROM pg_sleep(${seconds})`)
+    const beside = new pg.Client({ connectionString: parley.stores.settings.DATABASE_URL ?? '' })
+    await beside.connect()
+    const sleeping = async () =>
+      (await beside.query(`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`))
+        .rowCount
     // In all longer than readiness waits for an answer.
     const burst = Array.from({ length: 30 }, () => asleep(0.6))
     expect(await db.healthy()).toBe(true)
     await Promise.all(burst)
     const held = Array.from({ length: CONNECTIONS }, () => asleep(4))
+    await until('all are asleep', async () => (await sleeping()) === CONNECTIONS)
     expect(await db.healthy()).toBe(false)
     await Promise.all(held)
+    await beside.end()
     expect(await db.healthy()).toBe(true)
   })
 })

@@ -1,3 +1,4 @@
+import type { Run, ToolCall } from '../../src/generated/prisma/client.ts'
 import type { Database } from '../../src/platform/db.ts'
 import { decodeCursor, encodeCursor } from '../../src/realtime/cursor.ts'
 import { type EventLog, KEPT_ENTRIES } from '../../src/realtime/event-log.ts'
@@ -40,7 +41,7 @@ export async function remainsOf({ app }: TestApplication, spaceId: string, agent
       outcomes: outcomes.map(({ kind, reason }) => ({ kind, reason })),
       runs: runs.map(({ status, summary, error, stepCount }) => ({ status, summary, error, stepCount })),
       steps: steps.map(({ index, finishReason, assistant }) => ({ index, finishReason, assistant })),
-      told: await Promise.all(runs.map(({ id }) => toldOf(log, id, calls))),
+      told: await Promise.all(runs.map((run) => toldOf(log, run, calls))),
       calls: calls.map(({ stepIndex, toolName, status, approvalState, input, output, error }) => ({
         ...{ stepIndex, toolName, status, approvalState },
         ...{ input, output, error },
@@ -53,18 +54,22 @@ export async function remainsOf({ app }: TestApplication, spaceId: string, agent
   }
 }
 
-/** What the log of a run tells of its journal, each thing once. */
-async function toldOf(log: EventLog, runId: string, calls: { id: string }[]): Promise<unknown[]> {
+/**
+ * What the log of a run tells of its journal: of all steps but the last, which its end may have come with, and of calls that were settled
+ * before that.
+ */
+async function toldOf(log: EventLog, { id: runId, stepCount, finishedAt }: Run, calls: ToolCall[]): Promise<unknown[]> {
   const [head = ''] = await log.heads([runTopic(runId)])
   const whole = await log.read(runTopic(runId), encodeCursor({ ...decodeCursor(head), n: 0 }), KEPT_ENTRIES)
+  const isLate = (call: ToolCall | undefined) => (call?.settledAt ?? 0) > (finishedAt ?? 0)
   const events = whole.type === 'entries' ? whole.entries.map(({ event }) => event as RunLogEvent) : []
   const told = events.flatMap((event) => {
-    if (event.type === 'RunStepFinished') return [`step ${event.step} is over`]
-    if (event.type === 'RunToolCalled' || event.type === 'RunToolReturned')
-      return [`${event.type} ${calls.findIndex(({ id }) => id === event.toolCallId)}`]
-    return []
+    if (event.type === 'RunStepFinished') return event.step < stepCount - 1 ? [`step ${event.step} is over`] : []
+    if (event.type !== 'RunToolCalled' && event.type !== 'RunToolReturned') return []
+    const index = calls.findIndex(({ id }) => id === event.toolCallId)
+    return event.type === 'RunToolReturned' && isLate(calls[index]) ? [] : [`${event.type} ${index}`]
   })
-  return [...new Set(told)].sort()
+  return told.sort()
 }
 
 function decisionsOf(prisma: Database['prisma'], agentId: string): Promise<object[]> {

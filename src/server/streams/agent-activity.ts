@@ -6,7 +6,7 @@ import type { App } from '../../schema/app.ts'
 import type { AgentActivityEvent, Watcher } from '../../schema/streams.ts'
 import type { ActiveRuns } from './active-runs.ts'
 import { createChannelSet } from './channel-set.ts'
-import { type Feed, openFeed } from './feed.ts'
+import { type Feed, openFeed, type Told } from './feed.ts'
 import type { Guards } from './guards.ts'
 import type { Lifeline } from './lifeline.ts'
 import { SPACE_DELETED } from './space-messages.ts'
@@ -54,6 +54,7 @@ export function createAgentActivity(
     openFeed(async (lifeline) => {
       const { signal } = lifeline
       const changed = new Set<string>()
+      const known = new Set<string>()
       const bell = createBell()
       const runsOf = asksMore ? () => null : activeRuns.of
       await guards.viewer(viewer, lifeline)
@@ -62,13 +63,20 @@ export function createAgentActivity(
         changed.add(agentId)
         bell.ring()
       })
+      function toldOf(agentId: string): Told<AgentActivityEvent> {
+        const activeRuns = runsOf(agentId)
+        const event = { at: new Date(clock.now()), spaceId, agentId, activeRuns }
+        // Of a change all are told at one time; how it is found at the beginning, each at its own.
+        const of = known.has(agentId) ? activeRuns : null
+        known.add(agentId)
+        return { of, event }
+      }
+
       return async (to) => {
         while (!signal.aborted) {
           for (const agentId of changed) {
             changed.delete(agentId)
-            const activeRuns = runsOf(agentId)
-            const event = { at: new Date(clock.now()), spaceId, agentId, activeRuns }
-            await to.tell([{ of: activeRuns, event }])
+            await to.tell([toldOf(agentId)])
             if (signal.aborted) return
           }
           await bell.wait(FOREVER_MS, signal)
