@@ -71,6 +71,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
     const calls = (await parley.app.api.toolCalls.ofRuns([runId])).get(runId) ?? []
     expect(calls.map(({ status }) => status)).toEqual(['DONE', 'DONE', 'FAILED'])
     expect(calls[2]?.output).toMatchObject({ error: { code: 'TOO_MANY_CALLS' } })
+    expect((await parley.eventsOf(runId)).filter((type) => type === 'RunToolReturned')).toHaveLength(3)
   })
 
   test('without a number of its own an agent has five calls for each step', async () => {
