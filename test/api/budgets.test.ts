@@ -90,6 +90,17 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect(seen.budget).toMatchObject({ tokensPerDay: 500, ...spent })
   })
 
+  test.each([Number.MAX_VALUE, Number.MIN_VALUE])('a limit may be any number: %d USD', async (usd) => {
+    const { human, agent, space } = await parley.room('Ada')
+    const budget = { usdPerDay: usd, usdPerRoot: usd }
+    await budgetOf(agent, budget)
+    expect((await ask(UPDATE_SPACE, { input: { id: space.id, budget } })).space.budget).toMatchObject(budget)
+    parley.models.script(steps(done))
+    const client = await parley.clientOf(human)
+    const { runs } = await ask(SEND, { input: { spaceId: space.id, text: 'Hi' } }, client)
+    expect(await ended(runs[0]?.id)).toMatchObject({ status: 'COMPLETED', error: null })
+  })
+
   test('a stateless agent whose day is spent is woken by nothing until the next one', async () => {
     const { human, agent, space } = await parley.room('Ada')
     const client = await parley.clientOf(human)
