@@ -34,6 +34,13 @@ export class NotFoundError extends DomainError {
   }
 }
 
+/** It was deleted while it was being answered. An event about it is told to nobody. */
+export class GoneError extends NotFoundError {
+  constructor() {
+    super('It was deleted meanwhile.')
+  }
+}
+
 /** The state of the thing does not allow it (any more). */
 export class ConflictError extends DomainError {
   constructor(message: string) {

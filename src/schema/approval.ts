@@ -1,5 +1,5 @@
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
-import { loadAll, loadExisting } from './batch.ts'
+import { existing, loadAll, loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { type Context, renewed } from './context.ts'
 import { Human, ToolCall } from './refs.ts'
@@ -100,7 +100,7 @@ const payload = (name: string) =>
 
 async function seen(call: shapes.ToolCall, { loaders }: Context): Promise<{ toolCall: shapes.ToolCall }> {
   const [toolCall] = await loaders.seenToolCalls([call])
-  return { toolCall: toolCall! }
+  return { toolCall: existing(toolCall) }
 }
 
 builder.mutationFields((t) => ({

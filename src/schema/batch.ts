@@ -1,4 +1,5 @@
 import DataLoader from 'dataloader'
+import { GoneError } from '../lib/errors.ts'
 
 /** Things asked for once in an operation, all that are asked for at one moment together. */
 export class Loader<K, V> {
@@ -105,11 +106,15 @@ export async function loadAll<K, V>(loader: Loadable<K, V>, keys: readonly K[]):
   return Promise.all(keys.map((key) => loader.load(key)))
 }
 
-/** What must be there, since something names it. @throws where it is gone. */
-export async function loadExisting<V>(loader: Loadable<string, V | null>, id: string): Promise<V> {
-  const found = await loader.load(id)
-  if (found === null) throw new Error(`${id} is gone`)
+/** What was there a moment ago. @throws GoneError where it was deleted since */
+export function existing<V>(found: V | null | undefined): V {
+  if (found == null) throw new GoneError()
   return found
+}
+
+/** What must be there, since something names it. @throws GoneError where it was deleted since */
+export async function loadExisting<V>(loader: Loadable<string, V | null>, id: string): Promise<V> {
+  return existing(await loader.load(id))
 }
 
 /** What may not be named at all: null for null. */

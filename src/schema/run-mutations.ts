@@ -1,4 +1,5 @@
 import { ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
+import { existing } from './batch.ts'
 import { builder } from './builder.ts'
 import { renewed, takeRate } from './context.ts'
 import { Run } from './refs.ts'
@@ -37,8 +38,8 @@ builder.mutationField('stopRun', (t) =>
     async resolve(_, { input }, context) {
       const { app, viewer, loaders } = renewed(context)
       const { run, stoppedRuns } = await app.control.stopRun(viewer, input)
-      const [seen, ...stopped] = await loaders.seenRuns([run, ...stoppedRuns])
-      return { run: seen!, stoppedRuns: stopped }
+      const [[seen], stopped] = await Promise.all([loaders.seenRuns([run]), loaders.seenRuns(stoppedRuns)])
+      return { run: existing(seen), stoppedRuns: stopped }
     },
   }),
 )

@@ -1,4 +1,5 @@
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
+import { existing } from './batch.ts'
 import { builder } from './builder.ts'
 import { renewed, takeRate } from './context.ts'
 import { Message, Run } from './refs.ts'
@@ -42,7 +43,7 @@ builder.mutationField('sendMessage', (t) =>
       const { app, viewer, loaders } = renewed(context)
       const { message, runs } = await app.sending.send(viewer, input)
       const [sentMessage] = await loaders.seenMessages([message])
-      return { sentMessage: sentMessage!, runs: await loaders.seenRuns(runs) }
+      return { sentMessage: existing(sentMessage), runs: await loaders.seenRuns(runs) }
     },
   }),
 )

@@ -1,7 +1,7 @@
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { Entity, Message, MessagePart, Space, TextPart } from './refs.ts'
-import { type SpaceEvent as AnySpaceEvent, GoneError, itself } from './streams.ts'
+import { type SpaceEvent as AnySpaceEvent, itself } from './streams.ts'
 
 type Shape<T extends AnySpaceEvent['type']> = Extract<AnySpaceEvent, { type: T }>
 
@@ -40,11 +40,7 @@ const messageEvent = (type: OfMessage, description: string) =>
     fields: (t) => ({
       message: t.field({
         type: Message,
-        async resolve({ messageId }, _, { loaders }) {
-          const message = await loaders.messages.load(messageId)
-          if (message === null) throw new GoneError(messageId)
-          return message
-        },
+        resolve: ({ messageId }, _, { loaders }) => loadExisting(loaders.messages, messageId),
       }),
     }),
   })

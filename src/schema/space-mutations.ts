@@ -1,4 +1,5 @@
 import { BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { existing } from './batch.ts'
 import { BudgetInput } from './budget.ts'
 import { builder } from './builder.ts'
 import { type Context, renewed } from './context.ts'
@@ -64,7 +65,7 @@ const RemoveMemberPayload = builder
 
 async function payloadOf(space: shapes.Space, { loaders }: Context): Promise<{ space: shapes.Space }> {
   const [seen] = await loaders.seenSpaces([space])
-  return { space: seen! }
+  return { space: existing(seen) }
 }
 
 const DeleteSpaceInput = builder.inputType('DeleteSpaceInput', { fields: (t) => ({ id: t.id({ required: true }) }) })

@@ -8,14 +8,6 @@ interface AtCursor {
   at: Date
 }
 
-/** What an event is about was deleted since: the event is told to nobody. */
-export class GoneError extends Error {
-  constructor(id: string) {
-    super(`${id} is gone`)
-    this.name = 'GoneError'
-  }
-}
-
 /** An event of `spaceMessages`: what it names is loaded when it is delivered. */
 export type SpaceEvent = AtCursor & { spaceId: string } & (SpaceLogEvent | { type: 'SpaceSnapshot' })
 

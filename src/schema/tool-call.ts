@@ -1,7 +1,7 @@
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { Approval } from './approval.ts'
-import { loadExisting, loadOptional } from './batch.ts'
+import { existing, loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { mayHear } from './confidence.ts'
 import { type Context, renewed } from './context.ts'
@@ -179,7 +179,7 @@ builder.mutationField('submitToolResult', (t) =>
       const { app, viewer, loaders } = renewed(context)
       const call = await app.control.submitToolResult(viewer, input)
       const [toolCall] = await loaders.seenToolCalls([call])
-      return { toolCall: toolCall! }
+      return { toolCall: existing(toolCall) }
     },
   }),
 )

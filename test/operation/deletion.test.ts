@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { RULE_STACKS } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
@@ -101,22 +101,6 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
           __typename: 'NotFoundError',
         })
       expect(await stage.ask(stage.admin, DELETE_AGENT, { id: ada.id })).toMatchObject({ __typename: 'NotFoundError' })
-    })
-
-    test('is shown as it was to who reads it at that moment', async () => {
-      const ada = await stage.bot('Ada')
-      const { agents } = parley.app.api
-      const read = agents.getMany
-      // After its name was read, before the rest.
-      vi.spyOn(agents, 'getMany').mockImplementationOnce(async (ids) => {
-        await stage.ask(stage.admin, DELETE_AGENT, { id: ada.id })
-        return read(ids)
-      })
-      expect(await stage.ask(stage.admin, AGENT, { id: ada.id })).toMatchObject({
-        name: 'Ada',
-        mind: 'STATELESS',
-        paused: false,
-      })
     })
 
     test('takes its runs, its plans and its webhooks with it', async () => {

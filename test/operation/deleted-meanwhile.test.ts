@@ -1,0 +1,62 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { RULE_STACKS } from '../support/application.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { openStage, type Stage } from '../support/stage.ts'
+
+const DELETE_AGENT = `mutation ($id: ID!) { deleteAgent(input: { id: $id }) { __typename } }`
+const DELETE_SPACE = `mutation ($id: ID!) { deleteSpace(input: { id: $id }) { __typename } }`
+const AGENT = `query ($id: ID!) { agent(id: $id) { name model mind paused } }`
+const RENAME = `mutation ($id: ID!) { updateSpace(input: { id: $id, name: "Crew" }) { __typename
+  ... on UpdateSpacePayload { space { streamCursor } } ... on Error { code message } } }`
+const RUN = `query ($id: ID!) { run(id: $id) { agent { id } triggerMessage { text space { name } } } }`
+
+/** Calls `before` when something is read next: after what the operation has read already. */
+function beforeNextRead<A extends unknown[], R>(
+  reader: { getMany(...args: A): Promise<R> },
+  before: () => Promise<unknown>,
+): void {
+  const read = reader.getMany
+  vi.spyOn(reader, 'getMany').mockImplementationOnce(async (...args) => {
+    await before()
+    return read(...args)
+  })
+}
+
+describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack', (stack) => {
+  let parley: TestServer
+  let stage: Stage
+
+  beforeAll(async () => {
+    parley = await startTestServer({ stack })
+    stage = await openStage(parley)
+  })
+  afterAll(() => parley?.close())
+
+  test('is shown an agent as it was', async () => {
+    const ada = await stage.bot('Ada')
+    beforeNextRead(parley.app.api.agents, () => stage.ask(stage.admin, DELETE_AGENT, { id: ada.id }))
+    expect(await stage.ask(stage.admin, AGENT, { id: ada.id })).toMatchObject({
+      ...{ name: 'Ada', mind: 'STATELESS', paused: false },
+    })
+  })
+
+  test('is answered with a NotFoundError where the space of a payload is gone', async () => {
+    const husam = await stage.person('Husam')
+    const space = await stage.space('Team', [husam])
+    beforeNextRead(parley.app.api.spaces, () => stage.ask(stage.admin, DELETE_SPACE, { id: space.id }))
+    expect(await stage.ask(husam.client, RENAME, { id: space.id })).toEqual({
+      ...{ __typename: 'NotFoundError', code: 'NOT_FOUND', message: 'It was deleted meanwhile.' },
+    })
+  })
+
+  test('is told by NOT_FOUND where it was deep in an answer', async () => {
+    const husam = await stage.person('Husam')
+    const ada = await stage.bot('Ada')
+    const space = await stage.space('Team', [husam, ada])
+    const { runs } = await parley.send({ scope: 'HUMAN', id: husam.id, tokenId: null, expiresAt: null }, space.id, 'Hi')
+    await parley.runWhen(runs[0]?.id ?? '')
+    beforeNextRead(parley.app.api.spaces, () => stage.ask(stage.admin, DELETE_SPACE, { id: space.id }))
+    const { errors } = await husam.client.ask(RUN, { id: runs[0]?.id })
+    expect(errors).toMatchObject([{ message: 'It was deleted meanwhile.', extensions: { code: 'NOT_FOUND' } }])
+  })
+})
