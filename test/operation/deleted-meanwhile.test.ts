@@ -1,13 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { RULE_STACKS } from '../support/application.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
-import { openStage, type Stage } from '../support/stage.ts'
+import { openStage, type Read, type Stage } from '../support/stage.ts'
 
 const DELETE_AGENT = `mutation ($id: ID!) { deleteAgent(input: { id: $id }) { __typename } }`
 const DELETE_SPACE = `mutation ($id: ID!) { deleteSpace(input: { id: $id }) { __typename } }`
 const AGENT = `query ($id: ID!) { agent(id: $id) { name model mind paused } }`
 const RENAME = `mutation ($id: ID!) { updateSpace(input: { id: $id, name: "Crew" }) { __typename
   ... on UpdateSpacePayload { space { streamCursor } } ... on Error { code message } } }`
+const WATCH = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typename
+  ... on MessagePosted { message { text sender { name } } } } }`
 const RUN = `query ($id: ID!) { run(id: $id) { agent { id } triggerMessage { text space { name } } } }`
 
 /** Calls `before` when something is read next: after what the operation has read already. */
@@ -58,5 +60,17 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
     beforeNextRead(parley.app.api.spaces, () => stage.ask(stage.admin, DELETE_SPACE, { id: space.id }))
     const { errors } = await husam.client.ask(RUN, { id: runs[0]?.id })
     expect(errors).toMatchObject([{ message: 'It was deleted meanwhile.', extensions: { code: 'NOT_FOUND' } }])
+  })
+
+  test('is told an event all the same, where something deep in it was not there at first', async () => {
+    const husam = await stage.person('Husam')
+    const space = await stage.space('Team', [husam])
+    const live = husam.client.subscribe<Read, object>(WATCH, { id: space.id })
+    await live.first(() => true)
+    vi.spyOn(parley.app.api.entities, 'getMany').mockImplementationOnce(async (ids) => ids.map(() => null))
+    await stage.say(husam, space, 'Hello')
+    const told = await live.first((told: Read) => told.spaceMessages.message !== undefined)
+    expect(told['spaceMessages'].message).toEqual({ text: 'Hello', sender: { name: 'Husam' } })
+    live.stop()
   })
 })

@@ -34,15 +34,18 @@ describe.skipIf(!hasPostgres)(`a process of ${CONNECTIONS} connections`, () => {
     const sleeping = async () =>
       (await beside.query(`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`))
         .rowCount
-    // In all longer than readiness waits for an answer.
-    const burst = Array.from({ length: 30 }, () => asleep(0.6))
-    expect(await db.healthy()).toBe(true)
-    await Promise.all(burst)
-    const held = Array.from({ length: CONNECTIONS }, () => asleep(4))
-    await until('all are asleep', async () => (await sleeping()) === CONNECTIONS)
-    expect(await db.healthy()).toBe(false)
-    await Promise.all(held)
-    await beside.end()
-    expect(await db.healthy()).toBe(true)
+    try {
+      // In all longer than readiness waits for an answer.
+      const burst = Array.from({ length: 30 }, () => asleep(0.6))
+      expect(await db.healthy()).toBe(true)
+      await Promise.all(burst)
+      const held = Array.from({ length: CONNECTIONS }, () => asleep(4))
+      await until('all are asleep', async () => (await sleeping()) === CONNECTIONS)
+      expect(await db.healthy()).toBe(false)
+      await Promise.all(held)
+      expect(await db.healthy()).toBe(true)
+    } finally {
+      await beside.end()
+    }
   })
 })

@@ -49,6 +49,8 @@ const VIEWERS_AT_ONCE = 512
 /** Of all answers that this process keeps with their entries, in characters. */
 const MOST_KEPT_CHARACTERS = 16 * 1024 * 1024
 const NO_ERRORS: readonly GraphQLError[] = []
+/** Of a subscription's field, and of what its event names. */
+const PATH_TO_SUBJECT = 2
 const ANY_TIME: Span = { from: Number.POSITIVE_INFINITY, to: 0 }
 
 let moments = 0
@@ -152,12 +154,15 @@ function run(
 function answerOf(result: ExecutionResult, asOf: Span, maskError: MaskError): Answer {
   const hasData = result.data != null
   if (result.errors === undefined) return { text: JSON.stringify(result), errors: NO_ERRORS, hasData, asOf }
-  const isOfGone = result.errors.some(({ originalError }) => originalError instanceof GoneError)
-  // Nor is it a fault, to be logged, that something has been deleted.
-  if (isOfGone) return { text: UNTOLD, errors: NO_ERRORS, hasData, asOf }
+  // Nor is it a fault, to be logged, that what an event is about has been deleted.
+  if (result.errors.every(isOfGone)) return { text: UNTOLD, errors: NO_ERRORS, hasData, asOf }
   const errors = result.errors.map(maskError)
   return { text: JSON.stringify({ ...result, errors: errors.map(formatError) }), errors, hasData, asOf }
 }
+
+/** Whether what the event itself names is gone, and not something deep in what is asked about it. */
+const isOfGone = ({ originalError, path = [] }: GraphQLError) =>
+  originalError instanceof GoneError && path.length <= PATH_TO_SUBJECT
 
 interface Kept {
   /** Undefined once too much has come after it. */
@@ -230,12 +235,13 @@ function lossOf({ errors }: Answer): Error {
 
 const isWhole = (outcome: Outcome) => !mayPass(outcome) && (isPersonal(outcome) || !isLost(outcome))
 
-/** Whether something failed that is not the client's fault, and so may pass. */
+/** Whether something failed that is not the client's fault, or was deleted between two looks, and so may pass. */
 function mayPass(outcome: Outcome): boolean {
   if (isPersonal(outcome))
-    return [...outcome.values()].some((one) => (one instanceof Error ? isInternal(one) : mayPass(one)))
-  return isTold(outcome) && outcome.errors.some(isInternal)
+    return [...outcome.values()].some((one) => (one instanceof Error ? isOfMoment(one) : mayPass(one)))
+  return isTold(outcome) && outcome.errors.some(isOfMoment)
 }
 
-const isInternal = (error: Error) =>
-  (error as { extensions?: { code?: unknown } }).extensions?.code === 'INTERNAL_SERVER_ERROR'
+const OF_MOMENT: ReadonlySet<unknown> = new Set(['INTERNAL_SERVER_ERROR', 'NOT_FOUND'])
+
+const isOfMoment = (error: Error) => OF_MOMENT.has((error as { extensions?: { code?: unknown } }).extensions?.code)
