@@ -11,7 +11,10 @@ describe.skipIf(!hasPostgres)('agents whose model tries to carry everything ever
   let parley: TestServer
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'postgres', settings: { PARLEY_MAX_ROOT_RUNS: '2' } })
+    parley = await startTestServer({
+      stack: 'postgres',
+      settings: { PARLEY_MAX_ROOT_RUNS: '2', PARLEY_RATE_REQUESTS: '0' },
+    })
   })
   afterAll(() => parley?.close())
 

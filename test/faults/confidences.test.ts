@@ -17,7 +17,8 @@ describe.skipIf(!hasPostgres)('agents whose model tries to carry everything ever
   let parley: TestServer
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'postgres', settings: { PARLEY_MAX_ROOT_RUNS: '4' } })
+    const settings = { PARLEY_MAX_ROOT_RUNS: '4', PARLEY_RATE_REQUESTS: '0' }
+    parley = await startTestServer({ stack: 'postgres', settings })
   })
   afterAll(() => parley?.close())
 
