@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { RULE_STACKS } from '../support/application.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { openStage, type Read, type Stage } from '../support/stage.ts'
@@ -8,6 +8,8 @@ const DELETE_SPACE = `mutation ($id: ID!) { deleteSpace(input: { id: $id }) { __
 const AGENT = `query ($id: ID!) { agent(id: $id) { name model mind paused } }`
 const RENAME = `mutation ($id: ID!) { updateSpace(input: { id: $id, name: "Crew" }) { __typename
   ... on UpdateSpacePayload { space { streamCursor } } ... on Error { code message } } }`
+const STOP = `mutation ($id: ID!) { stopRun(input: { runId: $id, cascade: true }) { __typename
+  ... on StopRunPayload { run { id streamCursor } } ... on Error { code } } }`
 const WATCH = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typename
   ... on MessagePosted { message { text sender { name } } } } }`
 const RUN = `query ($id: ID!) { run(id: $id) { agent { id } triggerMessage { text space { name } } } }`
@@ -33,6 +35,7 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
     stage = await openStage(parley)
   })
   afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
 
   test('is shown an agent as it was', async () => {
     const ada = await stage.bot('Ada')
@@ -49,6 +52,26 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
     expect(await stage.ask(husam.client, RENAME, { id: space.id })).toEqual({
       ...{ __typename: 'NotFoundError', code: 'NOT_FOUND', message: 'It was deleted meanwhile.' },
     })
+  })
+
+  test('is not answered with another run, where the one that was to be stopped is gone', async () => {
+    const husam = await stage.person('Husam')
+    const space = await stage.space('Team', [husam, await stage.bot('Ada')])
+    parley.models.script(() => [{ hang: true }])
+    const { runs } = await parley.send({ scope: 'HUMAN', id: husam.id, tokenId: null, expiresAt: null }, space.id, 'Hi')
+    const id = runs[0]?.id ?? ''
+    await parley.runWhen(id, 'RUNNING')
+    const { control, runs: reader } = parley.app.api
+    const { stopRun } = control
+    const another = runs[0] && { ...runs[0], id: `${id}x` }
+    vi.spyOn(control, 'stopRun').mockImplementationOnce(async (...args) => {
+      const stopped = await stopRun(...args)
+      vi.spyOn(reader, 'getMany').mockImplementationOnce(async (ids) =>
+        ids.map((one) => (one === id ? null : another!)),
+      )
+      return { ...stopped, stoppedRuns: [another!] }
+    })
+    expect(await stage.ask(husam.client, STOP, { id })).toEqual({ __typename: 'NotFoundError', code: 'NOT_FOUND' })
   })
 
   test('is told by NOT_FOUND where it was deep in an answer', async () => {
