@@ -89,7 +89,8 @@ describe.each(RULE_STACKS)('what an agent does while its worker loses the databa
     parley.models.script(() => [{ hang: true }])
     const { runs } = await parley.send(human, space.id, 'Take your time')
     const runId = runs[0]?.id ?? ''
-    await parley.runWhen(runId, 'RUNNING')
+    // Not only RUNNING: its request comes after that, and would be answered by the script of the next run.
+    await parley.models.request(() => true)
     expect(await callOnce(agent, 'stop_run', { runId })).toEqual({ success: true, runId, status: 'canceled' })
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'CANCELED' })
   })
