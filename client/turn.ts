@@ -3,6 +3,8 @@ import { type LiveRun, liveRun } from './live-run.ts'
 import type { LiveSpace } from './live-space.ts'
 import { isWhole, type Message } from './space-events.ts'
 
+const IT_FAILED = 'It failed.'
+
 /** What a message set off, as it goes: the messages that answer it, in the order of the space, until all has come to rest. */
 export interface TurnListener {
   /** After each change: the answers as they are now. */
@@ -38,9 +40,7 @@ export function followTurn(
     onAnswers(answers)
     const { status, error } = space.getState()
     if (status !== 'ended' && !(all.every(isSettled) && [...runs.values()].every(isOverOf))) return
-    const failures = all
-      .flatMap(({ outcomes }) => outcomes)
-      .flatMap(({ kind, error: why }) => (kind === 'FAILED' ? [why ?? 'It failed.'] : []))
+    const failures = all.flatMap(({ outcomes }) => outcomes).flatMap((outcome) => failuresOf(outcome, runs))
     end()
     onEnd(answers, error === null ? failures : [...failures, error.message])
   }
@@ -66,6 +66,13 @@ export function messagesOfTurn(messages: readonly Message[], trigger: Message): 
     for (const id of runIdsOf(message)) runIds.add(id)
   }
   return found
+}
+
+/** The run's end may be heard before its outcome says what became of it. */
+function failuresOf({ kind, error, run }: Message['outcomes'][number], runs: ReadonlyMap<string, LiveRun>): string[] {
+  if (kind === 'FAILED') return [error ?? IT_FAILED]
+  const known = kind === 'RUN' && run !== null ? runs.get(run.id)?.getState().run : null
+  return known?.status === 'FAILED' ? [known.error?.split('\n', 1)[0] ?? IT_FAILED] : []
 }
 
 const runIdsOf = ({ outcomes }: Message) =>

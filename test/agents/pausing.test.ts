@@ -46,7 +46,7 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
     expect(await outcomes(space)).toEqual({ Ada: 'PAUSED', Bob: 'RUN' })
     await pause(ada, false)
     expect((await stage.say(husam, space, 'Two')).runs).toHaveLength(2)
-    await stage.endedRuns(ada, 1)
+    await Promise.all([stage.endedRuns(ada, 1), stage.endedRuns(bob, 2)])
   })
 
   test('finishes what is under way, and what is queued waits until it goes on', async () => {

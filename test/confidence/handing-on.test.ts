@@ -78,7 +78,8 @@ describe.each(RULE_STACKS)('what is known in confidence and handed on, on the %s
     const wait = { for: [{ type: 'human' }], timeout: 60 }
     plays(ada, [[sayIn(diary.id, 'What is it?', { wait })], [sayIn(team.id, SECRET)]])
     await asks(team, 'What is new?', ada)
-    await until('it asks', async () => (await play.stage.messagesIn(diary)).length === 1)
+    // Its wait is there with the message's end.
+    await until('it asks', async () => (await play.stage.messagesIn(diary))[0]?.status === 'REQUIRES_ACTION')
     await play.stage.say(alice, diary, SECRET)
     const [asked, told] = await callsIn(ada, 1)
     expect(asked.output.reply.text).toBe(SECRET)
@@ -102,7 +103,7 @@ describe.each(RULE_STACKS)('what is known in confidence and handed on, on the %s
     const held = gate()
     plays(ada, [[{ gate: held.promise }, say('Done with it.')]], [[{ toolCall: 'get_my_runs', input: {} }]])
     const { runs } = await asks(diary, SECRET, ada)
-    await play.parley.runWhen(runs[0].id, 'RUNNING')
+    await play.parley.models.request((request) => promptOf(request).includes(SECRET))
     await asks(team, 'What are you doing?', ada, bob)
     const [looked] = await until('it has looked', async () => {
       const ended = (await play.stage.runsOf(ada)).find(({ status }: Read) => status === 'COMPLETED')
@@ -125,7 +126,7 @@ describe.each(RULE_STACKS)('what is known in confidence and handed on, on the %s
     const look = (spaceId: string) => ({ toolCall: 'getMyRuns', input: { triggerSpaceId: spaceId } })
     plays(ada, [[{ gate: held.promise }, { text: 'Done.' }]], [[look(diary.id)]])
     const { runs } = await asks(diary, SECRET, ada)
-    await play.parley.runWhen(runs[0].id, 'RUNNING')
+    await play.parley.models.request((request) => promptOf(request).includes(SECRET))
     await asks(team, 'What are you doing?', ada, bob)
     const [looked] = await until('it has looked', async () => {
       const ended = (await play.stage.runsOf(ada)).find(({ status }: Read) => status === 'COMPLETED')

@@ -66,7 +66,7 @@ describe.each(RULE_STACKS)("000's scenarios through GraphQL, on the %s stack", (
         ),
       )
       parley.models.script(forAgent('Data Agent', steps([sayIn(metrics.id, '42k users')])))
-      const schedule = { at: new Date(Date.now() + 300).toISOString() }
+      const schedule = { afterSeconds: 1 }
       const plan = { agentId: reporter.id, name: 'Weekly Report', instruction: 'Report to leadership.', schedule }
       expect((await stage.ask(stage.admin, PLAN, { input: plan })).__typename).toBe('CreatePlanPayload')
 
@@ -183,7 +183,7 @@ describe.each(RULE_STACKS)("000's scenarios through GraphQL, on the %s stack", (
         when(wokenBy('service "cron"'), () => [{ text: redundant }]),
       ),
     )
-    const schedule = { at: new Date(Date.now() + 300).toISOString() }
+    const schedule = { afterSeconds: 1 }
     await stage.ask(stage.admin, PLAN, {
       input: { agentId: ops.id, name: 'morning-report', instruction: 'Report.', schedule },
     })

@@ -62,8 +62,8 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('waiting for replies
       })
       latencies.push((waits[index]?.at ?? 0) - sent)
     }
-    // The bound of each single one is the benchmark's: other work on the machine is in these times.
-    expect(latencies.toSorted((a, b) => a - b)[COUNT / 2]).toBeLessThan(50)
+    // By the signal, and not by the look of every 5 s; how soon is the benchmark's: other work on the machine is in these times.
+    expect(latencies.toSorted((a, b) => a - b)[COUNT / 2]).toBeLessThan(1000)
     for (const { listening } of waits) listening.end()
     await until('nobody listens any more', async () => (await channels()) === 0)
   })
@@ -108,7 +108,7 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('waiting for replies
   test('a reply that nobody announced is found at the deadline at the latest', async () => {
     const [space] = await stack.spaces(1)
     if (space === undefined) throw new Error('no space')
-    const waiting = await begin(space, 300)
+    const waiting = await begin(space, 3000)
     const { prisma } = stack.platform.db
     await prisma.message.create({
       data: {
