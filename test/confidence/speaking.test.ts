@@ -57,7 +57,7 @@ describe.each(RULE_STACKS)('what is being said while something changes, on the %
     const said = await until('it has ended', async () => (await lastIn(desk)).status !== 'STREAMING' && lastIn(desk))
     expect(said.status).toBe('INTERRUPTED')
     expect(said.text).toContain('It is known:')
-    expect(said.text.length).toBeLessThan(60)
+    expect(said.text).not.toContain('who hears it now')
     const [, call] = (await play.stage.endedRuns(agent, 1))[0].toolCalls
     expect(call).toMatchObject({ status: 'FAILED', output: { error: { code: 'CONFIDENTIAL' } } })
   })

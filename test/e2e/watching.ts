@@ -52,7 +52,9 @@ export async function watchSpaceBySse(
     waiting = frames.pop() ?? ''
     for (const frame of frames) {
       const data = /^data: (.+)$/m.exec(frame)?.[1]
-      if (data !== undefined && frame.includes('event: next')) onEvent(JSON.parse(data).data.spaceMessages)
+      if (data === undefined || !frame.includes('event: next')) continue
+      const event = JSON.parse(data).data.spaceMessages
+      if (isOfConversation(event)) onEvent(event)
     }
   }
 }
@@ -82,7 +84,11 @@ export function rebuild(events: SpaceEvent[]): Map<string, { status: string; tex
   return messages
 }
 
-export const eventsOf = (live: LiveEvents<Json>): SpaceEvent[] => live.seen.map((data) => data.spaceMessages)
+/** Not what a message's runs have used: that is told two seconds after they began, wherever the rest is then. */
+const isOfConversation = ({ __typename }: SpaceEvent): boolean => __typename !== 'MessageUpdated'
+
+export const eventsOf = (live: LiveEvents<Json>): SpaceEvent[] =>
+  live.seen.map((data) => data.spaceMessages).filter(isOfConversation)
 export const isA =
   (type: string, text?: string) =>
   ({ spaceMessages: event }: Json): boolean =>
