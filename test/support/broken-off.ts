@@ -16,9 +16,12 @@ const LET_GO_WITHIN = { timeoutMs: 5000 }
 const REFUSALS = ['22003', '22021', '23505', '42703']
 /** More than it takes to try three times with pauses of 1 s and 2 s. */
 const GIVEN_UP_WITHIN = { timeoutMs: 12_000 }
-/** How often a statement that is refused each time may be sent for a run; what looks for work is sent once a second besides. */
+/**
+ * How often a statement that is refused each time may be sent for a run. What looks for work is sent twice a second besides: a second after
+ * it was refused, and when it is rung for, as it is once a second while a run is due.
+ */
 const MOST_TRIES = 8
-const LOOKS_A_SECOND = 1.5
+const LOOKS_A_SECOND = 2
 
 export interface BrokenRuns {
   /** Which of the statements that an unbroken run sends, from 1. */
