@@ -81,6 +81,7 @@ describe.each(RULE_STACKS)('what things cost, on the %s stack', (stack) => {
     const other = await parley.space(human, [ada.id, bea.id], { name: 'Elsewhere' })
     const client = await parley.clientOf(human)
     const events = client.subscribe(FOLLOW as never, { spaceId: space.id } as never)
+    await events.first(() => true)
     parley.models.script(
       when(
         ({ instructions }) => instructions.includes('You are Ada'),

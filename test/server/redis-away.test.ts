@@ -58,7 +58,7 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('with Redis away', (
     const took = await sendSome(name)
     // The middle one: what else the machine does is not what is measured.
     expect(took.toSorted((a, b) => a - b)[Math.floor(MESSAGES / 2)]).toBeLessThan(250)
-    expect(Math.max(...took)).toBeLessThan(1000)
+    expect(Math.max(...took)).toBeLessThan(4000)
     const isAway = async () => figure(await scrape(parley.origin), 'parley_redis_away')
     expect(await isAway()).toBe(1)
     await comeBack()

@@ -293,7 +293,7 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
     const { human, space } = await room()
     const { secret } = await parley.app.api.tokens.create(parley.admin, {
       grant: { humanId: human.id },
-      expiresAt: new Date(Date.now() + 1500),
+      expiresAt: new Date(Date.now() + 4000),
     })
     const client = createParleyClient({ origin: parley.origin, token: secret })
     const live = client.subscribe<Data, object>(SPACE_MESSAGES, { spaceId: space.id })

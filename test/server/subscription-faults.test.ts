@@ -30,13 +30,16 @@ describe('of those who share an operation', () => {
     const [left, stays] = [await watch(bob), await watch(ada)]
     const { visibility } = parley.app.api
     const { spaces } = visibility
+    let failed = 0
     visibility.spaces = async (viewer, ids) => {
-      if (viewer.id === bob.id) throw new Error('the database is away')
-      return spaces(viewer, ids)
+      if (viewer.id !== bob.id) return spaces(viewer, ids)
+      failed += 1
+      throw new Error('the database is away')
     }
     await parley.app.api.members.remove(ada, { spaceId: space.id, entityId: bob.id })
-    await until('the one who left is ended', () => left.ended !== null)
+    await until('it cannot be looked up whether he sees it', () => failed > 0)
     visibility.spaces = spaces
+    expect(await left.ended).toMatchObject([{ extensions: { code: 'FORBIDDEN' } }])
     await parley.send(ada, space.id, 'still here')
     await until('the other goes on', () => typesOf(stays.seen).includes('MessagePosted'))
   })
