@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
 import type { Connection } from '../../client/connection.ts'
-
 import type { LiveSpace } from '../../client/live-space.ts'
 import type { RunEvent } from '../../client/run-record.ts'
 import type { Message } from '../../client/space-events.ts'

@@ -80,7 +80,7 @@ function dieAt(play: Play) {
 
 /**
  * What of a run is refused each time becomes a tool's result or the run's failure, after few tries. What claims runs and ends them is
- * only tried ever more slowly: there is nothing else to be done, and when it is no longer refused, the run goes on.
+ * tried again and again: there is nothing else to be done, and when it is no longer refused, the run goes on.
  */
 async function refuseAt(theatre: Theatre, play: Play, { n, text }: Statement): Promise<void> {
   if (/^(BEGIN|COMMIT|ROLLBACK)/.test(text)) return
