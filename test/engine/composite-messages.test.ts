@@ -212,9 +212,10 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       parley.models.script(
         steps([sayIn(space.id, 'Whole')], [{ toolCall: 'sendSpaceMessage', input: '', chunks } as ModelAction]),
       )
+      const follower = startFollower(parley.app.platform.log, `space:${space.id}`)
+      await until('it follows', () => follower.gaps() === 1)
       const { runs } = await parley.send(human, space.id, 'Go')
       const [id] = runs.map((run) => run.id)
-      const follower = startFollower(parley.app.platform.log, `space:${space.id}`)
       await until('it streams', () =>
         follower.entries().some(({ event }) => (event as { partIndex?: number }).partIndex === 1),
       )

@@ -138,6 +138,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       id: message.id,
       parts: [{ toolCall: { id: toolCall.id, status: 'WAITING' } }],
     })
+    await parley.runWhen(runId, 'WAITING_TOOL')
     await client.ask(ANSWER, { toolCallId: toolCall.id })
     await view.finished('COMPLETE')
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
@@ -305,6 +306,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     const { message } = await view.posted()
     ask.open()
     expect((await view.updated('REQUIRES_ACTION')).message.id).toBe(message.id)
+    await parley.runWhen(runId, 'WAITING_TOOL')
     await client.ask(ANSWER, { toolCallId: message.parts[0].toolCall.id })
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED', stepCount: 2 })
     expect((await parley.run(runId)).attempt).toBeGreaterThan(2)

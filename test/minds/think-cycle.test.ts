@@ -99,7 +99,7 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
       payload: { issue: 7 },
     })
     gate.resolve()
-    await thinking.rest(agent)
+    await thinking.rest(agent, bob)
     const second = await parley.models.request((request) => inboxIn(request).includes('quoted'))
     expect(inboxIn(second).split('\n')).toEqual([
       expect.stringMatching(/^INBOX \(2 events, /),

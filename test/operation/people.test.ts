@@ -8,6 +8,7 @@ import { createParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { sayIn } from '../support/space-tools.ts'
 import { openStage, type Read, type Stage } from '../support/stage.ts'
+import { until } from '../support/until.ts'
 
 const UPDATE = `mutation ($input: UpdateHumanInput!) {
   updateHuman(input: $input) { __typename ... on UpdateHumanPayload { human { name externalId } } ... on Error { message } }
@@ -279,7 +280,9 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
     await prisma.entity.update({ where: { id: zeb.id }, data: { name: 'Erased', goneAt: new Date(), formerly } })
     expect(await dump()).toContain('Zebulon Half')
     await parley.app.api.deletion.sweep()
-    expect((await dump()).split('\n').filter((row) => row.includes('Zebulon Half'))).toEqual([])
+    // Where a worker is at it already, our own has left it to that.
+    const left = async () => (await dump()).split('\n').filter((row) => row.includes('Zebulon Half'))
+    await until('it is taken out', async () => (await left()).length === 0)
   })
 
   test('an invitation is good for one sign-in, by its page or by POST', async () => {

@@ -88,7 +88,7 @@ describe.skipIf(!hasPostgres)(`what runs and readers ask a database of ${ROWS} m
     await direct.query(FILL)
     for (const { definition } of rows) await direct.query(definition)
     await direct.query('ANALYZE')
-  }, 180_000)
+  }, 600_000)
   afterAll(async () => {
     pg.Client.prototype.query = query
     await direct?.end()

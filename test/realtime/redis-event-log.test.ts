@@ -17,6 +17,9 @@ function newPrefix(): string {
   return `${redis!.prefix}${opened}:`
 }
 
+const posted = (index: number) => ({ type: 'MessagePosted', messageId: `msg_${index}` })
+const indexes = (count: number, first = 0) => Array.from({ length: count }, (_, index) => first + index)
+
 /** What a busy machine does to the time of an answer is not what is tested. */
 const PATIENT = { patienceMs: 10_000 }
 
@@ -73,6 +76,39 @@ describe.skipIf(redis === null)('with Redis', () => {
       for (const follower of followers) await follower.stop()
       await until('the subscription is gone', async () => (await subscribers()) === 0)
     })
+
+    test('what many come back for at the same time is read at most once for each place, and the end once', async () => {
+      const results = await Promise.all(indexes(50).map((index) => one.log.append(TOPIC, posted(index))))
+      const cursors = results.map((result) => (result.type === 'appended' ? result.cursor : ''))
+      const reads = await watchReads()
+      const followers = indexes(80).map((n) => ({ n, follower: startFollower(two.log, TOPIC, cursors[n % 20]) }))
+      for (const { n, follower } of followers) {
+        const entries = await follower.hasEntries(49 - (n % 20))
+        expect(entries.map(({ event }) => event)).toEqual(indexes(49 - (n % 20), 1 + (n % 20)).map(posted))
+      }
+      expect(await reads.stop()).toBeLessThanOrEqual(21)
+      await Promise.all(followers.map(({ follower }) => follower.stop()))
+    })
+
+    /** Counts how often the topic is read from Redis, by all. */
+    async function watchReads() {
+      const monitor = await redis!.client.duplicate().monitor()
+      let count = 0
+      let isOver = false
+      const over = `${prefix}over`
+      monitor.on('monitor', (_time: string, [command = '', ...args]: string[]) => {
+        if (/^eval(sha)?$/i.test(command) && args.includes(`${prefix}log:{${TOPIC}}`)) count += 1
+        if (args.includes(over)) isOver = true
+      })
+      return {
+        async stop() {
+          await redis!.client.get(over)
+          await until('all was seen', () => isOver)
+          monitor.disconnect()
+          return count
+        },
+      }
+    }
 
     test('a doorbell is believed only where it follows on', async () => {
       const follower = startFollower(two.log, TOPIC)
@@ -152,7 +188,6 @@ describe.skipIf(redis === null)('with Redis', () => {
       await redis!.client.hset(`${key}:meta`, 'n', n, 'b', fields[5]!)
     }
 
-    const posted = (index: number) => ({ type: 'MessagePosted', messageId: `msg_${index}` })
     const textsOf = (follower: LogFollower) => follower.entries().map(({ event }) => event.messageId)
 
     test.each([

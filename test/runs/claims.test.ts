@@ -42,10 +42,10 @@ describe.skipIf(!hasPostgres)('claims', () => {
     return claims[0] as Claim
   }
 
-  /** In how many seconds the run may be claimed again, by the database; null: it may not. */
+  /** In how many seconds the run may be claimed again, by the database, which keeps milliseconds; null: it may not. */
   async function pauseOf(id: string): Promise<number | null> {
     const [row] = await db().$queryRaw<{ pause: number | null }[]>`
-      SELECT round(extract(epoch FROM "claimableAt" - clock_timestamp()))::float8 AS pause FROM "Run" WHERE id = ${id}`
+      SELECT ceil(extract(epoch FROM "claimableAt" - clock_timestamp()) - 0.001)::float8 AS pause FROM "Run" WHERE id = ${id}`
     return row?.pause ?? null
   }
 

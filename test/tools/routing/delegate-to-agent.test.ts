@@ -97,7 +97,8 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
     test('not to an agent that is not the admin agent', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
       parley.models.script(forAgent('Ada', steps([sayIn(space.id, 'Bea?', { mention: agents[1]?.id })])))
-      await parley.send(human, space.id, 'Hello')
+      const { runs } = await parley.send(human, space.id, 'Hello')
+      await parley.runWhen(runs[0]?.id ?? '')
       await endedRun(parley, agents[1]?.id ?? '')
       expect(await toolsOf('Bea')).not.toContain('delegateToAgent')
     })

@@ -61,7 +61,10 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
       schedule: { at: new Date(Date.now() + 200) },
     })
     const planRun = await until('the plan has fired', async () => (await runsOf(parley, ada?.id ?? ''))[0])
-    await until('it waits', async () => (await callsOf(parley, planRun.id))[1]?.state)
+    await until(
+      'it waits',
+      async () => ((await callsOf(parley, planRun.id))[1]?.state as { wait?: object } | null)?.wait,
+    )
     const asking = await parley.send(human, space.id, 'What are my options?')
     const askingRun = await parley.runWhen(asking.runs[0]?.id ?? '', 'WAITING_TOOL')
     return { ...room, ada, finance, planRun: await parley.run(planRun.id), askingRun }

@@ -298,7 +298,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
         adminAgentId: bea?.id ?? '',
       })
       const ask = (spaceId: string, mention: string | undefined) =>
-        sayIn(spaceId, 'You?', { mention, wait: { for: [{ type: 'entity', entityId: mention }], timeout: 1.5 } })
+        sayIn(spaceId, 'You?', { mention, wait: { for: [{ type: 'entity', entityId: mention }], timeout: 4 } })
       parley.models.script(forAgent('Bea', steps([ask(back.id, ada?.id)])))
       parley.models.script(
         forAgent('Ada', ({ messages, step }) => {
