@@ -9,7 +9,7 @@ import {
   parse,
   validate,
 } from 'graphql'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { schema } from '../../src/schema/schema.ts'
 import { createPlainAnswer } from '../../src/server/streams/plain-answers.ts'
 
@@ -122,11 +122,13 @@ test('what is answered from the event alone has the bytes of an execution, whate
     const document = parse(source)
     const unused = validate(schema, document).filter(({ message }) => !/is never used/.test(message))
     fc.pre(unused.length === 0)
-    const operation = { schema, document, variableValues: { yes } }
-    const plain = createPlainAnswer(operation)(event)
-    if (plain === null) return
-    answered += 1
-    expect(plain).toBe(JSON.stringify(execute({ ...operation, rootValue: event, contextValue: {} })))
+    for (const value of [yes, !yes]) {
+      const operation = { schema, document, variableValues: { yes: value } }
+      const plain = createPlainAnswer(operation)(event)
+      if (plain === null) continue
+      answered += 1
+      expect(plain).toBe(JSON.stringify(execute({ ...operation, rootValue: event, contextValue: {} })))
+    }
   })
   fc.assert(property, { numRuns: 1000 })
   expect(answered).toBeGreaterThan(100)
@@ -153,4 +155,15 @@ test('what has to be looked up, or is not as its type has it, is left to executi
   expect(plainOf('... on MessageTextDelta { delta part { text } }')).toBeNull()
   expect(plainOf('cursor', { ...delta, cursor: null })).toBeNull()
   expect(plainOf('... on MessageTextDelta { offset }', { ...delta, offset: 'far' })).toBeNull()
+})
+
+test('spaces that are watched by one document are planned for once', () => {
+  const document = parse(
+    'subscription ($id: ID!) { spaceMessages(spaceId: $id) { ... on MessageTextDelta { delta } } }',
+  )
+  const [one, two] = ['spc_1', 'spc_2'].map((id) => createPlainAnswer({ schema, document, variableValues: { id } }))
+  expect(one?.(delta)).toBe('{"data":{"spaceMessages":{"delta":"“hé”"}}}')
+  const lookUp = vi.spyOn(schema, 'getType')
+  expect(two?.(delta)).toBe('{"data":{"spaceMessages":{"delta":"“hé”"}}}')
+  expect(lookUp).not.toHaveBeenCalled()
 })

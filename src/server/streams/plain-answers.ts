@@ -16,6 +16,7 @@ import {
   isNonNullType,
   isObjectType,
   Kind,
+  visit,
 } from 'graphql'
 import { collectFields, collectSubfields } from 'graphql/execution/collectFields.js'
 
@@ -57,7 +58,7 @@ interface Plan {
  */
 export function createPlainAnswer(operation: Operation): PlainAnswer {
   const question = questionOf(operation)
-  const plans = new Map<string, Plan | null>()
+  const plans = plansOf(operation)
 
   return (event) => {
     if (question === null) return null
@@ -71,6 +72,30 @@ export function createPlainAnswer(operation: Operation): PlainAnswer {
     }
     return plan && textOf(source as Record<string, unknown>, plan)
   }
+}
+
+type Plans = Map<string, Plan | null>
+
+/** Of operations whose variables say nothing about what is selected, by document and name: spaces that are watched alike share them. */
+const sharedPlans = new WeakMap<DocumentNode, Map<string, Plans> | 'own'>()
+
+function plansOf({ document, operationName }: Operation): Plans {
+  const ofDocument = sharedPlans.get(document) ?? (selectsByVariables(document) ? 'own' : new Map<string, Plans>())
+  sharedPlans.set(document, ofDocument)
+  const plans = (ofDocument !== 'own' && ofDocument.get(operationName ?? '')) || new Map()
+  if (ofDocument !== 'own') ofDocument.set(operationName ?? '', plans)
+  return plans
+}
+
+/** `@include` and `@skip` do, where they ask a variable. */
+function selectsByVariables(document: DocumentNode): boolean {
+  let isFound = false
+  visit(document, {
+    Directive({ arguments: given = [] }) {
+      if (given.some(({ value }) => value.kind === Kind.VARIABLE)) isFound = true
+    },
+  })
+  return isFound
 }
 
 /** Null where it is not one field that is asked for. */
