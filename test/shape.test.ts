@@ -37,7 +37,6 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
       'src/runs/run-events.ts createRunEvents',
       'src/server/http/event-streams.ts createEventStreams',
       'src/server/sockets/operations.ts socketOperations',
-      'src/server/sockets/socket-writer.ts createSocketWriter',
       'src/server/sockets/sockets.ts createSockets',
       'src/server/sockets/write-schedule.ts createWriteSchedule',
       'src/server/streams/agent-activity.ts createAgentActivity',

@@ -3,20 +3,8 @@ import type { WebSocket } from 'ws'
 import type { Answer } from '../streams/answer.ts'
 import type { Sink } from '../streams/sink.ts'
 import { framesOf, headOf } from './frames.ts'
-import { createPingProgress } from './ping-progress.ts'
+import { PingProgress } from './ping-progress.ts'
 import type { WriteSchedule } from './write-schedule.ts'
-
-/** The way out to one client. What is sent in one tick leaves in one write; what a closing socket is given is dropped. */
-export interface SocketWriter {
-  /** Sends a text, after everything that was sent before it. `onTaken` is called when the system has taken it. */
-  send(text: string, onTaken: () => void): void
-  /** For the answers of one operation, by the client's id of it. */
-  sinkOf(id: string): Sink
-  /** Writes at once what was sent in this tick: for who closes the socket next. */
-  flush(): void
-  /** The client is too far behind: closes the socket in a way that has it come back. */
-  giveUp(): void
-}
 
 /** Bytes that may wait for the system. */
 const MOST_WAITING_BYTES = 4 * 1024 * 1024
@@ -29,75 +17,118 @@ export interface SocketWriterOptions {
   subscriptions(): number
 }
 
-/** The writer of a socket over `transport`, which holds back what is sent until all of a tick or a slice can leave together. */
-export function createSocketWriter(
-  socket: WebSocket,
-  transport: Duplex,
-  { schedule, onFull, subscriptions }: SocketWriterOptions,
-): SocketWriter {
-  const listeners = new Set<() => void>()
-  const progress = createPingProgress(socket, subscriptions)
-  let isCorked = false
+/**
+ * The way out to one client. What is sent in one tick, or one slice, leaves in one write: `transport` holds it back until then. What a
+ * closing socket is given is dropped. A class and no closure, since a round of writing comes by each of thousands: what it touches of
+ * one lies together.
+ */
+export class SocketWriter {
+  readonly #socket: WebSocket
+  readonly #transport: Duplex
+  readonly #options: SocketWriterOptions
+  readonly #progress: PingProgress
+  readonly #listeners = new Set<() => void>()
+  #isCorked = false
 
-  const isOpen = () => socket.readyState === socket.OPEN
-
-  function cork(): void {
-    if (isCorked) return
-    isCorked = true
-    transport.cork()
-    schedule.atEnd(uncork)
+  constructor(socket: WebSocket, transport: Duplex, options: SocketWriterOptions) {
+    this.#socket = socket
+    this.#transport = transport
+    this.#options = options
+    this.#progress = new PingProgress(socket, options.subscriptions)
+    const tellReady = () => {
+      for (const listener of [...this.#listeners]) listener()
+    }
+    transport.on('drain', tellReady)
+    socket.once('close', tellReady)
   }
 
-  function uncork(): void {
-    if (!isCorked) return
-    isCorked = false
-    transport.uncork()
+  /** Sends a text, after everything that was sent before it. `onTaken` is called when the system has taken it. */
+  send(text: string, onTaken: () => void): void {
+    if (!this.#takesMore()) {
+      onTaken()
+      return
+    }
+    this.#cork()
+    this.#socket.send(text, onTaken)
+    this.#progress.sent(1, text.length)
   }
 
-  function isFull(): boolean {
-    return socket.bufferedAmount > MOST_WAITING_BYTES || progress.isOverdue()
+  /** For the answers of one operation, by the client's id of it. */
+  sinkOf(id: string): Sink {
+    return new OperationSink(this, headOf(id))
   }
 
-  function write(text: string, onTaken?: () => void): void {
-    cork()
-    socket.send(text, onTaken)
-    progress.sent(1, text.length)
+  /** Writes at once what was sent in this tick: for who closes the socket next. */
+  readonly flush = (): void => {
+    if (!this.#isCorked) return
+    this.#isCorked = false
+    this.#transport.uncork()
   }
 
-  function tellReady(): void {
-    for (const listener of [...listeners]) listener()
+  /** The client is too far behind: closes the socket in a way that has it come back. */
+  readonly giveUp = (): void => this.#options.onFull()
+
+  /** Sends answers to the operation of this head. */
+  answer(answers: readonly Answer[], head: string): void {
+    if (!this.#takesMore()) return
+    const frames = framesOf(answers, head)
+    // For one subscription alone there is nothing else that could leave in the same write.
+    if (this.#options.subscriptions() > 1) this.#cork()
+    // Past `socket.send`, which would write each text by itself: nothing is compressed, so the order is that of the writes.
+    this.#transport.write(frames, 'latin1')
+    this.#progress.sent(answers.length, frames.length)
   }
 
-  transport.on('drain', tellReady)
-  socket.once('close', tellReady)
+  /** See Sink. */
+  get isBusy(): boolean {
+    return this.#transport.writableNeedDrain && this.#isOpen
+  }
 
-  return {
-    send(text, onTaken) {
-      if (isOpen() && isFull()) onFull()
-      if (isOpen()) write(text, onTaken)
-      else onTaken()
-    },
-    sinkOf(id) {
-      const head = headOf(id)
-      return {
-        send(answers: readonly Answer[]) {
-          if (isOpen() && isFull()) onFull()
-          if (!isOpen()) return
-          const frames = framesOf(answers, head)
-          // For one subscription alone there is nothing else that could leave in the same write.
-          if (subscriptions() > 1) cork()
-          // Past `socket.send`, which would write each text by itself: nothing is compressed, so the order is that of the writes.
-          transport.write(frames, 'latin1')
-          progress.sent(answers.length, frames.length)
-        },
-        isBusy: () => transport.writableNeedDrain && isOpen(),
-        whenReady(listener) {
-          listeners.add(listener)
-          return () => void listeners.delete(listener)
-        },
-      }
-    },
-    flush: uncork,
-    giveUp: onFull,
+  /** See Sink. */
+  whenReady(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  get #isOpen(): boolean {
+    return this.#socket.readyState === this.#socket.OPEN
+  }
+
+  /** False for a socket that closes, or has to now. */
+  #takesMore(): boolean {
+    if (!this.#isOpen) return false
+    const isFull = this.#transport.writableNeedDrain && this.#socket.bufferedAmount > MOST_WAITING_BYTES
+    if (!isFull && !this.#progress.isOverdue) return true
+    this.#options.onFull()
+    return this.#isOpen
+  }
+
+  #cork(): void {
+    if (this.#isCorked) return
+    this.#isCorked = true
+    this.#transport.cork()
+    this.#options.schedule.atEnd(this.flush)
+  }
+}
+
+class OperationSink implements Sink {
+  readonly #writer: SocketWriter
+  readonly #head: string
+
+  constructor(writer: SocketWriter, head: string) {
+    this.#writer = writer
+    this.#head = head
+  }
+
+  send(answers: readonly Answer[]): void {
+    this.#writer.answer(answers, this.#head)
+  }
+
+  isBusy(): boolean {
+    return this.#writer.isBusy
+  }
+
+  whenReady(listener: () => void): () => void {
+    return this.#writer.whenReady(listener)
   }
 }

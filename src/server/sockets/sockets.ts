@@ -17,7 +17,7 @@ import type { MaskError } from '../http/masking.ts'
 import { createKeepAlive } from './keep-alive.ts'
 import { type Session, socketOperations } from './operations.ts'
 import { createSlowing } from './slowing.ts'
-import { createSocketWriter, type SocketWriter } from './socket-writer.ts'
+import { SocketWriter } from './socket-writer.ts'
 import type { WriteSchedule } from './write-schedule.ts'
 
 export interface SocketsOptions {
@@ -113,7 +113,7 @@ export function createSockets(options: SocketsOptions): Sockets {
   })
 
   function opened(socket: WebSocket, request: IncomingMessage, transport: Duplex): void {
-    const writer = createSocketWriter(socket, transport, {
+    const writer = new SocketWriter(socket, transport, {
       schedule: options.schedule,
       onFull: () => shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor', SLOW_CLOSE_TIMEOUT_MS),
       subscriptions: () => connection.session.subscriptions.size,

@@ -194,10 +194,13 @@ class LiveGroup {
   /** Gives a member what there is, as far as it takes it. */
   #serve(member: Member): void {
     const { seat, sink } = member
-    // It declines what there is now; what it was never asked to take does not make it slow.
-    if (sink.isBusy()) this.#window.offer(seat, this.entries.last)
     for (let given = 0; given < MOST_PORTIONS; given++) {
-      if (seat.n >= this.entries.last || member.isGone || sink.isBusy()) return
+      if (seat.n >= this.entries.last || member.isGone) return
+      if (sink.isBusy()) {
+        // It declines what there is now; what it was never asked to take does not make it slow.
+        if (given === 0) this.#window.offer(seat, this.entries.last)
+        return
+      }
       const portion = this.entries.portionAt(seat)
       const own =
         portion?.type !== 'special'
