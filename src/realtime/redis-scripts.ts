@@ -23,8 +23,7 @@ const LARGEST_BELL = 16_384
 /**
  * `isRewound`: Redis has lost something that it had confirmed. Either it lives another life than the one that made the epoch (it
  * was restarted, or another server was promoted; not seen where INFO is forbidden), or the entry that the caller knows
- * as the n-th of the epoch is not there any more, or is another one. Who writes after an entry of its own asks for no life, which costs
- * a quarter of an append: it has lost nothing, and what others know of is found by their next read, for which they have to connect again.
+ * as the n-th of the epoch is not there any more, or is another one.
  */
 const COMMON = `
 local function lifeOfServer()
@@ -63,21 +62,17 @@ end
 const WRITE = `${COMMON}
 local entries, meta, once = KEYS[1], KEYS[2], KEYS[3]
 local writer, batch, now, command, bell = 'w:' .. ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6]
-local id = ARGV[1] .. '.' .. batch
+local id, life = ARGV[1] .. '.' .. batch, lifeOfServer()
 local known = redis.call('HMGET', meta, 'e', 'n', 'o', 'x', writer, 's', 'b')
-local epoch, life = known[1], nil
-local followsOwn = epoch and epoch == ARGV[7] and known[7] ~= '' and known[7] == ARGV[9]
-if not followsOwn then
-  life = lifeOfServer()
-  if epoch and isRewound(entries, { e = epoch, n = tonumber(known[2]), b = known[7], s = known[6] }, life, ARGV[7], tonumber(ARGV[8]), ARGV[9]) then
-    epoch = false
-  end
+local epoch = known[1]
+if epoch and isRewound(entries, { e = epoch, n = tonumber(known[2]), b = known[7], s = known[6] }, life, ARGV[7], tonumber(ARGV[8]), ARGV[9]) then
+  epoch = false
 end
 local remembered = epoch and known[5] and string.match(known[5], '^' .. batch .. ' %d+ (.+)$')
 if remembered then return remembered end
 if not epoch or ARGV[10] == '1' then
   epoch, known = ARGV[4], {}
-  create(entries, meta, once, epoch, life or lifeOfServer())
+  create(entries, meta, once, epoch, life)
 end
 
 local last, ordinal, expiry = tonumber(known[2] or 0), tonumber(known[3] or ""), known[4]

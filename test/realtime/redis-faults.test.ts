@@ -189,37 +189,6 @@ describe.skipIf(findRedisBinary() === null)('Redis with faults', () => {
     await breaker.save()
   })
 
-  test('a Redis that comes back without what others wrote after the last entry of a process is a gap to them', async () => {
-    const follower = await startStanding()
-    await Promise.all(indexes(10).map((index) => writer.log.append(TOPIC, posted(index))))
-    await breaker.save()
-    const [lost] = await Promise.all(indexes(3, 10).map((index) => reader.log.append(TOPIC, posted(index))))
-    await follower.hasEntries(13)
-    await restart()
-    await until('it is written to', async () => {
-      const { type } = await writer.log.append(TOPIC, posted(100))
-      return type === 'appended'
-    })
-    expect((await reader.log.read(TOPIC, lost?.type === 'appended' ? lost.cursor : '', 100)).type).toBe('gap')
-    await until('a gap', () => follower.gaps() >= 2)
-    await writer.log.append(TOPIC, posted(101))
-    await until('it goes on', () => follower.entries().at(-1)?.event.messageId === 'msg_101')
-    await follower.stop()
-    await breaker.flushall()
-    await breaker.save()
-  })
-
-  test('who writes one entry after the other asks once which life of the server it is', async () => {
-    await writer.log.append(TOPIC, posted(0))
-    await breaker.config('RESETSTAT')
-    for (const index of indexes(20, 1)) await writer.log.append(TOPIC, posted(index))
-    const counts = async () => /cmdstat_info:calls=(\d+)/.exec(await breaker.info('commandstats'))?.[1] ?? '0'
-    expect(await counts()).toBe('0')
-    await reader.log.append(TOPIC, posted(21))
-    // What counts is a command itself.
-    expect(await counts()).toBe('2')
-  })
-
   test('while Redis is away nobody who tells what is committed waits for it', async () => {
     const follower = await startStanding()
     await server.kill()
