@@ -9,11 +9,11 @@ import { cancelNoted } from './call-notifications.ts'
 // hold them and what they belong to; some read from `message`, the row of the message that shows the call.
 //
 //   begun ▶ STREAMING ─ recorded ─▶ RUNNING ─ settled ──▶ DONE, FAILED, TIMED_OUT
-//   (shows while its   recorded ─▶    │                      ▲
-//   input is written)         │     shown, waiting           │ answered (DONE), or its time is up (TIMED_OUT)
-//           │                 ▼       └────▶ WAITING ────────┘
-//           │           FAILED: no such tool,   │
-//           │           or no JSON              │
+//   (shows while its   recorded ─▶  │  │                     ▲
+//   input is written)         │     │ shown, waiting         │ answered (DONE), or its time is up (TIMED_OUT)
+//           │                 ▼     │  └────▶ WAITING ───────┘
+//           │           FAILED: no  │            │
+//           │  such tool, or no JSON│            │
 //           └─ broken off ─▶ CANCELED ◀─ the run's end, but for what a think cycle asked somebody outside
 //
 // A call that asks for approval first:
