@@ -26,6 +26,7 @@ describe.each(RULE_STACKS)('a generation that is not as it should be, on the %s 
     const memories = await parley.app.platform.db.prisma.memory.findMany({ where: { agentId: agent.id } })
     return { run, space, calls, keys: memories.map(({ key }) => key).toSorted(), asked: parley.models.requests.length }
   }
+
   test('two calls of one id in a step are two calls, each with a result, and the provider takes them back', async () => {
     const { run, calls, keys, asked } = await runOf('Ada', [note('one', 'same'), note('two', 'same')], [DONE])
     expect(run).toMatchObject({ status: 'COMPLETED', summary: 'Done.' })
