@@ -7,8 +7,8 @@ import { nameOf, readmeOf, SYSTEMS, tablesOf } from './support/fanout-tables.ts'
 import { type Benchmark, type BenchmarkOptions, type Figure, percentile } from './support/figures.ts'
 
 const SPACES = 100
-const PACE: Pace = { windowMs: 1000, pacedMs: 2000, refinements: 2 }
-const QUICK: Pace = { windowMs: 700, pacedMs: 1000, refinements: 1 }
+const PACE: Pace = { windowMs: 1000, pacedMs: 5000, refinements: 2 }
+const QUICK: Pace = { windowMs: 700, pacedMs: 2000, refinements: 1 }
 const load = (viewers: number, spaces = 1, payload: Payload = 'deltas'): Load => ({ viewers, spaces, payload })
 const LOADS = [10, 100, 500, 1000, 5000].map((viewers) => load(viewers)).concat(load(1000, SPACES))
 /** What a quick look is at: `FANOUT_LOADS=10,1000/100` are 10 viewers of one space, and 1,000 in 100 spaces. */

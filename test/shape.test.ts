@@ -63,7 +63,6 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
       'src/engine/observation.ts begin',
       'src/engine/observation.ts createObserver',
       'src/plans/plans.ts createPlans',
-      'src/realtime/redis-channels.ts createRedisChannels',
       'src/realtime/redis-event-log.ts createRedisEventLog',
       'src/routing/chain.ts createChaining',
       'src/runs/approvals.ts createApprovals',

@@ -1,4 +1,3 @@
-import { RedisPubSub } from 'graphql-redis-subscriptions'
 import type { Redis } from 'ioredis'
 import { createDeferred, type Deferred, sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
@@ -62,45 +61,17 @@ export interface RedisChannels {
 
 export function createRedisChannels(routes: ChannelRoutes, prefix: string, logger: RealtimeLogger): RedisChannels {
   const reconnectListeners = new Set<() => void>()
-  const pending = new Set<(error: Error) => void>()
   const subscriptions = new Subscriptions(routes, logger, () => {
-    for (const listener of reconnectListeners) guarded(listener)
+    for (const listener of reconnectListeners) guarded(logger, listener)
   })
-  const pubsub = new RedisPubSub({
-    publisher: routes as unknown as Redis,
-    subscriber: subscriptions as unknown as Redis,
-    triggerTransform: (channel) => prefix + String(channel),
-  })
-
-  /** One listener that throws would end the process, and others would miss the message. */
-  function guarded(run: () => void): void {
-    try {
-      run()
-    } catch (error) {
-      logger.warn({ error: messageOf(error) }, 'a listener of a Redis channel failed')
-    }
-  }
-
   return {
     command: routes.isSharded ? 'SPUBLISH' : 'PUBLISH',
-    publish: (channel, payload) => pubsub.publish(prefix + channel, payload),
+    async publish(channel, payload) {
+      await routes.publish(prefix + channel, JSON.stringify(payload))
+    },
     textFor: (channel, payload) =>
       routes.isSharded ? null : { channel: prefix + channel, text: JSON.stringify(payload) },
-    subscribe(channel, listener) {
-      const { promise, resolve, reject } = createDeferred<() => void>()
-      let listening = true
-      const subscribed = pubsub.subscribe(channel, (payload: unknown) => {
-        if (listening) guarded(() => listener(payload))
-      })
-      const end = (id: number) => () => {
-        // Not within a delivery: RedisPubSub throws when the listeners it is calling go away.
-        if (listening) queueMicrotask(() => pubsub.unsubscribe(id))
-        listening = false
-      }
-      pending.add(reject)
-      void subscribed.then((id) => resolve(end(id))).finally(() => pending.delete(reject))
-      return promise
-    },
+    subscribe: (channel, listener) => subscriptions.add(prefix + channel, listener),
     onReconnect(listener) {
       reconnectListeners.add(listener)
       return () => reconnectListeners.delete(listener)
@@ -109,25 +80,38 @@ export function createRedisChannels(routes: ChannelRoutes, prefix: string, logge
     close() {
       subscriptions.close()
       routes.close()
-      for (const reject of pending) reject(new LogUnavailableError('The connection to Redis is closed.'))
     },
   }
 }
 
+/** One listener that throws would end the process, and others would miss the message. */
+function guarded(logger: RealtimeLogger, run: () => void): void {
+  try {
+    run()
+  } catch (error) {
+    logger.warn({ error: messageOf(error) }, 'a listener of a Redis channel failed')
+  }
+}
+
+/** A channel that somebody here listens to. */
+interface Channel {
+  name: string
+  listeners: Set<(payload: unknown) => void>
+  /** Resolves when it stands, for the first time. */
+  standing: Deferred<void>
+  hasStood: boolean
+}
+
 /**
- * What RedisPubSub takes for its ioredis subscriber: all that it is here is a map of listeners. This keeps the wanted channels
- * itself and subscribes to all of a connection's each time that is ready. ioredis' own way loses channels when the connection
- * breaks again while it does so, and RedisPubSub leaves a rejected SUBSCRIBE or UNSUBSCRIBE unhandled, which ends the
- * process: here neither rejects.
+ * Keeps the wanted channels itself and subscribes to all of a connection's each time that is ready: ioredis' own way loses
+ * channels when the connection breaks again while it does so. Whoever listens to one channel shares its subscription.
  */
 class Subscriptions {
   readonly #routes: ChannelRoutes
   readonly #logger: RealtimeLogger
   readonly #onRestored: () => void
-  /** Wanted channels, with who waits for each to stand; null where it stood already. */
-  readonly #wanted = new Map<string, Deferred<void> | null>()
+  readonly #channels = new Map<string, Channel>()
   readonly #heard = new WeakSet<Redis>()
-  readonly #listeners: ((channel: string, text: string) => void)[] = []
   #closed = false
 
   constructor(routes: ChannelRoutes, logger: RealtimeLogger, onRestored: () => void) {
@@ -137,49 +121,53 @@ class Subscriptions {
     routes.onReady((redis) => void this.#restore(redis))
   }
 
-  on(event: 'message' | 'pmessage', listener: (channel: string, text: string) => void): this {
-    if (event === 'message') this.#listeners.push(listener)
-    return this
+  /** Resolves with the way to leave it when the channel stands. */
+  async add(name: string, listener: (payload: unknown) => void): Promise<() => void> {
+    if (this.#closed) throw closedError()
+    const channel = this.#channels.get(name) ?? this.#open(name)
+    // Of its own: one listener may be added twice.
+    const own = (payload: unknown) => listener(payload)
+    channel.listeners.add(own)
+    await channel.standing.promise
+    return () => this.#leave(channel, own)
   }
-
-  /** Calls back when the channel stands, and never when that does not come to pass. */
-  subscribe(channel: string, done: (error: null) => void): void {
-    const standing = createDeferred()
-    void standing.promise.then(() => done(null))
-    this.#wanted.set(channel, standing)
-    const redis = this.#routes.connectionOf(channel)
-    if (redis?.status === 'ready') void this.#send(redis, [[channel, standing]])
-  }
-
-  unsubscribe(channel: string): void {
-    this.#wanted.delete(channel)
-    const redis = this.#routes.connectionOf(channel)
-    if (redis === null) return
-    const left = this.#routes.isSharded ? redis.sunsubscribe(channel) : redis.unsubscribe(channel)
-    left.catch(() => {})
-  }
-
-  /** RedisPubSub sends one for each UNSUBSCRIBE; we have no patterns. */
-  punsubscribe(): void {}
 
   close(): void {
     this.#closed = true
+    for (const { standing } of this.#channels.values()) standing.reject(closedError())
+  }
+
+  #open(name: string): Channel {
+    const channel: Channel = { name, listeners: new Set(), standing: createDeferred(), hasStood: false }
+    this.#channels.set(name, channel)
+    const redis = this.#routes.connectionOf(name)
+    if (redis?.status === 'ready') void this.#subscribe(redis, [channel])
+    return channel
+  }
+
+  #leave({ name, listeners }: Channel, own: (payload: unknown) => void): void {
+    if (!listeners.delete(own) || listeners.size > 0) return
+    this.#channels.delete(name)
+    const redis = this.#routes.connectionOf(name)
+    if (redis === null) return
+    const left = this.#routes.isSharded ? redis.sunsubscribe(name) : redis.unsubscribe(name)
+    left.catch(() => {})
   }
 
   async #restore(redis: Redis): Promise<void> {
-    const wanted = [...this.#wanted].filter(([channel]) => this.#routes.connectionOf(channel) === redis)
-    const stood = wanted.some(([, standing]) => standing === null)
-    if ((await this.#send(redis, wanted)) && stood) this.#onRestored()
+    const wanted = [...this.#channels.values()].filter(({ name }) => this.#routes.connectionOf(name) === redis)
+    const stood = wanted.some(({ hasStood }) => hasStood)
+    if ((await this.#subscribe(redis, wanted)) && stood) this.#onRestored()
   }
 
   /** False when the connection broke meanwhile: then the next one subscribes to everything. */
-  async #send(redis: Redis, wanted: [channel: string, standing: Deferred<void> | null][]): Promise<boolean> {
+  async #subscribe(redis: Redis, wanted: Channel[]): Promise<boolean> {
     const { stream } = redis
     this.#hear(redis)
     try {
       await this.#ask(
         redis,
-        wanted.map(([channel]) => channel),
+        wanted.map(({ name }) => name),
       )
     } catch (error) {
       if (this.#closed || redis.status !== 'ready' || redis.stream !== stream) return false
@@ -189,30 +177,36 @@ class Subscriptions {
       if (redis.stream === stream) stream.destroy()
       return false
     }
-    for (const [channel, standing] of wanted) {
-      if (standing === null || this.#wanted.get(channel) !== standing) continue
-      this.#wanted.set(channel, null)
-      standing.resolve()
+    for (const channel of wanted) {
+      channel.hasStood = true
+      channel.standing.resolve()
     }
     return true
   }
 
   /** Channels of one sharded command must lie in one slot. */
-  async #ask(redis: Redis, channels: string[]): Promise<void> {
+  async #ask(redis: Redis, names: string[]): Promise<void> {
     if (this.#routes.isSharded) {
-      await Promise.all(channels.map((channel) => redis.ssubscribe(channel)))
+      await Promise.all(names.map((name) => redis.ssubscribe(name)))
       return
     }
-    for (let at = 0; at < channels.length; at += CHANNELS_A_COMMAND) {
-      await redis.subscribe(...channels.slice(at, at + CHANNELS_A_COMMAND))
+    for (let at = 0; at < names.length; at += CHANNELS_A_COMMAND) {
+      await redis.subscribe(...names.slice(at, at + CHANNELS_A_COMMAND))
     }
   }
 
   #hear(redis: Redis): void {
     if (this.#heard.has(redis)) return
     this.#heard.add(redis)
-    redis.on(this.#routes.isSharded ? 'smessage' : 'message', (channel: string, text: string) => {
-      for (const listener of this.#listeners) listener(channel, text)
+    redis.on(this.#routes.isSharded ? 'smessage' : 'message', (name: string, text: string) => {
+      const channel = this.#channels.get(name)
+      if (channel !== undefined) guarded(this.#logger, () => this.#deliver(channel, JSON.parse(text)))
     })
   }
+
+  #deliver({ listeners }: Channel, payload: unknown): void {
+    for (const listener of listeners) guarded(this.#logger, () => listener(payload))
+  }
 }
+
+const closedError = () => new LogUnavailableError('The connection to Redis is closed.')

@@ -14,14 +14,14 @@ const PATIENCE_MS = 4000
  */
 export class PingProgress {
   readonly #socket: WebSocket
-  readonly #subscriptions: () => number
+  readonly #subscriptions: ReadonlyMap<string, unknown>
   #isAsked = false
   #askedAt = 0
   /** Since the client was asked last. The first time it is one of several: those who are told the same are not all asked at the same event. */
   #texts = Math.floor(Math.random() * TEXTS_A_PING)
   #bytes = 0
 
-  constructor(socket: WebSocket, subscriptions: () => number) {
+  constructor(socket: WebSocket, subscriptions: ReadonlyMap<string, unknown>) {
     this.#socket = socket
     this.#subscriptions = subscriptions
     socket.on('pong', () => {
@@ -43,7 +43,7 @@ export class PingProgress {
   /** Whether more was sent since an unanswered ping than a client may have waiting, and it has had its time. */
   get isOverdue(): boolean {
     if (!this.#isAsked) return false
-    const most = MOST_TEXTS * Math.max(this.#subscriptions(), 1)
+    const most = MOST_TEXTS * Math.max(this.#subscriptions.size, 1)
     return (this.#texts >= most || this.#bytes >= MOST_BYTES) && performance.now() - this.#askedAt > PATIENCE_MS
   }
 }

@@ -13,8 +13,8 @@ export interface SocketWriterOptions {
   schedule: WriteSchedule
   /** Closes the socket of a client that is too far behind. */
   onFull(): void
-  /** How many subscriptions are answered here. */
-  subscriptions(): number
+  /** Those that are answered here. */
+  subscriptions: ReadonlyMap<string, unknown>
 }
 
 /**
@@ -25,16 +25,20 @@ export interface SocketWriterOptions {
 export class SocketWriter {
   readonly #socket: WebSocket
   readonly #transport: Duplex
-  readonly #options: SocketWriterOptions
+  readonly #schedule: WriteSchedule
+  readonly #onFull: () => void
+  readonly #subscriptions: ReadonlyMap<string, unknown>
   readonly #progress: PingProgress
   readonly #listeners = new Set<() => void>()
   #isCorked = false
 
-  constructor(socket: WebSocket, transport: Duplex, options: SocketWriterOptions) {
+  constructor(socket: WebSocket, transport: Duplex, { schedule, onFull, subscriptions }: SocketWriterOptions) {
     this.#socket = socket
     this.#transport = transport
-    this.#options = options
-    this.#progress = new PingProgress(socket, options.subscriptions)
+    this.#schedule = schedule
+    this.#onFull = onFull
+    this.#subscriptions = subscriptions
+    this.#progress = new PingProgress(socket, subscriptions)
     const tellReady = () => {
       for (const listener of [...this.#listeners]) listener()
     }
@@ -66,14 +70,14 @@ export class SocketWriter {
   }
 
   /** The client is too far behind: closes the socket in a way that has it come back. */
-  readonly giveUp = (): void => this.#options.onFull()
+  readonly giveUp = (): void => this.#onFull()
 
   /** Sends answers to the operation of this head. */
   answer(answers: readonly Answer[], head: string): void {
     if (!this.#takesMore()) return
     const frames = framesOf(answers, head)
     // For one subscription alone there is nothing else that could leave in the same write.
-    if (this.#options.subscriptions() > 1) this.#cork()
+    if (this.#subscriptions.size > 1) this.#cork()
     // Past `socket.send`, which would write each text by itself: nothing is compressed, so the order is that of the writes.
     this.#transport.write(frames, 'latin1')
     this.#progress.sent(answers.length, frames.length)
@@ -99,7 +103,7 @@ export class SocketWriter {
     if (!this.#isOpen) return false
     const isFull = this.#transport.writableNeedDrain && this.#socket.bufferedAmount > MOST_WAITING_BYTES
     if (!isFull && !this.#progress.isOverdue) return true
-    this.#options.onFull()
+    this.#onFull()
     return this.#isOpen
   }
 
@@ -107,7 +111,7 @@ export class SocketWriter {
     if (this.#isCorked) return
     this.#isCorked = true
     this.#transport.cork()
-    this.#options.schedule.atEnd(this.flush)
+    this.#schedule.atEnd(this.flush)
   }
 }
 

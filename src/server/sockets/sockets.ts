@@ -113,12 +113,13 @@ export function createSockets(options: SocketsOptions): Sockets {
   })
 
   function opened(socket: WebSocket, request: IncomingMessage, transport: Duplex): void {
+    const subscriptions: Session['subscriptions'] = new Map()
     const writer = new SocketWriter(socket, transport, {
       schedule: options.schedule,
       onFull: () => shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor', SLOW_CLOSE_TIMEOUT_MS),
-      subscriptions: () => connection.session.subscriptions.size,
+      subscriptions,
     })
-    const connection = createConnection(socket, request, writer)
+    const connection = createConnection(socket, request, { subscriptions, writer })
     keepAlive.watch(socket)
     // A frame that is too large or none at all: ws closes the socket with the code that fits.
     socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket had a fault'))
@@ -164,7 +165,7 @@ interface Connection {
 function createConnection(
   socket: WebSocket,
   { headers, socket: { remoteAddress: address } }: IncomingMessage,
-  writer: SocketWriter,
+  own: Pick<Session, 'subscriptions' | 'writer'>,
 ): Connection & { close(): void } {
   const cleanUps: (() => void)[] = []
   let closed = false
@@ -172,9 +173,8 @@ function createConnection(
   const session: Session = {
     viewer: null,
     ended: false,
-    subscriptions: new Map(),
     running: new Map(),
-    writer,
+    ...own,
     wasRefused: createSlowing(socket),
     closed: end.signal,
   }

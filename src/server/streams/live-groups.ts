@@ -96,6 +96,9 @@ class LiveGroup {
   readonly #stop: () => void
   readonly #members = new Set<Member>()
   #round: Iterator<Member> | null = null
+  /** Of those that this round has come by: the first place that somebody was left at, and of those who take more. */
+  #first = Number.POSITIVE_INFINITY
+  #firstOfReady = Number.POSITIVE_INFINITY
   #isScheduled = false
   /** When the first entry of this round was appended; null where it brings late ones what they have missed. */
   #roundOf: number | null = null
@@ -173,6 +176,9 @@ class LiveGroup {
         return count
       }
       this.#serve(value)
+      const { seat, sink } = value
+      if (seat.n < this.#first) this.#first = seat.n
+      if (seat.n < this.#firstOfReady && !sink.isBusy()) this.#firstOfReady = seat.n
     }
     return most
   }
@@ -181,14 +187,11 @@ class LiveGroup {
     this.#round = null
     this.#isScheduled = false
     if (this.#roundOf !== null) this.#onRound(this.#roundOf)
-    let first = this.entries.last
-    let firstOfReady = first
-    for (const { seat, sink } of this.#members) {
-      if (seat.n < first) first = seat.n
-      if (seat.n < firstOfReady && !sink.isBusy()) firstOfReady = seat.n
-    }
-    this.entries.forget(first, firstOfReady)
-    if (firstOfReady < this.entries.last) this.#onAnswered(firstOfReady, null)
+    const { last } = this.entries
+    const firstOfReady = Math.min(this.#firstOfReady, last)
+    this.entries.forget(Math.min(this.#first, last), firstOfReady)
+    this.#first = this.#firstOfReady = Number.POSITIVE_INFINITY
+    if (firstOfReady < last) this.#onAnswered(firstOfReady, null)
   }
 
   /** Gives a member what there is, as far as it takes it. */
