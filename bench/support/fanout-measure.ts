@@ -101,6 +101,7 @@ const firstRateOf = ({ viewers, spaces }: Load) => Math.max(10, (FIRST_MESSAGES_
 /** Raises the rate until it does not hold, and looks between the last two. */
 async function findHighestRate(stage: Stage, load: Load, { windowMs, refinements }: Pace) {
   let best: Window | null = null
+  let isAtLeast = false
   let [low, high] = [0, Number.POSITIVE_INFINITY]
   let rate = firstRateOf(load)
   for (let left = refinements; rate >= 1; ) {
@@ -109,8 +110,8 @@ async function findHighestRate(stage: Stage, load: Load, { windowMs, refinements
       best = window
       low = rate
     } else {
-      if (best !== null && window.latestMs > LATEST_PUBLISHER_MS) return { best, isAtLeast: true }
-      if (!window.isDrained) return { best, isAtLeast: false }
+      isAtLeast = window.latestMs > LATEST_PUBLISHER_MS
+      if (!window.isDrained) return { best, isAtLeast }
       high = rate
     }
     if (high === Number.POSITIVE_INFINITY) rate *= STEP
@@ -121,7 +122,7 @@ async function findHighestRate(stage: Stage, load: Load, { windowMs, refinements
       rate = Math.sqrt(low * high)
     }
   }
-  return { best, isAtLeast: false }
+  return { best, isAtLeast }
 }
 
 /** What else the machine does may spoil a window: a rate fails when it fails twice. */

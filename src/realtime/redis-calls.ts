@@ -77,7 +77,16 @@ export function becomesReady(redis: Redis | Cluster, deadline: number, closed: A
 export function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new TimeoutError()), timeoutMs)
-    promise.then(resolve, reject).finally(() => clearTimeout(timer))
+    promise.then(
+      (value) => {
+        clearTimeout(timer)
+        resolve(value)
+      },
+      (error) => {
+        clearTimeout(timer)
+        reject(error)
+      },
+    )
   })
 }
 

@@ -4,6 +4,7 @@ import { messageOf } from '../lib/errors.ts'
 import { LogUnavailableError } from './event-log.ts'
 import type { RealtimeLogger } from './logger.ts'
 import type { RedisConnection } from './redis.ts'
+import type { PublishCommand } from './redis-scripts.ts'
 
 const CHANNELS_A_COMMAND = 1000
 const REFUSED_PAUSE_MS = 1000
@@ -46,7 +47,7 @@ export function createRoutes(subscriber: RedisConnection & { redis: Redis }, pub
  */
 export interface RedisChannels {
   /** The command that publishes, for scripts. */
-  readonly command: 'PUBLISH' | 'SPUBLISH'
+  readonly command: PublishCommand
   publish(channel: string, payload: object): Promise<void>
   /** The same for a script to publish; null in a cluster, where a script reaches the channels of one node only. */
   textFor(channel: string, payload: object): { channel: string; text: string } | null
