@@ -32,8 +32,11 @@ async function open(subscribings: Subscribing[], marked: number): Promise<void> 
       clients.push(client)
     }
   }
+  // One more than every so many, so that of a hundred spaces they do not all watch the same five.
+  const every = Math.floor(clients.length / marked)
+  const stride = every === 1 ? 1 : every + 1
   arrivals = Array.from({ length: marked }, (_, n) => {
-    const viewer = Math.floor((n * clients.length) / marked)
+    const viewer = (n * stride) % clients.length
     const at: number[] = []
     clients[viewer]!.onMessage = (payload) => {
       at.push(now())
