@@ -19,6 +19,14 @@ function take(payload: Buffer): void {
   onMessage?.()
 }
 
+/** The next larger step by which one comes by all before one comes again. */
+function strideOf(every: number, length: number): number {
+  const commonDivisor = (a: number, b: number): number => (b === 0 ? a : commonDivisor(b, a % b))
+  let stride = every === 1 ? 1 : every + 1
+  while (commonDivisor(length, stride) > 1) stride += 1
+  return stride
+}
+
 async function open(subscribings: Subscribing[], marked: number): Promise<void> {
   for (let from = 0; from < subscribings.length; from += AT_ONCE) {
     const some = subscribings.slice(from, from + AT_ONCE)
@@ -34,7 +42,7 @@ async function open(subscribings: Subscribing[], marked: number): Promise<void> 
   }
   // One more than every so many, so that of a hundred spaces they do not all watch the same five.
   const every = Math.floor(clients.length / marked)
-  const stride = every === 1 ? 1 : every + 1
+  const stride = strideOf(every, clients.length)
   arrivals = Array.from({ length: marked }, (_, n) => {
     const viewer = (n * stride) % clients.length
     const at: number[] = []

@@ -201,11 +201,18 @@ class Subscriptions {
     this.#heard.add(redis)
     redis.on(this.#routes.isSharded ? 'smessage' : 'message', (name: string, text: string) => {
       const channel = this.#channels.get(name)
-      if (channel !== undefined) guarded(this.#logger, () => this.#deliver(channel, JSON.parse(text)))
+      if (channel !== undefined) this.#deliver(channel, text)
     })
   }
 
-  #deliver({ listeners }: Channel, payload: unknown): void {
+  #deliver({ name, listeners }: Channel, text: string): void {
+    let payload: unknown
+    try {
+      payload = JSON.parse(text)
+    } catch {
+      this.#logger.warn({ channel: name }, 'what came over a Redis channel is no JSON, and not ours')
+      return
+    }
     for (const listener of listeners) guarded(this.#logger, () => listener(payload))
   }
 }

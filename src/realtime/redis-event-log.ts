@@ -8,7 +8,7 @@ import type { RedisConnection } from './redis.ts'
 import type { RedisChannels } from './redis-channels.ts'
 import { readDrafts } from './redis-drafts.ts'
 import { createRedisReading } from './redis-reading.ts'
-import { bellOf, createKeys, defineScripts } from './redis-scripts.ts'
+import { createKeys, defineScripts } from './redis-scripts.ts'
 import { RedisTopicReader } from './redis-topic-reader.ts'
 import { RedisWriter } from './redis-writer.ts'
 
@@ -29,7 +29,9 @@ export function createRedisEventLog(
 ): { log: EventLog; writer: RedisWriter } {
   const keys = createKeys(prefix)
   const redis = defineScripts(connection.redis, channels.command)
-  const writer = new RedisWriter({ connection, redis, keys, logger, patienceMs })
+  const bellOf = (topic: string) => `log:{${topic}}`
+  const bell = (topic: string) => prefix + bellOf(topic)
+  const writer = new RedisWriter({ connection, redis, keys, bell, logger, patienceMs })
   const reading = createRedisReading(connection, redis, keys)
   const iterations = createIterations()
   const readers = new Map<string, { reader: RedisTopicReader; followers: number }>()

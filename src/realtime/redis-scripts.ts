@@ -49,8 +49,8 @@ end
 /**
  * Writes a batch of one writer to one topic, and rings by the command `publish`. Run again with the same writer and batch number, it only repeats its answer.
  * KEYS entries, meta, once; then for each operation: its seal if it is guarded or seals, and for text its draft and its text.
- * ARGV writer, batch, now, epoch to take if there is none, epoch, n and batch of the last entry that the writer knows, `1` to begin
- * a new epoch; then operations:
+ * ARGV writer, batch, now, epoch to take if there is none, the bell's channel, epoch, n and batch of the last entry that the writer
+ * knows, `1` to begin a new epoch; then operations:
  *   `event`, `1` if guarded, event, once key or '', ordinal or ''
  *   `delta`, `1` if guarded, event, part, offset, length, text
  *   `whole`, the same: replaces the part's text
@@ -61,16 +61,16 @@ end
  */
 const WRITE = `${COMMON}
 local entries, meta, once = KEYS[1], KEYS[2], KEYS[3]
-local writer, batch, now = 'w:' .. ARGV[1], ARGV[2], ARGV[3]
+local writer, batch, now, bell = 'w:' .. ARGV[1], ARGV[2], ARGV[3], ARGV[5]
 local id, life = ARGV[1] .. '.' .. batch, lifeOfServer()
 local known = redis.call('HMGET', meta, 'e', 'n', 'o', 'x', writer, 's', 'b')
 local epoch = known[1]
-if epoch and isRewound(entries, { e = epoch, n = tonumber(known[2]), b = known[7], s = known[6] }, life, ARGV[5], tonumber(ARGV[6]), ARGV[7]) then
+if epoch and isRewound(entries, { e = epoch, n = tonumber(known[2]), b = known[7], s = known[6] }, life, ARGV[6], tonumber(ARGV[7]), ARGV[8]) then
   epoch = false
 end
 local remembered = epoch and known[5] and string.match(known[5], '^' .. batch .. ' %d+ (.+)$')
 if remembered then return remembered end
-if not epoch or ARGV[8] == '1' then
+if not epoch or ARGV[9] == '1' then
   epoch, known = ARGV[4], {}
   create(entries, meta, once, epoch, life)
 end
@@ -121,7 +121,7 @@ local function admit(key, number)
   ordinal = number or ordinal
 end
 
-local a, k = 9, 4
+local a, k = 10, 4
 while ARGV[a] do
   local kind, event, outcome = ARGV[a], ARGV[a + 2], nil
   if kind == 'seal' then
@@ -177,14 +177,14 @@ if last >= first then
     end
   end
 end
-if last >= first or ARGV[8] == '1' then
+if last >= first or ARGV[9] == '1' then
   local json = table.concat(events, ',')
   local message = '{"epoch":"' .. epoch .. '","first":' .. first .. ',"last":' .. last .. ',"at":' .. now
     .. ',"batch":"' .. id .. '","before":"' .. (known[7] or '') .. '"'
   if #json <= ${LARGEST_BELL} then
     message = message .. ',"bytes":[' .. table.concat(sizes, ',') .. '],"events":[' .. json .. ']'
   end
-  redis.call(publish, entries, message .. '}')
+  redis.call(publish, bell, message .. '}')
 end
 if ends then
   redis.call('HSET', meta, 'x', 'ended')
@@ -231,7 +231,7 @@ export type ScriptedRedis = Redis & {
   ): Promise<[epoch: string, last: string, batch: string, entries?: StreamEntry[]]>
 }
 
-/** What rings a topic's bell: see `bellOf`. */
+/** What rings a topic's bell. */
 export type PublishCommand = 'PUBLISH' | 'SPUBLISH'
 
 export function defineScripts(redis: Redis | Cluster, publish: PublishCommand): ScriptedRedis {
@@ -240,15 +240,12 @@ export function defineScripts(redis: Redis | Cluster, publish: PublishCommand): 
   return redis as unknown as ScriptedRedis
 }
 
-/** The channel that rings for a topic, under the prefix as its entries are. */
-export const bellOf = (topic: string) => `log:{${topic}}`
-
 /** The keys of the log under a prefix, as the scripts expect them. Those of one topic lie on one node of a cluster. */
 export function createKeys(prefix: string) {
   const draft = (topic: string, messageId: string) => `${prefix}draft:{${topic}}:${messageId}`
   return {
     topic: (topic: string): [entries: string, meta: string, once: string] => {
-      const key = prefix + bellOf(topic)
+      const key = `${prefix}log:{${topic}}`
       return [key, `${key}:meta`, `${key}:once`]
     },
     draft,

@@ -56,6 +56,8 @@ export interface RedisWriterOptions {
   connection: RedisConnection
   redis: ScriptedRedis
   keys: Keys
+  /** The channel that rings for a topic. */
+  bell: (topic: string) => string
   logger: RealtimeLogger
   /** How long whoever tells something waits for a topic that Redis does not answer for. */
   patienceMs: number
@@ -141,10 +143,10 @@ export class RedisWriter {
 
   /** Sends a batch until it is answered, or not wanted any more. */
   #send(topic: string, { number, tasks, startsAnew }: Batch, isWanted: () => boolean): Promise<string> {
-    const { connection, redis, keys } = this.#options
+    const { connection, redis, keys, bell } = this.#options
     const { epoch, n, batch } = this.#known.get(topic) ?? { epoch: '', n: 0, batch: '' }
     const into = { keys: [...keys.topic(topic)] as string[], args: [] as (string | number)[] }
-    into.args.push(this.#writer, number, Date.now(), newEpoch(), epoch, n, batch, startsAnew ? '1' : '0')
+    into.args.push(this.#writer, number, Date.now(), newEpoch(), bell(topic), epoch, n, batch, startsAnew ? '1' : '0')
     for (const { operation } of tasks) encode(operation, topic, keys, into)
     return connection.callUntilAnswered(() => redis.logWrite(into.keys.length, ...into.keys, ...into.args), isWanted)
   }

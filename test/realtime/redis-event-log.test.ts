@@ -110,6 +110,15 @@ describe.skipIf(redis === null)('with Redis', () => {
       }
     }
 
+    test('what others say on a channel, and is no JSON or no ring, harms nobody', async () => {
+      const follower = startFollower(two.log, TOPIC)
+      await until('it stands', () => follower.gaps() === 1)
+      for (const text of ['{', 'null', '"a text"', '']) await redis!.client.publish(`${prefix}log:{${TOPIC}}`, text)
+      await one.log.append(TOPIC, posted(1))
+      await follower.hasEntries(1)
+      expect(follower.gaps()).toBe(1)
+    })
+
     test('a doorbell is believed only where it follows on', async () => {
       const follower = startFollower(two.log, TOPIC)
       await until('it stands', () => follower.gaps() === 1)

@@ -96,9 +96,8 @@ class LiveGroup {
   readonly #stop: () => void
   readonly #members = new Set<Member>()
   #round: Iterator<Member> | null = null
-  /** Of those that this round has come by: the first place that somebody was left at, and of those who take more. */
+  /** The first place at which this round has left somebody. */
   #first = Number.POSITIVE_INFINITY
-  #firstOfReady = Number.POSITIVE_INFINITY
   #isScheduled = false
   /** When the first entry of this round was appended; null where it brings late ones what they have missed. */
   #roundOf: number | null = null
@@ -176,9 +175,7 @@ class LiveGroup {
         return count
       }
       this.#serve(value)
-      const { seat, sink } = value
-      if (seat.n < this.#first) this.#first = seat.n
-      if (seat.n < this.#firstOfReady && !sink.isBusy()) this.#firstOfReady = seat.n
+      if (!value.isGone && value.seat.n < this.#first) this.#first = value.seat.n
     }
     return most
   }
@@ -188,9 +185,17 @@ class LiveGroup {
     this.#isScheduled = false
     if (this.#roundOf !== null) this.#onRound(this.#roundOf)
     const { last } = this.entries
-    const firstOfReady = Math.min(this.#firstOfReady, last)
-    this.entries.forget(Math.min(this.#first, last), firstOfReady)
-    this.#first = this.#firstOfReady = Number.POSITIVE_INFINITY
+    let first = last
+    let firstOfReady = last
+    // Nearly always everybody has had everything, and nobody has to be looked at again.
+    if (this.#first < last) {
+      for (const { seat, sink } of this.#members) {
+        if (seat.n < first) first = seat.n
+        if (seat.n < firstOfReady && !sink.isBusy()) firstOfReady = seat.n
+      }
+    }
+    this.#first = Number.POSITIVE_INFINITY
+    this.entries.forget(first, firstOfReady)
     if (firstOfReady < last) this.#onAnswered(firstOfReady, null)
   }
 
