@@ -72,22 +72,29 @@ describe.skipIf(!hasPostgres)(`an event that ${VIEWERS} viewers of a space are t
     await begun
   }
 
-  /** Tells an event; answers with what all were told, and how many statements that took. */
+  /** Tells an event five times; answers with what all were told, and how many statements that took at least and at most. */
   async function tell(event: { type: string; [field: string]: unknown }) {
-    for (const seen of told) seen.length = 0
-    const before = statements
-    await parley.app.platform.log.append(`space:${spaceId}`, event)
-    await until('everybody is told', () => told.every((seen) => seen.length === 1))
-    return { answers: new Set(told.flat()), statements: statements - before }
+    const answers = new Set<string>()
+    const taken: number[] = []
+    for (let times = 0; times < 5; times++) {
+      for (const seen of told) seen.length = 0
+      const before = statements
+      await parley.app.platform.log.append(`space:${spaceId}`, event)
+      await until('everybody is told', () => told.every((seen) => seen.length === 1))
+      taken.push(statements - before)
+      for (const answer of told.flat()) answers.add(answer)
+    }
+    return { answers, most: Math.max(...taken), least: Math.min(...taken) }
   }
 
-  test('takes a few statements where each is told something of its own, not one for each', async () => {
-    const { answers, statements: taken } = await tell({ type: 'MessagePosted', messageId })
+  test('takes three statements where each is told something of its own, or a few more, not one for each', async () => {
+    const { answers, least, most } = await tell({ type: 'MessagePosted', messageId })
     expect([...answers].map((text) => JSON.parse(text))).toEqual([
       { spaceMessages: { __typename: 'MessagePosted', message: { text: 'Good morning!', space: { unreadCount: 1 } } } },
     ])
-    // Three; a few more where a slow machine has not come to all of them in one go.
-    expect(taken).toBeLessThanOrEqual(9)
+    expect(least).toBeLessThanOrEqual(3)
+    // A few more where a slow machine has not come to all of them in one go.
+    expect(most).toBeLessThanOrEqual(9)
   })
 
   test('takes no look at who may see a call that is shown there', async () => {
@@ -110,11 +117,12 @@ describe.skipIf(!hasPostgres)(`an event that ${VIEWERS} viewers of a space are t
       data: { ...call, stepIndex: 0, modelCallId: 'c', execution: 'HTTP', status: 'RUNNING' },
     })
     await prisma.message.update({ where: { id: messageId }, data: { parts: [{ type: 'tool', toolCallId }] } })
-    const { answers, statements: taken } = await tell({ type: 'MessagePartChanged', messageId, partIndex: 0 })
+    const { answers, least, most } = await tell({ type: 'MessagePartChanged', messageId, partIndex: 0 })
     expect([...answers].map((text) => JSON.parse(text).spaceMessages.part.toolCall)).toEqual([
       { id: toolCallId, status: 'RUNNING', input: { at: 1 }, output: null, error: null },
     ])
-    // Three; a few more where a slow machine has not come to all of them in one go.
-    expect(taken).toBeLessThanOrEqual(9)
+    expect(least).toBeLessThanOrEqual(3)
+    // A few more where a slow machine has not come to all of them in one go.
+    expect(most).toBeLessThanOrEqual(9)
   })
 })
