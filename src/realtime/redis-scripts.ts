@@ -47,7 +47,8 @@ end
 `
 
 /**
- * Writes a batch of one writer to one topic, and rings by the command `publish`. Run again with the same writer and batch number, it only repeats its answer.
+ * Writes a batch of one writer to one topic, and rings by the command `publish`. Run again with the same writer and batch number, it
+ * only repeats its answer.
  * KEYS entries, meta, once; then for each operation: its seal if it is guarded or seals, and for text its draft and its text.
  * ARGV writer, batch, now, epoch to take if there is none, the bell's channel, epoch, n and batch of the last entry that the writer
  * knows, `1` to begin a new epoch; then operations:
