@@ -2,24 +2,35 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import WebSocket from 'ws'
 import { newId } from '../../src/lib/ids.ts'
+import { encodeCursor, newEpoch } from '../../src/realtime/cursor.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
 const VIEWERS = 450
-const WATCH = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) {
-  __typename
+const WATCH = `subscription ($spaceId: ID!, $after: StreamCursor) { spaceMessages(spaceId: $spaceId, after: $after) {
+  __typename cursor
+  ... on SpaceSnapshot { space { unreadCount firstUnreadMessage { text } } }
   ... on MessagePosted { message { text space { unreadCount } } }
   ... on MessagePartChanged { part { ... on ToolCallPart { toolCall { id status input output error } } } }
 } }`
 
+const POSTED = { __typename: 'MessagePosted', message: { text: 'Good morning!', space: { unreadCount: 1 } } }
+
+interface Watcher {
+  socket: WebSocket
+  /** What its subscription was told: events, or errors. */
+  // biome-ignore lint/suspicious/noExplicitAny: answers, read freely by assertions
+  seen: any[]
+  /** Of its subscription: the ones before it are over. */
+  number: number
+}
+
 describe.skipIf(!hasPostgres)(`an event that ${VIEWERS} viewers of a space are told`, () => {
   let parley: TestServer
-  let statements = 0
+  const statements: string[] = []
   const { query } = pg.Client.prototype
-  const sockets: WebSocket[] = []
-  /** What each viewer was told, but for its first answer. */
-  const told: string[][] = []
+  const viewers: Watcher[] = []
   let spaceId: string
   let messageId: string
 
@@ -39,32 +50,29 @@ describe.skipIf(!hasPostgres)(`an event that ${VIEWERS} viewers of a space are t
     pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
       const [text] = args as [{ text?: string } | string]
       const sql = typeof text === 'string' ? text : (text.text ?? '')
-      if (/"(Message|Membership|Space|ToolCall|Run|Entity)"/.test(sql)) statements += 1
+      if (/"(Message|Membership|Space|ToolCall|Run|Entity)"/.test(sql)) statements.push(sql)
       return query.apply(this, args as never)
     } as never
   }, 60_000)
   afterAll(async () => {
     pg.Client.prototype.query = query
-    for (const socket of sockets) socket.terminate()
+    for (const { socket } of viewers) socket.terminate()
     await parley?.close()
   })
 
+  /** Opens a viewer's socket, and subscribes by it. */
   async function watch(id: string): Promise<void> {
     const token = await parley.tokenOf({ scope: 'HUMAN', id, tokenId: null, expiresAt: null })
     const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
-    const seen: string[] = []
-    sockets.push(socket)
-    told.push(seen)
     const { promise: begun, resolve } = Promise.withResolvers<void>()
+    const viewer: Watcher = { socket, seen: [], number: 0 }
+    viewers.push(viewer)
     socket.on('message', (data) => {
-      const { type, payload } = JSON.parse(String(data))
-      if (type === 'connection_ack') {
-        const operation = { query: WATCH, variables: { spaceId } }
-        socket.send(JSON.stringify({ id: '1', type: 'subscribe', payload: operation }))
-      }
-      if (type !== 'next') return
-      if (payload.data?.spaceMessages.__typename === 'SpaceSnapshot') resolve()
-      else seen.push(JSON.stringify(payload.data ?? payload.errors))
+      const { type, id: number, payload } = JSON.parse(String(data))
+      if (type === 'connection_ack') subscribe(viewer)
+      if (type !== 'next' || number !== String(viewer.number)) return
+      viewer.seen.push(payload.data?.spaceMessages ?? payload.errors)
+      resolve()
     })
     socket.once('open', () =>
       socket.send(JSON.stringify({ type: 'connection_init', payload: { authorization: `Bearer ${token}` } })),
@@ -72,29 +80,65 @@ describe.skipIf(!hasPostgres)(`an event that ${VIEWERS} viewers of a space are t
     await begun
   }
 
-  /** Tells an event five times; answers with what all were told, and how many statements that took at least and at most. */
+  /** In place of the viewer's subscription before. */
+  function subscribe(viewer: Watcher, after?: string): void {
+    const { socket, number } = viewer
+    if (number > 0) socket.send(JSON.stringify({ id: String(number), type: 'complete' }))
+    viewer.number += 1
+    viewer.seen = []
+    const payload = { query: WATCH, variables: { spaceId, after } }
+    socket.send(JSON.stringify({ id: String(viewer.number), type: 'subscribe', payload }))
+  }
+
+  /** What all have seen, each once. */
+  const answers = () => {
+    const texts = viewers.flatMap(({ seen }) => seen.map(({ cursor, ...event }) => JSON.stringify(event)))
+    return [...new Set(texts)].map((text) => JSON.parse(text))
+  }
+
+  /** Tells an event five times; answers with how many statements that took at least and at most. */
   async function tell(event: { type: string; [field: string]: unknown }) {
-    const answers = new Set<string>()
     const taken: number[] = []
     for (let times = 0; times < 5; times++) {
-      for (const seen of told) seen.length = 0
-      const before = statements
+      for (const viewer of viewers) viewer.seen = []
+      statements.length = 0
       await parley.app.platform.log.append(`space:${spaceId}`, event)
-      await until('everybody is told', () => told.every((seen) => seen.length === 1))
-      taken.push(statements - before)
-      for (const answer of told.flat()) answers.add(answer)
+      await until('everybody is told', () => viewers.every(({ seen }) => seen.length === 1))
+      taken.push(statements.length)
     }
-    return { answers, most: Math.max(...taken), least: Math.min(...taken) }
+    return { most: Math.max(...taken), least: Math.min(...taken) }
   }
 
   test('takes three statements where each is told something of its own, or a few more, not one for each', async () => {
-    const { answers, least, most } = await tell({ type: 'MessagePosted', messageId })
-    expect([...answers].map((text) => JSON.parse(text))).toEqual([
-      { spaceMessages: { __typename: 'MessagePosted', message: { text: 'Good morning!', space: { unreadCount: 1 } } } },
-    ])
+    const { least, most } = await tell({ type: 'MessagePosted', messageId })
+    expect(answers()).toEqual([POSTED])
     expect(least).toBeLessThanOrEqual(3)
     // A few more where a slow machine has not come to all of them in one go.
     expect(most).toBeLessThanOrEqual(9)
+  })
+
+  /** Of what is looked up for each: unread messages. */
+  const counts = () => statements.filter((sql) => sql.includes('"lastReadSeq"'))
+
+  test('takes a few statements too where all come back at once to what they have missed', async () => {
+    const { cursor } = viewers[0]!.seen.at(-1)!
+    for (let times = 0; times < 3; times++)
+      await parley.app.platform.log.append(`space:${spaceId}`, { type: 'MessagePosted', messageId })
+    await until('all are told', () => viewers.every(({ seen }) => seen.length >= 3))
+    statements.length = 0
+    for (const viewer of viewers) subscribe(viewer, cursor)
+    await until('everybody has what it missed', () => viewers.every(({ seen }) => seen.length === 3))
+    expect(answers()).toEqual([POSTED])
+    expect(counts().length).toBeLessThanOrEqual(30)
+  })
+
+  test('takes a few statements where all come back after a gap, and begin with a snapshot', async () => {
+    statements.length = 0
+    for (const viewer of viewers) subscribe(viewer, encodeCursor({ epoch: newEpoch(), n: 7 }))
+    await until('everybody has a snapshot', () => viewers.every(({ seen }) => seen.length === 1))
+    const space = { unreadCount: 1, firstUnreadMessage: { text: 'Good morning!' } }
+    expect(answers()).toEqual([{ __typename: 'SpaceSnapshot', space }])
+    expect(counts().length).toBeLessThanOrEqual(20)
   })
 
   test('takes no look at who may see a call that is shown there', async () => {
@@ -117,8 +161,8 @@ describe.skipIf(!hasPostgres)(`an event that ${VIEWERS} viewers of a space are t
       data: { ...call, stepIndex: 0, modelCallId: 'c', execution: 'HTTP', status: 'RUNNING' },
     })
     await prisma.message.update({ where: { id: messageId }, data: { parts: [{ type: 'tool', toolCallId }] } })
-    const { answers, least, most } = await tell({ type: 'MessagePartChanged', messageId, partIndex: 0 })
-    expect([...answers].map((text) => JSON.parse(text).spaceMessages.part.toolCall)).toEqual([
+    const { least, most } = await tell({ type: 'MessagePartChanged', messageId, partIndex: 0 })
+    expect(answers().map(({ part }) => part.toolCall)).toEqual([
       { id: toolCallId, status: 'RUNNING', input: { at: 1 }, output: null, error: null },
     ])
     expect(least).toBeLessThanOrEqual(3)

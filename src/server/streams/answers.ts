@@ -118,11 +118,16 @@ export function createAnswers(parts: AnswersParts): Answers {
     return outcome
   }
 
-  /** Those who wait for the same wait for the first look-up that begins late enough for them. */
+  const beginTogether = createGathering((told, viewers) => begin(told, () => viewers))
+
+  /**
+   * Those who wait for the same wait for the first look-up that begins late enough for them. Where each gets an answer of its own, all
+   * who have waited are answered together next, while those who come meanwhile wait for that: so a crowd that comes back takes a few statements.
+   */
   async function answerAfter(other: Promise<Outcome>, ...asked: Parameters<Answers['answer']>): Promise<Outcome> {
     const [told, viewers, since] = asked
     const outcome = await other
-    if (isPersonal(outcome)) return begin({ ...told, of: null }, viewers)
+    if (isPersonal(outcome)) return beginTogether(told, viewers())
     return outcome.asOf.from >= since ? outcome : answer(...asked)
   }
 
@@ -136,6 +141,25 @@ export function createAnswers(parts: AnswersParts): Answers {
   }
 
   return { answer, pace: createPace(parts.app.rates) }
+}
+
+/** Begins what is asked for in one breath once, for all who ask for it. */
+function createGathering(begin: (told: Told<object>, viewers: readonly Viewer[]) => MaybePromise<Outcome>) {
+  const gathered = new Map<Told<object>['of'], { viewers: Viewer[]; outcome: Promise<Outcome> }>()
+  return (told: Told<object>, viewers: Iterable<Viewer>): Promise<Outcome> => {
+    const known = gathered.get(told.of)
+    if (known !== undefined) {
+      known.viewers.push(...viewers)
+      return known.outcome
+    }
+    const all = [...viewers]
+    const outcome = Promise.resolve().then(() => {
+      gathered.delete(told.of)
+      return begin(told, all)
+    })
+    gathered.set(told.of, { viewers: all, outcome })
+    return outcome
+  }
 }
 
 const onSlow = () => {}
