@@ -36,7 +36,7 @@ async function play(otherwise: (request: ModelRequest) => ModelAction[], tools?:
   if (first === undefined) throw new Error('a room without humans')
   const space = await parley.space(first, [agent.id])
   for (const human of humans.slice(1)) {
-    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: human.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: human.id })
   }
   const outputs: { request: ModelRequest; tokens: number }[] = []
   parley.models.script((request) => {

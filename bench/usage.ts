@@ -28,7 +28,9 @@ export const usage: Benchmark = {
     await fillLedger(parley.app.platform.db)
     const admin = await parley.clientOf(parley.admin)
     const looks = quick ? LOOKS / 10 : LOOKS
-    const times = await timesOf(looks, () => parley.app.api.usage.query({ from: FROM, to: TO, by: ['DAY', 'AGENT'] }))
+    const times = await timesOf(looks, () =>
+      parley.app.domain.usage.query({ from: FROM, to: TO, by: ['DAY', 'AGENT'] }),
+    )
     const asked = await timesOf(looks, async () => {
       const { errors } = await admin.ask(USAGE, { from: FROM, to: TO })
       if (errors) throw new Error(JSON.stringify(errors))

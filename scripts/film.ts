@@ -78,7 +78,7 @@ async function stage(parley: TestServer, forecast: Speech, ordered: Speech) {
   const iris = await parley.agent('Iris', { description: 'Knows the weather.' })
   const noor = await parley.agent('Noor', { description: 'Buys what is missing.', tools: [TOOL] })
   const ada = await parley.human('Ada Nakamura')
-  const { spaces } = parley.app.api
+  const { spaces } = parley.app.domain
   const about = { description: 'What grows, and what it needs.', routing: 'MENTION_CHAIN' as const }
   await spaces.create(parley.admin, { ...about, name: 'Kitchen', memberIds: [ada.id, iris.id] })
   const memberIds = [ada.id, iris.id, noor.id]

@@ -110,7 +110,7 @@ async function play() {
   const noor = await parley.agent('Noor', { description: 'Buys what is missing.', tools: [approval] })
   const tom = await parley.agent('Tom', { description: 'Asks what was forgotten.' })
   const [ada, bob] = [await parley.human('Ada Nakamura'), await parley.human('Bob Okafor')]
-  const { spaces } = parley.app.api
+  const { spaces } = parley.app.domain
   const create = (name: string, description: string, memberIds: string[]) =>
     spaces.create(parley.admin, { name, description, routing: 'BROADCAST', memberIds })
   const attic = await create('Attic', 'Where nothing works.', [ada.id, (await parley.agent('Broken')).id])

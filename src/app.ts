@@ -1,12 +1,12 @@
 import { createRates } from './access/rates.ts'
-import { createApi } from './app/api.ts'
 import { createCore } from './app/core.ts'
+import { createDomain } from './app/domain.ts'
 import { type Engine, startEngine } from './app/engine.ts'
 import { type AppOptions, openOutside } from './app/outside.ts'
 import type { Config } from './config.ts'
 import { createModels } from './models/models.ts'
 import { keptSecret, type Secret } from './platform/secrets.ts'
-import { watchLivingRuns } from './runs/run-figures.ts'
+import { watchLivingRuns } from './runs/run-metrics.ts'
 
 export type { AppOptions } from './app/outside.ts'
 
@@ -18,7 +18,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   const core = createCore(platform)
   const models = createModels(platform, { providers: config.modelProviders, ...options.models })
   let origin = `http://${config.host}:${config.port}`
-  const api = createApi(platform, {
+  const domain = createDomain(platform, {
     core,
     adminToken: adminToken.value,
     ...{ models, record },
@@ -39,7 +39,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     announcer: core.announcer,
     adminToken,
     models,
-    api,
+    domain,
     /** What runs have done: it tells of them again where their events are gone. */
     journal: core.journal,
     /** Where the server is reached, once it listens: what addresses that are given out begin with. */
@@ -48,7 +48,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     },
     /** Begins to execute runs in this process. */
     async startWorker() {
-      engine = await startEngine(platform, { config, core, api, models })
+      engine = await startEngine(platform, { config, core, domain, models })
     },
     /** Gives running work `graceMs`, and hands the rest back. */
     stopWorker,

@@ -5,7 +5,7 @@ import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkText } from '../lib/validate.ts'
-import { type Tx, within } from '../platform/db.ts'
+import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
@@ -55,7 +55,7 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
     async set(agentId, given, by) {
       if (given.length > MOST_GOALS) throw new BadInputError(`At most ${MOST_GOALS} goals.`, 'input.goals')
       const checked = given.map(checkGoal)
-      return within(db, by?.tx, async (tx) => {
+      return inTransaction(db, by?.tx, async (tx) => {
         await lockAgentRow(tx, agentId)
         const written: Goal[] = []
         const how = { updatedAt: new Date(clock.now()), marks: by?.marks ?? null }

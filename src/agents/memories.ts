@@ -4,7 +4,7 @@ import { type Memory, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { checkText } from '../lib/validate.ts'
-import { type Tx, within } from '../platform/db.ts'
+import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
@@ -50,7 +50,7 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
     },
     async set(agentId, given, by) {
       const values = checkMemories(given)
-      return within(db, by?.tx, async (tx) => {
+      return inTransaction(db, by?.tx, async (tx) => {
         await lockAgentRow(tx, agentId)
         const { places, label } = by?.marks ?? UNMARKED
         await upsert(tx, agentId, values, { updatedAt: new Date(clock.now()), places, label })

@@ -1,7 +1,7 @@
 import type { Config } from '../config.ts'
 import { createCarryOut } from '../engine/carry-out.ts'
 import { createExecutor } from '../engine/execute-run.ts'
-import { createFigures } from '../engine/figures.ts'
+import { createGenerationMetrics } from '../engine/generation-metrics.ts'
 import { createNotifying } from '../engine/notifying.ts'
 import { createObserver } from '../engine/observation.ts'
 import { startUpkeep, type Upkeep } from '../engine/upkeep.ts'
@@ -21,13 +21,13 @@ import { createGuardedHttp } from '../tools/custom/guarded-http.ts'
 import { createMcpTools } from '../tools/mcp/mcp-tools.ts'
 import { createMcpToolset } from '../tools/mcp/mcp-toolset.ts'
 import { createToolbox } from '../tools/toolbox.ts'
-import type { Api } from './api.ts'
 import type { Core } from './core.ts'
+import type { OwnDomain } from './domain.ts'
 
 export interface EngineParts {
   config: Config
   core: Core
-  api: Api
+  domain: OwnDomain
   models: Models
 }
 
@@ -38,7 +38,7 @@ export interface Engine {
 }
 
 /** Builds what executes runs, and begins. */
-export async function startEngine(platform: Platform, { config, core, api, models }: EngineParts): Promise<Engine> {
+export async function startEngine(platform: Platform, { config, core, domain, models }: EngineParts): Promise<Engine> {
   const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
   const mcpTools = createMcpTools({ http, clock: platform.clock })
   const { limits } = config
@@ -46,7 +46,7 @@ export async function startEngine(platform: Platform, { config, core, api, model
   const parts = { http, mcp, secretBox: platform.secretBox, limits, discretion: core.discretion }
   const toolbox = createToolbox({
     ...core,
-    ...api,
+    ...domain,
     ...parts,
     historyLimit: limits.historyLimit,
   })
@@ -55,7 +55,11 @@ export async function startEngine(platform: Platform, { config, core, api, model
   const executor = createExecutor(platform, {
     ...core,
     leases,
-    observer: createObserver({ telemetry, figures: createFigures(platform), journal: core.journal }),
+    observer: createObserver({
+      telemetry,
+      generationMetrics: createGenerationMetrics(platform),
+      journal: core.journal,
+    }),
     waits: createToolWaits(platform),
     scenes: createSceneLoader(platform, core),
     toolbox,
@@ -67,7 +71,7 @@ export async function startEngine(platform: Platform, { config, core, api, model
     cycles: createCycles(platform, core),
   })
   const calls = await startCallWork(platform, core, parts)
-  const ended = [rarely(api.deletion.sweep), createRetention(platform).sweep]
+  const ended = [rarely(domain.deletion.sweep), createRetention(platform).sweep]
   const upkeep = keepUp(platform, core, { worker, calls, ended })
 
   return {

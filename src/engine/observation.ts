@@ -8,7 +8,7 @@ import type { Telemetry, TelemetrySpan } from '../platform/telemetry.ts'
 import type { Generation, Journal } from '../runs/journal.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import { answeredAttributes, sentAttributes } from './captured-content.ts'
-import type { Figures } from './figures.ts'
+import type { GenerationMetrics } from './generation-metrics.ts'
 import type { ToolRunner } from './tool-runner.ts'
 
 /** What operators see of the runs that this process executes: traces and figures. */
@@ -38,7 +38,7 @@ interface ObservedEnd {
 
 interface ObserverParts {
   telemetry: Telemetry
-  figures: Figures
+  generationMetrics: GenerationMetrics
   journal: Journal
 }
 
@@ -47,12 +47,12 @@ interface ObserverParts {
  * Names and attributes are those of OpenTelemetry's semantic conventions for generative AI where there are any, else those
  * of the AI SDK, else `parley.…`.
  */
-export function createObserver({ telemetry, figures, journal }: ObserverParts): Observer {
+export function createObserver({ telemetry, generationMetrics, journal }: ObserverParts): Observer {
   /** What cycles have spent that have called skip. */
   const skipped = new WeakMap<Claim, Spent>()
   return {
     erased(claim) {
-      figures.skipped(skipped.get(claim) ?? nothing())
+      generationMetrics.skipped(skipped.get(claim) ?? nothing())
     },
     begin(claim, agent) {
       const span = telemetry.trace(`invoke_agent ${agent.name}`, runAttributes(claim, agent))
@@ -67,7 +67,7 @@ export function createObserver({ telemetry, figures, journal }: ObserverParts): 
       }
 
       function count(model: string, usage: Generation['usage']): void {
-        figures.generated(model, usage)
+        generationMetrics.generated(model, usage)
         spent.inputTokens += usage.inputTokens
         spent.cachedInputTokens += usage.cachedInputTokens
         spent.outputTokens += usage.outputTokens
@@ -88,7 +88,8 @@ export function createObserver({ telemetry, figures, journal }: ObserverParts): 
             step = span.child(`chat ${generation.model}`, stepAttributes(generation), generation.startedAt)
             if (telemetry.capturesContent) step.set({ ...sent, ...answeredAttributes(generation) })
             count(generation.model, generation.usage)
-            if (generation.msToFirstChunk !== null) figures.answered(generation.model, generation.msToFirstChunk)
+            if (generation.msToFirstChunk !== null)
+              generationMetrics.answered(generation.model, generation.msToFirstChunk)
             return journal.generated(held, generation, ...rest)
           },
           async abandoned(held, usage, model) {

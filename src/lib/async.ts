@@ -30,6 +30,16 @@ function nap(ms: number, signal?: AbortSignal): { over: Promise<void>; wake: () 
   return { over, wake }
 }
 
+/** What `work` comes to, or null as soon as the signal aborts. Nothing of it is left on the signal afterwards. */
+export function orNullIfAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T | null> {
+  return new Promise((resolve, reject) => {
+    const abort = () => resolve(null)
+    if (signal.aborted) return abort()
+    signal.addEventListener('abort', abort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}
+
 /** What `work` comes to, or the signal's reason as soon as it aborts: for work that notices an abort late or never. */
 export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   work.catch(() => {})

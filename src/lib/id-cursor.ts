@@ -1,14 +1,14 @@
 import { type IdPrefix, prefixOf } from './ids.ts'
-import { decodeCursor, encodeCursor, foreignCursor } from './page.ts'
+import { decodePageCursor, encodePageCursor, foreignCursor } from './page.ts'
 
 /** The page cursor of something by its id, in a connection that stands alone or under a parent. */
 export function encodeIdCursor(id: string, parentId = ''): string {
-  return encodeCursor(`${parentId}/${id}`)
+  return encodePageCursor(`${parentId}/${id}`)
 }
 
 /** The id and the parent's in a cursor of things with this prefix. @throws BadInputError for any other cursor. */
 export function decodeIdCursor(prefix: IdPrefix, cursor: string): { id: string; parentId: string } {
-  const [parentId = '', id = ''] = decodeCursor(cursor).split('/')
+  const [parentId = '', id = ''] = decodePageCursor(cursor).split('/')
   if (prefixOf(id) !== prefix) throw foreignCursor()
   return { id, parentId }
 }

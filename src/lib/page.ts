@@ -31,7 +31,7 @@ const LARGEST_PAGE = 100
  */
 export function pageRequest(
   { first, after, last, before }: PageArguments,
-  decode: (cursor: string) => string = decodeCursor,
+  decode: (cursor: string) => string = decodePageCursor,
   defaults: { size: number; fromEnd: boolean } = { size: 20, fromEnd: false },
 ): PageRequest {
   if (first != null && last != null) throw new BadInputError('Give `first` or `last`, not both.', 'first')
@@ -65,14 +65,14 @@ export function foreignCursor(field: 'after' | 'before' = 'after'): BadInputErro
 }
 
 /** An opaque page cursor for a key of the order. */
-export function encodeCursor(key: string): string {
+export function encodePageCursor(key: string): string {
   return Buffer.from(`p:${key}`).toString('base64url')
 }
 
 /** The key in a page cursor. @throws BadInputError when it is no cursor of ours. */
-export function decodeCursor(cursor: string): string {
+export function decodePageCursor(cursor: string): string {
   const text = Buffer.from(cursor, 'base64url').toString()
-  if (!text.startsWith('p:') || encodeCursor(text.slice(2)) !== cursor) {
+  if (!text.startsWith('p:') || encodePageCursor(text.slice(2)) !== cursor) {
     throw foreignCursor()
   }
   return text.slice(2)

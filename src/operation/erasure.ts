@@ -10,7 +10,7 @@ import { agentChannel, entityChannel, tokenChannel } from '../realtime/topics.ts
 import type { Approvals } from '../runs/approvals.ts'
 import { ACTIVE_STATUSES } from '../runs/runs.ts'
 import type { Members } from '../spaces/members.ts'
-import type { SpaceNews } from '../spaces/space-news.ts'
+import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { ERASED } from './erased-human.ts'
 import { FIRST_PLACE, type Place, redactSome } from './redaction.ts'
 
@@ -29,7 +29,7 @@ export interface Erasure {
 
 interface ErasureParts {
   members: Pick<Members, 'lockSpacesOf' | 'leaveAll'>
-  news: Pick<SpaceNews, 'rewritten'>
+  publisher: Pick<SpacePublisher, 'rewritten'>
   approvals: Pick<Approvals, 'recheck'>
 }
 
@@ -52,7 +52,7 @@ const A_SWEEP_MS = 30_000
 
 const NO_SUCH_HUMAN = 'There is no such human.'
 
-export function createErasure(platform: Platform, { members, news, approvals }: ErasureParts): Erasure {
+export function createErasure(platform: Platform, { members, publisher, approvals }: ErasureParts): Erasure {
   const { db, clock, signals } = platform
 
   async function finish(id: string, forMs: number): Promise<void> {
@@ -85,7 +85,7 @@ export function createErasure(platform: Platform, { members, news, approvals }: 
       await left.afterCommit()
       // Who is asked by name may belong to no space.
       await approvals.recheck()
-      for (const spaceId of emptied) await news.rewritten(spaceId)
+      for (const spaceId of emptied) await publisher.rewritten(spaceId)
       await finish(id, AT_ONCE_MS)
       await tellWatchers(id)
       return { erasedHumanId: id }

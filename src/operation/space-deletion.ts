@@ -7,7 +7,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
 import { expireShownIn } from '../runs/tool-call-ends.ts'
 import { lockSpace, NO_SUCH_SPACE } from '../spaces/members.ts'
-import type { SpaceNews } from '../spaces/space-news.ts'
+import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { forgetSpace } from './forgetting.ts'
 
 /** The end of a space. */
@@ -25,7 +25,7 @@ export interface SpaceDeletion {
 interface DeletionParts {
   visibility: Pick<Visibility, 'spaces'>
   lifecycle: Pick<Lifecycle, 'endGone'>
-  news: Pick<SpaceNews, 'deleted'>
+  publisher: Pick<SpacePublisher, 'deleted'>
 }
 
 /** What stays of a confidential space that was deleted: a row without a name. */
@@ -35,14 +35,17 @@ const MESSAGES_AT_ONCE = 500
 /** Of what a deletion removes before it answers; the rest is left to the workers. */
 const MOST_BATCHES = 20
 
-export function createSpaceDeletion(platform: Platform, { visibility, lifecycle, news }: DeletionParts): SpaceDeletion {
+export function createSpaceDeletion(
+  platform: Platform,
+  { visibility, lifecycle, publisher }: DeletionParts,
+): SpaceDeletion {
   const { db, clock } = platform
 
   return {
     async deleteSpace(viewer, { id }) {
       if (!(await visibility.spaces(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_SPACE)
       const memberIds = await db.transaction((tx) => hide(tx, viewer, id, new Date(clock.now())))
-      await news.deleted(id, memberIds)
+      await publisher.deleted(id, memberIds)
       await lifecycle.endGone()
       await remove(db, id, MOST_BATCHES)
       return { deletedSpaceId: id }

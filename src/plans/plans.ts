@@ -5,7 +5,7 @@ import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkName, checkText } from '../lib/validate.ts'
-import { type Tx, within } from '../platform/db.ts'
+import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { checkSchedule, checkTimeZone, nextSlot, type Schedule, type ScheduleInput } from './schedule.ts'
 
@@ -137,7 +137,7 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
       const { places, label, askers } = provenance
       if (given.length > MOST_PLANS) throw new BadInputError(`At most ${MOST_PLANS} plans.`, 'plans')
       const plans = given.map((plan, index) => checkPlan(plan, clock.now(), `plans.${index}.`, `plans.${index}.`))
-      return within(db, outer, async (tx) => {
+      return inTransaction(db, outer, async (tx) => {
         await lockPlans(tx, agentId)
         const written: Plan[] = []
         const descend = rootId === undefined ? (plan: NewPlan) => plan : await descentFrom(tx, rootId, clock.now())
@@ -151,7 +151,7 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
       db.prisma.$queryRaw`SELECT * FROM "Plan" WHERE "agentId" = ${agentId} AND ${isKnownTo(marks)} ORDER BY id`,
     async deleteOwn(agentId, namesOrIds, by) {
       const chosen = namesOrIds.filter((text) => !text.includes('\0')).map((text) => text.trim().toWellFormed())
-      return within(db, by?.tx, async (tx) => {
+      return inTransaction(db, by?.tx, async (tx) => {
         const plans = await tx.$queryRaw<Plan[]>`
           SELECT * FROM "Plan" WHERE "agentId" = ${agentId} AND (name = ANY(${chosen}::text[]) OR id = ANY(${chosen}::text[]))
             AND ${by === undefined ? Prisma.sql`true` : isKnownTo(by.marks)} ORDER BY id`

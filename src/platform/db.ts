@@ -18,7 +18,7 @@ import { lockDirectory } from './directory-lock.ts'
 import { findEmbeddedTemplate } from './embedded-template.ts'
 import { applyMigrations } from './migrate.ts'
 import { createEmbeddedQueries, createNamedQueries, createStatementNames } from './named-statements.ts'
-import { openPool } from './pool-figures.ts'
+import { openPool } from './pool-metrics.ts'
 
 /** What queries run on: the database, or a transaction in it. */
 export type Tx = Prisma.TransactionClient
@@ -47,7 +47,7 @@ export interface Database {
 }
 
 /** Runs `work` in the transaction that there is, or in one of its own. */
-export function within<T>(db: Database, tx: Tx | undefined, work: (tx: Tx) => Promise<T>): Promise<T> {
+export function inTransaction<T>(db: Database, tx: Tx | undefined, work: (tx: Tx) => Promise<T>): Promise<T> {
   return tx === undefined ? db.transaction(work) : work(tx)
 }
 

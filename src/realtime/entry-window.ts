@@ -59,7 +59,7 @@ export class EntryWindow implements LiveWindow {
   #bytes = 0
   readonly #kept: number | 'needed'
   readonly #seats = new Set<Seat>()
-  readonly #listeners = new Set<(news: 'entries' | 'elsewhere') => void>()
+  readonly #listeners = new Set<(change: 'entries' | 'elsewhere') => void>()
   /** How many seats are waited for. */
   #waitedFor = 0
 
@@ -143,7 +143,7 @@ export class EntryWindow implements LiveWindow {
     this.#start = 0
   }
 
-  listen(listener: (news: 'entries' | 'elsewhere') => void): () => void {
+  listen(listener: (change: 'entries' | 'elsewhere') => void): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }
@@ -265,8 +265,8 @@ export class EntryWindow implements LiveWindow {
     return this.#last - (this.#held.length - index) + 1
   }
 
-  #tell(news: 'entries' | 'elsewhere'): void {
-    for (const listener of [...this.#listeners]) listener(news)
+  #tell(change: 'entries' | 'elsewhere'): void {
+    for (const listener of [...this.#listeners]) listener(change)
   }
 
   #clear(): void {

@@ -32,8 +32,8 @@ export interface AppendOptions {
    * ones must follow on: a known one answers `duplicate`, one too far ahead `missing`.
    */
   ordinal?: number
-  /** Whose append this is: once that is sealed, nothing is appended and the answer is `sealed`. */
-  guard?: string
+  /** Once this is sealed for the topic, nothing is appended and the answer is `sealed`. */
+  unlessSealed?: string
 }
 
 /**
@@ -76,7 +76,7 @@ export interface LiveWindow {
    */
   offer(seat: LiveSeat, n: number | null): void
   /** Calls with `entries` when some have come, with `elsewhere` when only the iteration knows how to go on. Answers with the way to stop. */
-  listen(listener: (news: 'entries' | 'elsewhere') => void): () => void
+  listen(listener: (change: 'entries' | 'elsewhere') => void): () => void
 }
 
 export interface FollowOptions {
@@ -112,13 +112,13 @@ export interface EventLog {
   /**
    * Appends a MessageTextDelta and grows the message's draft by it in one step; answers with the cursor. A delta that the
    * draft holds already is not appended again. `whole` gives the part's text so far, this delta included: where the log
-   * has lost the draft, the whole is appended at offset 0 instead. Null, and nothing done, where the guard is sealed.
+   * has lost the draft, the whole is appended at offset 0 instead. Null, and nothing done, where `unlessSealed` is sealed.
    */
   appendDelta(
     topic: string,
     delta: TextDelta,
     whole: () => string,
-    options?: Pick<AppendOptions, 'guard'>,
+    options?: Pick<AppendOptions, 'unlessSealed'>,
   ): Promise<string | null>
   /**
    * The texts being written to a topic; a message without a draft is left out. A draft read after `heads` holds every delta
@@ -141,10 +141,10 @@ export interface EventLog {
    */
   follow(topic: string, options: FollowOptions): AsyncIterableIterator<Delivery>
   /**
-   * From when this resolves on, nothing is appended under the guard to these topics, whoever tries; while the log is away,
+   * From when this resolves on, nothing that was to be told unless this is sealed is appended to these topics, whoever tries; while the log is away,
    * from when it is back on. Kept for 24 hours.
    */
-  seal(guard: string, topics: readonly string[]): Promise<void>
+  seal(seal: string, topics: readonly string[]): Promise<void>
   /** The topic has ended: forget it after `seconds`. Later appends do not prolong that. */
   expire(topic: string, seconds: number): Promise<void>
   /** For each topic the highest ordinal appended; null where there was none since the topic (last) came to be. */

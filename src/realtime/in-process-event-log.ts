@@ -22,8 +22,8 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
     for (const [seal, until] of seals) if (until <= now()) seals.delete(seal)
   }
 
-  const isSealed = (topic: string, guard: string | undefined) =>
-    guard !== undefined && (seals.get(sealOf(topic, guard)) ?? 0) > now()
+  const isSealed = (topic: string, seal: string | undefined) =>
+    seal !== undefined && (seals.get(sealOf(topic, seal)) ?? 0) > now()
 
   async function* followTopic(name: string, { after, ...hooks }: FollowOptions, signal: AbortSignal) {
     const topic = topics.at(name)
@@ -44,11 +44,11 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
   return {
     async append(topic, event, options) {
       enter()
-      return isSealed(topic, options?.guard) ? { type: 'sealed' } : topics.append(topic, event, options)
+      return isSealed(topic, options?.unlessSealed) ? { type: 'sealed' } : topics.append(topic, event, options)
     },
     async appendDelta(topic, delta, whole, options) {
       enter()
-      if (isSealed(topic, options?.guard)) return null
+      if (isSealed(topic, options?.unlessSealed)) return null
       const outcome = drafts.grow(delta, whole)
       if (outcome.type === 'held') return encodeCursor(topics.at(topic).window.end)
       const { messageId, partIndex } = delta
@@ -82,9 +82,9 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
       enter()
       topics.expire(topic, seconds)
     },
-    async seal(guard, names) {
+    async seal(seal, names) {
       enter()
-      for (const topic of names) seals.set(sealOf(topic, guard), now() + KEPT_MS)
+      for (const topic of names) seals.set(sealOf(topic, seal), now() + KEPT_MS)
     },
     async announced(names) {
       enter()
@@ -100,4 +100,4 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
   }
 }
 
-const sealOf = (topic: string, guard: string) => `${topic} ${guard}`
+const sealOf = (topic: string, seal: string) => `${topic} ${seal}`

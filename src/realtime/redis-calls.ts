@@ -29,7 +29,8 @@ export function createRedisCalls(redis: Redis | Cluster, logger: RealtimeLogger,
     for (;;) {
       if (closed.aborted) throw new LogUnavailableError('The connection to Redis is closed.')
       try {
-        if (redis.status === 'ready') return await within(attempt(), Math.max(deadline - Date.now(), RETRY_INTERVAL_MS))
+        if (redis.status === 'ready')
+          return await withTimeout(attempt(), Math.max(deadline - Date.now(), RETRY_INTERVAL_MS))
       } catch (error) {
         if (!isPassing(error)) throw new RedisRefusesError(error)
       }
@@ -74,7 +75,7 @@ export function becomesReady(redis: Redis | Cluster, deadline: number, closed: A
 }
 
 /** The promise's outcome, or a rejection after `timeoutMs`; what comes later is dropped. */
-export function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
+export function withTimeout<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new TimeoutError()), timeoutMs)
     promise.then(
@@ -93,7 +94,7 @@ export function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
 /** Whether the connection stands and answers within `timeoutMs`. */
 export async function answersWithin(redis: Redis, timeoutMs: number): Promise<boolean> {
   if (redis.status !== 'ready') return false
-  return within(redis.ping(), timeoutMs).then(
+  return withTimeout(redis.ping(), timeoutMs).then(
     () => true,
     () => false,
   )

@@ -3,7 +3,7 @@ import { Cluster, type Redis, type RedisOptions } from 'ioredis'
 import { sleep } from '../lib/async.ts'
 import type { RealtimeLogger } from './logger.ts'
 import { breakWhatHangs, openRedis, optionsOf, type RedisConnection, reportOutages, START_TIMEOUT_MS } from './redis.ts'
-import { becomesReady, createRedisCalls, isRefusal, within } from './redis-calls.ts'
+import { becomesReady, createRedisCalls, isRefusal, withTimeout } from './redis-calls.ts'
 import type { ChannelRoutes } from './redis-channels.ts'
 
 /** The slot of a key or channel. The package brings no types. */
@@ -56,7 +56,7 @@ export function openCluster(urls: readonly string[], logger: RealtimeLogger): Re
       const wanted = masters()
       const found = cluster.nodes('all').filter((node) => wanted.has(keyOf(node)))
       // A node that was not asked yet connects now.
-      const pings = await Promise.allSettled(found.map((node) => within(node.ping(), timeoutMs)))
+      const pings = await Promise.allSettled(found.map((node) => withTimeout(node.ping(), timeoutMs)))
       return found.length === wanted.size && pings.every(({ status }) => status === 'fulfilled')
     },
     close() {

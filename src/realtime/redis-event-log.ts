@@ -60,12 +60,12 @@ export function createRedisEventLog(
   }
 
   const log: EventLog = {
-    async append(topic, event, { guard, once, ordinal } = {}) {
+    async append(topic, event, { unlessSealed, once, ordinal } = {}) {
       const json = JSON.stringify(event)
-      return (await writer.write(topic, { type: 'event', json, guard, once, ordinal })) as AppendResult
+      return (await writer.write(topic, { type: 'event', json, unlessSealed, once, ordinal })) as AppendResult
     },
-    async appendDelta(topic, delta, whole, { guard } = {}) {
-      const result = await writer.write(topic, { type: 'text', delta, whole, guard, replaces: false })
+    async appendDelta(topic, delta, whole, { unlessSealed } = {}) {
+      const result = await writer.write(topic, { type: 'text', delta, whole, unlessSealed, replaces: false })
       return result.type === 'appended' ? result.cursor : null
     },
     drafts: (topic, messageIds) => readDrafts({ connection, redis, keys }, topic, messageIds),
@@ -81,8 +81,8 @@ export function createRedisEventLog(
       if (options.after !== undefined) decodeCursor(options.after)
       return iterations.open(options.signal, (signal) => followTopic(topic, options, signal))
     },
-    async seal(guard, topics) {
-      await Promise.all(topics.map((topic) => writer.write(topic, { type: 'seal', guard })))
+    async seal(seal, topics) {
+      await Promise.all(topics.map((topic) => writer.write(topic, { type: 'seal', seal })))
     },
     async expire(topic, seconds) {
       await writer.write(topic, { type: 'expire', ms: Math.round(seconds * 1000) })

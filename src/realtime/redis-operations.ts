@@ -4,10 +4,16 @@ import type { Keys } from './redis-scripts.ts'
 
 /** One thing to be written to a topic. */
 export type Operation =
-  | { type: 'event'; json: string; guard: string | undefined; once: string | undefined; ordinal: number | undefined }
+  | {
+      type: 'event'
+      json: string
+      unlessSealed: string | undefined
+      once: string | undefined
+      ordinal: number | undefined
+    }
   /** Grows a draft by a delta; `replaces`: the delta is the whole of the part. */
-  | { type: 'text'; delta: TextDelta; whole: () => string; guard: string | undefined; replaces: boolean }
-  | { type: 'seal'; guard: string }
+  | { type: 'text'; delta: TextDelta; whole: () => string; unlessSealed: string | undefined; replaces: boolean }
+  | { type: 'seal'; seal: string }
   | { type: 'finish'; messageId: string }
   /** Publishes to a channel beside the topic's own. */
   | { type: 'signal'; channel: string; text: string }
@@ -22,6 +28,12 @@ export function sizeOf(operation: Operation): number {
   return operation.type === 'text' ? operation.delta.delta.length : 0
 }
 
+/** What it sets, or must not find set. */
+function sealOf(operation: Operation): string | undefined {
+  if (operation.type === 'seal') return operation.seal
+  return 'unlessSealed' in operation ? operation.unlessSealed : undefined
+}
+
 /** Adds an operation's keys and arguments to those of its batch, as the script expects them. */
 export function encode(
   operation: Operation,
@@ -29,19 +41,19 @@ export function encode(
   keys: Keys,
   into: { keys: string[]; args: (string | number)[] },
 ): void {
-  const guard = 'guard' in operation ? operation.guard : undefined
-  if (guard !== undefined) into.keys.push(keys.seal(topic, guard))
-  const guarded = guard === undefined ? '0' : '1'
+  const seal = sealOf(operation)
+  if (seal !== undefined) into.keys.push(keys.seal(topic, seal))
+  const sealable = seal === undefined ? '0' : '1'
   switch (operation.type) {
     case 'event':
-      into.args.push('event', guarded, operation.json, operation.once ?? '', operation.ordinal ?? '')
+      into.args.push('event', sealable, operation.json, operation.once ?? '', operation.ordinal ?? '')
       return
     case 'text': {
       const { messageId, partIndex, offset, delta } = operation.delta
       into.keys.push(keys.draft(topic, messageId), keys.text(topic, messageId, partIndex))
       const json = JSON.stringify({ type: 'MessageTextDelta', messageId, partIndex, offset, delta })
       const escaped = JSON.stringify(delta).slice(1, -1)
-      into.args.push(operation.replaces ? 'whole' : 'delta', guarded, json, partIndex, offset, delta.length, escaped)
+      into.args.push(operation.replaces ? 'whole' : 'delta', sealable, json, partIndex, offset, delta.length, escaped)
       return
     }
     case 'seal':

@@ -23,7 +23,7 @@ export interface RedisReading {
    */
   page(topic: string, after: Position | KnownPosition, limit: number): Promise<RedisPage>
   /** Asks again until there is an answer; null when the signal aborts. */
-  patiently<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T | null>
+  retryWhileAway<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T | null>
 }
 
 export function createRedisReading(connection: RedisConnection, redis: ScriptedRedis, keys: Keys): RedisReading {
@@ -46,7 +46,7 @@ export function createRedisReading(connection: RedisConnection, redis: ScriptedR
       const at = { epoch, n: found.at(-1)?.n ?? after.n, batch: batches.at(-1) ?? batch }
       return { type: 'entries', entries: found, at, batches: [...new Set(batches)] }
     },
-    async patiently(ask, signal) {
+    async retryWhileAway(ask, signal) {
       while (!signal.aborted) {
         try {
           return await ask()

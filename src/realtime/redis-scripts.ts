@@ -7,7 +7,7 @@ import { KEPT_EMPTY_MS, KEPT_ENTRIES, KEPT_FINISHED_DRAFT_MS, KEPT_MS, KEPT_ONCE
  * - meta, a hash: `e` epoch · `n` number of the last entry · `b` its batch · `o` highest ordinal · `s` which life of the server
  *   made the epoch · `x` when the expiry was last set, or `ended` · `w:<writer>` the last batch of each writer and its outcome
  * - once keys, a sorted set by entry number
- * - sealed, one for each guard
+ * - sealed, one for each seal
  * - of a message draft, a hash of part index -> UTF-16 length, with `x`; and per part its text, JSON-escaped, so that a
  *   delta that ends within a surrogate pair is kept whole.
  *
@@ -49,11 +49,11 @@ end
 /**
  * Writes a batch of one writer to one topic, and rings by the command `publish`. Run again with the same writer and batch number, it
  * only repeats its answer.
- * KEYS entries, meta, once; then for each operation: its seal if it is guarded or seals, and for text its draft and its text.
+ * KEYS entries, meta, once; then for each operation: the seal that it must not find, or sets, and for text its draft and its text.
  * ARGV writer, batch, now, epoch to take if there is none, the bell's channel, epoch, n and batch of the last entry that the writer
  * knows, `1` to begin a new epoch; then operations:
- *   `event`, `1` if guarded, event, once key or '', ordinal or ''
- *   `delta`, `1` if guarded, event, part, offset, length, text
+ *   `event`, `1` if it must not find a seal, event, once key or '', ordinal or ''
+ *   `delta`, the same, event, part, offset, length, text
  *   `whole`, the same: replaces the part's text
  *   `signal`, channel, text: published as it is, to whoever listens
  *   `seal` · `finish`: shortens the life of a draft and its texts · `expire`, ms: the topic has ended
@@ -251,7 +251,7 @@ export function createKeys(prefix: string) {
     },
     draft,
     text: (topic: string, messageId: string, partIndex: number | string) => `${draft(topic, messageId)}:${partIndex}`,
-    seal: (topic: string, guard: string) => `${prefix}sealed:{${topic}}:${guard}`,
+    seal: (topic: string, seal: string) => `${prefix}sealed:{${topic}}:${seal}`,
   }
 }
 

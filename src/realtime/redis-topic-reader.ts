@@ -1,10 +1,10 @@
+import { orNullIfAborted } from '../lib/async.ts'
 import { encodeCursor, type Position } from './cursor.ts'
 import { EntryWindow, type Page } from './entry-window.ts'
 import type { LogEvent, SizedEntry } from './event-log.ts'
 import type { TopicSource } from './following.ts'
 import type { RedisChannels } from './redis-channels.ts'
 import type { RedisPage, RedisReading } from './redis-reading.ts'
-import { untilAborted } from './until-aborted.ts'
 
 /** How much is read at a time to bring the window up to date. Where more is missing, followers read it for themselves. */
 const REFRESH_ENTRIES = 250
@@ -62,22 +62,22 @@ export class RedisTopicReader implements TopicSource {
   }
 
   async standing(signal: AbortSignal): Promise<void> {
-    await untilAborted(this.#started, signal)
+    await orNullIfAborted(signal, this.#started)
   }
 
   read(after: Position, limit: number, signal: AbortSignal): Promise<Page | null> {
     const key = `${after.epoch}.${after.n}.${limit}`
     const known = this.#pages.get(key)
-    const page = known ?? this.#patiently(() => this.#reading.page(this.#topic, after, limit))
+    const page = known ?? this.#retryWhileAway(() => this.#reading.page(this.#topic, after, limit))
     if (!known) {
       this.#pages.set(key, page)
       void page.finally(() => this.#pages.delete(key)).catch(() => {})
     }
-    return untilAborted(page, signal)
+    return orNullIfAborted(signal, page)
   }
 
   async refresh(signal: AbortSignal): Promise<void> {
-    await untilAborted(this.catchUp(), signal)
+    await orNullIfAborted(signal, this.catchUp())
   }
 
   /** Reads on from what is known: after a reconnect, or when a doorbell does not follow on. */
@@ -99,7 +99,7 @@ export class RedisTopicReader implements TopicSource {
     if (this.#stop.signal.aborted) return unsubscribe()
     this.#stop.signal.addEventListener('abort', unsubscribe, { once: true })
     this.#rungMeanwhile = false
-    const head = await this.#patiently(() => this.#reading.head(this.#topic))
+    const head = await this.#retryWhileAway(() => this.#reading.head(this.#topic))
     if (head === null) return
     this.#window = new EntryWindow(head, 'needed')
     this.#know([head.batch])
@@ -126,7 +126,7 @@ export class RedisTopicReader implements TopicSource {
     while (this.#rungMeanwhile) {
       this.#rungMeanwhile = false
       const end = { ...window.end, batch: this.#batch }
-      const page = await this.#patiently(() => this.#reading.page(this.#topic, end, REFRESH_ENTRIES))
+      const page = await this.#retryWhileAway(() => this.#reading.page(this.#topic, end, REFRESH_ENTRIES))
       if (page === null) return
       if (page.type === 'gap') {
         window.restart(page.end)
@@ -146,7 +146,7 @@ export class RedisTopicReader implements TopicSource {
   }
 
   async #jumpToEnd(window: EntryWindow): Promise<void> {
-    const head = await this.#patiently(() => this.#reading.head(this.#topic))
+    const head = await this.#retryWhileAway(() => this.#reading.head(this.#topic))
     if (head?.epoch === window.end.epoch && head.n > window.end.n) {
       window.jump(head.n)
       this.#know([head.batch])
@@ -164,8 +164,8 @@ export class RedisTopicReader implements TopicSource {
     }
   }
 
-  #patiently<T>(ask: () => Promise<T>): Promise<T | null> {
-    return this.#reading.patiently(ask, this.#stop.signal)
+  #retryWhileAway<T>(ask: () => Promise<T>): Promise<T | null> {
+    return this.#reading.retryWhileAway(ask, this.#stop.signal)
   }
 }
 

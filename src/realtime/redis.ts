@@ -1,7 +1,14 @@
 import { type Cluster, Redis, type RedisOptions } from 'ioredis'
 import { sleep } from '../lib/async.ts'
 import type { RealtimeLogger } from './logger.ts'
-import { answersWithin, becomesReady, createRedisCalls, isRefusal, type RedisCalls, within } from './redis-calls.ts'
+import {
+  answersWithin,
+  becomesReady,
+  createRedisCalls,
+  isRefusal,
+  type RedisCalls,
+  withTimeout,
+} from './redis-calls.ts'
 
 /** The start gives up before the 5 s that it is given. */
 export const START_TIMEOUT_MS = 4000
@@ -102,7 +109,7 @@ export async function breakWhatHangs(connections: () => Redis[], signal: AbortSi
     await Promise.all(
       all.map(async ({ redis, status, stream }) => {
         if (status !== 'ready') return
-        await within(redis.ping(), WATCH_INTERVAL_MS).catch(() => {
+        await withTimeout(redis.ping(), WATCH_INTERVAL_MS).catch(() => {
           if (redis.stream === stream && redis.status === 'ready') stream.destroy()
         })
       }),

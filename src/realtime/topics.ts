@@ -81,7 +81,7 @@ export type ToolSignal = {
  * What is told of a run whose status changed, so that who follows an agent's runs need not look: nothing in it changes while its status
  * stays, but that somebody whom the summary names may be erased. Times are text.
  */
-export type RunNews = {
+export type ChangedRun = {
   id: string
   agentId: string
   status: 'QUEUED' | 'RUNNING' | 'WAITING_TOOL' | 'COMPLETED' | 'FAILED' | 'CANCELED'
@@ -100,7 +100,7 @@ export type RunNews = {
  * Channel `agent:<id>`: the status of one of its runs changed, or something else of what it does (then there is no `run`); or an
  * EXTERNAL call of it waits for a service or no longer does.
  */
-export type AgentSignal = { type: 'run-changed'; run?: RunNews } | ToolSignal
+export type AgentSignal = { type: 'run-changed'; run?: ChangedRun } | ToolSignal
 /**
  * Channel `entity:<id>`: this human or agent became a member of a space, ceased to be one, or has read on in it; is asked to decide;
  * or is no more.

@@ -3,7 +3,7 @@ import { type EntityKind, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { spaceTopic } from '../realtime/topics.ts'
-import { createCallNews } from '../runs/call-news.ts'
+import { createCallPublisher } from '../runs/call-publisher.ts'
 import { loadReadableText } from '../runs/readable-calls.ts'
 import type { ReplyWaits, WaitingCall, WaitState } from '../runs/reply-waits.ts'
 import { replied, showsWaiting } from '../runs/tool-calls.ts'
@@ -96,7 +96,7 @@ export interface ReplyWaitsHooks {
 
 export function createReplyWaits(platform: Platform, hooks: ReplyWaitsHooks): ReplyWaits {
   const { db, log } = platform
-  const callNews = createCallNews(platform)
+  const callPublisher = createCallPublisher(platform)
 
   return {
     async leftMs(callId) {
@@ -118,7 +118,7 @@ export function createReplyWaits(platform: Platform, hooks: ReplyWaitsHooks): Re
         label: row?.label ?? [],
         async afterCommit() {
           await finished?.afterCommit()
-          await callNews.settled({ ...call, id: call.callId })
+          await callPublisher.settled({ ...call, id: call.callId })
           if (isNoted && reply !== null)
             await log.append(spaceTopic(call.spaceId), { type: 'MessageUpdated', messageId: reply.messageId })
           if (unknowing !== null) await hooks.stop(unknowing, { cascade: false, byId: call.agentId })

@@ -6,8 +6,8 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { CALLS_CHANNEL } from '../realtime/topics.ts'
 import { ASKED, DECIDERS, termsOf } from './approval.ts'
-import { createCallNews } from './call-news.ts'
 import { noted } from './call-notifications.ts'
+import { createCallPublisher } from './call-publisher.ts'
 import { type CallSettling, type LockedRun, lockRunOf } from './call-settling.ts'
 import { decidersOf } from './deciders.ts'
 import {
@@ -54,7 +54,7 @@ const LONGEST_REASON = 2000
 export function createApprovals(platform: Platform, parts: ApprovalParts): Approvals {
   const { db, signals } = platform
   const { settling } = parts
-  const callNews = createCallNews(platform)
+  const callPublisher = createCallPublisher(platform)
   const inLine = createLines()
 
   async function tell({ call, settled, follow }: Decided): Promise<ToolCall> {
@@ -62,8 +62,8 @@ export function createApprovals(platform: Platform, parts: ApprovalParts): Appro
     else await settling.tellChanged(call, 'deciders')
     await follow?.afterCommit()
     if (call.approvalState === 'APPROVED') {
-      await callNews.settled(call, 'deciders')
-      if (call.status === 'WAITING') await callNews.waits(call, 'answerers')
+      await callPublisher.settled(call, 'deciders')
+      if (call.status === 'WAITING') await callPublisher.waits(call, 'answerers')
       else await signals.publish(CALLS_CHANNEL, { type: 'carry', toolCallId: call.id })
     }
     return call
@@ -98,7 +98,7 @@ export function createApprovals(platform: Platform, parts: ApprovalParts): Appro
     })
     if (done === null) return
     await tell(done)
-    await callNews.escalated(done.call)
+    await callPublisher.escalated(done.call)
     await recheckOne(id)
   }
 

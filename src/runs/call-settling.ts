@@ -4,7 +4,7 @@ import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL, runTopic, spaceTopic } from '../realtime/topics.ts'
 import { indexOfCall, messageOfRow } from '../spaces/message.ts'
 import { IS_LEFT_TO_OTHERS } from './approval.ts'
-import { type Audience, audienceOf, createCallNews } from './call-news.ts'
+import { type Audience, audienceOf, createCallPublisher } from './call-publisher.ts'
 import { appending } from './run-events.ts'
 import { showsWaiting } from './tool-calls.ts'
 
@@ -76,7 +76,7 @@ export async function lockRunOf(
 
 export function createCallSettling(platform: Platform, hooks: SettlingHooks): CallSettling {
   const { db, log, signals } = platform
-  const callNews = createCallNews(platform)
+  const callPublisher = createCallPublisher(platform)
 
   async function follow(tx: Tx, run: LockedRun, call: ToolCall, audience: Audience | null): Promise<Settled> {
     const settled = await followInMessage(tx, hooks, call, audience)
@@ -104,9 +104,9 @@ export function createCallSettling(platform: Platform, hooks: SettlingHooks): Ca
     await tellPart(call, partIndex)
     if (audience === 'deciders') {
       await tellRun('RunToolCallChanged', call)
-      await callNews.changed(call, audience)
+      await callPublisher.changed(call, audience)
     }
-    if (audience !== null) await callNews.settled(call, audience)
+    if (audience !== null) await callPublisher.settled(call, audience)
     await tellRun('RunToolReturned', call)
     for (const after of afterCommit) await after()
     await signals.publish(JOBS_CHANNEL, {})
@@ -134,7 +134,7 @@ export function createCallSettling(platform: Platform, hooks: SettlingHooks): Ca
       const row = call.messageId && (await db.prisma.message.findUnique({ where: { id: call.messageId } }))
       await tellPart(call, row ? indexOfCall(messageOfRow(row).parts, call.id) : null)
       await tellRun('RunToolCallChanged', call)
-      await callNews.changed(call, audience)
+      await callPublisher.changed(call, audience)
     },
   }
 }

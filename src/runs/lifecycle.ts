@@ -10,8 +10,8 @@ import { type Claim, type Claimed, claimNext } from './claiming.ts'
 import { forEach, type Timed } from './due.ts'
 import { writeHeld } from './hold.ts'
 import { LEASE_END } from './presence.ts'
+import { changeOf } from './run-changes.ts'
 import { type Completion, completing, outOfTime, type RunEnding, type StopOptions } from './run-ending.ts'
-import { changeOf } from './run-news.ts'
 import { ACTIVE_STATUSES } from './runs.ts'
 import { createStopSignals, type StopSignals } from './stop-signal.ts'
 import { cancelAll } from './tool-calls.ts'
@@ -90,8 +90,8 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
     const topic = runTopic(run.id)
     const told =
       kind === 'resumed'
-        ? log.append(topic, { type: 'RunResumed' }, { guard: topic })
-        : log.append(topic, { type: 'RunStarted' }, { once: 'started', guard: topic })
+        ? log.append(topic, { type: 'RunResumed' }, { unlessSealed: topic })
+        : log.append(topic, { type: 'RunStarted' }, { once: 'started', unlessSealed: topic })
     // What the run tells from here on comes after it, in the order of the calls.
     told.catch((error) => logger.warn({ runId: run.id, error: messageOf(error) }, 'an event of a run was lost'))
     if (kind === 'taken-over') await aftermath.takeOver(run)
@@ -172,7 +172,7 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
     async pause(claim, waitingIds) {
       if (!(await db.transaction((tx) => writePause(tx, claim)))) return false
       const topic = runTopic(claim.run.id)
-      await log.append(topic, { type: 'RunWaitingTool', toolCallIds: waitingIds }, { guard: topic })
+      await log.append(topic, { type: 'RunWaitingTool', toolCallIds: waitingIds }, { unlessSealed: topic })
       await changed({ ...claim.run, status: 'WAITING_TOOL' })
       return true
     },

@@ -90,14 +90,14 @@ export function createRunEvents(
  * each, whoever tells it: who journaled it, who goes on after that one's death, or one that slept meanwhile.
  */
 export function appending(runId: string, event: RunLogEvent): AppendOptions {
-  const guard = runTopic(runId)
+  const unlessSealed = runTopic(runId)
   switch (event.type) {
     case 'RunToolCalled':
     case 'RunToolReturned':
-      return { guard, once: `${event.type} ${event.toolCallId}` }
+      return { unlessSealed, once: `${event.type} ${event.toolCallId}` }
     case 'RunStepFinished':
-      return { guard, once: `${event.type} ${event.step}` }
+      return { unlessSealed, once: `${event.type} ${event.step}` }
     default:
-      return { guard }
+      return { unlessSealed }
   }
 }

@@ -8,7 +8,7 @@ import { insertionOf } from '../platform/insertion.ts'
 import { isOneOf } from '../platform/one-of.ts'
 import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
-import { changeOf, TOLD_COLUMNS, type ToldRun } from './run-news.ts'
+import { changeOf, TOLD_COLUMNS, type ToldRun } from './run-changes.ts'
 
 /**
  * A run to be: what wakes which agent, and where it comes from. Absent fields are null. Its row's label are those of its marks that are

@@ -1,6 +1,6 @@
 import type { Platform } from '../platform/platform.ts'
-import { createCallNews } from './call-news.ts'
 import { waitNoted } from './call-notifications.ts'
+import { createCallPublisher } from './call-publisher.ts'
 import { holdOf } from './hold.ts'
 import type { Claim } from './lifecycle.ts'
 import { type NewWait, waiting } from './tool-calls.ts'
@@ -13,14 +13,14 @@ export interface ToolWaits {
 
 export function createToolWaits(platform: Platform): ToolWaits {
   const { db } = platform
-  const callNews = createCallNews(platform)
+  const callPublisher = createCallPublisher(platform)
 
   return {
     async begin(claim, toolCallId, wait) {
       const changes = { call: waiting(toolCallId, wait), notice: waitNoted('call') }
       await holdOf(db, claim).write(changes, { returning: 'call' })
       const call = { id: toolCallId, agentId: claim.run.agentId, spaceId: null, ...wait.approval }
-      await callNews.waits({ ...call, escalatedAt: null }, wait.approval === undefined ? 'answerers' : 'deciders')
+      await callPublisher.waits({ ...call, escalatedAt: null }, wait.approval === undefined ? 'answerers' : 'deciders')
     },
   }
 }

@@ -76,8 +76,8 @@ builder.mutationFields((t) => ({
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: CreateAccessTokenInput, required: true }) },
     resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return app.tokens.create(viewer, input)
+      const { domain, viewer } = renewed(context)
+      return domain.tokens.create(viewer, input)
     },
   }),
   revokeAccessToken: t.field({
@@ -85,8 +85,8 @@ builder.mutationFields((t) => ({
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RevokeAccessTokenInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return { accessToken: await app.tokens.revoke(viewer, input) }
+      const { domain, viewer } = renewed(context)
+      return { accessToken: await domain.tokens.revoke(viewer, input) }
     },
   }),
 }))
@@ -99,8 +99,8 @@ builder.queryField('accessTokens', (t) =>
       description: 'Null for everybody but admins.',
       complexity: sizeOfPage(),
       args: { humanId: t.arg.id() },
-      async resolve(_, { humanId, ...page }, { app, viewer }) {
-        const found = await app.tokens.page(viewer, idPageRequest('acc', page), humanId ?? null)
+      async resolve(_, { humanId, ...page }, { domain, viewer }) {
+        const found = await domain.tokens.page(viewer, idPageRequest('acc', page), humanId ?? null)
         return found && connectionOf(found, idCursor)
       },
     },

@@ -44,8 +44,8 @@ builder.mutationFields((t) => ({
     errors: SETTING,
     args: { input: t.arg({ type: SetMemoriesInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      await app.memories.setAs(viewer, input)
+      const { domain, viewer } = renewed(context)
+      await domain.memories.setAs(viewer, input)
       return input
     },
   }),
@@ -55,8 +55,8 @@ builder.mutationFields((t) => ({
     errors: DELETING,
     args: { input: t.arg({ type: DeleteMemoriesInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      await app.memories.deleteAs(viewer, input)
+      const { domain, viewer } = renewed(context)
+      await domain.memories.deleteAs(viewer, input)
       return input
     },
   }),
@@ -69,8 +69,8 @@ builder.mutationFields((t) => ({
     errors: SETTING,
     args: { input: t.arg({ type: SetGoalsInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      await app.goals.setAs(viewer, input)
+      const { domain, viewer } = renewed(context)
+      await domain.goals.setAs(viewer, input)
       return input
     },
   }),
@@ -80,8 +80,8 @@ builder.mutationFields((t) => ({
     errors: DELETING,
     args: { input: t.arg({ type: DeleteGoalsInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      await app.goals.deleteAs(viewer, input)
+      const { domain, viewer } = renewed(context)
+      await domain.goals.deleteAs(viewer, input)
       return input
     },
   }),
@@ -92,8 +92,8 @@ builder.mutationFields((t) => ({
     errors: DELETING,
     args: { input: t.arg({ type: ConfirmMcpToolsInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      await app.mcpServers.confirm(viewer, input)
+      const { domain, viewer } = renewed(context)
+      await domain.mcpServers.confirm(viewer, input)
       return input
     },
   }),

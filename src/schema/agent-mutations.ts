@@ -172,8 +172,8 @@ builder.mutationFields((t) => ({
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteAgentInput, required: true }) },
     resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return app.deletion.deleteAgent(viewer, input)
+      const { domain, viewer } = renewed(context)
+      return domain.deletion.deleteAgent(viewer, input)
     },
   }),
   createAgent: t.field({
@@ -184,8 +184,8 @@ builder.mutationFields((t) => ({
     errors: { types: [BadInputError, ForbiddenError, LimitExceededError] },
     args: { input: t.arg({ type: CreateAgentInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer, loaders } = renewed(context)
-      const { notifySecret, ...agent } = await app.agents.create(viewer, input)
+      const { domain, viewer, loaders } = renewed(context)
+      const { notifySecret, ...agent } = await domain.agents.create(viewer, input)
       loaders.agents.prime(agent.id, agent)
       return { agent, notifySecret }
     },
@@ -195,8 +195,8 @@ builder.mutationFields((t) => ({
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateAgentInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer, loaders } = renewed(context)
-      const { notifySecret, ...agent } = await app.agents.update(viewer, input)
+      const { domain, viewer, loaders } = renewed(context)
+      const { notifySecret, ...agent } = await domain.agents.update(viewer, input)
       loaders.agents.prime(agent.id, agent)
       return { agent, notifySecret }
     },

@@ -112,8 +112,8 @@ builder.queryFields((t) => ({
       // A search reads all names.
       complexity: ({ search, ...page }) => ({ ...sizeOfPage()(page), field: search == null ? 1 : 50 }),
       args: { search: t.arg.string() },
-      async resolve(_, { search, ...page }, { app, viewer, loaders }) {
-        const found = await app.agents.page(viewer, idPageRequest('agt', page), search ?? null)
+      async resolve(_, { search, ...page }, { domain, viewer, loaders }) {
+        const found = await domain.agents.page(viewer, idPageRequest('agt', page), search ?? null)
         for (const agent of found.items) loaders.agents.prime(agent.id, agent)
         return connectionOf(found, idCursor)
       },

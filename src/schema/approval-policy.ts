@@ -40,7 +40,7 @@ export const ApprovalPolicy = builder.objectRef<NonNullable<shapes.Tool['approva
       resolve: ({ approverIds }, _, context) => humansOf(approverIds, context),
     }),
     expiresInSeconds: t.int({
-      resolve: ({ expiresInSeconds }, _, { app }) => expiresInSeconds ?? app.limits.toolWaitSeconds,
+      resolve: ({ expiresInSeconds }, _, { domain }) => expiresInSeconds ?? domain.limits.toolWaitSeconds,
     }),
     escalateAfterSeconds: t.exposeInt('escalateAfterSeconds', { nullable: true }),
     escalateTo: t.field({

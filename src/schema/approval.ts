@@ -54,9 +54,9 @@ export const Approval = builder.objectRef<shapes.ToolCall>('Approval').implement
     mayDecide: t.boolean({
       description: 'Whether the viewer may decide now.',
       resolve: async (call, _, context) => {
-        const { viewer, app } = context
+        const { viewer, domain } = context
         return (
-          viewer.scope === 'HUMAN' && app.approvalReading.mayDecide(call, await standingOf(call, context), viewer.id)
+          viewer.scope === 'HUMAN' && domain.approvalReading.mayDecide(call, await standingOf(call, context), viewer.id)
         )
       },
     }),
@@ -116,7 +116,7 @@ builder.mutationFields((t) => ({
     args: { input: t.arg({ type: DecideToolCallInput, required: true }) },
     async resolve(_, { input }, context) {
       const fresh = renewed(context)
-      return seen(await fresh.app.control.decideToolCall(fresh.viewer, input), fresh)
+      return seen(await fresh.domain.control.decideToolCall(fresh.viewer, input), fresh)
     },
   }),
   claimToolCall: t.field({
@@ -129,7 +129,7 @@ builder.mutationFields((t) => ({
     args: { input: t.arg({ type: ClaimToolCallInput, required: true }) },
     async resolve(_, { input }, context) {
       const fresh = renewed(context)
-      return seen(await fresh.app.control.claimToolCall(fresh.viewer, input), fresh)
+      return seen(await fresh.domain.control.claimToolCall(fresh.viewer, input), fresh)
     },
   }),
 }))

@@ -45,10 +45,10 @@ builder.queryField('auditLog', (t) =>
         from: t.arg({ type: 'DateTime' }),
         to: t.arg({ type: 'DateTime' }),
       },
-      async resolve(_, { actorId, targetId, action, from, to, ...page }, { app, viewer }) {
+      async resolve(_, { actorId, targetId, action, from, to, ...page }, { domain, viewer }) {
         if (viewer.scope !== 'ADMIN') return null
         const filter = { actorId, targetId, action, from, to }
-        return connectionOf(await app.auditLog.page(filter, idPageRequest('aud', page)), idCursor)
+        return connectionOf(await domain.auditLog.page(filter, idPageRequest('aud', page)), idCursor)
       },
     },
     AuditEntryConnection,

@@ -1,14 +1,14 @@
 import type { RateName } from '../access/rates.ts'
 import type { Viewer } from '../access/viewer.ts'
 import type { RateLimitedError } from '../lib/errors.ts'
-import type { App } from './app.ts'
+import type { Domain } from './domain.ts'
 import { type CommonLoaders, createCommonLoaders } from './loaders.ts'
 import type { Streams } from './streams.ts'
 import { createLoaders, type Loaders } from './viewer-loaders.ts'
 
 /** What every resolver gets: who asks, whom to ask, and what was loaded already. */
 export interface Context {
-  app: App
+  domain: Domain
   streams: Streams
   viewer: Viewer
   /** Called when the client cannot keep up with a subscription. */
@@ -24,7 +24,7 @@ export interface Context {
   shownIn: string | null
 }
 
-export interface ContextOptions extends Pick<Context, 'app' | 'streams' | 'viewer' | 'onSlow' | 'takesCursors'> {
+export interface ContextOptions extends Pick<Context, 'domain' | 'streams' | 'viewer' | 'onSlow' | 'takesCursors'> {
   /** What others load who are answered the same at the same time; of its own otherwise. */
   common?: () => CommonLoaders
   shownIn?: string | null
@@ -48,9 +48,9 @@ function madeWhenAsked<T extends object>(make: () => T): T {
 }
 
 /** Counts what a mutation does. @throws RateLimitedError past its rate, or that of all requests */
-export async function takeRate({ app, viewer, overRate }: Context, name: RateName): Promise<void> {
+export async function takeRate({ domain, viewer, overRate }: Context, name: RateName): Promise<void> {
   if (overRate !== undefined) throw overRate
-  await app.rates.take(name, viewer)
+  await domain.rates.take(name, viewer)
 }
 
 /** Forgets what was loaded: before a mutation. */

@@ -41,8 +41,8 @@ builder.mutationField('createHuman', (t) =>
     errors: { types: [BadInputError, ForbiddenError, ConflictError] },
     args: { input: t.arg({ type: CreateHumanInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return { human: await app.humans.create(viewer, input) }
+      const { domain, viewer } = renewed(context)
+      return { human: await domain.humans.create(viewer, input) }
     },
   }),
 )
@@ -77,8 +77,8 @@ builder.mutationFields((t) => ({
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateHumanInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return { human: await app.humans.update(viewer, input) }
+      const { domain, viewer } = renewed(context)
+      return { human: await domain.humans.update(viewer, input) }
     },
   }),
   eraseHuman: t.field({
@@ -88,8 +88,8 @@ builder.mutationFields((t) => ({
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: EraseHumanInput, required: true }) },
     resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return app.deletion.eraseHuman(viewer, input)
+      const { domain, viewer } = renewed(context)
+      return domain.deletion.eraseHuman(viewer, input)
     },
   }),
 }))
@@ -101,8 +101,8 @@ builder.queryField('humans', (t) =>
       description: 'For admins, all; for a human, those it shares a space with; for a service, none.',
       complexity: sizeOfPage(),
       args: { search: t.arg.string() },
-      resolve: async (_, { search, ...page }, { app, viewer }) =>
-        connectionOf(await app.humans.page(viewer, idPageRequest('hum', page), search ?? null), idCursor),
+      resolve: async (_, { search, ...page }, { domain, viewer }) =>
+        connectionOf(await domain.humans.page(viewer, idPageRequest('hum', page), search ?? null), idCursor),
     },
     { name: 'HumanConnection' },
     { name: 'HumanEdge' },

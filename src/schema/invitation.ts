@@ -28,8 +28,8 @@ builder.mutationField('createInvitation', (t) =>
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: CreateInvitationInput, required: true }) },
     resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return app.invitations.create(viewer, input)
+      const { domain, viewer } = renewed(context)
+      return domain.invitations.create(viewer, input)
     },
   }),
 )

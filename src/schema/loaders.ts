@@ -1,11 +1,11 @@
 import type { Page, PageRequest } from '../lib/page.ts'
-import type { App } from './app.ts'
 import { batched, batchedByKey, batchedByRequest, batchedOverViewers, type Loader, loadAll, prime } from './batch.ts'
+import type { Domain } from './domain.ts'
 import type { Message, PlanFiring, RootUsage, Run, Space, SpentToday, ToolCall } from './shapes.ts'
 import type { Streams } from './streams.ts'
 
 export interface CommonOptions {
-  app: App
+  domain: Domain
   streams: Streams
   takesCursors: boolean
 }
@@ -29,7 +29,7 @@ export function createCommonLoaders(options: CommonOptions) {
 }
 
 /** Rows by id, whoever asks. Where the operation takes resume points, these come first. */
-function createRows({ app, streams, takesCursors }: CommonOptions) {
+function createRows({ domain, streams, takesCursors }: CommonOptions) {
   const spaceCursors = batched((ids: readonly string[]) => streams.spaceCursors(ids))
   const runCursors = batched((ids: readonly string[]) => streams.runCursors(ids))
 
@@ -51,7 +51,7 @@ function createRows({ app, streams, takesCursors }: CommonOptions) {
 
   const messages = batched((ids: readonly string[]) =>
     afterCursors(
-      async () => withDrafts(app, await app.reading.getMany(ids)),
+      async () => withDrafts(domain, await domain.reading.getMany(ids)),
       (found) =>
         loadAll(
           spaceCursors,
@@ -61,7 +61,7 @@ function createRows({ app, streams, takesCursors }: CommonOptions) {
   )
   const toolCalls = batched((ids: readonly string[]) =>
     afterCursors(
-      () => app.toolCalls.getMany([...ids]),
+      () => domain.toolCalls.getMany([...ids]),
       (found) =>
         Promise.all([
           loadAll(
@@ -77,11 +77,11 @@ function createRows({ app, streams, takesCursors }: CommonOptions) {
   )
   const spaces = batched(async (ids: readonly string[]) => {
     if (takesCursors) await loadAll(spaceCursors, ids)
-    return app.spaces.getMany(ids)
+    return domain.spaces.getMany(ids)
   })
   const runs = batched(async (ids: readonly string[]) => {
     if (takesCursors) await loadAll(runCursors, ids)
-    return app.runs.getMany([...ids])
+    return domain.runs.getMany([...ids])
   })
   return {
     spaceCursors,
@@ -90,16 +90,16 @@ function createRows({ app, streams, takesCursors }: CommonOptions) {
     runs,
     messages,
     toolCalls,
-    entities: batched((ids: readonly string[]) => app.entities.getMany(ids)),
-    agents: batched((ids: readonly string[]) => app.agents.getMany(ids)),
-    auditEntries: batched((ids: readonly string[]) => app.auditLog.getMany(ids)),
-    chains: batched((ids: readonly string[]) => app.chains.getMany(ids)),
-    plansById: batched((ids: readonly string[]) => app.plans.getMany(ids)),
-    firingsById: batched((ids: readonly string[]) => app.firingReading.getMany(ids)),
-    goalsById: batched((ids: readonly string[]) => app.goals.getMany(ids)),
-    cycles: batched((ids: readonly string[]) => app.consciousness.cycles(ids)),
-    inboxEvents: batched((ids: readonly string[]) => app.inboxReading.getMany(ids)),
-    webhooks: batched((ids: readonly string[]) => app.webhooks.getMany(ids)),
+    entities: batched((ids: readonly string[]) => domain.entities.getMany(ids)),
+    agents: batched((ids: readonly string[]) => domain.agents.getMany(ids)),
+    auditEntries: batched((ids: readonly string[]) => domain.auditLog.getMany(ids)),
+    chains: batched((ids: readonly string[]) => domain.chains.getMany(ids)),
+    plansById: batched((ids: readonly string[]) => domain.plans.getMany(ids)),
+    firingsById: batched((ids: readonly string[]) => domain.firingReading.getMany(ids)),
+    goalsById: batched((ids: readonly string[]) => domain.goals.getMany(ids)),
+    cycles: batched((ids: readonly string[]) => domain.consciousness.cycles(ids)),
+    inboxEvents: batched((ids: readonly string[]) => domain.inboxReading.getMany(ids)),
+    webhooks: batched((ids: readonly string[]) => domain.webhooks.getMany(ids)),
     seenSpaces: (found: readonly Space[]) => seen(spaces, found),
     seenRuns: (found: readonly Run[]) => seen(runs, found),
     seenMessages: (found: readonly Message[]) => seen(messages, found),
@@ -113,14 +113,14 @@ export const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => i
 const present = <T>(rows: readonly (T | null)[]) => rows.filter((row) => row !== null)
 
 /** STREAMING messages have their text so far in the event log. */
-async function withDrafts(app: App, found: (Message | null)[]): Promise<(Message | null)[]> {
-  const whole = await app.reading.withDraftText(present(found))
+async function withDrafts(domain: Domain, found: (Message | null)[]): Promise<(Message | null)[]> {
+  const whole = await domain.reading.withDraftText(present(found))
   const byId = new Map(whole.map((message) => [message.id, message]))
   return found.map((message) => message && (byId.get(message.id) ?? null))
 }
 
 /** What depends on which human asks, for many of them in one statement. */
-function createOfHumans({ app: { visibility, reading } }: CommonOptions) {
+function createOfHumans({ domain: { visibility, reading } }: CommonOptions) {
   interface InSpace {
     humanId: string
     spaceId: string
@@ -153,31 +153,31 @@ function createOfHumans({ app: { visibility, reading } }: CommonOptions) {
   }
 }
 
-function createOfAgents({ app }: CommonOptions) {
+function createOfAgents({ domain }: CommonOptions) {
   return {
     /** QUEUED, RUNNING and WAITING_TOOL ones, whoever may see them. */
-    activeRuns: batchedByKey((agentIds) => app.runs.activeOf(agentIds), []),
-    tools: batchedByKey((agentIds) => app.customTools.listMany(agentIds), []),
-    mcpServers: batchedByKey((agentIds) => app.mcpServers.listMany(agentIds), []),
-    memories: batchedByKey((agentIds) => app.memories.listMany(agentIds), []),
-    goals: batchedByKey((agentIds) => app.goals.listMany(agentIds), []),
-    plans: batchedByKey((agentIds) => app.plans.listMany(agentIds), []),
-    firingPages: batchedByRequest((planIds, request: PageRequest) => app.firingReading.pageMany(planIds, request)),
+    activeRuns: batchedByKey((agentIds) => domain.runs.activeOf(agentIds), []),
+    tools: batchedByKey((agentIds) => domain.customTools.listMany(agentIds), []),
+    mcpServers: batchedByKey((agentIds) => domain.mcpServers.listMany(agentIds), []),
+    memories: batchedByKey((agentIds) => domain.memories.listMany(agentIds), []),
+    goals: batchedByKey((agentIds) => domain.goals.listMany(agentIds), []),
+    plans: batchedByKey((agentIds) => domain.plans.listMany(agentIds), []),
+    firingPages: batchedByRequest((planIds, request: PageRequest) => domain.firingReading.pageMany(planIds, request)),
     /** The id of the run that each started. */
     firingRuns: batched(
-      (firings: readonly PlanFiring[]) => app.firingReading.runsOf(firings),
+      (firings: readonly PlanFiring[]) => domain.firingReading.runsOf(firings),
       ({ id }: PlanFiring) => id,
     ),
-    inboxPages: batchedByRequest((agentIds, request: PageRequest) => app.inboxReading.pageMany(agentIds, request)),
-    cyclePages: batchedByRequest((agentIds, request: PageRequest) => app.consciousness.pageMany(agentIds, request)),
-    consciousness: batched((agentIds: readonly string[]) => app.consciousness.getMany(agentIds)),
+    inboxPages: batchedByRequest((agentIds, request: PageRequest) => domain.inboxReading.pageMany(agentIds, request)),
+    cyclePages: batchedByRequest((agentIds, request: PageRequest) => domain.consciousness.pageMany(agentIds, request)),
+    consciousness: batched((agentIds: readonly string[]) => domain.consciousness.getMany(agentIds)),
   }
 }
 
-function createOfSpaces({ app }: CommonOptions, { messages }: Rows) {
+function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
   /** Messages of a space whose resume point was taken with the space itself. */
   async function seen(found: Message[]): Promise<Map<string, Message>> {
-    const whole = await app.reading.withDraftText(found)
+    const whole = await domain.reading.withDraftText(found)
     prime(messages, whole)
     return new Map(whole.map((message) => [message.id, message]))
   }
@@ -186,14 +186,14 @@ function createOfSpaces({ app }: CommonOptions, { messages }: Rows) {
     return new Map([...found].map(([spaceId, { id }]) => [spaceId, whole.get(id) ?? null]))
   }
   return {
-    members: batchedByKey((spaceIds) => app.members.listMany(spaceIds), []),
-    agentsElsewhere: batchedByKey((spaceIds) => app.members.agentsElsewhere(spaceIds), []),
+    members: batchedByKey((spaceIds) => domain.members.listMany(spaceIds), []),
+    agentsElsewhere: batchedByKey((spaceIds) => domain.members.agentsElsewhere(spaceIds), []),
     adminAgents: batchedByKey<string | null>(
-      (spaceIds) => app.spaces.adminAgentsOf(spaceIds) as Promise<Map<string, string | null>>,
+      (spaceIds) => domain.spaces.adminAgentsOf(spaceIds) as Promise<Map<string, string | null>>,
       null,
     ),
     messagePages: batchedByRequest(async (spaceIds, request: PageRequest) => {
-      const pages = await app.reading.pageMany(spaceIds, request)
+      const pages = await domain.reading.pageMany(spaceIds, request)
       const whole = await seen(pages.flatMap((page) => ('items' in page ? page.items : [])))
       const filled = ({ items, ...ends }: Page<Message>) => ({
         ...ends,
@@ -201,45 +201,48 @@ function createOfSpaces({ app }: CommonOptions, { messages }: Rows) {
       })
       return pages.map((page) => ('items' in page ? filled(page) : page))
     }),
-    lastMessages: batchedByKey(async (spaceIds) => seenBySpace(await app.reading.lastMany(spaceIds)), null),
-    outcomes: batchedByKey((messageIds) => app.reading.outcomesMany(messageIds), []),
+    lastMessages: batchedByKey(async (spaceIds) => seenBySpace(await domain.reading.lastMany(spaceIds)), null),
+    outcomes: batchedByKey((messageIds) => domain.reading.outcomesMany(messageIds), []),
   }
 }
 
-function createOfRuns({ app }: CommonOptions, { seenToolCalls }: Rows) {
+function createOfRuns({ domain }: CommonOptions, { seenToolCalls }: Rows) {
   return {
-    retries: batchedByKey<Run | null>((runIds) => app.runs.retriesOf(runIds) as Promise<Map<string, Run | null>>, null),
+    retries: batchedByKey<Run | null>(
+      (runIds) => domain.runs.retriesOf(runIds) as Promise<Map<string, Run | null>>,
+      null,
+    ),
     waitingCalls: batched(async (messageIds: readonly string[]) => {
-      const calls = await app.toolCalls.waitingByMessage(messageIds)
+      const calls = await domain.toolCalls.waitingByMessage(messageIds)
       return messageIds.map((id) => calls.get(id) ?? null)
     }),
     toolCallsOfRuns: batchedByKey(async (runIds) => {
-      const byRun = await app.toolCalls.ofRuns(runIds)
+      const byRun = await domain.toolCalls.ofRuns(runIds)
       const calls = await seenToolCalls([...byRun.values()].flat())
       return Map.groupBy(calls, ({ runId }) => runId)
     }, []),
     spentToday: batchedByKey<SpentToday | null>(
-      (ownerIds) => app.usage.today(ownerIds) as Promise<Map<string, SpentToday | null>>,
+      (ownerIds) => domain.usage.today(ownerIds) as Promise<Map<string, SpentToday | null>>,
       null,
     ),
     rootUsages: batchedByKey<RootUsage | null>(
-      (rootIds) => app.usage.ofRoots(rootIds) as Promise<Map<string, RootUsage | null>>,
+      (rootIds) => domain.usage.ofRoots(rootIds) as Promise<Map<string, RootUsage | null>>,
       null,
     ),
     approvals: batched(
       async (calls: readonly ToolCall[]) => {
-        const found = await app.approvalReading.standingOf(calls)
+        const found = await domain.approvalReading.standingOf(calls)
         return calls.map(({ id }) => found.get(id) ?? { deciderIds: [], decisions: [] })
       },
       ({ id }: ToolCall) => id,
     ),
     claimers: batched(
       async (calls: readonly ToolCall[]) => {
-        const found = await app.callClaims.claimersOf(calls)
+        const found = await domain.callClaims.claimersOf(calls)
         return calls.map(({ id }) => found.get(id) ?? null)
       },
       ({ id }: ToolCall) => id,
     ),
-    stepPages: batchedByRequest((runIds, request: PageRequest) => app.stepRecords.pageMany(runIds, request)),
+    stepPages: batchedByRequest((runIds, request: PageRequest) => domain.stepRecords.pageMany(runIds, request)),
   }
 }

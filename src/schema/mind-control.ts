@@ -41,8 +41,8 @@ builder.mutationFields((t) => ({
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ForgetCycleInput, required: true }) },
     resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return app.forgetting.forgetCycle(viewer, input)
+      const { domain, viewer } = renewed(context)
+      return domain.forgetting.forgetCycle(viewer, input)
     },
   }),
   forgetSpace: t.field({
@@ -52,8 +52,8 @@ builder.mutationFields((t) => ({
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ForgetSpaceInput, required: true }) },
     resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return app.forgetting.forgetSpace(viewer, input)
+      const { domain, viewer } = renewed(context)
+      return domain.forgetting.forgetSpace(viewer, input)
     },
   }),
   removeInboxEvent: t.field({
@@ -63,8 +63,8 @@ builder.mutationFields((t) => ({
     errors: { types: [ForbiddenError, NotFoundError, ConflictError] },
     args: { input: t.arg({ type: RemoveInboxEventInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      const { id } = await app.minds.removeInboxEvent(viewer, input)
+      const { domain, viewer } = renewed(context)
+      const { id } = await domain.minds.removeInboxEvent(viewer, input)
       return { removedInboxEventId: id }
     },
   }),
@@ -74,8 +74,8 @@ builder.mutationFields((t) => ({
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ResetConsciousnessInput, required: true }) },
     resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return app.minds.resetConsciousness(viewer, input)
+      const { domain, viewer } = renewed(context)
+      return domain.minds.resetConsciousness(viewer, input)
     },
   }),
 }))

@@ -24,6 +24,6 @@ builder.queryField('modelProviders', (t) =>
     type: [ModelProvider],
     nullable: true,
     description: 'Null for everybody but admins: those of `PARLEY_PROVIDERS`, `openai`, `openai.chat` and `demo`.',
-    resolve: (_, __, { app, viewer }) => (viewer.scope === 'ADMIN' ? app.modelProviders.list() : null),
+    resolve: (_, __, { domain, viewer }) => (viewer.scope === 'ADMIN' ? domain.modelProviders.list() : null),
   }),
 )

@@ -129,8 +129,8 @@ builder.mutationFields((t) => ({
     errors: { types: [BadInputError, ForbiddenError, NotFoundError, LimitExceededError] },
     args: { input: t.arg({ type: CreatePlanInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return { plan: await app.plans.create(viewer, input) }
+      const { domain, viewer } = renewed(context)
+      return { plan: await domain.plans.create(viewer, input) }
     },
   }),
   updatePlan: t.field({
@@ -139,8 +139,8 @@ builder.mutationFields((t) => ({
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdatePlanInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return { plan: await app.plans.update(viewer, input) }
+      const { domain, viewer } = renewed(context)
+      return { plan: await domain.plans.update(viewer, input) }
     },
   }),
   runPlanNow: t.field({
@@ -152,8 +152,8 @@ builder.mutationFields((t) => ({
     },
     args: { input: t.arg({ type: RunPlanNowInput, required: true }) },
     async resolve(_, { input: { id } }, context) {
-      const { app, viewer } = renewed(context)
-      return { planId: id, firing: await app.plans.runNow(viewer, { id }) }
+      const { domain, viewer } = renewed(context)
+      return { planId: id, firing: await domain.plans.runNow(viewer, { id }) }
     },
   }),
   deletePlan: t.field({
@@ -161,8 +161,8 @@ builder.mutationFields((t) => ({
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeletePlanInput, required: true }) },
     resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return app.plans.delete(viewer, input)
+      const { domain, viewer } = renewed(context)
+      return domain.plans.delete(viewer, input)
     },
   }),
 }))

@@ -32,7 +32,7 @@ export function recorded(schema: GraphQLSchema): GraphQLSchema {
         const targetId = action.startsWith('create') ? null : targetOf(input)
         return { ...actorOf(context.viewer), action, targetId, detail }
       }
-      return context.app.record.during(deedOf, carryOut, { onlyRefusals: ITS_OWN_RECORD.has(action) })
+      return context.domain.record.during(deedOf, carryOut, { onlyRefusals: ITS_OWN_RECORD.has(action) })
     }
   }
   return schema

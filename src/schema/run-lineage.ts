@@ -71,8 +71,8 @@ builder.queryField('runs', (t) =>
       description: 'The runs that the viewer may see, newest first.',
       complexity: sizeOfPage(),
       args: { filter: t.arg({ type: RunFilter }) },
-      async resolve(_, { filter, ...page }, { app, viewer, loaders }) {
-        const found = await app.runReading.page(viewer, filter ?? {}, idPageRequest('run', page))
+      async resolve(_, { filter, ...page }, { domain, viewer, loaders }) {
+        const found = await domain.runReading.page(viewer, filter ?? {}, idPageRequest('run', page))
         return connectionOf({ ...found, items: await loaders.seenRuns(found.items) }, idCursor)
       },
     },

@@ -36,8 +36,8 @@ builder.mutationField('stopRun', (t) =>
     },
     args: { input: t.arg({ type: StopRunInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer, loaders } = renewed(context)
-      const { run, stoppedRuns } = await app.control.stopRun(viewer, input)
+      const { domain, viewer, loaders } = renewed(context)
+      const { run, stoppedRuns } = await domain.control.stopRun(viewer, input)
       const [[seen], stopped] = await Promise.all([loaders.seenRuns([run]), loaders.seenRuns(stoppedRuns)])
       return { run: existing(seen), stoppedRuns: stopped }
     },
@@ -73,8 +73,8 @@ builder.mutationField('retryRun', (t) =>
     args: { input: t.arg({ type: RetryRunInput, required: true }) },
     async resolve(_, { input }, context) {
       await takeRate(context, context.viewer.scope === 'SERVICE' ? 'triggers' : 'messages')
-      const { app, viewer, loaders } = renewed(context)
-      const { run } = await app.control.retryRun(viewer, input)
+      const { domain, viewer, loaders } = renewed(context)
+      const { run } = await domain.control.retryRun(viewer, input)
       const [seen] = await loaders.seenRuns(run === null ? [] : [run])
       return { run: seen ?? null }
     },

@@ -6,8 +6,8 @@ import { Message, Run, Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 /** Whether the viewer may read what a run's trigger was about. */
-async function seesTrigger(run: shapes.Run, { app, viewer, loaders, shownIn }: Context): Promise<boolean> {
-  if (app.visibility.runThoughts(viewer, run)) return true
+async function seesTrigger(run: shapes.Run, { domain, viewer, loaders, shownIn }: Context): Promise<boolean> {
+  if (domain.visibility.runThoughts(viewer, run)) return true
   if (run.triggerSpaceId === null) return run.triggerType === 'INBOX' // counts events, quotes none
   if (run.triggerSpaceId === shownIn) return true
   return (await loaders.visible.spaces.load(run.triggerSpaceId)) !== null

@@ -41,7 +41,7 @@ Run.implement({
       nullable: true,
       description:
         "The agent's own closing words: internal, never posted. For admins and the service that triggered; null for others.",
-      resolve: (run, _, { app, viewer }) => (app.visibility.runThoughts(viewer, run) ? run.summary : null),
+      resolve: (run, _, { domain, viewer }) => (domain.visibility.runThoughts(viewer, run) ? run.summary : null),
     }),
     toolCalls: t.field({
       type: [ToolCall],
@@ -53,7 +53,7 @@ Run.implement({
       description: 'The tool calls that `submitToolResult` can answer now.',
       complexity: { field: 1, multiplier: 3 },
       resolve: async (run, _, context) =>
-        (await callsOf(run, _, context)).filter((call) => context.app.toolCalls.waitsFor(call) === 'RESULT'),
+        (await callsOf(run, _, context)).filter((call) => context.domain.toolCalls.waitsFor(call) === 'RESULT'),
     }),
     internals: t.field({
       type: RunInternals,

@@ -40,8 +40,8 @@ builder.mutationField('sendMessage', (t) =>
     args: { input: t.arg({ type: SendMessageInput, required: true }) },
     async resolve(_, { input }, context) {
       await takeRate(context, 'messages')
-      const { app, viewer, loaders } = renewed(context)
-      const { message, runs } = await app.sending.send(viewer, input)
+      const { domain, viewer, loaders } = renewed(context)
+      const { message, runs } = await domain.sending.send(viewer, input)
       const [sentMessage] = await loaders.seenMessages([message])
       return { sentMessage: existing(sentMessage), runs: await loaders.seenRuns(runs) }
     },

@@ -1,43 +1,43 @@
-import type { App } from './app.ts'
+import type { Domain } from './domain.ts'
 
 type Row<Many extends (ids: never) => Promise<readonly unknown[]>> = NonNullable<Awaited<ReturnType<Many>>[number]>
 type Item<List extends (ids: never) => Promise<Map<string, readonly unknown[]>>> =
   Awaited<ReturnType<List>> extends Map<string, readonly (infer One)[]> ? One : never
 
 /** What stands behind the API's types: what the domain answers with. */
-export type AccessToken = Awaited<ReturnType<App['tokens']['create']>>['accessToken']
-export type Agent = Row<App['agents']['getMany']>
+export type AccessToken = Awaited<ReturnType<Domain['tokens']['create']>>['accessToken']
+export type Agent = Row<Domain['agents']['getMany']>
 export type ApprovalStanding =
-  Awaited<ReturnType<App['approvalReading']['standingOf']>> extends Map<string, infer One> ? One : never
-export type AuditEntry = Row<App['auditLog']['getMany']>
-export type Chain = Row<App['chains']['getMany']>
-export type Consciousness = Row<App['consciousness']['getMany']>
-export type Entity = Row<App['entities']['getMany']>
-export type Goal = Row<App['goals']['getMany']>
-export type Cycle = Row<App['consciousness']['cycles']>
-export type InboxEvent = Row<App['inboxReading']['getMany']>
-export type McpServer = Item<App['mcpServers']['listMany']>
-export type Memory = Item<App['memories']['listMany']>
-export type Message = Row<App['reading']['getMany']>
+  Awaited<ReturnType<Domain['approvalReading']['standingOf']>> extends Map<string, infer One> ? One : never
+export type AuditEntry = Row<Domain['auditLog']['getMany']>
+export type Chain = Row<Domain['chains']['getMany']>
+export type Consciousness = Row<Domain['consciousness']['getMany']>
+export type Entity = Row<Domain['entities']['getMany']>
+export type Goal = Row<Domain['goals']['getMany']>
+export type Cycle = Row<Domain['consciousness']['cycles']>
+export type InboxEvent = Row<Domain['inboxReading']['getMany']>
+export type McpServer = Item<Domain['mcpServers']['listMany']>
+export type Memory = Item<Domain['memories']['listMany']>
+export type Message = Row<Domain['reading']['getMany']>
 export type MessagePart = Message['parts'][number]
-export type ModelProvider = Awaited<ReturnType<App['modelProviders']['list']>>[number]
-export type Outcome = Item<App['reading']['outcomesMany']>
-export type Plan = Row<App['plans']['getMany']>
-export type PlanFiring = Row<App['firingReading']['getMany']>
-export type Run = Row<App['runs']['getMany']> & {
+export type ModelProvider = Awaited<ReturnType<Domain['modelProviders']['list']>>[number]
+export type Outcome = Item<Domain['reading']['outcomesMany']>
+export type Plan = Row<Domain['plans']['getMany']>
+export type PlanFiring = Row<Domain['firingReading']['getMany']>
+export type Run = Row<Domain['runs']['getMany']> & {
   /** The viewer sees it only because they are asked by name to decide on a call of it: of its calls, those alone. */
   onlyAsked?: true
 }
-export type Space = Row<App['spaces']['getMany']>
-export type StepRecord = Awaited<ReturnType<App['stepRecords']['pageMany']>>[number]['items'][number]
-export type Tool = Item<App['customTools']['listMany']>
+export type Space = Row<Domain['spaces']['getMany']>
+export type StepRecord = Awaited<ReturnType<Domain['stepRecords']['pageMany']>>[number]['items'][number]
+export type Tool = Item<Domain['customTools']['listMany']>
 /** What of a run is known without looking. */
-export type ToldRun = Item<App['runs']['toldOf']>
-export type ToolCall = Row<App['toolCalls']['getMany']>
-export type RootUsage = Awaited<ReturnType<App['usage']['ofRoots']>> extends Map<string, infer One> ? One : never
-export type SpentToday = Awaited<ReturnType<App['usage']['today']>> extends Map<string, infer One> ? One : never
-export type UsageRow = Awaited<ReturnType<App['usage']['query']>>[number]
-export type Webhook = Row<App['webhooks']['getMany']>
+export type ToldRun = Item<Domain['runs']['toldOf']>
+export type ToolCall = Row<Domain['toolCalls']['getMany']>
+export type RootUsage = Awaited<ReturnType<Domain['usage']['ofRoots']>> extends Map<string, infer One> ? One : never
+export type SpentToday = Awaited<ReturnType<Domain['usage']['today']>> extends Map<string, infer One> ? One : never
+export type UsageRow = Awaited<ReturnType<Domain['usage']['query']>>[number]
+export type Webhook = Row<Domain['webhooks']['getMany']>
 
 /** An entity of which only what all have in common is known; the rest is loaded where it is asked for. */
 export type Participant = Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>

@@ -86,8 +86,8 @@ builder.mutationFields((t) => ({
     },
     args: { input: t.arg({ type: DeleteSpaceInput, required: true }) },
     resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return app.deletion.deleteSpace(viewer, input)
+      const { domain, viewer } = renewed(context)
+      return domain.deletion.deleteSpace(viewer, input)
     },
   }),
   createSpace: t.field({
@@ -95,8 +95,8 @@ builder.mutationFields((t) => ({
     errors: { types: [BadInputError, ForbiddenError, NotFoundError, LimitExceededError] },
     args: { input: t.arg({ type: CreateSpaceInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return payloadOf(await app.spaces.create(viewer, input), context)
+      const { domain, viewer } = renewed(context)
+      return payloadOf(await domain.spaces.create(viewer, input), context)
     },
   }),
   updateSpace: t.field({
@@ -104,8 +104,8 @@ builder.mutationFields((t) => ({
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateSpaceInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return payloadOf(await app.spaces.update(viewer, input), context)
+      const { domain, viewer } = renewed(context)
+      return payloadOf(await domain.spaces.update(viewer, input), context)
     },
   }),
 }))
@@ -119,8 +119,8 @@ builder.mutationFields((t) => ({
     },
     args: { input: t.arg({ type: AddMemberInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return payloadOf(await app.members.add(viewer, input), context)
+      const { domain, viewer } = renewed(context)
+      return payloadOf(await domain.members.add(viewer, input), context)
     },
   }),
   removeMember: t.field({
@@ -128,8 +128,8 @@ builder.mutationFields((t) => ({
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RemoveMemberInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      const { space, ...ids } = await app.members.remove(viewer, input)
+      const { domain, viewer } = renewed(context)
+      const { space, ...ids } = await domain.members.remove(viewer, input)
       return space === null ? { ...ids, space } : { ...ids, ...(await payloadOf(space, context)) }
     },
   }),
@@ -138,8 +138,8 @@ builder.mutationFields((t) => ({
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: MarkReadInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return payloadOf(await app.reading.markRead(viewer, input), context)
+      const { domain, viewer } = renewed(context)
+      return payloadOf(await domain.reading.markRead(viewer, input), context)
     },
   }),
 }))

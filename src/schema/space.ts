@@ -77,8 +77,8 @@ builder.queryFields((t) => ({
       type: Space,
       description: "The viewer's spaces, newest first; an admin sees all.",
       complexity: sizeOfPage(),
-      async resolve(_, page, { app, viewer, loaders }) {
-        const { items, ...ends } = await app.spaces.page(viewer, idPageRequest('spc', page))
+      async resolve(_, page, { domain, viewer, loaders }) {
+        const { items, ...ends } = await domain.spaces.page(viewer, idPageRequest('spc', page))
         return connectionOf({ ...ends, items: await loaders.seenSpaces(items) }, idCursor)
       },
     },

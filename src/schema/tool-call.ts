@@ -53,10 +53,10 @@ function isAskedByName({ approverIds, escalateToIds, escalatedAt }: shapes.ToolC
 }
 
 /** Whether the viewer may submit what the call waits for now. */
-async function maySubmit(call: shapes.ToolCall, { app, viewer, loaders }: Context): Promise<boolean> {
-  if (app.toolCalls.waitsFor(call) !== 'RESULT' || viewer.scope === 'ADMIN') return viewer.scope === 'ADMIN'
+async function maySubmit(call: shapes.ToolCall, { domain, viewer, loaders }: Context): Promise<boolean> {
+  if (domain.toolCalls.waitsFor(call) !== 'RESULT' || viewer.scope === 'ADMIN') return viewer.scope === 'ADMIN'
   if (viewer.scope === 'SERVICE')
-    return call.execution === 'EXTERNAL' && app.visibility.agents(viewer, [call.agentId]).has(call.agentId)
+    return call.execution === 'EXTERNAL' && domain.visibility.agents(viewer, [call.agentId]).has(call.agentId)
   return call.execution === 'SPACE' && (await loadOptional(loaders.visible.spaces, call.spaceId)) !== null
 }
 
@@ -99,7 +99,7 @@ ToolCall.implement({
       nullable: true,
       description:
         'What it waits for; null where it waits for nobody. `Run.pendingToolCalls` holds RESULT only, `Viewer.pendingToolCalls` all that the viewer may answer.',
-      resolve: (call, _, { app }) => app.toolCalls.waitsFor(call),
+      resolve: (call, _, { domain }) => domain.toolCalls.waitsFor(call),
     }),
     settledAt: t.expose('settledAt', { type: 'DateTime', nullable: true }),
     expiresAt: t.expose('expiresAt', { type: 'DateTime', nullable: true }),
@@ -176,8 +176,8 @@ builder.mutationField('submitToolResult', (t) =>
     },
     args: { input: t.arg({ type: SubmitToolResultInput, required: true }) },
     async resolve(_, { input }, context) {
-      const { app, viewer, loaders } = renewed(context)
-      const call = await app.control.submitToolResult(viewer, input)
+      const { domain, viewer, loaders } = renewed(context)
+      const call = await domain.control.submitToolResult(viewer, input)
       const [toolCall] = await loaders.seenToolCalls([call])
       return { toolCall: existing(toolCall) }
     },

@@ -37,8 +37,8 @@ builder.mutationField('triggerAgent', (t) =>
     args: { input: t.arg({ type: TriggerAgentInput, required: true }) },
     async resolve(_, { input }, context) {
       await takeRate(context, 'triggers')
-      const { app, viewer, loaders } = renewed(context)
-      const { run } = await app.control.triggerAgent(viewer, input)
+      const { domain, viewer, loaders } = renewed(context)
+      const { run } = await domain.control.triggerAgent(viewer, input)
       const [seen] = await loaders.seenRuns(run === null ? [] : [run])
       return { run: seen ?? null }
     },

@@ -46,7 +46,7 @@ builder.queryField('usage', (t) =>
       agentId: t.arg.id(),
       spaceId: t.arg.id(),
     },
-    resolve: (_, filter, { app, viewer }) => (viewer.scope === 'ADMIN' ? app.usage.query(filter) : null),
+    resolve: (_, filter, { domain, viewer }) => (viewer.scope === 'ADMIN' ? domain.usage.query(filter) : null),
   }),
 )
 

@@ -1,7 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { PageRequest } from '../lib/page.ts'
-import type { App } from './app.ts'
 import { batched, batchedByRequest, type Loadable, type Loader } from './batch.ts'
+import type { Domain } from './domain.ts'
 import { type CommonLoaders, type CommonOptions, idsOf } from './loaders.ts'
 import type { Entity, Message, Run, ToolCall } from './shapes.ts'
 
@@ -12,7 +12,7 @@ export interface LoadersOptions extends CommonOptions {
 export type Loaders = ReturnType<typeof createLoaders>
 
 /** How a page of an agent's runs is asked for. */
-export type RunsRequest = Parameters<App['runReading']['pageMany']>[2]
+export type RunsRequest = Parameters<Domain['runReading']['pageMany']>[2]
 export interface RunsAsked {
   request: RunsRequest
   statuses: Run['status'][] | null
@@ -20,23 +20,23 @@ export interface RunsAsked {
 
 /** What is common, and what is the viewer's own. */
 export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
-  const { app, viewer } = options
+  const { domain, viewer } = options
   return {
     ...common,
     ...createOfViewer(options, common),
-    accessTokens: batched((ids: readonly string[]) => app.tokens.getMany(viewer, [...ids])),
+    accessTokens: batched((ids: readonly string[]) => domain.tokens.getMany(viewer, [...ids])),
     runPages: batchedByRequest((agentIds, { request, statuses }: RunsAsked) =>
-      app.runReading.pageMany(viewer, agentIds, request, statuses),
+      domain.runReading.pageMany(viewer, agentIds, request, statuses),
     ),
     childPages: batchedByRequest((runIds, request: PageRequest) =>
-      app.runReading.childrenMany(viewer, runIds, request),
+      domain.runReading.childrenMany(viewer, runIds, request),
     ),
     visible: createVisible(options, common),
   }
 }
 
 /** Rows by id, as far as the viewer may see them. What it may not see does not exist for it: null for both. */
-function createVisible({ app: { visibility }, viewer }: LoadersOptions, common: CommonLoaders) {
+function createVisible({ domain: { visibility }, viewer }: LoadersOptions, common: CommonLoaders) {
   function visibleOf<T extends { id: string }>(
     loader: Loader<string, T | null>,
     isAllowed: (row: T) => Promise<boolean>,

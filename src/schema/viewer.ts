@@ -32,16 +32,17 @@ Viewer.implement({
       description: 'Over all its spaces.',
       // It counts the messages of every space.
       complexity: 50,
-      resolve: ({ scope, id }, _, { app }) => (scope === 'HUMAN' ? app.reading.unreadTotal(id) : 0),
+      resolve: ({ scope, id }, _, { domain }) => (scope === 'HUMAN' ? domain.reading.unreadTotal(id) : 0),
     }),
     pendingToolCalls: t.field({
       type: [ToolCall],
       description:
         'The tool calls that wait for an answer the viewer may give, over all its spaces, the oldest first; at most 100.',
       complexity: { field: 1, multiplier: 20 },
-      resolve: async (viewer, _, { app, loaders }) => loaders.seenToolCalls(await app.control.pendingToolCalls(viewer)),
+      resolve: async (viewer, _, { domain, loaders }) =>
+        loaders.seenToolCalls(await domain.control.pendingToolCalls(viewer)),
     }),
-    rateLimits: t.field({ type: [RateLimit], resolve: (viewer, _, { app }) => app.rates.of(viewer) }),
+    rateLimits: t.field({ type: [RateLimit], resolve: (viewer, _, { domain }) => domain.rates.of(viewer) }),
   }),
 })
 

@@ -46,8 +46,8 @@ builder.mutationField('createWebhook', (t) =>
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: CreateWebhookInput, required: true }) },
     resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return app.webhooks.create(viewer, input)
+      const { domain, viewer } = renewed(context)
+      return domain.webhooks.create(viewer, input)
     },
   }),
 )
@@ -83,8 +83,8 @@ builder.mutationFields((t) => ({
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteWebhookInput, required: true }) },
     resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return app.webhooks.delete(viewer, input)
+      const { domain, viewer } = renewed(context)
+      return domain.webhooks.delete(viewer, input)
     },
   }),
   rotateWebhookSecret: t.field({
@@ -93,8 +93,8 @@ builder.mutationFields((t) => ({
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RotateWebhookSecretInput, required: true }) },
     resolve(_, { input }, context) {
-      const { app, viewer } = renewed(context)
-      return app.webhooks.rotateSecret(viewer, input)
+      const { domain, viewer } = renewed(context)
+      return domain.webhooks.rotateSecret(viewer, input)
     },
   }),
 }))
@@ -107,8 +107,8 @@ builder.queryField('webhooks', (t) =>
       description: 'Null for everybody but admins.',
       complexity: sizeOfPage(),
       args: { agentId: t.arg.id() },
-      async resolve(_, { agentId, ...page }, { app, viewer }) {
-        const found = await app.webhooks.page(viewer, idPageRequest('whk', page), agentId ?? null)
+      async resolve(_, { agentId, ...page }, { domain, viewer }) {
+        const found = await domain.webhooks.page(viewer, idPageRequest('whk', page), agentId ?? null)
         return found && connectionOf(found, idCursor)
       },
     },

@@ -7,7 +7,7 @@ import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { createTurns } from '../lib/turns.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { App } from '../schema/app.ts'
+import type { Domain } from '../schema/domain.ts'
 import { schema } from '../schema/schema.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
 import { createEventStreams } from './http/event-streams.ts'
@@ -25,14 +25,14 @@ import { createSockets, type Sockets } from './sockets/sockets.ts'
 import { createWriteSchedule } from './sockets/write-schedule.ts'
 import { createLiveGroups } from './streams/live-groups.ts'
 import type { RunJournal } from './streams/run-replay.ts'
-import { mostSubscriptions } from './streams/standing.ts'
 import { createStreams, type OwnStreams } from './streams/streams.ts'
 import { createSubscribe } from './streams/subscribe.ts'
+import { mostSubscriptions } from './streams/subscription-limits.ts'
 
 /** What is served. */
 export interface Served {
   platform: Platform
-  api: App
+  domain: Domain
   announcer: { watch(spaceId: string): () => void }
   journal: RunJournal
 }
@@ -71,7 +71,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   let draining = false
   let closing = false
   const isApi = config.role !== 'worker'
-  const signIns = createSignIns(app.api.tokens, logger)
+  const signIns = createSignIns(app.domain.tokens, logger)
   const endpoint = isApi ? createEndpoint(options, signIns) : null
   const { route, health } = createRoutes(app, signIns, endpoint, () => draining)
 
@@ -139,17 +139,17 @@ interface Endpoint {
 }
 
 function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, signIns: SignIns): Endpoint {
-  const { platform, api: app, announcer, journal } = served
+  const { platform, domain, announcer, journal } = served
   const { allowedOrigins, limits } = config
   const { logger, metrics } = platform
   const maskError = createMasking(platform)
-  const streams: OwnStreams = createStreams({ platform, app, announcer, journal })
+  const streams: OwnStreams = createStreams({ platform, domain, announcer, journal })
   const schedule = createWriteSchedule()
   const live = { live: createLiveGroups(schedule, metrics), turns: createTurns({ few: CAUGHT_UP_A_ROUND }) }
   const { maxSocketsPerViewer } = limits
   const bounds = { maxSubscriptionsPerViewer: mostSubscriptions(maxSocketsPerViewer) }
-  const subscribe = createSubscribe({ app, streams, maskError, ...live, ...bounds })
-  const graphql = createGraphql({ app, signIns, schema, streams, maskError, subscribe, allowedOrigins })
+  const subscribe = createSubscribe({ domain, streams, maskError, ...live, ...bounds })
+  const graphql = createGraphql({ domain, signIns, schema, streams, maskError, subscribe, allowedOrigins })
   const sockets = createSockets({
     graphql,
     maskError,
@@ -183,7 +183,7 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, sig
       return graphql(request, response)
     },
     console: page,
-    invitation: createInvitationHandler({ invitations: app.invitations, page, origins, signIns }),
+    invitation: createInvitationHandler({ invitations: domain.invitations, page, origins, signIns }),
     sockets,
     close: () => streams.close(),
   }
@@ -191,7 +191,7 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, sig
 
 /** What answers which path. */
 function createRoutes(
-  { platform, api: app }: Served,
+  { platform, domain }: Served,
   signIns: SignIns,
   endpoint: Endpoint | null,
   isDraining: () => boolean,
@@ -204,7 +204,7 @@ function createRoutes(
     sockets: () => endpoint?.sockets.count() ?? 0,
     followed: () => log.stats(),
   })
-  const webhook = createWebhookHandler(app)
+  const webhook = createWebhookHandler(domain)
   const notFound: Handler = (_, response) => sendNotFound(response)
   const byPath: Record<string, Handler> = {
     '/health/live': health.live,

@@ -6,7 +6,7 @@ import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { checkAgentsMayJoin } from './joining.ts'
-import type { SpaceNews } from './space-news.ts'
+import type { SpacePublisher } from './space-publisher.ts'
 
 /** Members of one space at most. */
 export const MOST_MEMBERS = 500
@@ -51,7 +51,7 @@ export interface MembersHooks {
 export function createMembers(
   platform: Platform,
   visibility: Pick<Visibility, 'spaces' | 'entities'>,
-  news: SpaceNews,
+  publisher: SpacePublisher,
   hooks: MembersHooks,
 ): Members {
   const { db, clock } = platform
@@ -70,7 +70,7 @@ export function createMembers(
         await checkAgentsMayJoin(tx, viewer, [entityId])
         return insertMember(tx, spaceId, entityId, clock.now())
       })
-      await news.joined(spaceId, entityId)
+      await publisher.joined(spaceId, entityId)
       await hooks.onJoined(spaceId)
       return space
     },
@@ -84,7 +84,7 @@ export function createMembers(
         await tx.formerMember.createMany({ data: { spaceId, entityId }, skipDuplicates: true })
         return { space, left: await hooks.onLeft(tx, { spaceId, entityId }) }
       })
-      await news.left(spaceId, entityId)
+      await publisher.left(spaceId, entityId)
       await left.afterCommit()
       return { spaceId, entityId, space: viewer.id === entityId ? null : space }
     },
@@ -102,7 +102,7 @@ export function createMembers(
       for (const { spaceId } of rows) left.push((await hooks.onLeft(tx, { spaceId, entityId })).afterCommit)
       return {
         async afterCommit() {
-          for (const { spaceId } of rows) await news.left(spaceId, entityId)
+          for (const { spaceId } of rows) await publisher.left(spaceId, entityId)
           for (const after of left) await after()
         },
       }

@@ -11,7 +11,7 @@ import { spaceChannel, spaceTopic } from '../realtime/topics.ts'
 import type { Announcer } from './announcer.ts'
 import { NO_SUCH_SPACE } from './members.ts'
 import { type Message, messageOfRow } from './message.ts'
-import { createMessageNews } from './message-news.ts'
+import { createMessagePublisher } from './message-publisher.ts'
 import { insertion, insertionWhere, type MessageRow, type NewMessage, rowOf, type Turn } from './message-statements.ts'
 
 /** What routing did with a message, within the transaction that made it whole. `R`: what it calls a run. */
@@ -78,7 +78,7 @@ export interface Posting<R> {
 
 export function createPosting<R>(platform: Platform, announcer: Announcer, hooks: PostingHooks<R>): Posting<R> {
   const { signals } = platform
-  const news = createMessageNews(platform)
+  const publisher = createMessagePublisher(platform)
 
   return {
     async send({ idempotencyKey: key, ...given }) {
@@ -109,7 +109,7 @@ export function createPosting<R>(platform: Platform, announcer: Announcer, hooks
       const routed = wasRouted || status === 'INTERRUPTED' ? null : await hooks.route(tx, message)
       return {
         async afterCommit() {
-          await news.ended(message, lastPartOf(message))
+          await publisher.ended(message, lastPartOf(message))
           await routed?.afterCommit()
         },
       }

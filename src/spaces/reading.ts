@@ -10,7 +10,7 @@ import type { Draft } from '../realtime/event-log.ts'
 import { spaceTopic } from '../realtime/topics.ts'
 import { NO_SUCH_SPACE } from './members.ts'
 import { type Message, type MessagePart, messageOfRow } from './message.ts'
-import type { SpaceNews } from './space-news.ts'
+import type { SpacePublisher } from './space-publisher.ts'
 
 export interface MarkReadInput {
   spaceId: string
@@ -59,7 +59,7 @@ export interface Reading {
 /** Nobody reads on a badge how many more there are, and counting all of them would cost more the longer somebody is away. */
 const MOST_COUNTED = 10_000
 
-export function createReading(platform: Platform, news: SpaceNews): Reading {
+export function createReading(platform: Platform, publisher: SpacePublisher): Reading {
   const { db, log, logger } = platform
   const markersOf = (asked: readonly HumanInSpace[]) => Prisma.sql`
     "Membership" marker JOIN unnest(${asked.map(({ humanId }) => humanId)}::text[], ${asked.map(({ spaceId }) => spaceId)}::text[])
@@ -129,7 +129,7 @@ export function createReading(platform: Platform, news: SpaceNews): Reading {
     },
     async markRead(viewer, input) {
       const { space, moved } = await moveMarker(platform, viewer, input)
-      if (moved) await news.read(input.spaceId, viewer.id)
+      if (moved) await publisher.read(input.spaceId, viewer.id)
       return space
     },
     async outcomesMany(messageIds) {

@@ -13,7 +13,7 @@ import type { Platform } from '../platform/platform.ts'
 import { confidentialAtFirst, confidentialFromNow } from './confiding.ts'
 import { checkAgentsMayJoin, checkMayCreateMore } from './joining.ts'
 import { holdEntities, lockSpace, MOST_MEMBERS, NO_SUCH_ENTITY, NO_SUCH_SPACE } from './members.ts'
-import type { SpaceNews } from './space-news.ts'
+import type { SpacePublisher } from './space-publisher.ts'
 
 export interface CreateSpaceInput {
   name: string
@@ -70,7 +70,7 @@ export interface SpaceHooks {
 export function createSpaces(
   platform: Platform,
   visibility: Pick<Visibility, 'spaces' | 'entities'>,
-  news: SpaceNews,
+  publisher: SpacePublisher,
   hooks: SpaceHooks,
 ): Spaces {
   const { db, clock, config } = platform
@@ -103,7 +103,7 @@ export function createSpaces(
         const asked = { asked: input.confidential, isDefault: config.confidentialSpaces }
         return insertSpace(tx, { ...data, creatorId }, memberIds, { now: clock.now(), ...asked })
       })
-      await news.created(space.id, memberIds)
+      await publisher.created(space.id, memberIds)
       return space
     },
     async update(viewer, input) {
@@ -117,7 +117,7 @@ export function createSpaces(
         if (input.budget !== undefined) await hooks.onBudgetChanged(tx, input.id)
         return changed
       })
-      await news.changed(space.id)
+      await publisher.changed(space.id)
       return space
     },
     async page(viewer, request) {

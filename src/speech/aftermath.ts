@@ -4,12 +4,12 @@ import type { Platform } from '../platform/platform.ts'
 import { type RunLogEvent, runTopic, spaceTopic } from '../realtime/topics.ts'
 import { type Aftermath, endEventOf } from '../runs/aftermath.ts'
 import { IS_LEFT_TO_OTHERS } from '../runs/approval.ts'
-import { audienceOf, createCallNews } from '../runs/call-news.ts'
+import { audienceOf, createCallPublisher } from '../runs/call-publisher.ts'
 import { HELD, type Hold, holdOf, RunLostError } from '../runs/hold.ts'
 import { brokenOff, isJournaled } from '../runs/tool-calls.ts'
 import type { Announcer } from '../spaces/announcer.ts'
 import { isUnfinished, isWhole, type MessagePart, messageOfRow } from '../spaces/message.ts'
-import { createMessageNews } from '../spaces/message-news.ts'
+import { createMessagePublisher } from '../spaces/message-publisher.ts'
 import { change, type MessageRow } from '../spaces/message-statements.ts'
 
 /** How long a run's events are kept after its end. */
@@ -21,8 +21,8 @@ function unlessLost(error: unknown): void {
 
 export function createAftermath(platform: Platform, announcer: Announcer): Aftermath {
   const { db, log } = platform
-  const callNews = createCallNews(platform)
-  const news = createMessageNews(platform)
+  const callPublisher = createCallPublisher(platform)
+  const publisher = createMessagePublisher(platform)
 
   /** The parts of a message that is not finished, with the text that had streamed of the one being written. */
   async function partsSoFar(row: MessageRow): Promise<MessagePart[]> {
@@ -81,7 +81,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
   async function announceOpen(rows: MessageRow[]): Promise<void> {
     for (const row of rows) {
       await announcer.announce(row)
-      if (row.status === 'REQUIRES_ACTION' && !row.composite) await news.waiting(row, 0)
+      if (row.status === 'REQUIRES_ACTION' && !row.composite) await publisher.waiting(row, 0)
     }
   }
 
@@ -90,7 +90,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
     for (const call of calls) {
       const row = rows.find(({ id }) => id === call.messageId)
       if (row !== undefined) await announcePart(call, row)
-      if (call.expiresAt !== null) await callNews.settled(call, audienceOf(call))
+      if (call.expiresAt !== null) await callPublisher.settled(call, audienceOf(call))
     }
   }
 

@@ -44,7 +44,7 @@ export function createDraftStream(
     const delta = { messageId, partIndex, offset: sent, delta: text.slice(sent) }
     const upTo = text.length
     sent = upTo
-    const append = log.appendDelta(topic, delta, () => text.slice(0, upTo), { guard: runTopic(runId) })
+    const append = log.appendDelta(topic, delta, () => text.slice(0, upTo), { unlessSealed: runTopic(runId) })
     const settled = append.then(onDelta, (error) =>
       logger.warn({ runId, messageId, error: messageOf(error) }, 'a delta was lost'),
     )

@@ -6,12 +6,12 @@ import type { Changes } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { runTopic, spaceChannel, spaceTopic } from '../realtime/topics.ts'
-import { createCallNews } from '../runs/call-news.ts'
+import { createCallPublisher } from '../runs/call-publisher.ts'
 import { HELD, type HowHeld, holdOf } from '../runs/hold.ts'
 import * as calls from '../runs/tool-calls.ts'
 import type { Announcer } from '../spaces/announcer.ts'
 import { type Message, type MessageOrigin, type MessagePart, messageOfRow } from '../spaces/message.ts'
-import { createMessageNews } from '../spaces/message-news.ts'
+import { createMessagePublisher } from '../spaces/message-publisher.ts'
 import { change, insertion, type MessageRow, ROOM_OF_WAIT } from '../spaces/message-statements.ts'
 import type { PostingHooks } from '../spaces/posting.ts'
 import { type RunInHand, ToolFailure } from '../tools/tool.ts'
@@ -101,9 +101,9 @@ export function createRunPosting(
   const { guard } = voice
   const { id: runId } = claim.run
   const hold = holdOf(db, claim)
-  const messageNews = createMessageNews(platform)
-  const callNews = createCallNews(platform)
-  const inNews = ({ id, spaceId }: Begun) => ({ id, spaceId, guard: runTopic(runId) })
+  const messagePublisher = createMessagePublisher(platform)
+  const callPublisher = createCallPublisher(platform)
+  const published = ({ id, spaceId }: Begun) => ({ id, spaceId, unlessSealed: runTopic(runId) })
   const messageMarks = createMessageMarks(claim.run, guard)
 
   async function tellIfWaits(
@@ -113,7 +113,7 @@ export function createRunPosting(
     if (!shown?.waitMs) return
     const { toolCallId: id, approval } = shown
     const call = { id, agentId: agent.id, spaceId, approverIds: approval?.approverIds ?? [] }
-    await callNews.waits(call, approval === undefined ? 'answerers' : 'deciders')
+    await callPublisher.waits(call, approval === undefined ? 'answerers' : 'deciders')
   }
 
   /** In one statement: the space's counter for a member, the space as one that the run wrote in, the message, its call. */
@@ -201,7 +201,7 @@ export function createRunPosting(
     const end = { status: 'INTERRUPTED' as const }
     const changes = { message: change(message.id, { parts, marks: claim.run, end }, HELD), ...settled }
     const row = await hold.write(changes, { returning: 'message', isProgress: 'result' in settled })
-    if (row !== null) await messageNews.ended(inNews(message), parts.length === 0 ? null : parts.length - 1)
+    if (row !== null) await messagePublisher.ended(published(message), parts.length === 0 ? null : parts.length - 1)
   }
 
   return {
@@ -214,7 +214,7 @@ export function createRunPosting(
         announcer.announce(message),
         signals.publish(spaceChannel(spaceId), { type: 'message' }, spaceTopic(spaceId)),
       ])
-      if (shown?.waitMs) await messageNews.waiting(inNews(message), 0)
+      if (shown?.waitMs) await messagePublisher.waiting(published(message), 0)
       await tellIfWaits(message.spaceId, shown)
       return message
     },
@@ -228,17 +228,18 @@ export function createRunPosting(
       const foreseen = await writeForeseen(message, parts, step)
       const { message: written, routed } = foreseen ?? (await write(message, parts, step))
       if (!isEnd(step)) messageMarks.writtenOn(message.id)
-      await tellStep(messageNews, { news: inNews(message), parts, step, isWhole: written.status === 'COMPLETE' })
+      const isWhole = written.status === 'COMPLETE'
+      await tellStep(messagePublisher, { message: published(message), parts, step, isWhole })
       await tellIfWaits(message.spaceId, step.adds?.type === 'call' ? step.adds.shown : step.asks)
       await routed?.afterCommit()
     },
     async inputGrown(message, partIndex, { toolCallId, input }) {
       const row = await hold.write({ call: calls.written(toolCallId, input) })
-      if (row !== null) await messageNews.partChanged(inNews(message), partIndex)
+      if (row !== null) await messagePublisher.partChanged(published(message), partIndex)
     },
     async callChanged(message, partIndex, result) {
       if (result !== null) await hold.write({ result: calls.settled(result.toolCallId, result) }, { isProgress: true })
-      if (partIndex >= 0) await messageNews.partChanged(inNews(message), partIndex)
+      if (partIndex >= 0) await messagePublisher.partChanged(published(message), partIndex)
     },
     interrupt: (message, parts, result) =>
       interrupt(message, parts, result === null ? {} : { result: calls.settled(result.toolCallId, result) }),

@@ -1,6 +1,6 @@
 import type * as calls from '../runs/tool-calls.ts'
 import { indexOfCall, type MessagePart } from '../spaces/message.ts'
-import type { MessageInNews, MessageNews } from '../spaces/message-news.ts'
+import type { MessagePublisher, PublishedMessage } from '../spaces/message-publisher.ts'
 
 /** What comes to a message, or ends it. `parts` are always all of its whole parts; the new one stands last. */
 export interface Step {
@@ -22,20 +22,23 @@ export interface ToolResult extends calls.Settlement {
 export const isEnd = ({ adds, result }: Step): boolean => adds === undefined && result === undefined
 
 interface Told {
-  news: MessageInNews
+  message: PublishedMessage
   parts: MessagePart[]
   step: Step
   isWhole: boolean
 }
 
 /** Once a step is written: tells whoever sees the message what has come to it. */
-export async function tellStep(messageNews: MessageNews, { news, parts, step, isWhole }: Told): Promise<void> {
+export async function tellStep(
+  messagePublisher: MessagePublisher,
+  { message, parts, step, isWhole }: Told,
+): Promise<void> {
   const { adds, result, ends } = step
   const last = parts.length - 1
-  if (adds?.type === 'call') await messageNews.partChanged(news, last)
+  if (adds?.type === 'call') await messagePublisher.partChanged(message, last)
   else if (adds === undefined && result !== undefined)
-    await messageNews.partChanged(news, indexOfCall(parts, result.toolCallId))
-  if (isWhole) return messageNews.ended(news, adds?.type === 'text' ? last : null)
-  if (adds?.type === 'text') await messageNews.partWhole(news, last)
-  if (ends !== undefined) await messageNews.updated(news)
+    await messagePublisher.partChanged(message, indexOfCall(parts, result.toolCallId))
+  if (isWhole) return messagePublisher.ended(message, adds?.type === 'text' ? last : null)
+  if (adds?.type === 'text') await messagePublisher.partWhole(message, last)
+  if (ends !== undefined) await messagePublisher.updated(message)
 }

@@ -165,7 +165,7 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
     const { plan } = await stage.ask(stage.admin, PLAN, {
       input: { agentId: ada.id, name: 'Report', instruction: 'Write it.', schedule: { cron: '0 0 1 1 *' } },
     })
-    const { webhook, secret } = await parley.app.api.webhooks.create(parley.admin, {
+    const { webhook, secret } = await parley.app.domain.webhooks.create(parley.admin, {
       agentId: ada.id,
       serviceName: 'Jira',
     })

@@ -158,7 +158,7 @@ describe.each(STACKS)('the audit log, on the %s stack', (stack) => {
 
   test('who redeems an invitation is on record with the token', async () => {
     const human = await parley.human('Zoe')
-    const { invitations, tokens } = parley.app.api
+    const { invitations, tokens } = parley.app.domain
     const { url } = await invitations.create(parley.admin, { humanId: human.id, expiresInSeconds: 60 })
     const secret = await invitations.redeem(url.split('/').at(-1) ?? '')
     const viewer = await tokens.authenticate(secret ?? '')

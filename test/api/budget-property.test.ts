@@ -138,7 +138,7 @@ describe.skipIf(!hasPostgres)('whatever agents do to one another', () => {
         const ids = made.map(({ id }) => id)
         const rooms = await Promise.all(places.map(() => parley.space(human, ids)))
         for (const [n, { id }] of rooms.entries())
-          await app.api.spaces.update(parley.admin, { id, budget: places[n]?.budget ?? null })
+          await app.domain.spaces.update(parley.admin, { id, budget: places[n]?.budget ?? null })
         const { sent, skipped } = playing(
           seed,
           rooms.map(({ id }) => id),

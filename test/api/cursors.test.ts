@@ -22,7 +22,7 @@ describe('resume points and pages', () => {
 
   /** Posts a message right after each read of the space or its messages: whoever read before the cursor was taken misses it. */
   async function postingBetweenReads<T>(spaceId: string, work: () => Promise<T>): Promise<T> {
-    const { reading, spaces } = parley.app.api
+    const { reading, spaces } = parley.app.domain
     const before = { ...reading, getSpaces: spaces.getMany }
     const then =
       <I extends unknown[], O>(read: (...input: I) => Promise<O>) =>
@@ -77,7 +77,7 @@ describe('resume points and pages', () => {
     const space = await parley.space(ada, [])
     const { message } = await parley.send(ada, space.id, 'first')
     const order: string[] = []
-    const { reading } = parley.app.api
+    const { reading } = parley.app.domain
     const { log } = parley.app.platform
     const [{ getMany }, { heads }] = [reading, log]
     reading.getMany = async (ids) => {

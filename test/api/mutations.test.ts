@@ -210,7 +210,7 @@ describe('mutations', () => {
     const agent = await parley.agent('Listener')
     const bob = await parley.human('Bob')
     const space = await parley.space(ada, [agent.id])
-    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
     const selection =
       'sentMessage { id seq status text sender { name } mentionedAgent { name } space { lastMessage { text } } } runs { id status agent { name } streamCursor }'
     const input = { spaceId: space.id, text: 'Hello', mentionedAgentId: agent.id, idempotencyKey: 'k' }

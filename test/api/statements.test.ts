@@ -73,8 +73,8 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
         ),
       )
     for (const agent of agents) {
-      await parley.app.api.memories.set(agent.id, [{ key: 'k', value: 'v' }])
-      await parley.app.api.goals.set(agent.id, [{ description: 'g' }])
+      await parley.app.domain.memories.set(agent.id, [{ key: 'k', value: 'v' }])
+      await parley.app.domain.goals.set(agent.id, [{ description: 'g' }])
     }
     const ids: string[] = [human.id, ...agents.map(({ id }) => id), ...spaces.map(({ id }) => id)]
     for (const space of spaces.slice(1)) await addMessage(space.id, agents[0]!.id, 1, space.id)

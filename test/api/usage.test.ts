@@ -163,7 +163,7 @@ describe.each(RULE_STACKS)('what things cost, on the %s stack', (stack) => {
       { id } as never,
     )
     await events.first((event) => JSON.stringify(event).includes('RunTextDelta'))
-    await parley.app.api.control.stopRun(parley.admin, { runId: id, cascade: false })
+    await parley.app.domain.control.stopRun(parley.admin, { runId: id, cascade: false })
     const usage = await until('the stopped generation is counted', async () => {
       const { run } = await ask(RUN, { id })
       return run.usage.totalTokens > 0 && run
@@ -222,7 +222,7 @@ describe.skipIf(!hasPostgres)('the ledger of a million runs', () => {
 
   test('is summed by day and agent', async () => {
     const filter = { from: new Date(from), to: new Date('2025-04-11'), by: ['DAY', 'AGENT'] as const }
-    const rows = await parley.app.api.usage.query(filter)
+    const rows = await parley.app.domain.usage.query(filter)
     expect(rows.reduce((sum, { runs }) => sum + runs, 0)).toBe(1_000_000)
   })
 

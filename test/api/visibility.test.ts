@@ -47,7 +47,7 @@ describe('what a viewer may not see does not exist for it', () => {
     return data as T
   }
   const service = async (agentIds: string[] | null): Promise<ServiceViewer> => {
-    const { accessToken } = await parley.app.api.tokens.create(parley.admin, {
+    const { accessToken } = await parley.app.domain.tokens.create(parley.admin, {
       grant: { service: { name: 'hook', agentIds } },
     })
     return { scope: 'SERVICE', id: accessToken.id, name: 'hook', agentIds, tokenId: accessToken.id, expiresAt: null }
@@ -86,8 +86,8 @@ describe('what a viewer may not see does not exist for it', () => {
   })
 
   test('goals, plans, inbox events, tokens and webhooks are nodes for admins only', async () => {
-    const [goal] = await parley.app.api.goals.set(agentId, [{ description: 'Be kind' }])
-    const { accessToken } = await parley.app.api.tokens.create(parley.admin, { grant: { humanId: ada.id } })
+    const [goal] = await parley.app.domain.goals.set(agentId, [{ description: 'Be kind' }])
+    const { accessToken } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: ada.id } })
     const ids = [goal?.id, accessToken.id]
     const types = async (viewer: Viewer) =>
       (await ask<{ nodes: ({ __typename: string } | null)[] }>(viewer, NODES, { ids })).nodes.map(
@@ -120,7 +120,7 @@ describe('what a viewer may not see does not exist for it', () => {
   })
 
   test('reasons of outcomes are for admins, an idempotency key for the sender', async () => {
-    const { message } = await parley.app.api.sending.send(ada, { spaceId, text: 'Again', idempotencyKey: 'key-1' })
+    const { message } = await parley.app.domain.sending.send(ada, { spaceId, text: 'Again', idempotencyKey: 'key-1' })
     const query = 'query ($id: ID!) { message(id: $id) { idempotencyKey outcomes { kind reason agent { name } } } }'
     const seenBy = async (viewer: Viewer) => (await ask<{ message: object }>(viewer, query, { id: message.id })).message
     expect(await seenBy(ada)).toEqual({
@@ -196,9 +196,9 @@ describe('what a viewer may not see does not exist for it', () => {
 
   test('who left stays visible with id, name and kind', async () => {
     const bob = await parley.human('Bob')
-    await parley.app.api.members.add(parley.admin, { spaceId, entityId: bob.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId, entityId: bob.id })
     const { message } = await parley.send(bob, spaceId, 'Farewell')
-    await parley.app.api.members.remove(bob, { spaceId, entityId: bob.id })
+    await parley.app.domain.members.remove(bob, { spaceId, entityId: bob.id })
     const query = 'query ($m: ID!, $h: ID!) { message(id: $m) { sender { id name kind } } node(id: $h) { id } }'
     expect(await ask(ada, query, { m: message.id, h: bob.id })).toEqual({
       message: { sender: { id: bob.id, name: 'Bob', kind: 'HUMAN' } },

@@ -18,12 +18,12 @@ describe('a process that shuts down', () => {
   })
 
   test('keeps its database until the requests that are under way are answered', async () => {
-    const { api, platform } = parley.app
-    const { secret: token } = await api.tokens.create(parley.admin, { grant: { admin: {} } })
+    const { domain, platform } = parley.app
+    const { secret: token } = await domain.tokens.create(parley.admin, { grant: { admin: {} } })
     const client = createParleyClient({ origin: `http://127.0.0.1:${server.port}`, token })
     const [asked, goesOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    const { page } = api.spaces
-    api.spaces.page = async (...input) => {
+    const { page } = domain.spaces
+    domain.spaces.page = async (...input) => {
       asked.resolve()
       await goesOn.promise
       return page(...input)

@@ -72,7 +72,7 @@ describe.each(RULE_STACKS)('who is asked by name, from outside the space, on the
     const runId = known.run_ToolCall.id_Run
     await play.parley.runWhen(runId, 'WAITING_TOOL')
     const run = await play.parley.run(runId)
-    const others = (await play.parley.app.api.toolCalls.ofRuns([runId])).get(runId)!.map(({ id }) => id)
+    const others = (await play.parley.app.domain.toolCalls.ofRuns([runId])).get(runId)!.map(({ id }) => id)
     const messages = (await play.stage.messagesIn(space)).map(({ id }) => id)
     const ids = [call.id, runId, ...others, ...messages, space.id, run.parentRunId!]
     expect(run.chainId).not.toBe(null)

@@ -47,7 +47,7 @@ describe('who has no token', () => {
 
   test('is refused what says that it is larger than a webhook takes, before any of it came', async () => {
     const { port } = parley.server
-    const { webhook } = await parley.app.api.webhooks.create(parley.admin, {
+    const { webhook } = await parley.app.domain.webhooks.create(parley.admin, {
       agentId: (await parley.agent('Hooked')).id,
       serviceName: 'ci',
     })

@@ -112,13 +112,13 @@ describe('what somebody else wrote as the schema of a tool', () => {
       return (await parley.models.request(() => true)).toolNames.filter((name) => name.startsWith('odd__'))
     }
     const toolsNow = async () =>
-      (await parley.app.api.mcpServers.listMany([agent.id]))
+      (await parley.app.domain.mcpServers.listMany([agent.id]))
         .get(agent.id)?.[0]
         ?.tools.map(({ name, confirmed }) => ({ name, confirmed }))
     expect(await offered()).toEqual(['odd__add'])
     server.tools.push({ name: 'new', inputSchema: { type: 'object', properties: { a: { pattern: '^(a+)+$' } } } })
     // Another agent's session is asked anew; this one's list is fresh for a minute.
-    await parley.app.api.agents.update(parley.admin, {
+    await parley.app.domain.agents.update(parley.admin, {
       id: agent.id,
       mcpServers: [{ name: 'odd', url: server.url, headers: { 'x-again': '1' } }],
     })
@@ -127,7 +127,7 @@ describe('what somebody else wrote as the schema of a tool', () => {
       { name: 'add', confirmed: true },
       { name: 'new', confirmed: false },
     ])
-    await parley.app.api.mcpServers.confirm(parley.admin, { agentId: agent.id, serverName: 'odd' })
+    await parley.app.domain.mcpServers.confirm(parley.admin, { agentId: agent.id, serverName: 'odd' })
     expect(await toolsNow()).toEqual([
       { name: 'add', confirmed: true },
       { name: 'new', confirmed: true },

@@ -47,7 +47,7 @@ describe('what costs others much', () => {
       await parley.human('Carol'),
     ]
     const memberIds = [mallory.id, bob.id, carol.id]
-    const { id: spaceId } = await parley.app.api.spaces.create(parley.admin, {
+    const { id: spaceId } = await parley.app.domain.spaces.create(parley.admin, {
       name: 'Hall',
       routing: 'BROADCAST',
       memberIds,

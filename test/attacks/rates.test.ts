@@ -117,7 +117,7 @@ describe.each(STACKS.slice(-1))('past a rate, on the %s stack', (stack) => {
       ...Array(3).fill('{"triggerAgent":{"__typename":"TriggerAgentPayload"}}'),
       '{"triggerAgent":{"__typename":"RateLimitedError"}}',
     ])
-    const { webhook, secret } = await parley.app.api.webhooks.create(parley.admin, {
+    const { webhook, secret } = await parley.app.domain.webhooks.create(parley.admin, {
       agentId: agent.id,
       serviceName: 'ci',
     })

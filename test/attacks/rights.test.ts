@@ -35,7 +35,7 @@ describe('a stranger', () => {
 
   beforeAll(async () => {
     parley = await startTestServer({ stack: 'embedded', worker: false, settings: { PARLEY_RATE_REQUESTS: '0' } })
-    const { api, platform } = parley.app
+    const { domain, platform } = parley.app
     const { prisma } = platform.db
     const alice = await parley.human(`${SECRET} Alice`)
     const agent = await parley.agent('Echo', {
@@ -46,10 +46,10 @@ describe('a stranger', () => {
     const talker = await parley.agent('Talker')
     const space = await parley.space(alice, [agent.id, talker.id], { name: SECRET })
     const { message, runs } = await parley.send(alice, space.id, SECRET)
-    await api.memories.setAs(parley.admin, { agentId: agent.id, memories: [{ key: SECRET, value: SECRET }] })
-    await api.goals.setAs(parley.admin, { agentId: agent.id, goals: [{ description: SECRET }] })
+    await domain.memories.setAs(parley.admin, { agentId: agent.id, memories: [{ key: SECRET, value: SECRET }] })
+    await domain.goals.setAs(parley.admin, { agentId: agent.id, goals: [{ description: SECRET }] })
     const goal = await prisma.goal.findFirstOrThrow({ where: { agentId: agent.id } })
-    const plan = await api.plans.create(parley.admin, {
+    const plan = await domain.plans.create(parley.admin, {
       agentId: agent.id,
       name: SECRET,
       instruction: SECRET,
@@ -58,8 +58,8 @@ describe('a stranger', () => {
     const firing = await prisma.planFiring.create({
       data: { id: newId('plf'), planId: plan.id, slot: new Date(), rootId: newId('trg'), result: 'RUN' },
     })
-    const { webhook } = await api.webhooks.create(parley.admin, { agentId: agent.id, serviceName: SECRET })
-    const { accessToken } = await api.tokens.create(parley.admin, {
+    const { webhook } = await domain.webhooks.create(parley.admin, { agentId: agent.id, serviceName: SECRET })
+    const { accessToken } = await domain.tokens.create(parley.admin, {
       grant: { service: { name: SECRET, agentIds: [] } },
     })
     const call = await prisma.toolCall.create({

@@ -96,7 +96,7 @@ describe('the subscriptions of one human', () => {
     const before = await openSockets()
     await client.connect()
     const { promise: gate, resolve: open } = Promise.withResolvers<never>()
-    const page = vi.spyOn(parley.app.api.spaces, 'page').mockReturnValue(gate)
+    const page = vi.spyOn(parley.app.domain.spaces, 'page').mockReturnValue(gate)
     const fields = Array.from({ length: 240 }, (_, n) => `b${n}: name`).join(' ')
     for (let n = 0; n < 3; n += 1) watch(client, `{ spaces(first: 100) { edges { node { ${fields} } } } }`)
     await until('one of them is at work', async () => page.mock.calls.length > 0)

@@ -59,7 +59,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
   test('a member makes a space confidential, everyone in it sees so at once, and a refusal stands where it happened', async () => {
     const { human, agent, space } = await parley.room('Solo', {}, { name: 'Attic' })
     const bob = await parley.human('Bob')
-    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
     const [ada, other] = [await openAs(human, `/spaces/${space.id}`), await openAs(bob, `/spaces/${space.id}`)]
     await other.page.getByRole('heading', { name: 'Attic', exact: true }).waitFor(PATIENCE)
     const details = await openDetails(ada)
@@ -69,7 +69,11 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     expect(await other.violations()).toEqual([])
 
     const memberIds = [agent.id]
-    const empty = await parley.app.api.spaces.create(parley.admin, { name: 'Empty', routing: 'BROADCAST', memberIds })
+    const empty = await parley.app.domain.spaces.create(parley.admin, {
+      name: 'Empty',
+      routing: 'BROADCAST',
+      memberIds,
+    })
     const operator = await openAs(parley.admin, `/spaces/${empty.id}`)
     const refused = await openDetails(operator)
     await refused.getByRole('button', { name: 'Make it confidential' }).click(PATIENCE)
@@ -82,7 +86,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     const agent = await parley.agent('Noor')
     const diary = await parley.space(alice, [agent.id], { name: 'Diary', confidential: true })
     const memberIds = [alice.id, bob.id, agent.id]
-    const team = await parley.app.api.spaces.create(parley.admin, { name: 'Team', routing: 'BROADCAST', memberIds })
+    const team = await parley.app.domain.spaces.create(parley.admin, { name: 'Team', routing: 'BROADCAST', memberIds })
     const note = { toolCall: 'set_memories', input: { memories: [{ key: 'merger', value: 'It is on Friday.' }] } }
     const runOf = async (sender: HumanViewer, spaceId: string, text: string) => {
       const { runs } = await parley.send(sender, spaceId, text)

@@ -35,7 +35,7 @@ describe.skipIf(!hasBrowser)('what is decided in the console', () => {
   async function play(name: string) {
     const { human, agent, space } = await parley.room(name, { tools: [ORDER] })
     const bob = await parley.human('Bob')
-    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
     const orders = [{ toolCall: 'order', input: { item: 'Fleece', quantity: 1 } }]
     parley.models.script(forAgent(agent.name, steps(orders, [{ text: 'ok' }])))
     const first = await openAs(human, `/spaces/${space.id}`)

@@ -47,7 +47,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     const [ada, mind] = [await parley.human(LONG), await parley.agent(`${LONG} Mind`, { mind: 'PERSISTENT' })]
     const agent = await parley.agent(`${LONG} Agent`, { tools: [order] })
     const memberIds = [ada.id, agent.id]
-    const { spaces, agents } = parley.app.api
+    const { spaces, agents } = parley.app.domain
     const space = await spaces.create(parley.admin, { name: LONG, description: LONG, routing: 'BROADCAST', memberIds })
     await agents.update(parley.admin, { id: mind.id, paused: true })
     const input = { item: 'Fleece', quantity: 1, urgent: true, tags: ['soon', 'dear'], address: { city: 'Bonn' } }

@@ -19,7 +19,11 @@ describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', 
   async function openAttic({ said, before = 0, size = {} }: { said: number; before?: number; size?: object }) {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [ada.id, bob.id]
-    const attic = await parley.app.api.spaces.create(parley.admin, { name: 'Attic', routing: 'BROADCAST', memberIds })
+    const attic = await parley.app.domain.spaces.create(parley.admin, {
+      name: 'Attic',
+      routing: 'BROADCAST',
+      memberIds,
+    })
     for (let n = 1; n <= before; n++) await parley.send(ada, attic.id, `Note ${n}.`)
     const ids: string[] = []
     const say = async (count: number) => {

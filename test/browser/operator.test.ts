@@ -17,7 +17,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
   test('a run is looked into while it goes on: its steps, its words to itself, what it was sent, and what it set off', async () => {
     const { human, agent, space } = await parley.room('Iris')
     const other = await parley.agent('Tom')
-    await parley.app.api.members.add(human, { spaceId: space.id, entityId: other.id })
+    await parley.app.domain.members.add(human, { spaceId: space.id, entityId: other.id })
     const gate = Promise.withResolvers<void>()
     const said = { toolCall: 'send_message', input: { text: 'Cover the tomatoes.' } }
     const aloud = { text: 'I think so.', chunks: ['I think ', gate.promise, 'so.'] }
@@ -98,7 +98,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     parley.models.script(() => [{ text: 'I have covered them.' }])
     await parley.send(human, space.id, 'Frost tonight.')
     await thinking.rest(agent)
-    await parley.app.api.agents.update(parley.admin, { id: agent.id, paused: true })
+    await parley.app.domain.agents.update(parley.admin, { id: agent.id, paused: true })
     await parley.send(human, space.id, 'Rain tomorrow.')
     const { page, violations } = await openAs(parley.admin, `/agents/${agent.id}/mind`)
     const part = (name: string) =>

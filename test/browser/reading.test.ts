@@ -18,7 +18,7 @@ describe.skipIf(!hasBrowser)('what a person has read, and was about to write', (
   test('a draft is kept; what is unread is counted until one looks at it; who is removed is told so', async () => {
     const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const garden = await parley.space(human, [], { name: 'Garden' })
-    const { spaces, members } = parley.app.api
+    const { spaces, members } = parley.app.domain
     const memberIds = [human.id, bob.id]
     const attic = await spaces.create(parley.admin, { name: 'Attic', routing: 'BROADCAST', memberIds })
     const { page, message } = await openAs(human, `/spaces/${garden.id}`)
@@ -76,7 +76,7 @@ describe.skipIf(!hasBrowser)('what a person has read, and was about to write', (
     await page.getByRole('heading', { name: space.name, exact: true }).waitFor(PATIENCE)
     const reader = await parley.clientOf(human)
     const bob = await parley.human('Bob')
-    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
     await parley.send(bob, space.id, 'Soup?')
     await message('The first half').waitFor(PATIENCE)
     await until('what stands before it is read', async () => {
@@ -92,7 +92,11 @@ describe.skipIf(!hasBrowser)('what a person has read, and was about to write', (
   test('what one looks at is read, however fast more of it comes', async () => {
     const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [human.id, bob.id]
-    const attic = await parley.app.api.spaces.create(parley.admin, { name: 'Attic', routing: 'BROADCAST', memberIds })
+    const attic = await parley.app.domain.spaces.create(parley.admin, {
+      name: 'Attic',
+      routing: 'BROADCAST',
+      memberIds,
+    })
     const { page } = await openAs(human, `/spaces/${attic.id}`)
     await page.getByRole('heading', { name: 'Attic', exact: true }).waitFor(PATIENCE)
     const client = await parley.clientOf(human)

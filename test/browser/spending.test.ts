@@ -97,7 +97,7 @@ describe.skipIf(!hasBrowser)('budgets and plans in the console', () => {
     await plan.getByRole('button', { name: 'Turn on' }).click()
     await plan.getByText('next', { exact: false }).first().waitFor(PATIENCE)
 
-    await parley.app.api.agents.update(parley.admin, { id: agent.id, budget: { tokensPerDay: 0 } })
+    await parley.app.domain.agents.update(parley.admin, { id: agent.id, budget: { tokensPerDay: 0 } })
     await plan.getByRole('button', { name: 'Run now' }).click()
     await last.getByText('Nothing: a budget is spent.').waitFor(PATIENCE)
     await plan.getByText('All its firings').click()

@@ -150,7 +150,7 @@ describe('the live client', () => {
 
   test('who may see a space no more is told why it ended', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
-    const { spaces, members } = parley.app.api
+    const { spaces, members } = parley.app.domain
     const memberIds = [ada.id, bob.id]
     const space = await spaces.create(parley.admin, { name: 'Attic', routing: 'BROADCAST', memberIds })
     const live = liveSpace(await connect(bob), { spaceId: space.id })

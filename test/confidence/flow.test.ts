@@ -23,7 +23,7 @@ describe.each(RULE_STACKS)('what is said in confidence, on the %s stack', (stack
     thinking = thinkingOn(parley)
     alice = await parley.human('Alice')
     bob = await parley.human('Bob')
-    await parley.app.api.spaces.create(parley.admin, {
+    await parley.app.domain.spaces.create(parley.admin, {
       name: 'Hall',
       routing: 'BROADCAST',
       memberIds: [alice.id, bob.id],
@@ -105,7 +105,7 @@ describe.each(RULE_STACKS)('what is said in confidence, on the %s stack', (stack
     expect(JSON.stringify(plain?.output)).toContain('CONFIDENTIAL')
     expect(plain?.status).toBe('FAILED')
     expect(marked?.status).toBe('WAITING')
-    await parley.app.api.control.stopRun(parley.admin, { runId: runs[0]?.id ?? '', cascade: false })
+    await parley.app.domain.control.stopRun(parley.admin, { runId: runs[0]?.id ?? '', cascade: false })
   })
 
   test('a run for somebody who does not belong there neither enters nor is told of it', async () => {
@@ -165,13 +165,13 @@ describe.each(RULE_STACKS)('what is said in confidence, on the %s stack', (stack
     const bot = await thinking.bot('Cleo')
     const confided = await parley.space(alice, [bot.id], { name: 'Alice', confidential: true })
     const team = await parley.space(alice, [bob.id, bot.id], { name: 'Team' })
-    await parley.app.api.agents.update(parley.admin, { id: bot.id, paused: true })
+    await parley.app.domain.agents.update(parley.admin, { id: bot.id, paused: true })
     for (const text of ['one', 'two']) {
       await parley.send(alice, confided.id, `${SECRET} ${text}`)
       await parley.send(bob, team.id, `open ${text}`)
     }
     parley.models.script(forAgent('Cleo', () => [{ text: 'Read.' }]))
-    await parley.app.api.agents.update(parley.admin, { id: bot.id, paused: false })
+    await parley.app.domain.agents.update(parley.admin, { id: bot.id, paused: false })
     await thinking.rest(bot)
     const inboxes = parley.models.requests.map(({ messages }: ModelRequest) => messages.at(-1)?.text ?? '')
     expect(inboxes.length).toBeGreaterThan(1)

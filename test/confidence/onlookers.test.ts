@@ -122,7 +122,7 @@ describe.each(RULE_STACKS)('who looks on at what is known in confidence, on the 
     const callFor = (name: string) => play.stage.ask(client, CALL, { id: callNamed({ toolCalls }, name).id })
     expect(await callFor('marked')).toMatchObject({ input: given })
     expect(await callFor('plain')).toMatchObject({ input: null, error: null })
-    await play.parley.app.api.control.stopRun(play.parley.admin, { runId: runs[0].id, cascade: false })
+    await play.parley.app.domain.control.stopRun(play.parley.admin, { runId: runs[0].id, cascade: false })
   })
 
   test('members see of which class a fault was, and admins its words', async () => {

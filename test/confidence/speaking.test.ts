@@ -170,7 +170,7 @@ describe.each(RULE_STACKS)('what is being said while something changes, on the %
     await play.parley.runWhen(runs[0].id, 'WAITING_TOOL')
     const { id } = (await lastIn(desk)).parts[0].toolCall
     await joins(desk, bob)
-    await play.parley.app.api.control.submitToolResult(play.parley.admin, { toolCallId: id, result: SECRET })
+    await play.parley.app.domain.control.submitToolResult(play.parley.admin, { toolCallId: id, result: SECRET })
     await play.parley.runWhen(runs[0].id)
     expect(await play.stage.ask(bob.client, CALL, { id })).toMatchObject({ status: 'DONE', output: null })
     expect(await play.stage.ask(play.stage.admin, CALL, { id })).toMatchObject({ output: SECRET })
@@ -210,7 +210,7 @@ describe.each(RULE_STACKS)('what is being said while something changes, on the %
     takesTurns(play.parley.models, agent.name, [[inPieces('It is known: ', held.promise, 'x')]])
     const { runs } = await play.stage.say(alice, desk, 'What is it?')
     await until('it is being said', async () => (await lastIn(desk))?.status === 'STREAMING')
-    await play.parley.app.api.control.stopRun(play.parley.admin, { runId: runs[0].id, cascade: false })
+    await play.parley.app.domain.control.stopRun(play.parley.admin, { runId: runs[0].id, cascade: false })
     held.open()
     const said = await until('it has ended', async () => (await lastIn(desk)).status !== 'STREAMING' && lastIn(desk))
     const { prisma } = play.parley.app.platform.db

@@ -21,7 +21,7 @@ describe.each(RULE_STACKS)('a mind that thinks in confidence, on the %s stack', 
   beforeEach(async () => {
     alice = await parley.human('Alice')
     bob = await parley.human('Bob')
-    await parley.app.api.spaces.create(parley.admin, {
+    await parley.app.domain.spaces.create(parley.admin, {
       ...{ name: 'Hall', routing: 'BROADCAST' },
       memberIds: [alice.id, bob.id],
     })
@@ -103,7 +103,7 @@ describe.each(RULE_STACKS)('a mind that thinks in confidence, on the %s stack', 
     const [call] = await parley.app.platform.db.prisma.toolCall.findMany({
       where: { agentId: bot.id, toolName: 'ask' },
     })
-    await parley.app.api.control.submitToolResult(alice, { toolCallId: call?.id ?? '', result: SECRET })
+    await parley.app.domain.control.submitToolResult(alice, { toolCallId: call?.id ?? '', result: SECRET })
     await thinking.rest(bot)
     expect((await thinking.inboxOf(bot)).at(-1)).toMatchObject({ type: 'TOOL_RESULT', label: [diary.id] })
     const runs = await thinking.runsOf(bot)

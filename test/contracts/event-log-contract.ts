@@ -224,17 +224,17 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
       test('what is sealed appends nothing more, in any of the topics', async () => {
         const [head] = await log.heads([TOPIC])
         const text = { messageId: 'msg_1', partIndex: 0 }
-        await log.append(TOPIC, posted(1), { guard: 'run_1' })
-        await log.appendDelta(TOPIC, { ...text, offset: 0, delta: 'be' }, () => 'be', { guard: 'run_1' })
+        await log.append(TOPIC, posted(1), { unlessSealed: 'run_1' })
+        await log.appendDelta(TOPIC, { ...text, offset: 0, delta: 'be' }, () => 'be', { unlessSealed: 'run_1' })
         await log.seal('run_1', [TOPIC, 'space:two'])
-        expect(await log.append(TOPIC, posted(2), { guard: 'run_1', once: 'a', ordinal: 1 })).toEqual({
+        expect(await log.append(TOPIC, posted(2), { unlessSealed: 'run_1', once: 'a', ordinal: 1 })).toEqual({
           type: 'sealed',
         })
-        expect(await log.append('space:two', posted(2), { guard: 'run_1' })).toEqual({ type: 'sealed' })
+        expect(await log.append('space:two', posted(2), { unlessSealed: 'run_1' })).toEqual({ type: 'sealed' })
         const delta = { ...text, offset: 2, delta: 'fore' }
-        expect(await log.appendDelta(TOPIC, delta, () => 'before', { guard: 'run_1' })).toBeNull()
+        expect(await log.appendDelta(TOPIC, delta, () => 'before', { unlessSealed: 'run_1' })).toBeNull()
         expect(await log.drafts(TOPIC, ['msg_1'])).toEqual(new Map([['msg_1', new Map([[0, 'be']])]]))
-        expect(await log.append(TOPIC, posted(3), { guard: 'run_2', once: 'a', ordinal: 1 })).toMatchObject({
+        expect(await log.append(TOPIC, posted(3), { unlessSealed: 'run_2', once: 'a', ordinal: 1 })).toMatchObject({
           type: 'appended',
         })
         expect(await log.append(TOPIC, posted(4), { once: 'b' })).toMatchObject({ type: 'appended' })

@@ -34,10 +34,10 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
   const room = (tools: ToolInput[]) => parley.room('Ada', { mind: 'PERSISTENT', tools }, { name: 'Family' })
 
   const submit = (
-    viewer: Parameters<typeof parley.app.api.control.submitToolResult>[0],
+    viewer: Parameters<typeof parley.app.domain.control.submitToolResult>[0],
     toolCallId: string,
     result: unknown,
-  ) => parley.app.api.control.submitToolResult(viewer, { toolCallId, result })
+  ) => parley.app.domain.control.submitToolResult(viewer, { toolCallId, result })
 
   const callOf = (agentId: string) =>
     until('a call waits', () =>
@@ -45,10 +45,10 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
     )
 
   const worker = async (agentId: string): Promise<ServiceViewer> => {
-    const { secret } = await parley.app.api.tokens.create(parley.admin, {
+    const { secret } = await parley.app.domain.tokens.create(parley.admin, {
       grant: { service: { name: 'worker', agentIds: [agentId] } },
     })
-    return (await parley.app.api.tokens.authenticate(secret)) as ServiceViewer
+    return (await parley.app.domain.tokens.authenticate(secret)) as ServiceViewer
   }
 
   /** Looks something up and ends; thinks about the result when it comes. */
@@ -90,7 +90,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
     await parley.send(human, space.id, 'How is the weather?')
     await thinking.rest(agent)
     const service = await worker(agent.id)
-    const pending = await parley.app.api.control.pendingToolCalls(service)
+    const pending = await parley.app.domain.control.pendingToolCalls(service)
     expect(parley.models.requests[1]?.messages.slice(-3).map(({ text }) => JSON.parse(text))).toEqual(
       pending.map(({ id: toolCallId }) => ({ status: 'pending', toolCallId })),
     )
@@ -121,7 +121,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
     await thinking.rest(agent)
     const [, asked] = await parley.messages(space.id)
     expect(asked?.status).toBe('REQUIRES_ACTION')
-    const [pending] = await parley.app.api.control.pendingToolCalls(human)
+    const [pending] = await parley.app.domain.control.pendingToolCalls(human)
     expect(pending).toMatchObject({ toolName: 'approve', spaceId: space.id })
     await submit(human, pending?.id ?? '', { approved: true })
     await thinking.rest(agent)
@@ -155,7 +155,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
     await parley.send(human, space.id, 'Deploy')
     const call = await callOf(agent.id)
     await parley.models.request(({ step }) => step === 2)
-    await parley.app.api.control.stopRun(parley.admin, { runId: call.runId, cascade: false })
+    await parley.app.domain.control.stopRun(parley.admin, { runId: call.runId, cascade: false })
     gate.resolve()
     await thinking.rest(agent)
     expect((await parley.messages(space.id))[1]?.status).toBe('REQUIRES_ACTION')

@@ -191,8 +191,8 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       )
       await until('both parts', () => assemble(follower.entries(), message.id).join('|') === 'one|and tw')
       expect(
-        await parley.app.api.reading.withDraftText(
-          [...(await parley.app.api.reading.getMany([message.id]))].flatMap((one) => one ?? []),
+        await parley.app.domain.reading.withDraftText(
+          [...(await parley.app.domain.reading.getMany([message.id]))].flatMap((one) => one ?? []),
         ),
       ).toMatchObject([{ status: 'STREAMING', parts: [{ text: 'one' }, { text: 'and tw' }] }])
       hold.open()
@@ -219,7 +219,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       await until('it streams', () =>
         follower.entries().some(({ event }) => (event as { partIndex?: number }).partIndex === 1),
       )
-      await parley.app.api.control.stopRun(human, { runId: id ?? '', cascade: false })
+      await parley.app.domain.control.stopRun(human, { runId: id ?? '', cascade: false })
       const [message] = await messagesOf(parley, space.id, agents[0]?.id ?? '')
       expect(message).toMatchObject({ status: 'INTERRUPTED', parts: [{ text: 'Whole' }, { text: 'Half a sen' }] })
       await follower.stop()
@@ -394,7 +394,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(waiting).toMatchObject({ status: 'REQUIRES_ACTION' })
       expect(textsOf(waiting)).toEqual(['Please:', calls[1]?.id, calls[2]?.id, 'Thanks'])
       for (const call of [calls[2], calls[1]]) {
-        await parley.app.api.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: 'yes' })
+        await parley.app.domain.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: 'yes' })
       }
       expect(await parley.runWhen(run.id)).toMatchObject({ status: 'COMPLETED' })
       const messages = await messagesOf(parley, space.id, agents[0]?.id ?? '')
@@ -424,7 +424,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const before = await messagesOf(parley, space.id, agents[0]?.id ?? '')
       expect(before.map(({ status }) => status)).toEqual(['REQUIRES_ACTION', 'COMPLETE'])
       expect(await endedRun(parley, agents[1]?.id ?? '')).toMatchObject({ triggerMessageId: before[0]?.id })
-      await parley.app.api.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: true })
+      await parley.app.domain.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: true })
       expect(await parley.runWhen(run.id)).toMatchObject({ status: 'COMPLETED' })
     })
   })

@@ -126,7 +126,7 @@ describe.each(RULE_STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
     const last = parley.models.requests.at(-1)
     expect(JSON.stringify(last?.body)).not.toMatch(/Thinking too|signature/)
     expect(last?.messages.filter(({ role }) => role === 'tool')).toHaveLength(2)
-    const [page] = await parley.app.api.stepRecords.pageMany([run.id], {
+    const [page] = await parley.app.domain.stepRecords.pageMany([run.id], {
       size: 9,
       fromEnd: false,
       after: null,
@@ -191,7 +191,7 @@ describe.each(RULE_STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
   describe('a provider that failed five times in a minute', () => {
     const failing = (): ModelAction[] => [{ error: 'Overloaded.', status: 401 }]
     const restsUntil = async (app = parley) =>
-      (await app.app.api.modelProviders.list()).find(({ name }) => name === 'openai.chat')?.restsUntil ?? null
+      (await app.app.domain.modelProviders.list()).find(({ name }) => name === 'openai.chat')?.restsUntil ?? null
 
     async function failFiveTimes() {
       parley.models.script(failing)

@@ -71,7 +71,7 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
     const { runId } = await asked()
     const request = await parley.models.request(() => true)
     await request.ended
-    await parley.app.api.control.stopRun(parley.admin, { runId, cascade: false })
+    await parley.app.domain.control.stopRun(parley.admin, { runId, cascade: false })
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'CANCELED' })
   })
 
@@ -101,10 +101,10 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
     )
     const { human, space, runId } = await asked([ASK, { ...ASK, name: 'look', execution: 'INTERNAL' }])
     await parley.runWhen(runId, 'WAITING_TOOL')
-    await parley.app.api.spaces.update(human, { id: space.id, name: 'Another name' })
-    const calls = (await parley.app.api.toolCalls.ofRuns([runId])).get(runId) ?? []
+    await parley.app.domain.spaces.update(human, { id: space.id, name: 'Another name' })
+    const calls = (await parley.app.domain.toolCalls.ofRuns([runId])).get(runId) ?? []
     const result = { say: 'Yes', by: 'me' }
-    await parley.app.api.control.submitToolResult(human, { toolCallId: calls.at(-1)?.id ?? '', result })
+    await parley.app.domain.control.submitToolResult(human, { toolCallId: calls.at(-1)?.id ?? '', result })
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
     // Without the instructions: they say what the space is called now.
     const sent = parley.models.requests.map(({ body }) => JSON.stringify(body.messages.slice(1)).slice(0, -1))
@@ -119,7 +119,7 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
     parley.models.script(steps(saying(`${long}1`), saying(`${long}2`), [{ text: 'Done.' }]))
     const { runId } = await asked()
     await parley.runWhen(runId)
-    const [page] = await parley.app.api.stepRecords.pageMany([runId], {
+    const [page] = await parley.app.domain.stepRecords.pageMany([runId], {
       size: 10,
       fromEnd: false,
       after: null,

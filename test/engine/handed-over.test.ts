@@ -79,7 +79,9 @@ describe.each(RULE_STACKS)('a call that is handed over from worker to worker, on
     const error = expect.stringMatching(/^The run took longer than 1800 s/)
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'FAILED', error, attempt: 2 })
     expect(calls).toHaveLength(2)
-    expect(await parley.app.api.toolCalls.ofRuns([runId])).toMatchObject(new Map([[runId, [{ status: 'CANCELED' }]]]))
+    expect(await parley.app.domain.toolCalls.ofRuns([runId])).toMatchObject(
+      new Map([[runId, [{ status: 'CANCELED' }]]]),
+    )
     expect(parley.models.requests).toHaveLength(1)
   })
 
@@ -90,7 +92,7 @@ describe.each(RULE_STACKS)('a call that is handed over from worker to worker, on
     await startNext()
     answer()
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
-    const [call] = (await parley.app.api.toolCalls.ofRuns([runId])).get(runId) ?? []
+    const [call] = (await parley.app.domain.toolCalls.ofRuns([runId])).get(runId) ?? []
     expect(calls.map(({ input }) => input)).toEqual([call?.input, call?.input])
     expect(call?.input).toEqual({ where: 'herethere', who: '\ufffdBob', how: ['\ufffd', 1e21] })
   })

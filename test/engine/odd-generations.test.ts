@@ -22,7 +22,7 @@ describe.each(RULE_STACKS)('a generation that is not as it should be, on the %s 
     parley.models.script(inTurn(...generations))
     const { runs } = await parley.send(human, space.id, 'Go')
     const run = await parley.runWhen(runs[0]?.id ?? '')
-    const calls = (await parley.app.api.toolCalls.ofRuns([run.id])).get(run.id) ?? []
+    const calls = (await parley.app.domain.toolCalls.ofRuns([run.id])).get(run.id) ?? []
     const memories = await parley.app.platform.db.prisma.memory.findMany({ where: { agentId: agent.id } })
     return { run, space, calls, keys: memories.map(({ key }) => key).toSorted(), asked: parley.models.requests.length }
   }

@@ -31,7 +31,7 @@ describe.each(RULE_STACKS)('a run that goes on, on the %s stack', (stack) => {
       return append(topic, event, options)
     })
     const result = { toolCallId: call?.id ?? '', result: 'Yes' }
-    const settled = parley.app.api.control.submitToolResult(parley.admin, result)
+    const settled = parley.app.domain.control.submitToolResult(parley.admin, result)
     const returned = async () => (await parley.eventsOf(runId)).filter((type) => type === 'RunToolReturned')
     await until('it is told by the run', async () => (await returned()).length === 1)
     goesOn.resolve()

@@ -330,7 +330,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       const runId = wake
         ? await startOf(human, space.id)
         : ((
-            await parley.app.api.control.triggerAgent(parley.admin, {
+            await parley.app.domain.control.triggerAgent(parley.admin, {
               agentId: agent.id,
               payload: {},
               serviceName: 'clock',

@@ -43,7 +43,7 @@ describe.skipIf(!(await canStartPostgres()) || findRedisBinary() === null)('chai
       const stop = (agentId: string) => {
         const running = prisma.run.findFirst({ where: { agentId, status: 'RUNNING' } })
         void running
-          .then((run) => run && app.api.control.stopRun(ADMIN, { runId: run.id, cascade: false }))
+          .then((run) => run && app.domain.control.stopRun(ADMIN, { runId: run.id, cascade: false }))
           .catch(() => {})
       }
       playAtRandom(models, { spaceId: room.spaceId, players, decisions, stop })
@@ -120,11 +120,11 @@ function hostOf({ app, models }: Deployment): RoomHost {
     app,
     models,
     async human(name): Promise<HumanViewer> {
-      const { id } = await app.api.humans.create(ADMIN, { name })
+      const { id } = await app.domain.humans.create(ADMIN, { name })
       return { scope: 'HUMAN', id, tokenId: null, expiresAt: null }
     },
     agent: (name, input = {}) =>
-      app.api.agents.create(ADMIN, {
+      app.domain.agents.create(ADMIN, {
         name,
         instructions: '',
         model: 'openai.chat:test',
@@ -133,7 +133,7 @@ function hostOf({ app, models }: Deployment): RoomHost {
         ...input,
       }),
     space: (creator, memberIds, input = {}) =>
-      app.api.spaces.create(creator, { name: 'A space', routing: 'MENTION_CHAIN', memberIds, ...input }),
+      app.domain.spaces.create(creator, { name: 'A space', routing: 'MENTION_CHAIN', memberIds, ...input }),
     messages: (spaceId) => app.platform.db.prisma.message.findMany({ where: { spaceId }, orderBy: { seq: 'asc' } }),
   }
 }

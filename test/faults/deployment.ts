@@ -71,7 +71,7 @@ export async function deploy(workerCount: number, options: DeployOptions = {}): 
   }
   const workers = await Promise.all(Array.from({ length: workerCount }, (_, index) => startWorker(index)))
   const admin: AdminViewer = { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null }
-  const { id } = await app.api.humans.create(admin, { name: 'Husam' })
+  const { id } = await app.domain.humans.create(admin, { name: 'Husam' })
   const human: HumanViewer = { scope: 'HUMAN', id, tokenId: null, expiresAt: null }
   return {
     app,
@@ -91,11 +91,11 @@ export async function deploy(workerCount: number, options: DeployOptions = {}): 
     },
     keyOf: (index) => `Bearer ${keys[index]}`,
     async say(spaceId, text) {
-      const { runs } = await app.api.sending.send(human, { spaceId, text })
+      const { runs } = await app.domain.sending.send(human, { spaceId, text })
       return runs.map(({ id }) => id)
     },
     async room(name, input = {}) {
-      const agent = await app.api.agents.create(admin, {
+      const agent = await app.domain.agents.create(admin, {
         name,
         instructions: 'Work in steps.',
         model: 'openai.chat:test',
@@ -104,7 +104,7 @@ export async function deploy(workerCount: number, options: DeployOptions = {}): 
         maxConcurrentRuns: 20,
         ...input,
       })
-      const space = await app.api.spaces.create(human, { name, routing: 'BROADCAST', memberIds: [agent.id] })
+      const space = await app.domain.spaces.create(human, { name, routing: 'BROADCAST', memberIds: [agent.id] })
       return { spaceId: space.id, agentId: agent.id }
     },
     async close() {

@@ -42,7 +42,7 @@ describe.skipIf(!hasPostgres)('many runs', () => {
       const { runs } = await (n % 2 === 0 ? one : two).send(human, space, 'Go on')
       const runId = runs[0]?.id ?? ''
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 250))
-      const answer = await (n % 3 === 0 ? one : two).app.api.control
+      const answer = await (n % 3 === 0 ? one : two).app.domain.control
         .stopRun(human, { runId, cascade: false })
         .catch((error) => (error.code === 'CONFLICT' ? null : Promise.reject(error)))
       if (answer === null) return
@@ -90,7 +90,7 @@ describe.skipIf(!hasPostgres)('many runs', () => {
     const ids = new Set<string>()
     for (let n = 0; n < MESSAGES; n++) {
       const repeats = Array.from({ length: REPEATS }, (_, k) =>
-        (k % 2 === 0 ? one : two).app.api.sending.send(human, {
+        (k % 2 === 0 ? one : two).app.domain.sending.send(human, {
           spaceId: space.id,
           text: `No. ${n}`,
           idempotencyKey: `key ${n}`,

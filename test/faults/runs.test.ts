@@ -37,7 +37,7 @@ describe.skipIf(!(await canStartPostgres()) || findRedisBinary() === null)('runs
     const rooms = await Promise.all(Array.from({ length: 20 }, (_, n) => deployment.room(`Room ${n}`)))
     const sent = await Promise.all(
       Array.from({ length: RUNS }, (_, n) =>
-        deployment.app.api.sending.send(deployment.human, {
+        deployment.app.domain.sending.send(deployment.human, {
           spaceId: rooms[n % rooms.length]?.spaceId ?? '',
           text: `Go ${n}`,
         }),

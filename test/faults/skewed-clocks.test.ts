@@ -52,7 +52,7 @@ describe.skipIf(!(await canStartPostgres()) || findRedisBinary() === null)('work
       asking: await say(asking, 20),
     }
     const plans = [1, 2, 3].map((seconds) => ({ name: `In ${seconds}`, instruction: 'Look.', afterSeconds: seconds }))
-    await app.api.plans.setOwn(planning.agentId, plans)
+    await app.domain.plans.setOwn(planning.agentId, plans)
     const due = await prisma.plan.findMany({ where: { agentId: planning.agentId } })
 
     await until('all have ended', async () => (await prisma.run.count({ where: { finishedAt: null } })) === 0, {

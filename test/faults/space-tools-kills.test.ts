@@ -200,7 +200,7 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)(
       )
       await send(answeredAfter, 'After.')
       const [, confirming] = await callsOf(parley, asking.runId)
-      await parley.app.api.control.submitToolResult(asking.room.human, {
+      await parley.app.domain.control.submitToolResult(asking.room.human, {
         toolCallId: confirming?.id ?? '',
         result: true,
       })

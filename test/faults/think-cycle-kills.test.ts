@@ -116,7 +116,7 @@ describe.skipIf(!hasPostgres || findRedisBinary() === null)('a worker is killed 
   async function interruptWithUrgentEvent(agentId: string): Promise<void> {
     await requestOf('Interrupted', 0)
     const event = { agentId, serviceName: 'pager', payload: { down: true }, urgent: true }
-    await parley.app.api.control.triggerAgent(parley.admin, event)
+    await parley.app.domain.control.triggerAgent(parley.admin, event)
     urgentSent.resolve()
     expect(interjectionIn(await requestOf('Interrupted', 1))).toContain('[URGENT]')
   }

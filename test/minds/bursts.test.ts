@@ -50,7 +50,7 @@ describe.each(RULE_STACKS)('a burst of events, on the %s stack', (stack) => {
     await thinking.cycleUnderWay(agent)
     await parley.send(human, space.id, 'Two')
     const input = { agentId: agent.id, payload: { alarm: true }, serviceName: 'watch', urgent: true }
-    await parley.app.api.control.triggerAgent(parley.admin, input)
+    await parley.app.domain.control.triggerAgent(parley.admin, input)
     held.resolve()
     await thinking.rest(agent)
     const [, second] = parley.models.requests

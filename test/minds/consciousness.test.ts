@@ -39,7 +39,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
     expect(summaries?.text).toMatch(/- 1 \(.*\): I heard story 1\./)
     expect(inboxesOf(last)).toBeGreaterThanOrEqual(3)
     expect(inboxesOf(last)).toBeLessThan(10)
-    const [whole] = await parley.app.api.consciousness.getMany([agent.id])
+    const [whole] = await parley.app.domain.consciousness.getMany([agent.id])
     expect(whole?.cycleCount).toBe(10)
     expect(JSON.stringify(whole?.messages)).toContain(`Story 1: ${LONG.slice(0, 40)}`)
     expect(imbalanceOf(whole?.messages ?? [])).toBeNull()
@@ -50,7 +50,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
     const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 8000, minRecentCycles: 3 })
     const space = await parley.space(human, [agent.id])
     const memories = Array.from({ length: 20 }, (_, n) => ({ key: `key ${n}`, value: `${n} words `.repeat(400) }))
-    await parley.app.api.memories.set(agent.id, memories)
+    await parley.app.domain.memories.set(agent.id, memories)
     parley.models.script((request) => steps([enter(space)], [{ text: `Heard ${inboxIn(request).length}.` }])(request))
     const hear = async (text: string) => {
       await parley.send(human, space.id, text)
@@ -91,7 +91,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
     await parley.send(human, space.id, 'A number?')
     await thinking.rest(agent)
     expect(JSON.stringify((await thinking.cyclesOf(agent))[0]?.messages)).not.toContain('Secretly')
-    await parley.app.api.agents.update(parley.admin, { id: agent.id, model: 'openai.chat:plain' })
+    await parley.app.domain.agents.update(parley.admin, { id: agent.id, model: 'openai.chat:plain' })
     await parley.send(human, space.id, 'Again?')
     await thinking.rest(agent)
     const last = parley.models.requests.at(-1) as ModelRequest
@@ -156,7 +156,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
     const agent = await thinking.bot('Ada')
     const [space, odd] = [await parley.space(human, [agent.id]), await parley.space(human, [])]
     await parley.send(human, odd.id, 'FLAGGED')
-    await parley.app.api.members.add(human, { spaceId: odd.id, entityId: agent.id })
+    await parley.app.domain.members.add(human, { spaceId: odd.id, entityId: agent.id })
     const turns: ModelAction[][] = [[enter(space), say('Half of it.')], [enter(odd)]]
     parley.models.script((request) => {
       if (JSON.stringify(request.messages).includes('FLAGGED'))
@@ -212,7 +212,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
       return inboxesOf(parley.models.requests.at(-1) as ModelRequest)
     }
     expect([await send('One'), await send('Two'), await send('Three')]).toEqual([1, 1, 1])
-    await parley.app.api.agents.update(parley.admin, { id: agent.id, cycle: { maxConsciousnessTokens: 100_000 } })
+    await parley.app.domain.agents.update(parley.admin, { id: agent.id, cycle: { maxConsciousnessTokens: 100_000 } })
     expect([await send('Four'), await send('Five')]).toEqual([4, 5])
   })
 

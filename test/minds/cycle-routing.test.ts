@@ -78,7 +78,7 @@ describe.each(RULE_STACKS)('persistent minds in every routing, on the %s stack',
         ? steps([{ toolCall: 'ask', input: {} }], [{ gate: gate.promise }, { text: 'Asked.' }])(request)
         : steps([enter(other), say('Elsewhere.')])(request),
     )
-    const { control } = parley.app.api
+    const { control } = parley.app.domain
     const callFromJira = () =>
       control.triggerAgent(parley.admin, { agentId: agent.id, serviceName: 'jira', payload: {} })
     await parley.send(human, home.id, 'One')
@@ -141,8 +141,8 @@ describe.each(RULE_STACKS)('persistent minds in every routing, on the %s stack',
     )
     const { runs } = await parley.send(human, space.id, 'Draw it, and ask me')
     await parley.runWhen(runs[0]?.id ?? '', 'WAITING_TOOL')
-    const [call] = await parley.app.api.control.pendingToolCalls(human)
-    await parley.app.api.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: { approved: true } })
+    const [call] = await parley.app.domain.control.pendingToolCalls(human)
+    await parley.app.domain.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: { approved: true } })
     await parley.runWhen(runs[0]?.id ?? '')
     await thinking.rest(ada)
     const contents = (await thinking.inboxOf(ada)).map(({ payload }) => (payload as { content: string }).content)
@@ -187,7 +187,7 @@ describe.each(RULE_STACKS)('persistent minds in every routing, on the %s stack',
     await parley.send(human, space.id, 'One')
     await thinking.cycleUnderWay(agent)
     const event = { agentId: agent.id, serviceName: 'pager', payload: { down: true }, urgent: true }
-    await parley.app.api.control.triggerAgent(parley.admin, event)
+    await parley.app.domain.control.triggerAgent(parley.admin, event)
     gate.resolve()
     await thinking.rest(agent)
     expect(interjectionIn(parley.models.requests[1] as ModelRequest)).toMatch(/^\[INBOX PREVIEW — 1 waiting\]/)

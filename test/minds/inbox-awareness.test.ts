@@ -39,7 +39,7 @@ describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (sta
   }
 
   const call = (agentId: string, payload: object, urgent = false) =>
-    parley.app.api.control.triggerAgent(parley.admin, { agentId, serviceName: 'pager', payload, urgent })
+    parley.app.domain.control.triggerAgent(parley.admin, { agentId, serviceName: 'pager', payload, urgent })
 
   test('strategy 1, no awareness: new events wait for the next cycle unseen', async () => {
     const { human, agent, space, go, requests } = await heldCycle({ inboxPreview: false, urgentInjection: false })
@@ -138,7 +138,7 @@ describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (sta
   test('messages of `urgentFrom`, a human or a space, count as urgent', async () => {
     const boss = await parley.human('Boss')
     const { agent, space, go, requests } = await heldCycle({ urgentFrom: [boss.id] })
-    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: boss.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: boss.id })
     await parley.send(boss, space.id, 'Stop that')
     go()
     await thinking.rest(agent)
@@ -253,7 +253,7 @@ describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (sta
 
     test('a budget of 50,000 tokens by default', async () => {
       const { id } = await thinking.bot('Ada')
-      expect((await parley.app.api.agents.getMany([id]))[0]?.tokenBudget).toBe(50_000)
+      expect((await parley.app.domain.agents.getMany([id]))[0]?.tokenBudget).toBe(50_000)
     })
 
     test('task completion, where it is set: as many messages as the inbox held space messages', async () => {

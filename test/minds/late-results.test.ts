@@ -34,7 +34,7 @@ describe('a result that arrives after its wait is over', () => {
     )
     await thinking.rest(agent)
     const submit = () =>
-      parley.app.api.control.submitToolResult(human, { toolCallId: call.id, result: { approved: true } })
+      parley.app.domain.control.submitToolResult(human, { toolCallId: call.id, result: { approved: true } })
     return { agent, space, call, submit }
   }
 

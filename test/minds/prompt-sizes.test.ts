@@ -205,12 +205,12 @@ describe('the instructions of the steps of a run', () => {
     const agent = await parley.agent('Ada', { toolset: 'SPACE_TOOLS' })
     const bob = await parley.agent(`Bob ${evil}`, { description: evil })
     const space = await parley.space(human, [agent.id, bob.id], { name: evil, routing: 'MENTION_CHAIN' })
-    await parley.app.api.memories.set(agent.id, [{ key: evil, value: evil }])
-    await parley.app.api.goals.set(agent.id, [{ description: evil }])
-    await parley.app.api.plans.setOwn(agent.id, [{ name: evil, instruction: evil, cron: '0 6 * * *' }])
+    await parley.app.domain.memories.set(agent.id, [{ key: evil, value: evil }])
+    await parley.app.domain.goals.set(agent.id, [{ description: evil }])
+    await parley.app.domain.plans.setOwn(agent.id, [{ name: evil, instruction: evil, cron: '0 6 * * *' }])
     parley.models.reset()
     parley.models.script(() => [{ text: 'Done.' }])
-    const { runs } = await parley.app.api.sending.send(human, {
+    const { runs } = await parley.app.domain.sending.send(human, {
       spaceId: space.id,
       text: evil,
       mentionedAgentId: agent.id,

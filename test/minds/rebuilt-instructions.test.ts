@@ -22,8 +22,8 @@ describe.each(['STATELESS', 'PERSISTENT'] as const)('the instructions of a later
 
   test('hold what it noted in the steps before, and not what it gave up', async () => {
     const { human, agent, space } = await room()
-    await parley.app.api.memories.set(agent.id, [{ key: 'colour', value: 'green' }])
-    const [plan] = await parley.app.api.plans.setOwn(agent.id, [
+    await parley.app.domain.memories.set(agent.id, [{ key: 'colour', value: 'green' }])
+    const [plan] = await parley.app.domain.plans.setOwn(agent.id, [
       { name: 'Rest', instruction: 'Rest.', cron: '0 6 * * *' },
     ])
     parley.models.script(
@@ -56,8 +56,8 @@ describe.each(['STATELESS', 'PERSISTENT'] as const)('the instructions of a later
     const joined = await parley.space(human, [], { name: 'Support' })
     parley.models.script(async (request) => {
       if (request.step === 0) {
-        await parley.app.api.members.add(human, { spaceId: joined.id, entityId: agent.id })
-        await parley.app.api.members.remove(human, { spaceId: space.id, entityId: agent.id })
+        await parley.app.domain.members.add(human, { spaceId: joined.id, entityId: agent.id })
+        await parley.app.domain.members.remove(human, { spaceId: space.id, entityId: agent.id })
       }
       return steps(
         [{ toolCall: 'get_my_runs', input: {} }],

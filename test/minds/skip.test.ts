@@ -154,7 +154,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
       const tools = [{ ...ticket, execution: 'HTTP' as const }]
       const mcpServers = [{ name: 'bank', url: server.url }]
       const { human, agent, space } = await parley.room('Ada', { mind: 'PERSISTENT', tools, mcpServers })
-      const { memories, goals, plans } = parley.app.api
+      const { memories, goals, plans } = parley.app.domain
       if (toolName.startsWith('delete')) {
         await Promise.all([memories.set(agent.id, [NOTE]), plans.setOwn(agent.id, [PLAN])])
         known.goal = (await goals.set(agent.id, [{ description: 'Close it.' }]))[0]?.id ?? ''

@@ -43,7 +43,7 @@ describe.runIf(hasPostgres && hasTools)('a backup by the commands of docs/moving
       )(request)
     })
     const { human, agent, space } = await parley.room('Ada')
-    const { secret } = await parley.app.api.webhooks.create(parley.admin, { agentId: agent.id, serviceName: 'Jira' })
+    const { secret } = await parley.app.domain.webhooks.create(parley.admin, { agentId: agent.id, serviceName: 'Jira' })
     const { runs } = await parley.send(human, space.id, 'A cake, please')
     const runId = runs[0]?.id ?? ''
     await until('its second step has begun', () => parley.models.requests.some(({ step }) => step === 1))

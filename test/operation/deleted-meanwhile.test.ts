@@ -39,7 +39,7 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
 
   test('is shown an agent as it was', async () => {
     const ada = await stage.bot('Ada')
-    beforeNextRead(parley.app.api.agents, () => stage.ask(stage.admin, DELETE_AGENT, { id: ada.id }))
+    beforeNextRead(parley.app.domain.agents, () => stage.ask(stage.admin, DELETE_AGENT, { id: ada.id }))
     expect(await stage.ask(stage.admin, AGENT, { id: ada.id })).toMatchObject({
       ...{ name: 'Ada', mind: 'STATELESS', paused: false },
     })
@@ -48,7 +48,7 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
   test('is answered with a NotFoundError where the space of a payload is gone', async () => {
     const husam = await stage.person('Husam')
     const space = await stage.space('Team', [husam])
-    beforeNextRead(parley.app.api.spaces, () => stage.ask(stage.admin, DELETE_SPACE, { id: space.id }))
+    beforeNextRead(parley.app.domain.spaces, () => stage.ask(stage.admin, DELETE_SPACE, { id: space.id }))
     expect(await stage.ask(husam.client, RENAME, { id: space.id })).toEqual({
       ...{ __typename: 'NotFoundError', code: 'NOT_FOUND', message: 'It was deleted meanwhile.' },
     })
@@ -61,7 +61,7 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
     const { runs } = await parley.send({ scope: 'HUMAN', id: husam.id, tokenId: null, expiresAt: null }, space.id, 'Hi')
     const id = runs[0]?.id ?? ''
     await parley.runWhen(id, 'RUNNING')
-    const { control, runs: reader } = parley.app.api
+    const { control, runs: reader } = parley.app.domain
     const { stopRun } = control
     const another = runs[0] && { ...runs[0], id: `${id}x` }
     vi.spyOn(control, 'stopRun').mockImplementationOnce(async (...args) => {
@@ -80,7 +80,7 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
     const space = await stage.space('Team', [husam, ada])
     const { runs } = await parley.send({ scope: 'HUMAN', id: husam.id, tokenId: null, expiresAt: null }, space.id, 'Hi')
     await parley.runWhen(runs[0]?.id ?? '')
-    beforeNextRead(parley.app.api.spaces, () => stage.ask(stage.admin, DELETE_SPACE, { id: space.id }))
+    beforeNextRead(parley.app.domain.spaces, () => stage.ask(stage.admin, DELETE_SPACE, { id: space.id }))
     const { errors } = await husam.client.ask(RUN, { id: runs[0]?.id })
     expect(errors).toMatchObject([{ message: 'It was deleted meanwhile.', extensions: { code: 'NOT_FOUND' } }])
   })
@@ -90,7 +90,7 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
     const space = await stage.space('Team', [husam])
     const live = husam.client.subscribe<Read, object>(WATCH, { id: space.id })
     await live.first(() => true)
-    vi.spyOn(parley.app.api.entities, 'getMany').mockImplementationOnce(async (ids) => ids.map(() => null))
+    vi.spyOn(parley.app.domain.entities, 'getMany').mockImplementationOnce(async (ids) => ids.map(() => null))
     await stage.say(husam, space, 'Hello')
     const told = await live.first((told: Read) => told.spaceMessages.message !== undefined)
     expect(told['spaceMessages'].message).toEqual({ text: 'Hello', sender: { name: 'Husam' } })

@@ -110,7 +110,10 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
       const schedule = { cron: '0 0 1 1 *' }
       const input = { agentId: ada.id, name: 'Report', instruction: 'Write it.', schedule }
       const { plan } = await stage.ask(stage.admin, PLAN, { input })
-      const { webhook } = await parley.app.api.webhooks.create(parley.admin, { agentId: ada.id, serviceName: 'Jira' })
+      const { webhook } = await parley.app.domain.webhooks.create(parley.admin, {
+        agentId: ada.id,
+        serviceName: 'Jira',
+      })
       const held = gate()
       parley.models.script(forAgent('Ada', () => [{ gate: held.promise }, { text: 'Done.' }]))
       await stage.say(husam, space, 'One')
@@ -200,7 +203,7 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
       expect(await stage.ask(stranger.client, DELETE_SPACE, { id: space.id })).toMatchObject({
         __typename: 'NotFoundError',
       })
-      await parley.app.api.members.remove(parley.admin, { spaceId: space.id, entityId: eve.id })
+      await parley.app.domain.members.remove(parley.admin, { spaceId: space.id, entityId: eve.id })
       const { prisma } = parley.app.platform.db
       const usage = () => prisma.rootUsage.count({ where: { rootId: sentMessage.id } })
       expect(await usage()).toBe(1)
@@ -276,7 +279,7 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
       await stage.say(husam, space, 'Hello')
       const { prisma } = parley.app.platform.db
       await prisma.space.update({ where: { id: space.id }, data: { deletedAt: new Date() } })
-      await parley.app.api.deletion.sweep()
+      await parley.app.domain.deletion.sweep()
       expect(await prisma.space.count({ where: { id: space.id } })).toBe(0)
     })
   })

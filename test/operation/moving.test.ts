@@ -72,8 +72,8 @@ describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
     from.models.script(forAgent('Ada', () => [{ gate: held.promise }, { text: '' }]))
     await here.say(husam, space, 'Go on')
     await until('the second run is under way', async () => (await here.runsOf(ada))[1]?.status === 'RUNNING')
-    await from.app.api.humans.update(from.admin, { id: eve.id, externalId: 'eve@example.com' })
-    const eveThere = await to.app.api.humans.create(to.admin, { name: 'Eve', externalId: 'eve@example.com' })
+    await from.app.domain.humans.update(from.admin, { id: eve.id, externalId: 'eve@example.com' })
+    const eveThere = await to.app.domain.humans.create(to.admin, { name: 'Eve', externalId: 'eve@example.com' })
 
     const lines = await textsOf(exportSpace(from.app.platform.db, space.id))
     held.open()
@@ -222,7 +222,7 @@ describe('the key that secrets are encrypted with', () => {
 
   test('is rotated: both are read for a while, then what there is is encrypted anew', async () => {
     const parley = await startTestServer({ stack: 'embedded', worker: false, settings: { PARLEY_SECRET_KEY: OLD } })
-    const { api, platform } = parley.app
+    const { domain, platform } = parley.app
     const { id: agentId } = await parley.agent('Ada', {
       tools: [
         {
@@ -235,8 +235,8 @@ describe('the key that secrets are encrypted with', () => {
         },
       ],
     })
-    const { webhook, secret } = await api.webhooks.create(parley.admin, { agentId, serviceName: 'Jira' })
-    await api.webhooks.rotateSecret(parley.admin, { id: webhook.id, graceSeconds: 60 })
+    const { webhook, secret } = await domain.webhooks.create(parley.admin, { agentId, serviceName: 'Jira' })
+    await domain.webhooks.rotateSecret(parley.admin, { id: webhook.id, graceSeconds: 60 })
     const sealed = async () =>
       (await platform.db.prisma.webhook.findUniqueOrThrow({ where: { id: webhook.id } })).oldSecretSealed ?? ''
     const both = createSecretBox(NEW, OLD)
@@ -269,7 +269,7 @@ describe('the key that secrets are encrypted with', () => {
       })
     const made = await whileServed({ PARLEY_SECRET_KEY: OLD }, async (server) => {
       const { id: agentId } = await server.agent('Ada')
-      return server.app.api.webhooks.create(server.admin, { agentId, serviceName: 'Jira' })
+      return server.app.domain.webhooks.create(server.admin, { agentId, serviceName: 'Jira' })
     })
     const exchanged = { PARLEY_SECRET_KEY: NEW, PARLEY_SECRET_KEY_BEFORE: OLD }
     expect(await delivered({ PARLEY_SECRET_KEY: OLD, PARLEY_SECRET_KEY_BEFORE: NEW })).toBe(true)

@@ -196,7 +196,7 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     }
     await sweepIn(40, { runsDays: 10 })
     expect(await stage.runsOf(ada)).toHaveLength(1)
-    await parley.app.api.deletion.deleteSpace(parley.admin, { id: lost.id })
+    await parley.app.domain.deletion.deleteSpace(parley.admin, { id: lost.id })
     const { internals } = await stage.ask(stage.admin, MIND, { id: ada.id })
     const mind = JSON.stringify(internals.consciousness.messages)
     expect(mind).toContain('Heard in Kept')

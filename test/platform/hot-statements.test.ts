@@ -149,7 +149,7 @@ describe.skipIf(!hasPostgres)(`what runs and readers ask a database of ${ROWS} m
     const runId = sent.runs[0]?.id ?? ''
     await parley.runWhen(runId, 'WAITING_TOOL')
     const [call] = await app.platform.db.prisma.toolCall.findMany({ where: { runId, status: 'WAITING' } })
-    await app.api.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: { ok: true } })
+    await app.domain.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: { ok: true } })
     await parley.runWhen(runId)
     const mention = [
       {
@@ -190,12 +190,12 @@ describe.skipIf(!hasPostgres)(`what runs and readers ask a database of ${ROWS} m
       ),
     )
     models.script(forAgent('Bob', () => [{ toolCall: 'skip', input: {} }]))
-    const chained = await app.api.sending.send(human, { spaceId: chain.id, text: 'Go', mentionedAgentId: ada.id })
+    const chained = await app.domain.sending.send(human, { spaceId: chain.id, text: 'Go', mentionedAgentId: ada.id })
     await parley.runWhen(chained.runs[0]?.id ?? '')
     models.script(() => [{ hang: true }])
     const hung = await parley.send(human, room.id, 'Hang')
     await parley.runWhen(hung.runs[0]?.id ?? '', 'RUNNING')
-    await app.api.control.stopRun(human, { runId: hung.runs[0]?.id ?? '', cascade: true })
+    await app.domain.control.stopRun(human, { runId: hung.runs[0]?.id ?? '', cascade: true })
     for (const [viewer, operation, id] of [
       [human, SPACES, ''],
       [parley.admin, AGENT, ada.id],

@@ -58,7 +58,7 @@ describe('in process: forgetting', () => {
     const { time, log } = openAt()
     await log.seal('run_1', ['run:1'])
     time.now += 23 * HOUR_MS
-    expect(await log.append('run:1', { type: 'RunStarted' }, { guard: 'run_1' })).toEqual({ type: 'sealed' })
+    expect(await log.append('run:1', { type: 'RunStarted' }, { unlessSealed: 'run_1' })).toEqual({ type: 'sealed' })
   })
 
   test('two logs do not know each other', async () => {

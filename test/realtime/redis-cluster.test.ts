@@ -94,16 +94,16 @@ describe.skipIf(!hasRedis)('a Redis Cluster', () => {
     test('topics lie on all of its masters, and each with all that is its own on one', async () => {
       const all = await followAll()
       for (const topic of TOPICS) {
-        await writer.log.append(topic, posted(1), { once: 'a', guard: 'run:1' })
+        await writer.log.append(topic, posted(1), { once: 'a', unlessSealed: 'run:1' })
         const delta = { messageId: 'msg_1', partIndex: 0, offset: 0, delta: 'text' }
-        await writer.log.appendDelta(topic, delta, () => 'text', { guard: 'run:1' })
+        await writer.log.appendDelta(topic, delta, () => 'text', { unlessSealed: 'run:1' })
       }
       // Who is not patient is told that its own waits, where Redis is slow to say what became of it.
       const patient = await Promise.all([open(prefix, PATIENT), open(prefix, PATIENT)])
       await patient[0].log.seal('run:1', TOPICS)
       for (const follower of all) await follower.hasEntries(2)
       for (const topic of TOPICS) {
-        expect(await patient[1].log.append(topic, posted(2), { guard: 'run:1' })).toEqual({ type: 'sealed' })
+        expect(await patient[1].log.append(topic, posted(2), { unlessSealed: 'run:1' })).toEqual({ type: 'sealed' })
         expect((await reader.log.drafts(topic, ['msg_1'])).get('msg_1')?.get(0)).toBe('text')
       }
       const owners = await Promise.all(TOPICS.map((topic) => cluster.ownerOf(`${prefix}log:{${topic}}`)))

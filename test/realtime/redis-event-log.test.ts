@@ -60,7 +60,9 @@ describe.skipIf(redis === null)('with Redis', () => {
       expect(await two.log.announced([TOPIC])).toEqual([1])
       expect((await two.log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('text')
       await one.log.seal('run_1', [TOPIC, 'space:two'])
-      expect(await two.log.append(TOPIC, { type: 'SpaceUpdated' }, { guard: 'run_1' })).toEqual({ type: 'sealed' })
+      expect(await two.log.append(TOPIC, { type: 'SpaceUpdated' }, { unlessSealed: 'run_1' })).toEqual({
+        type: 'sealed',
+      })
       const more = { ...delta, offset: 4, delta: '!' }
       await two.log.appendDelta(TOPIC, more, () => 'text!')
       expect((await one.log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('text!')

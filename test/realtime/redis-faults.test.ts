@@ -214,7 +214,7 @@ describe.skipIf(findRedisBinary() === null)('Redis with faults', () => {
     await until('a gap', () => follower.gaps() === 2)
     // Until what waited is out, so does this; and then it is refused.
     await until('the seal holds', async () => {
-      const { type } = await writer.log.append(TOPIC, posted(22), { guard: 'run:1' })
+      const { type } = await writer.log.append(TOPIC, posted(22), { unlessSealed: 'run:1' })
       return type === 'sealed'
     })
     expect(await writer.log.append(TOPIC, posted(22))).toMatchObject({ type: 'appended' })

@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
 
   test('a human that mentions another agent is heard by the admin agent, which is told to whom it was addressed', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
-    const { message, runs } = await parley.app.api.sending.send(human, {
+    const { message, runs } = await parley.app.domain.sending.send(human, {
       spaceId: space.id,
       text: 'Bea, please',
       mentionedAgentId: agents[1]?.id ?? '',
@@ -105,14 +105,15 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
     const { human, space } = await spaceToolsRoom(parley)
     const stranger = await parley.agent('Stranger')
     const mentionedAgentId = whom === 'human' ? human.id : stranger.id
-    const sending = parley.app.api.sending.send(human, { spaceId: space.id, text: 'You?', mentionedAgentId })
+    const sending = parley.app.domain.sending.send(human, { spaceId: space.id, text: 'You?', mentionedAgentId })
     await expect(sending).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'input.mentionedAgentId' })
     expect(await parley.messages(space.id)).toEqual([])
   })
 
   test('changing the admin agent changes who is woken; one that is no agent member is refused', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
-    const update = (adminAgentId: string | null) => parley.app.api.spaces.update(human, { id: space.id, adminAgentId })
+    const update = (adminAgentId: string | null) =>
+      parley.app.domain.spaces.update(human, { id: space.id, adminAgentId })
     for (const id of [human.id, (await parley.agent('Stranger')).id]) {
       await expect(update(id)).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'input.adminAgentId' })
     }
@@ -126,14 +127,14 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
   test('when the admin agent leaves, humans wake nobody and the outcome says why; when it is back, it is woken again', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const member = { spaceId: space.id, entityId: agents[0]?.id ?? '' }
-    await parley.app.api.members.remove(human, member)
-    expect((await parley.app.api.spaces.adminAgentsOf([space.id])).size).toBe(0)
+    await parley.app.domain.members.remove(human, member)
+    expect((await parley.app.domain.spaces.adminAgentsOf([space.id])).size).toBe(0)
     const unheard = await parley.send(human, space.id, 'Anybody?')
     expect(unheard.runs).toEqual([])
     expect(await outcomesOf(unheard.message.id)).toMatchObject([
       { agentId: agents[1]?.id, kind: 'NOT_ROUTED', reason: expect.stringMatching(/no admin agent/) },
     ])
-    await parley.app.api.members.add(human, member)
+    await parley.app.domain.members.add(human, member)
     const { runs } = await parley.send(human, space.id, 'Ada?')
     expect(runs.map(({ agentId }) => agentId)).toEqual([agents[0]?.id])
     await parley.runWhen(runs[0]?.id ?? '')
@@ -142,7 +143,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
   test('an agent that answers wakes nobody; one that mentions wakes that one, with any toolset', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const cem = await parley.agent('Cem', { toolset: 'ACTIVE_SPACE' })
-    await parley.app.api.members.add(human, { spaceId: space.id, entityId: cem.id })
+    await parley.app.domain.members.add(human, { spaceId: space.id, entityId: cem.id })
     const mention = { spaceId: space.id, text: 'Cem, please', mention: cem.id }
     parley.models.script(forAgent('Ada', steps([{ toolCall: 'sendSpaceMessage', input: mention }])))
     parley.models.script(forAgent('Cem', steps([{ toolCall: 'send_message', input: { text: 'Done.' } }])))

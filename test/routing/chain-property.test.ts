@@ -37,7 +37,9 @@ describe.skipIf(!hasPostgres)('whatever agents do with their turns, over two pro
     const stopped: Promise<unknown>[] = []
     const stop = (agentId: string) => {
       const running = prisma.run.findFirstOrThrow({ where: { agentId, status: 'RUNNING' } })
-      stopped.push(running.then(({ id }) => other.app.api.control.stopRun(parley.admin, { runId: id, cascade: false })))
+      stopped.push(
+        running.then(({ id }) => other.app.domain.control.stopRun(parley.admin, { runId: id, cascade: false })),
+      )
     }
     playAtRandom(parley.models, { spaceId: room.spaceId, players, decisions, stop })
     await room.hears('Go')

@@ -199,7 +199,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
         ({ instructions, step }) => step === 1 && instructions.startsWith(`You are ${room.agents.Bob.name},`),
       )
       const [, second] = await room.runs()
-      await parley.app.api.control.stopRun(room.human, { runId: second?.id ?? '', cascade: false })
+      await parley.app.domain.control.stopRun(room.human, { runId: second?.id ?? '', cascade: false })
       await room.chainsEnd()
       expect(await room.conversation()).toEqual(['Husam: Go', 'Ada: Bob?', 'Bob: Cyd?', 'Ada: Bob was stopped.'])
       expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob CANCELED', 'Ada COMPLETED'])
@@ -213,7 +213,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       await room.says('Go')
       await parley.models.request(({ instructions }) => instructions.startsWith(`You are ${room.agents.Bob.name},`))
       const [first] = await room.runs()
-      await parley.app.api.control.stopRun(room.human, { runId: first?.id ?? '', cascade: true }).catch(() => {})
+      await parley.app.domain.control.stopRun(room.human, { runId: first?.id ?? '', cascade: true }).catch(() => {})
       await room.chainsEnd()
       expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob CANCELED', 'Ada CANCELED'])
       expect(await room.chains()).toMatchObject([{ replyStack: [], holderId: null }])

@@ -61,9 +61,9 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
       await room.hears()
       const shown = (await room.messages())[1]?.id ?? ''
       expect(await room.outcomes(shown)).toEqual(['Bob RUN'])
-      if (routing !== 'MENTION_CHAIN') await parley.app.api.spaces.update(human, { id: spaceId, routing })
+      if (routing !== 'MENTION_CHAIN') await parley.app.domain.spaces.update(human, { id: spaceId, routing })
       const [call] = await room.calls('form')
-      await parley.app.api.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: 'yes' })
+      await parley.app.domain.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: 'yes' })
       await room.chainsEnd()
       const woken = (await room.runs()).filter(({ agentId }) => agentId === room.agents.Bob.id)
       expect(woken).toMatchObject([{ triggerMessageId: shown, status: 'COMPLETED' }])
@@ -78,7 +78,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
     room.plays('Ada', [[enter({ id: room.spaceId })], [delegates(room.agents.Bob, 'your figures')]])
     room.plays('Bob', [[delegates(room.agents.Ada)], [say('The figures: 42.')]])
     const schedule = { afterSeconds: 1 }
-    await parley.app.api.plans.create(parley.admin, {
+    await parley.app.domain.plans.create(parley.admin, {
       agentId: room.agents.Ada.id,
       name: 'report',
       instruction: 'Report figures.',
@@ -112,7 +112,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     room.plays('Ada', [[enter({ id: room.spaceId }), delegates(room.agents.Bob)]])
     room.plays('Bob', [[say('Seen.')]])
-    const { run } = await parley.app.api.control.triggerAgent(parley.admin, {
+    const { run } = await parley.app.domain.control.triggerAgent(parley.admin, {
       agentId: room.agents.Ada.id,
       serviceName: 'jira',
       payload: { ticket: 'P-1' },
@@ -161,7 +161,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
       [[say('Thanks.')]],
     )
     room.plays('Bob', [[say('Yes.')]])
-    await parley.app.api.control.triggerAgent(parley.admin, {
+    await parley.app.domain.control.triggerAgent(parley.admin, {
       agentId: room.agents.Ada.id,
       serviceName: 'jira',
       payload: {},
@@ -189,7 +189,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
         [[tell(room.spaceId, 'Thanks.')]],
       )
       room.plays('Bob', [[tell(room.spaceId, 'Yes.')]])
-      const { triggerAgent } = parley.app.api.control
+      const { triggerAgent } = parley.app.domain.control
       await triggerAgent(parley.admin, { agentId: room.agents.Ada.id, serviceName: 'jira', payload: {} })
       await until('Bob was woken', async () => (await room.runs()).length > 1)
       await room.chainsEnd()
@@ -350,7 +350,9 @@ describe.skipIf(!hasPostgres)('handing on, over several processes', () => {
     parley.models.script(() => [{ text: 'Nothing.' }])
     const say10 = (app: TestApplication['app']) =>
       Promise.all(
-        Array.from({ length: 5 }, (_, n) => app.api.sending.send(room.human, { spaceId: room.spaceId, text: `${n}` })),
+        Array.from({ length: 5 }, (_, n) =>
+          app.domain.sending.send(room.human, { spaceId: room.spaceId, text: `${n}` }),
+        ),
       )
     const sent = (await Promise.all([say10(parley.app), say10(other.app)])).flat()
     const bySeq = sent.sort((a, b) => a.message.seq - b.message.seq).map(({ runs }) => runs[0]?.agentId)
@@ -359,7 +361,7 @@ describe.skipIf(!hasPostgres)('handing on, over several processes', () => {
     expect(bySeq).toEqual(Array.from({ length: 10 }, (_, n) => round[n % 3]))
     await other.close()
     const later = await startApplication({ stack: 'postgres', beside: parley })
-    const { runs } = await later.app.api.sending.send(room.human, { spaceId: room.spaceId, text: 'and now?' })
+    const { runs } = await later.app.domain.sending.send(room.human, { spaceId: room.spaceId, text: 'and now?' })
     expect(runs[0]?.agentId).toBe(Bob.id)
     await later.close()
   })

@@ -34,49 +34,49 @@ describe.skipIf(!hasPostgres)('a process that knows a room from the message befo
 
   test('wakes an agent that another process has added since', async () => {
     const { human, agent, other, space } = await knownRoom()
-    await elsewhere.app.api.members.add(human, { spaceId: space.id, entityId: other.id })
+    await elsewhere.app.domain.members.add(human, { spaceId: space.id, entityId: other.id })
     expect(wokenBy(await here.send(human, space.id, 'Both?'))).toEqual([agent.id, other.id].sort())
   })
 
   test('wakes nobody that another process has removed since', async () => {
     const { human, agent, space } = await knownRoom()
-    await elsewhere.app.api.members.remove(human, { spaceId: space.id, entityId: agent.id })
+    await elsewhere.app.domain.members.remove(human, { spaceId: space.id, entityId: agent.id })
     expect(wokenBy(await here.send(human, space.id, 'Anybody?'))).toEqual([])
   })
 
   test('answers with a message as it was written, where no agent hears it', async () => {
     const { human, agent, space } = await knownRoom()
-    await here.app.api.members.remove(human, { spaceId: space.id, entityId: agent.id })
+    await here.app.domain.members.remove(human, { spaceId: space.id, entityId: agent.id })
     const sending = { spaceId: space.id, text: 'Half a \ud83d pair, and "quotes"', idempotencyKey: 'k' }
     // The first reads the room anew.
     await here.send(human, space.id, 'Nobody?')
-    const { message, runs } = await here.app.api.sending.send(human, sending)
+    const { message, runs } = await here.app.domain.sending.send(human, sending)
     expect(runs).toEqual([])
     expect(await here.app.platform.db.prisma.message.findUnique({ where: { id: message.id } })).toEqual(message)
-    expect((await here.app.api.sending.send(human, sending)).message).toEqual(message)
+    expect((await here.app.domain.sending.send(human, sending)).message).toEqual(message)
   })
 
   test('follows the routing that another process has set since', async () => {
     const { human, agent, other, space } = await knownRoom()
-    await elsewhere.app.api.members.add(human, { spaceId: space.id, entityId: other.id })
+    await elsewhere.app.domain.members.add(human, { spaceId: space.id, entityId: other.id })
     await here.send(human, space.id, 'Both')
-    await elsewhere.app.api.spaces.update(human, { id: space.id, routing: 'ADMIN', adminAgentId: agent.id })
+    await elsewhere.app.domain.spaces.update(human, { id: space.id, routing: 'ADMIN', adminAgentId: agent.id })
     expect(wokenBy(await here.send(human, space.id, 'The admin?'))).toEqual([agent.id])
   })
 
   test('knows an agent by the name that it has now', async () => {
     const { human, agent, space } = await knownRoom('MENTION_CHAIN')
-    await elsewhere.app.api.agents.update(here.admin, { id: agent.id, name: 'Adele' })
-    const { runs } = await here.app.api.sending.send(human, {
+    await elsewhere.app.domain.agents.update(here.admin, { id: agent.id, name: 'Adele' })
+    const { runs } = await here.app.domain.sending.send(human, {
       spaceId: space.id,
       text: 'You',
       mentionedAgentId: agent.id,
     })
     expect(runs).toMatchObject([{ agentId: agent.id, triggerPayload: { mentionReason: 'You' } }])
     const { other } = await knownRoom()
-    await elsewhere.app.api.members.add(human, { spaceId: space.id, entityId: other.id })
-    await elsewhere.app.api.spaces.update(human, { id: space.id, routing: 'ADMIN', adminAgentId: other.id })
-    const addressed = await here.app.api.sending.send(human, {
+    await elsewhere.app.domain.members.add(human, { spaceId: space.id, entityId: other.id })
+    await elsewhere.app.domain.spaces.update(human, { id: space.id, routing: 'ADMIN', adminAgentId: other.id })
+    const addressed = await here.app.domain.sending.send(human, {
       spaceId: space.id,
       text: 'A',
       mentionedAgentId: agent.id,
@@ -86,7 +86,7 @@ describe.skipIf(!hasPostgres)('a process that knows a room from the message befo
 
   test('gives each agent its turn, whichever process the messages come to', async () => {
     const { human, agent, other, space } = await knownRoom('MENTION_CHAIN')
-    await here.app.api.members.add(human, { spaceId: space.id, entityId: other.id })
+    await here.app.domain.members.add(human, { spaceId: space.id, entityId: other.id })
     const woken: string[] = []
     for (let n = 0; n < 6; n++)
       woken.push(...wokenBy(await (n % 3 === 2 ? elsewhere : here).send(human, space.id, `${n}`)))
@@ -123,12 +123,12 @@ describe.skipIf(!hasPostgres)('a process that knows a room from the message befo
   test('posts nothing of a human who has been removed since, and a repeat once', async () => {
     const { human, space } = await knownRoom()
     const given = { spaceId: space.id, text: 'Once', idempotencyKey: 'a key of mine' }
-    const [first, again] = await Promise.all([here, elsewhere].map(({ app }) => app.api.sending.send(human, given)))
+    const [first, again] = await Promise.all([here, elsewhere].map(({ app }) => app.domain.sending.send(human, given)))
     expect([again?.message.id, wokenBy(again ?? { runs: [] })]).toEqual([
       first?.message.id,
       wokenBy(first ?? { runs: [] }),
     ])
-    await elsewhere.app.api.members.remove(here.admin, { spaceId: space.id, entityId: human.id })
+    await elsewhere.app.domain.members.remove(here.admin, { spaceId: space.id, entityId: human.id })
     await expect(here.send(human, space.id, 'Me?')).rejects.toThrow('There is no such space')
     expect((await here.messages(space.id)).map(({ seq }) => seq)).toEqual([1, 2, 3])
   })

@@ -213,7 +213,7 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     await room.hears()
     expect(await results(room, 'mentionAgent')).toEqual(['NO_CHAIN'])
     room.plays('Ada', [[mentions(room.agents.Bob)], [delegates(room.agents.Bob)]])
-    await parley.app.api.control.triggerAgent(parley.admin, {
+    await parley.app.domain.control.triggerAgent(parley.admin, {
       agentId: room.agents.Ada.id,
       serviceName: 'jira',
       payload: 1,
@@ -239,7 +239,7 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     )
     await room.says('Hello')
     await until('the mention is accepted', async () => (await results(room, 'mentionAgent'))[0] === 'ok')
-    await parley.app.api.members.remove(room.human, { spaceId: room.spaceId, entityId: room.agents.Bob.id })
+    await parley.app.domain.members.remove(room.human, { spaceId: room.spaceId, entityId: room.agents.Bob.id })
     leave()
     await room.chainsEnd()
     expect(await room.story()).toEqual(['Ada COMPLETED', 'Ada COMPLETED'])

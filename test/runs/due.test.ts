@@ -51,7 +51,7 @@ describe.skipIf(!hasPostgres)('what has a time', () => {
       askOrHang(parley)
       const ids = await Promise.all(Array.from({ length: RUNS }, () => begin(parley, human, space.id, 'Ask')))
       for (const id of ids) expect(await parley.runWhen(id)).toMatchObject({ status: 'COMPLETED', summary: 'Noted.' })
-      const calls = [...(await parley.app.api.toolCalls.ofRuns(ids)).values()].flat()
+      const calls = [...(await parley.app.domain.toolCalls.ofRuns(ids)).values()].flat()
       expect(calls.map(({ status }) => status)).toEqual(Array(RUNS).fill('TIMED_OUT'))
     })
 
@@ -80,10 +80,10 @@ describe.skipIf(!hasPostgres)('what has a time', () => {
     const busy = await parley.room('Bob')
     const hanging = await begin(parley, busy.human, busy.space.id, 'Please hang')
     await parley.runWhen(hanging, 'RUNNING')
-    const calls = async () => (await parley.app.api.toolCalls.ofRuns([asking])).get(asking) ?? []
+    const calls = async () => (await parley.app.domain.toolCalls.ofRuns([asking])).get(asking) ?? []
     await until('the call has timed out', async () => (await calls())[0]?.status === 'TIMED_OUT')
     expect(await parley.run(hanging)).toMatchObject({ status: 'RUNNING' })
-    await parley.app.api.control.stopRun(busy.human, { runId: hanging, cascade: false })
+    await parley.app.domain.control.stopRun(busy.human, { runId: hanging, cascade: false })
     expect(await parley.runWhen(asking)).toMatchObject({ status: 'COMPLETED' })
   })
 
@@ -139,7 +139,7 @@ describe.skipIf(!hasPostgres)('a stop that comes between the claim and the worke
       const runId = runs[0]?.id ?? ''
       await until('the worker is held', () => held.length === 1)
       expect(await parley.run(runId)).toMatchObject({ status: 'RUNNING' })
-      await parley.app.api.control.stopRun(human, { runId, cascade: false })
+      await parley.app.domain.control.stopRun(human, { runId, cascade: false })
       holds = false
       for (const release of held.splice(0)) release()
     }
@@ -164,7 +164,7 @@ describe.skipIf(!hasPostgres)('a stop whose signal got lost', () => {
     const { signals } = parley.app.platform
     const { publish } = signals
     signals.publish = async (channel, payload) => (channel === 'runs' ? undefined : publish(channel, payload))
-    await parley.app.api.control.stopRun(human, { runId: runs[0]?.id ?? '', cascade: false })
+    await parley.app.domain.control.stopRun(human, { runId: runs[0]?.id ?? '', cascade: false })
     let end = ''
     void request.ended.then((reason) => {
       end = reason

@@ -60,7 +60,7 @@ describe.skipIf(!hasPostgres)('the lease of a run', () => {
     await until('it is renewed', isRenewed, { timeoutMs: 8000 })
     goOn.resolve()
     await Promise.all(holding)
-    await parley.app.api.control.stopRun(human, { runId, cascade: false })
+    await parley.app.domain.control.stopRun(human, { runId, cascade: false })
     expect(await parley.run(runId)).toMatchObject({ status: 'CANCELED', attempt: 1 })
   })
 })

@@ -100,7 +100,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
       const [, message] = await parley.messages(space.id)
       return message && (await parley.app.platform.log.drafts(`space:${space.id}`, [message.id])).size > 0
     })
-    const stopped = await parley.app.api.control.stopRun(human, { runId, cascade: false })
+    const stopped = await parley.app.domain.control.stopRun(human, { runId, cascade: false })
     expect(stopped.run.status).toBe('CANCELED')
     const events = await parley.eventsOf(runId)
     expect(events.at(-1)).toBe('RunCanceled')

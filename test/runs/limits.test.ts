@@ -74,7 +74,7 @@ describe.skipIf(!hasPostgres)('limits over two processes on PostgreSQL and Redis
     )
     const keys = ['a', 'b', 'c', 'd', 'e']
     const post = (key: string, n: number) =>
-      (n % 2 === 0 ? one : two).app.api.sending.send(human, {
+      (n % 2 === 0 ? one : two).app.domain.sending.send(human, {
         spaceId: space.id,
         text: `Message ${key}`,
         idempotencyKey: key,
@@ -215,7 +215,7 @@ describe('an agent that knows its own runs', () => {
     expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED' })
     expect(results.map((text) => JSON.parse(text).error.code)).toEqual(['BAD_INPUT', 'NOT_FOUND', 'NOT_FOUND'])
     expect(await parley.run(living)).toMatchObject({ status: 'RUNNING' })
-    await parley.app.api.control.stopRun(another.human, { runId: living, cascade: false })
+    await parley.app.domain.control.stopRun(another.human, { runId: living, cascade: false })
   })
 
   test('a cascade stops every run that the stopped one set off', async () => {
@@ -236,7 +236,7 @@ describe('an agent that knows its own runs', () => {
     const child = await until('the child runs', () =>
       prisma.run.findFirst({ where: { parentRunId: parent?.id ?? '', status: 'RUNNING' } }),
     )
-    await parley.app.api.control.stopRun(human, { runId: parent?.id ?? '', cascade: true })
+    await parley.app.domain.control.stopRun(human, { runId: parent?.id ?? '', cascade: true })
     expect(await parley.run(child.id)).toMatchObject({ status: 'CANCELED' })
     expect(await parley.run(parent?.id ?? '')).toMatchObject({ status: 'CANCELED' })
   })

@@ -27,7 +27,7 @@ test.skipIf(!hasPostgres)(
     const ahmad = await stores.human('Ahmad')
     const agent = await stores.agent('Asker', { tools: [ASK] })
     const space = await stores.space(husam, [agent.id])
-    await stores.app.api.members.add(stores.admin, { spaceId: space.id, entityId: ahmad.id })
+    await stores.app.domain.members.add(stores.admin, { spaceId: space.id, entityId: ahmad.id })
     stores.models.script(
       steps(
         QUESTIONS.map((question) => ({ toolCall: 'ask', input: { question } })),
@@ -40,12 +40,12 @@ test.skipIf(!hasPostgres)(
     await before.close()
 
     const after = await startApplication({ stack: 'postgres', beside: stores })
-    const calls = (await after.app.api.toolCalls.ofRuns([runId])).get(runId) ?? []
+    const calls = (await after.app.domain.toolCalls.ofRuns([runId])).get(runId) ?? []
     expect(calls.map(({ status }) => status)).toEqual(QUESTIONS.map(() => 'WAITING'))
     for (const [index, call] of shuffled(calls).entries()) {
       const { question } = call.input as { question: string }
       const result = `answer to ${question}`
-      await after.app.api.control.submitToolResult(index % 2 === 0 ? husam : ahmad, { toolCallId: call.id, result })
+      await after.app.domain.control.submitToolResult(index % 2 === 0 ? husam : ahmad, { toolCallId: call.id, result })
     }
     expect(await after.runWhen(runId)).toMatchObject({ status: 'COMPLETED', summary: 'Thanks.', stepCount: 2 })
     const { messages } = await stores.models.request(({ step }) => step === 1)

@@ -22,7 +22,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
   beforeEach(() => parley.models.reset())
 
   const stop = async (viewer: Awaited<ReturnType<typeof parley.human>>, runId: string, cascade = false) =>
-    (await parley.app.api.control.stopRun(viewer, { runId, cascade })).run
+    (await parley.app.domain.control.stopRun(viewer, { runId, cascade })).run
 
   test('in QUEUED: the run never starts', async () => {
     const { human, space } = await parley.room('Queue', { maxConcurrentRuns: 1 })
@@ -126,7 +126,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
       const { runs } = await parley.send(human, space.id, 'Weather?')
       await until('the tool was called', () => calls.length > 0)
       await stop(human, runs[0]?.id ?? '')
-      const [call] = (await parley.app.api.toolCalls.ofRuns([runs[0]?.id ?? ''])).get(runs[0]?.id ?? '') ?? []
+      const [call] = (await parley.app.domain.toolCalls.ofRuns([runs[0]?.id ?? ''])).get(runs[0]?.id ?? '') ?? []
       expect(call).toMatchObject({ status: 'CANCELED' })
       expect((await parley.eventsOf(runs[0]?.id ?? '')).at(-1)).toBe('RunCanceled')
     })
@@ -136,7 +136,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
       parley.models.script(steps([{ toolCall: 'weather', input: { city: 'Aden' } }], [{ text: 'Clear.' }]))
       const { runs } = await parley.send(human, space.id, 'Weather?')
       await parley.runWhen(runs[0]?.id ?? '')
-      const [call] = (await parley.app.api.toolCalls.ofRuns([runs[0]?.id ?? ''])).get(runs[0]?.id ?? '') ?? []
+      const [call] = (await parley.app.domain.toolCalls.ofRuns([runs[0]?.id ?? ''])).get(runs[0]?.id ?? '') ?? []
       expect(call).toMatchObject({ status: 'DONE', output: { sky: 'clear' } })
       expect(calls.at(-1)).toEqual({ idempotencyKey: call?.id, body: '{"city":"Aden"}' })
     })
@@ -148,7 +148,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
     const { runs } = await parley.send(human, space.id, 'Show me')
     const run = await parley.runWhen(runs[0]?.id ?? '')
     const request = { size: 20, fromEnd: false, after: null, before: null }
-    const [page] = await parley.app.api.stepRecords.pageMany([run.id], request)
+    const [page] = await parley.app.domain.stepRecords.pageMany([run.id], request)
     const records = page instanceof Error ? [] : (page?.items ?? [])
     expect(records.map(({ index, model }) => ({ index, model }))).toEqual([
       { index: 0, model: 'openai.chat:test' },

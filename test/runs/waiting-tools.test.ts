@@ -32,13 +32,13 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
   const room = (tools: ToolInput[]) => parley.room('Ada', { tools })
 
   const submit = (
-    viewer: Parameters<typeof parley.app.api.control.submitToolResult>[0],
+    viewer: Parameters<typeof parley.app.domain.control.submitToolResult>[0],
     toolCallId: string,
     result: unknown,
-  ) => parley.app.api.control.submitToolResult(viewer, { toolCallId, result })
+  ) => parley.app.domain.control.submitToolResult(viewer, { toolCallId, result })
 
   const waitingOf = async (runId: string) =>
-    (await parley.app.api.toolCalls.ofRuns([runId])).get(runId)?.filter(({ status }) => status === 'WAITING') ?? []
+    (await parley.app.domain.toolCalls.ofRuns([runId])).get(runId)?.filter(({ status }) => status === 'WAITING') ?? []
 
   /** The results that the model got with its second generation. */
   const resultsIn = (request: ModelRequest) =>
@@ -61,7 +61,7 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
       status: 'REQUIRES_ACTION',
       parts: [{ type: 'tool', toolCallId: call?.id }],
     })
-    expect(await parley.app.api.control.pendingToolCalls(human)).toMatchObject([{ id: call?.id }])
+    expect(await parley.app.domain.control.pendingToolCalls(human)).toMatchObject([{ id: call?.id }])
     expect(await submit(human, call?.id ?? '', { yes: true })).toMatchObject({ status: 'DONE', output: { yes: true } })
     expect(await parley.runWhen(run.id)).toMatchObject({ status: 'COMPLETED' })
     expect((await parley.messages(space.id)).map(({ status }) => status)).toEqual(['COMPLETE', 'COMPLETE', 'COMPLETE'])
@@ -88,7 +88,7 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
   test('several calls of one step are answered in any order by different people, and each answer lands on its call', async () => {
     const { human, space } = await room([ASK])
     const other = await parley.human('Ahmad')
-    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
     const questions = ['A', 'B', 'C', 'D', 'E']
     parley.models.script(
       steps(
@@ -140,7 +140,7 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
     const { runs } = await parley.send(human, space.id, 'Look it up')
     const run = await parley.runWhen(runs[0]?.id ?? '', 'WAITING_TOOL')
     const [call] = await waitingOf(run.id)
-    expect(await parley.app.api.control.pendingToolCalls(service)).toMatchObject([{ id: call?.id }])
+    expect(await parley.app.domain.control.pendingToolCalls(service)).toMatchObject([{ id: call?.id }])
     await expect(submit(stranger, call?.id ?? '', 1)).rejects.toMatchObject({ code: 'NOT_FOUND' })
     await expect(submit(human, call?.id ?? '', 1)).rejects.toMatchObject({ code: 'FORBIDDEN' })
     await submit(service, call?.id ?? '', { name: 'Sarah' })
@@ -154,7 +154,7 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
     const { runs } = await parley.send(human, space.id, 'Draw')
     await parley.runWhen(runs[0]?.id ?? '')
     const [, message] = await parley.messages(space.id)
-    const [call] = (await parley.app.api.toolCalls.ofRuns([runs[0]?.id ?? ''])).get(runs[0]?.id ?? '') ?? []
+    const [call] = (await parley.app.domain.toolCalls.ofRuns([runs[0]?.id ?? ''])).get(runs[0]?.id ?? '') ?? []
     expect(message).toMatchObject({ status: 'COMPLETE', parts: [{ type: 'tool', toolCallId: call?.id }] })
     expect(call).toMatchObject({ status: 'DONE', output: { bars: [1, 2] } })
   })
@@ -164,7 +164,7 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
     parley.models.script(steps([{ toolCall: 'ask', input: { wrong: 1 } }], [{ text: 'Sorry.' }]))
     const { runs } = await parley.send(human, space.id, 'Ask')
     expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED' })
-    const [call] = (await parley.app.api.toolCalls.ofRuns([runs[0]?.id ?? ''])).get(runs[0]?.id ?? '') ?? []
+    const [call] = (await parley.app.domain.toolCalls.ofRuns([runs[0]?.id ?? ''])).get(runs[0]?.id ?? '') ?? []
     expect(call).toMatchObject({ status: 'FAILED', output: { error: { code: 'BAD_INPUT' } } })
     expect((await parley.messages(space.id))[1]).toMatchObject({
       status: 'COMPLETE',
@@ -178,9 +178,9 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
     const { runs } = await parley.send(human, space.id, 'Ask')
     const run = await parley.runWhen(runs[0]?.id ?? '', 'WAITING_TOOL')
     const [call] = await waitingOf(run.id)
-    await parley.app.api.control.stopRun(human, { runId: run.id, cascade: false })
+    await parley.app.domain.control.stopRun(human, { runId: run.id, cascade: false })
     await expect(submit(human, call?.id ?? '', 1)).rejects.toMatchObject({ code: 'CONFLICT' })
-    expect((await parley.app.api.toolCalls.getMany([call?.id ?? '']))[0]).toMatchObject({ status: 'CANCELED' })
+    expect((await parley.app.domain.toolCalls.getMany([call?.id ?? '']))[0]).toMatchObject({ status: 'CANCELED' })
     expect((await parley.messages(space.id))[1]).toMatchObject({ status: 'INTERRUPTED' })
     expect((await parley.eventsOf(run.id)).at(-1)).toBe('RunCanceled')
   })
@@ -196,7 +196,7 @@ describe('the deadlines of waiting', () => {
     parley.models.script(steps([{ toolCall: 'ask', input: { question: 'Anybody?' } }], [{ text: 'Nobody.' }]))
     const { runs } = await parley.send(human, space.id, 'Ask')
     expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED' })
-    const [call] = (await parley.app.api.toolCalls.ofRuns([runs[0]?.id ?? ''])).get(runs[0]?.id ?? '') ?? []
+    const [call] = (await parley.app.domain.toolCalls.ofRuns([runs[0]?.id ?? ''])).get(runs[0]?.id ?? '') ?? []
     expect(call).toMatchObject({ status: 'TIMED_OUT', output: { error: { code: 'TIMED_OUT' } } })
     const request = await parley.models.request(({ step }) => step === 1)
     expect(request.messages.find(({ role }) => role === 'tool')?.text).toContain('TIMED_OUT')

@@ -66,9 +66,9 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
   test('calls beyond the most that a run may make are not carried out, and the model is told', async () => {
     const { agent, runId } = await asked(() => [note('a'), note('b'), note('c')], { maxToolCalls: 2 })
     await parley.runWhen(runId)
-    const memories = await parley.app.api.memories.listMany([agent.id])
+    const memories = await parley.app.domain.memories.listMany([agent.id])
     expect(memories.get(agent.id)?.map(({ key }) => key)).toEqual(['a', 'b'])
-    const calls = (await parley.app.api.toolCalls.ofRuns([runId])).get(runId) ?? []
+    const calls = (await parley.app.domain.toolCalls.ofRuns([runId])).get(runId) ?? []
     expect(calls.map(({ status }) => status)).toEqual(['DONE', 'DONE', 'FAILED'])
     expect(calls[2]?.output).toMatchObject({ error: { code: 'TOO_MANY_CALLS' } })
     expect((await parley.eventsOf(runId)).filter((type) => type === 'RunToolReturned')).toHaveLength(3)

@@ -75,8 +75,8 @@ describe('seed 003: spaces and active context', () => {
     const insider = await parley.agent('Insider')
     const outsider = await parley.agent('Outsider')
     for (const spaceId of [a.id, b.id])
-      await parley.app.api.members.add(parley.admin, { spaceId, entityId: insider.id })
-    await parley.app.api.members.add(parley.admin, { spaceId: b.id, entityId: outsider.id })
+      await parley.app.domain.members.add(parley.admin, { spaceId, entityId: insider.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: b.id, entityId: outsider.id })
     parley.models.script(() => [{ text: 'Nothing to say.' }])
     parley.models.script(
       forAgent('Courier', (request) =>
@@ -138,7 +138,7 @@ describe('seed 003: spaces and active context', () => {
     const { agent, b } = await twoSpaces('Planner', { tools: [CHART] })
     const homeless = [say('Hello?'), { toolCall: 'read_messages', input: {} }, { toolCall: 'chart', input: {} }]
     parley.models.script(forAgent('Planner', steps(homeless, [enter(b.id)], [say('Ticket PROJ-123 is critical')])))
-    const { run } = await parley.app.api.control.triggerAgent(parley.admin, {
+    const { run } = await parley.app.domain.control.triggerAgent(parley.admin, {
       agentId: agent.id,
       serviceName: 'jira',
       payload: { ticket: 'PROJ-123' },
@@ -224,7 +224,7 @@ describe('seed 003: spaces and active context', () => {
       }),
     )
     const schedule = { afterSeconds: 1 }
-    await parley.app.api.plans.create(parley.admin, {
+    await parley.app.domain.plans.create(parley.admin, {
       agentId: agent.id,
       name: 'Morning',
       instruction: 'Report.',
@@ -247,7 +247,7 @@ describe('seed 003: spaces and active context', () => {
     const space = await parley.space(husam, [], { name: 'Long' })
     for (let n = 1; n <= 55; n++) await parley.send(husam, space.id, `line ${n} of many`)
     const agent = await parley.agent('Late comer')
-    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: agent.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: agent.id })
     parley.models.script(() => [{ text: 'Read.' }])
     const { runs } = await parley.send(husam, space.id, 'line 56 of many')
     await parley.runWhen(runs[0]?.id ?? '')

@@ -165,7 +165,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     const bot = await agent('Archivist')
     const room = await space('Design Team', [husam])
     for (let n = 1; n <= 110; n++) await stage.say(husam, room, `line ${n} of many`)
-    await parley.app.api.members.add(parley.admin, { spaceId: room.id, entityId: bot.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: room.id, entityId: bot.id })
     const memories = [{ key: 'first_decision', value: 'Line 12 says how it began.' }]
     const linesIn = (text: string) => [...text.matchAll(/"(?:text":")?line (\d+) of many"/g)].map(([, n]) => Number(n))
     parley.models.script(

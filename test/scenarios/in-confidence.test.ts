@@ -86,7 +86,7 @@ describe.each(RULE_STACKS)('what is known in confidence, on the %s stack', (stac
     const [result] = await play.lastResults()
     expect(result.error).toMatchObject({ code: 'CONFIDENTIAL' })
     expect(result.error.message).toContain('2 must agree, and only 1 may decide')
-    const [call] = (await play.parley.app.api.toolCalls.ofRuns([runId])).get(runId) ?? []
+    const [call] = (await play.parley.app.domain.toolCalls.ofRuns([runId])).get(runId) ?? []
     expect(call).toMatchObject({ approvalState: 'EXPIRED', status: 'FAILED' })
     expect(play.service.calls).toEqual([])
   })

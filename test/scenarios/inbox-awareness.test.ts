@@ -37,7 +37,7 @@ describe.each(RULE_STACKS)('inbox awareness of 004 through GraphQL, on the %s st
     const support = await stage.space('Support', people([ahmad], both), kind)
     const mind = { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' }
     const agent = await stage.bot('Assistant', { ...mind, ...more(support) })
-    await parley.app.api.members.add(parley.admin, { spaceId: support.id, entityId: agent.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: support.id, entityId: agent.id })
     const family = await stage.space('Family', [...people([husam], both), agent], kind)
     const held = gate()
     const plays = (script: (request: ModelRequest) => ModelAction[]) =>

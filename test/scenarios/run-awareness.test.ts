@@ -76,7 +76,7 @@ describe('seed 001: run awareness', () => {
       play({ go: () => [{ hang: true }] })
       const id = await send('go')
       await parley.runWhen(id, 'RUNNING')
-      expect(await parley.app.api.control.stopRun(human, { runId: id, cascade: false })).toMatchObject({
+      expect(await parley.app.domain.control.stopRun(human, { runId: id, cascade: false })).toMatchObject({
         run: { status: 'CANCELED' },
       })
     })
@@ -131,7 +131,7 @@ describe('seed 001: run awareness', () => {
         const id = await send(state)
         ids[state] = id
         await parley.runWhen(id, state === 'canceled' ? 'RUNNING' : (state.toUpperCase() as RunStatus))
-        if (state === 'canceled') await parley.app.api.control.stopRun(human, { runId: id, cascade: false })
+        if (state === 'canceled') await parley.app.domain.control.stopRun(human, { runId: id, cascade: false })
       }
       const looking = await send('look')
       await parley.runWhen(looking, 'RUNNING')
@@ -173,7 +173,7 @@ describe('seed 001: run awareness', () => {
       const { human, space } = await room()
       play({ once: () => [{ text: 'Done.' }] })
       const input = { spaceId: space.id, text: 'once', idempotencyKey: 'once' }
-      const sent = await Promise.all(Array.from({ length: 10 }, () => parley.app.api.sending.send(human, input)))
+      const sent = await Promise.all(Array.from({ length: 10 }, () => parley.app.domain.sending.send(human, input)))
       expect(new Set(sent.flatMap(({ runs }) => runs.map(({ id }) => id))).size).toBe(1)
     })
 
@@ -206,8 +206,8 @@ describe('seed 001: run awareness', () => {
       play({ form: (request) => steps([{ toolCall: 'ask' }], [{ text: 'Thanks.' }])(request) as ModelAction[] })
       const id = await send('form')
       await parley.runWhen(id, 'WAITING_TOOL')
-      const [call] = (await parley.app.api.toolCalls.ofRuns([id])).get(id) ?? []
-      await parley.app.api.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: 'yes' })
+      const [call] = (await parley.app.domain.toolCalls.ofRuns([id])).get(id) ?? []
+      await parley.app.domain.control.submitToolResult(human, { toolCallId: call?.id ?? '', result: 'yes' })
       await parley.runWhen(id)
       const events = (await parley.eventsOf(id)).filter((type) =>
         /^Run(Started|WaitingTool|Resumed|Completed)$/.test(type),
@@ -228,7 +228,7 @@ describe('seed 001: run awareness', () => {
       play({ go: () => [{ hang: true }] })
       const id = await send('go')
       await parley.models.request(() => true)
-      await parley.app.api.control.stopRun(human, { runId: id, cascade: false })
+      await parley.app.domain.control.stopRun(human, { runId: id, cascade: false })
       expect((await parley.eventsOf(id)).at(-1)).toBe('RunCanceled')
     })
 
@@ -249,12 +249,12 @@ describe('seed 001: run awareness', () => {
     const { agent, send } = await room()
     const { limits } = parley.app.platform.config
     expect(limits).toMatchObject({ toolWaitSeconds: 600, maxRunSeconds: 1800 })
-    const [found] = await parley.app.api.agents.getMany([agent.id])
+    const [found] = await parley.app.domain.agents.getMany([agent.id])
     expect(found?.maxConcurrentRuns).toBe(5)
     play({ form: () => [{ toolCall: 'ask' }] })
     const id = await send('form')
     await parley.runWhen(id, 'WAITING_TOOL')
-    const [call] = (await parley.app.api.toolCalls.ofRuns([id])).get(id) ?? []
+    const [call] = (await parley.app.domain.toolCalls.ofRuns([id])).get(id) ?? []
     const waitMs = (call?.expiresAt?.getTime() ?? 0) - (call?.createdAt.getTime() ?? 0)
     // From the statement that shows the call, which comes after the one that journals it.
     expect(waitMs / 1000).toBeGreaterThanOrEqual(599)

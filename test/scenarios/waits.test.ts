@@ -245,7 +245,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
     parley.models.script(() => [{ gate: held.promise }, ...brokenOff])
     const live = ann.client.subscribe<Read, object>(UPDATES, { spaceId: room.id })
     await live.first((event: Read) => event.spaceMessages.__typename === 'SpaceSnapshot')
-    const { agents } = parley.app.api
+    const { agents } = parley.app.domain
     await agents.update(parley.admin, { id: mia.id, paused: true })
     for (const text of ['One', 'Two']) await stage.say(ann, room, text)
     await agents.update(parley.admin, { id: mia.id, paused: false })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createInProcessSignals } from '../../src/realtime/in-process-signals.ts'
-import { agentChannel, type RunNews } from '../../src/realtime/topics.ts'
+import { agentChannel, type ChangedRun } from '../../src/realtime/topics.ts'
 import type { ToldRun } from '../../src/schema/shapes.ts'
 import { createActiveRuns } from '../../src/server/streams/active-runs.ts'
 
@@ -9,7 +9,7 @@ const AGENT = 'agt_a'
 const ENDED = ['COMPLETED', 'FAILED', 'CANCELED']
 const logger = { warn() {}, info() {}, error() {}, debug() {} } as never
 
-const newsOf = (id: string, status: RunNews['status'], attempt: number, triggerSummary = 'x'): RunNews => ({
+const newsOf = (id: string, status: ChangedRun['status'], attempt: number, triggerSummary = 'x'): ChangedRun => ({
   ...{ id, agentId: AGENT, status, attempt, triggerType: 'SPACE_MESSAGE', triggerName: null, triggerSpaceId: 'spc_a' },
   ...{ triggerSenderId: null, triggerServiceId: null, triggerSummary, queuedAt: new Date(0).toISOString() },
   startedAt: null,
@@ -18,7 +18,7 @@ const newsOf = (id: string, status: RunNews['status'], attempt: number, triggerS
 /** The board, and a database of runs that is looked at. */
 function stage() {
   const signals = createInProcessSignals(logger)
-  const rows = new Map<string, RunNews>()
+  const rows = new Map<string, ChangedRun>()
   const looks = new Set<() => void>()
   let looked = 0
   let gate = Promise.resolve()
@@ -44,13 +44,13 @@ function stage() {
       return () => looks.delete(onLook)
     },
   }
-  const board = createActiveRuns({ signals, logger }, { app: { runs } as never, secondLook })
+  const board = createActiveRuns({ signals, logger }, { domain: { runs } as never, secondLook })
   return {
     board,
     rows,
     looked: () => looked,
     shown: () => board.of(AGENT)?.map(({ id, status }) => `${id} ${status}`),
-    tell: (run?: RunNews) => signals.publish(agentChannel(AGENT), { type: 'run-changed', ...(run && { run }) }),
+    tell: (run?: ChangedRun) => signals.publish(agentChannel(AGENT), { type: 'run-changed', ...(run && { run }) }),
     lookAgain: () => {
       for (const look of looks) look()
     },
@@ -213,12 +213,12 @@ describe('the runs of a watched agent', () => {
     /** What becomes of a run, one status after another. */
     const life = fc.array(fc.boolean(), { maxLength: 3 }).chain((waits) =>
       fc.boolean().map((isOver) => {
-        const claims = waits.flatMap((waitsThen, index): [RunNews['status'], number][] => [
+        const claims = waits.flatMap((waitsThen, index): [ChangedRun['status'], number][] => [
           ['RUNNING', index + 1],
-          ...(waitsThen ? [['WAITING_TOOL', index + 1] as [RunNews['status'], number]] : []),
+          ...(waitsThen ? [['WAITING_TOOL', index + 1] as [ChangedRun['status'], number]] : []),
         ])
-        const end: [RunNews['status'], number][] = isOver ? [['COMPLETED', waits.length]] : []
-        return [['QUEUED', 0] as [RunNews['status'], number], ...claims, ...end]
+        const end: [ChangedRun['status'], number][] = isOver ? [['COMPLETED', waits.length]] : []
+        return [['QUEUED', 0] as [ChangedRun['status'], number], ...claims, ...end]
       }),
     )
     const play = fc.record({
@@ -233,7 +233,7 @@ describe('the runs of a watched agent', () => {
         const { board, rows, tell, shown, lookAgain, hold } = stage()
         const over = new Set<string>()
         await board.watch(AGENT, () => {})
-        const late: { due: number; run: RunNews }[] = []
+        const late: { due: number; run: ChangedRun }[] = []
         let hasLost = false
         const pass = async (now: number) => {
           for (const news of late.splice(0)) {

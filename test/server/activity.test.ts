@@ -92,7 +92,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       const gate = Promise.withResolvers<void>()
       parley.models.script(forAgent('Guest', steps([{ gate: gate.promise }, { text: 'done' }])))
       const live = await watch(human, space.id)
-      await parley.app.api.members.add(human, { spaceId: space.id, entityId: agent.id })
+      await parley.app.domain.members.add(human, { spaceId: space.id, entityId: agent.id })
       expect((await live.first(() => true)).agentActivity).toMatchObject({ agent: { name: 'Guest' }, active: false })
       await parley.send(other, elsewhere.id, 'Go')
       expect(await live.first(({ agentActivity }) => agentActivity.active)).toMatchObject({
@@ -110,7 +110,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       expect(await foreign.ended).toMatchObject([{ extensions: { code: 'NOT_FOUND' } }])
       const live = await watch(human, space.id)
       await live.first(() => true)
-      await parley.app.api.members.remove(human, { spaceId: space.id, entityId: human.id })
+      await parley.app.domain.members.remove(human, { spaceId: space.id, entityId: human.id })
       expect(await live.ended).toMatchObject([{ extensions: { code: 'FORBIDDEN' } }])
     })
   })
@@ -130,7 +130,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       })
       const space = await parley.space(human, [])
       expect((await live.first(is('ViewerSpaceAdded'))).viewerEvents['space'].id).toBe(space.id)
-      await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+      await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
       const { message } = await parley.send(bob, space.id, 'Hello Ada')
       const changed = await live.first(is('ViewerSpaceChanged'))
       expect(changed.viewerEvents['space']).toMatchObject({
@@ -138,14 +138,14 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
         unreadCount: 1,
         lastMessage: { text: 'Hello Ada' },
       })
-      await parley.app.api.reading.markRead(human, { spaceId: space.id, messageId: message.id })
+      await parley.app.domain.reading.markRead(human, { spaceId: space.id, messageId: message.id })
       await live.first(({ viewerEvents }) => viewerEvents['space']?.unreadCount === 0)
-      await parley.app.api.spaces.update(human, { id: space.id, name: 'Renamed' })
+      await parley.app.domain.spaces.update(human, { id: space.id, name: 'Renamed' })
       await live.first(
         ({ viewerEvents }) =>
           viewerEvents.__typename === 'ViewerSpaceChanged' && viewerEvents['space'].name === 'Renamed',
       )
-      await parley.app.api.members.remove(human, { spaceId: space.id, entityId: human.id })
+      await parley.app.domain.members.remove(human, { spaceId: space.id, entityId: human.id })
       expect((await live.first(is('ViewerSpaceRemoved'))).viewerEvents['spaceId']).toBe(space.id)
       live.stop()
     })
@@ -154,7 +154,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       const human = await parley.human('Ada')
       const bob = await parley.human('Bob')
       const space = await parley.space(human, [])
-      await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+      await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
       const live = await watch(human)
       await live.first(is('ViewerSnapshot'))
       const began = Date.now()
@@ -218,7 +218,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       await parley.runWhen(runs[0]?.id ?? '', 'WAITING_TOOL')
       const live = await watch(bob)
       await live.first(is('ViewerSnapshot'))
-      await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+      await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
       const { toolCall } = (await live.first(is('ViewerToolCallWaiting'))).viewerEvents
       expect(toolCall).toMatchObject({ status: 'WAITING', toolName: 'ask_color' })
       expect(live.seen.filter(is('ViewerSpaceAdded'))).toHaveLength(1)
@@ -290,7 +290,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
         const { toolCall } = (await live.first(is('ViewerToolCallWaiting'))).viewerEvents
         expect(toolCall).toMatchObject({ status: 'WAITING', toolName: 'compute' })
         await parley.runWhen(runId, 'WAITING_TOOL')
-        await parley.app.api.control.stopRun(human, { runId, cascade: false })
+        await parley.app.domain.control.stopRun(human, { runId, cascade: false })
         const settled = await live.first(is('ViewerToolCallSettled'))
         expect(settled.viewerEvents['toolCall']).toMatchObject({ id: toolCall['id'], status: 'CANCELED' })
         live.stop()

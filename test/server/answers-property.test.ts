@@ -135,7 +135,7 @@ describe.each(STACKS)('subscriptions on the %s stack', (stack) => {
   /** Plays the actions in a new space; answers with what each pair of subscribers was told, and what ended it. */
   async function play(actions: Action[]): Promise<{ seen: Answer[][]; ended: (string | null)[] }[]> {
     const { log } = parley.app.platform
-    const { spaces, members } = parley.app.api
+    const { spaces, members } = parley.app.domain
     const space = await parley.space(creator, [])
     for (const { id } of humans) await members.add(parley.admin, { spaceId: space.id, entityId: id })
     const pairs: Pair[] = []

@@ -29,7 +29,9 @@ describe('an event that cannot be answered', () => {
 
   test('is tried again, and told before what comes after it', async () => {
     const { ada, space, live } = await watched()
-    const lookUp = vi.spyOn(parley.app.api.reading, 'getMany').mockRejectedValueOnce(new Error('the database is away'))
+    const lookUp = vi
+      .spyOn(parley.app.domain.reading, 'getMany')
+      .mockRejectedValueOnce(new Error('the database is away'))
     await parley.send(ada, space.id, 'one')
     await parley.send(ada, space.id, 'two')
     await live.first(says('two'))
@@ -40,7 +42,7 @@ describe('an event that cannot be answered', () => {
 
   test('ends the subscription where that does not help, and is told to who resumes', async () => {
     const { ada, space, live, watch, snapshot } = await watched()
-    const lookUp = vi.spyOn(parley.app.api.reading, 'getMany').mockRejectedValue(new Error('the database is away'))
+    const lookUp = vi.spyOn(parley.app.domain.reading, 'getMany').mockRejectedValue(new Error('the database is away'))
     await parley.send(ada, space.id, 'one')
     await parley.send(ada, space.id, 'two')
     expect(await live.ended).toMatchObject([{ extensions: { code: 'INTERNAL_SERVER_ERROR' } }])
@@ -55,7 +57,7 @@ describe('an event that cannot be answered', () => {
   test('ends an event stream in the same way', async () => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
-    vi.spyOn(parley.app.api.reading, 'getMany').mockRejectedValue(new Error('the database is away'))
+    vi.spyOn(parley.app.domain.reading, 'getMany').mockRejectedValue(new Error('the database is away'))
     const response = await fetch(`${parley.origin}/graphql`, {
       method: 'POST',
       headers: {

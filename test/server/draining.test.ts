@@ -27,11 +27,11 @@ describe('a server that drains', () => {
     const human = await parley.human('Ada')
     authorization = `Bearer ${await parley.tokenOf(human)}`
     const space = await parley.space(human, [])
-    const { api } = parley.app
-    const { send } = api.sending
+    const { domain } = parley.app
+    const { send } = domain.sending
     const [asked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     let calls = 0
-    api.sending.send = async (...input) => {
+    domain.sending.send = async (...input) => {
       calls += 1
       if (calls === 1) {
         asked.resolve()
@@ -51,7 +51,7 @@ describe('a server that drains', () => {
     goOn.resolve()
     expect(await running).toEqual(SENT)
     expect(await late).toEqual(SENT)
-    api.sending.send = send
+    domain.sending.send = send
     expect(codes).toEqual([1001])
     expect(calls).toBe(2)
     expect((await parley.messages(space.id)).map(({ parts }) => parts)).toHaveLength(2)

@@ -80,7 +80,7 @@ describe('subscriptions by HTTP', () => {
       expect(refused.seen).toMatchObject([{ errors: [{ extensions: { code: 'NOT_FOUND' } }] }])
       const faulty = follow(client, '{ nothing }', {})
       expect(await faulty.ended).toBeTruthy()
-      await parley.app.api.members.remove(human, { spaceId: space.id, entityId: human.id })
+      await parley.app.domain.members.remove(human, { spaceId: space.id, entityId: human.id })
       expect(await live.ended).toBeNull()
       expect(live.seen.at(-1)).toMatchObject({ errors: [{ extensions: { code: 'FORBIDDEN' } }] })
       client.dispose()
@@ -149,7 +149,7 @@ describe('subscriptions by HTTP', () => {
       expect((await parts.next()).value).toEqual({
         payload: { data: { spaceMessages: { __typename: 'MessagePosted', message: { text: 'hello' } } } },
       })
-      await parley.app.api.members.remove(human, { spaceId: space.id, entityId: human.id })
+      await parley.app.domain.members.remove(human, { spaceId: space.id, entityId: human.id })
       expect((await parts.next()).value).toMatchObject({
         payload: null,
         errors: [{ extensions: { code: 'FORBIDDEN' } }],

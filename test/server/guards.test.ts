@@ -42,8 +42,12 @@ describe('where whoever ended it died before it could say so', () => {
 
   beforeAll(async () => {
     parley = await startApplication({ stack: 'embedded', worker: false })
-    const { platform, api } = parley.app
-    guards = createGuards({ ...platform, signals: deafSignals().signals }, api, createSecondLook(platform, api, 50))
+    const { platform, domain } = parley.app
+    guards = createGuards(
+      { ...platform, signals: deafSignals().signals },
+      domain,
+      createSecondLook(platform, domain, 50),
+    )
   })
   afterAll(() => parley?.close())
 
@@ -62,20 +66,20 @@ describe('where whoever ended it died before it could say so', () => {
     const space = await parley.space(ada, [])
     const viewer = scope === 'HUMAN' ? ada : parley.admin
     const ended = await watching((live) => guards.space(viewer, space.id, live))
-    await parley.app.api.deletion.deleteSpace(parley.admin, { id: space.id })
+    await parley.app.domain.deletion.deleteSpace(parley.admin, { id: space.id })
     expect(await ended()).toBe('NotFoundError')
   })
 
   test('so is who was removed, a token that was revoked, and a human that was erased', async () => {
     const [ada, eve] = [await parley.human('Ada'), await parley.human('Eve')]
     const space = await parley.space(ada, [])
-    const { accessToken } = await parley.app.api.tokens.create(parley.admin, { grant: { humanId: ada.id } })
+    const { accessToken } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: ada.id } })
     const removed = await watching((live) => guards.space(ada, space.id, live))
     const revoked = await watching((live) => guards.viewer({ ...ada, tokenId: accessToken.id }, live))
     const erased = await watching((live) => guards.viewer(eve, live))
-    await parley.app.api.members.remove(parley.admin, { spaceId: space.id, entityId: ada.id })
-    await parley.app.api.tokens.revoke(parley.admin, { id: accessToken.id })
-    await parley.app.api.deletion.eraseHuman(parley.admin, { id: eve.id, messages: false })
+    await parley.app.domain.members.remove(parley.admin, { spaceId: space.id, entityId: ada.id })
+    await parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
+    await parley.app.domain.deletion.eraseHuman(parley.admin, { id: eve.id, messages: false })
     const ends = await Promise.all([removed(), revoked(), erased()])
     expect(ends).toEqual(['ForbiddenError', 'UnauthenticatedError', 'UnauthenticatedError'])
   })
@@ -88,8 +92,8 @@ describe('while signals are lost', () => {
 
   beforeAll(async () => {
     parley = await startApplication({ stack: 'embedded', worker: false })
-    const { platform, api } = parley.app
-    guards = createGuards({ ...platform, signals: deaf.signals }, api, createSecondLook(platform, api, 600_000))
+    const { platform, domain } = parley.app
+    guards = createGuards({ ...platform, signals: deaf.signals }, domain, createSecondLook(platform, domain, 600_000))
   })
   afterAll(() => parley?.close())
 
@@ -108,7 +112,7 @@ describe('while signals are lost', () => {
     const { live, ended } = watching()
     await guards.space(ada, space.id, live)
     deaf.reconnect()
-    await parley.app.api.members.remove(ada, { spaceId: space.id, entityId: ada.id })
+    await parley.app.domain.members.remove(ada, { spaceId: space.id, entityId: ada.id })
     expect(live.signal.aborted).toBe(false)
     deaf.reconnect()
     expect(await ended).toBe('ForbiddenError')
@@ -117,11 +121,11 @@ describe('while signals are lost', () => {
 
   test('a token that was revoked too, also for whoever begins to watch meanwhile', async () => {
     const ada = await parley.human('Ada')
-    const { accessToken } = await parley.app.api.tokens.create(parley.admin, { grant: { humanId: ada.id } })
+    const { accessToken } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: ada.id } })
     const viewer: Viewer = { ...ada, tokenId: accessToken.id }
     const one = watching()
     await guards.viewer(viewer, one.live)
-    await parley.app.api.tokens.revoke(parley.admin, { id: accessToken.id })
+    await parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
     deaf.reconnect()
     expect(await one.ended).toBe('UnauthenticatedError')
     const late = watching()
@@ -135,7 +139,7 @@ describe('while signals are lost', () => {
     const space = await parley.space(ada, [])
     const { live, ended } = watching()
     await guards.space(ada, space.id, live)
-    const { visibility } = parley.app.api
+    const { visibility } = parley.app.domain
     const { spaces } = visibility
     let refused = 0
     visibility.spaces = async () => {
@@ -153,8 +157,8 @@ describe('while signals are lost', () => {
 
   test('nothing is left of whoever began to watch while the database was away', async () => {
     const ada = await parley.human('Ada')
-    const { accessToken } = await parley.app.api.tokens.create(parley.admin, { grant: { humanId: ada.id } })
-    const { tokens } = parley.app.api
+    const { accessToken } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: ada.id } })
+    const { tokens } = parley.app.domain
     const { stands } = tokens
     const { listeners } = deaf.counts
     tokens.stands = async () => {

@@ -265,13 +265,13 @@ describe('GraphQL over HTTP', () => {
   })
 
   test('what goes wrong inside is masked, with an id', async () => {
-    const { api } = parley.app
-    const { page } = api.spaces
-    api.spaces.page = async () => {
+    const { domain } = parley.app
+    const { page } = domain.spaces
+    domain.spaces.page = async () => {
       throw new Error('the secret is swordfish')
     }
     const answer = await send({ query: '{ spaces { edges { cursor } } }' })
-    api.spaces.page = page
+    domain.spaces.page = page
     expect(codesOf(answer)).toEqual([
       { code: 'INTERNAL_SERVER_ERROR', requestId: expect.stringMatching(/^[0-9a-f-]{36}$/) },
     ])
@@ -297,7 +297,7 @@ describe('GraphQL over HTTP', () => {
     expect((await events.next()).value).toEqual({
       data: { spaceMessages: { __typename: 'MessagePosted', message: { text: 'live' } } },
     })
-    await parley.app.api.members.remove(human, { spaceId: space.id, entityId: human.id })
+    await parley.app.domain.members.remove(human, { spaceId: space.id, entityId: human.id })
     let last = await events.next()
     let ending = last.value
     while (!last.done) {

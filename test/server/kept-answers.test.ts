@@ -53,7 +53,7 @@ describe('what is kept of answers is bounded by what they weigh, not by what the
     const answers = createAnswers({
       operation: { schema, document: parse('subscription { text }') },
       anyViewer: { scope: 'HUMAN', id: 'hum_1', tokenId: null, expiresAt: null },
-      app: { api: {} },
+      domain: {},
       streams: {},
       takesCursors: false,
       shownIn: null,

@@ -88,14 +88,14 @@ describe('an error that nobody expected', () => {
   afterAll(() => parley?.close())
 
   test('tells the client the id of its request', async () => {
-    const { api } = parley.app
+    const { domain } = parley.app
     const token = await parley.tokenOf(parley.admin)
-    const { page } = api.tokens
-    api.tokens.page = () => Promise.reject(new Error('broken'))
+    const { page } = domain.tokens
+    domain.tokens.page = () => Promise.reject(new Error('broken'))
     const response = await fetch(`${parley.origin}/graphql?query={accessTokens{edges{node{id}}}}`, {
       headers: { authorization: `Bearer ${token}` },
     })
-    api.tokens.page = page
+    domain.tokens.page = page
     const { errors } = (await response.json()) as { errors: { extensions: { requestId: string } }[] }
     expect(errors[0]?.extensions.requestId).toBe(response.headers.get('x-request-id'))
   })

@@ -109,9 +109,9 @@ describe('the server', () => {
         () => 'cut off',
       ),
     )
-    const { page } = parley.app.api.spaces
+    const { page } = parley.app.domain.spaces
     const [asked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    parley.app.api.spaces.page = async (...input) => {
+    parley.app.domain.spaces.page = async (...input) => {
       asked.resolve()
       await goOn.promise
       return page(...input)
@@ -126,7 +126,7 @@ describe('the server', () => {
     await expect(fetch(`${origin}/health/live`)).rejects.toThrow()
     goOn.resolve()
     expect(await (await slow).json()).toEqual({ data: { spaces: { edges: [] } } })
-    parley.app.api.spaces.page = page
+    parley.app.domain.spaces.page = page
     await closing
     expect(performance.now() - began).toBeLessThan(4000)
   })
@@ -149,7 +149,7 @@ describe('the server', () => {
 
   test('a signed webhook wakes its agent once; anything else is told why not', async () => {
     const agent = await parley.agent('Hooked')
-    const { webhook, secret } = await parley.app.api.webhooks.create(parley.admin, {
+    const { webhook, secret } = await parley.app.domain.webhooks.create(parley.admin, {
       agentId: agent.id,
       serviceName: 'ci',
     })

@@ -32,7 +32,7 @@ describe('what many watch', () => {
     const humans = await Promise.all(HUMANS.map((name) => parley.human(name)))
     const [ada, ...others] = humans
     const space = await parley.space(ada!, [])
-    for (const { id } of others) await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: id })
+    for (const { id } of others) await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: id })
     const { message } = await parley.send(ada!, space.id, 'Good morning!')
     const clients = await Promise.all(humans.map((human) => parley.clientOf(human)))
     const watch = (after?: string) =>
@@ -46,7 +46,7 @@ describe('what many watch', () => {
     const { message, watch, append } = await watched(COMMON)
     const live = watch()
     await Promise.all(live.map((one) => one.first(({ spaceMessages }) => spaceMessages.__typename === 'SpaceSnapshot')))
-    const lookUp = vi.spyOn(parley.app.api.reading, 'getMany')
+    const lookUp = vi.spyOn(parley.app.domain.reading, 'getMany')
     await append({ type: 'MessagePosted', messageId: message.id })
     for (const one of live) {
       const { spaceMessages } = await one.first(({ spaceMessages }) => spaceMessages.__typename === 'MessagePosted')

@@ -233,11 +233,11 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
     const agent = await parley.agent('Guest')
     const live = watch()
     await live.first(is('SpaceSnapshot'))
-    await parley.app.api.members.add(human, { spaceId: space.id, entityId: agent.id })
+    await parley.app.domain.members.add(human, { spaceId: space.id, entityId: agent.id })
     expect((await live.first(is('MemberJoined'))).spaceMessages['entity']).toEqual({ id: agent.id, name: 'Guest' })
-    await parley.app.api.members.remove(human, { spaceId: space.id, entityId: agent.id })
+    await parley.app.domain.members.remove(human, { spaceId: space.id, entityId: agent.id })
     expect((await live.first(is('MemberLeft'))).spaceMessages['entity']).toEqual({ id: agent.id, name: 'Guest' })
-    await parley.app.api.spaces.update(human, { id: space.id, name: 'Renamed' })
+    await parley.app.domain.spaces.update(human, { id: space.id, name: 'Renamed' })
     expect((await live.first(is('SpaceUpdated'))).spaceMessages['space']).toEqual({ name: 'Renamed' })
     live.stop()
   })
@@ -245,11 +245,11 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
   test('ends with FORBIDDEN when the viewer is removed, and goes on for the others', async () => {
     const { human, space, watch } = await room()
     const other = await parley.human('Bob')
-    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
     const removed = (await parley.clientOf(other)).subscribe<Data, object>(SPACE_MESSAGES, { spaceId: space.id })
     const staying = watch()
     await Promise.all([removed.first(is('SpaceSnapshot')), staying.first(is('SpaceSnapshot'))])
-    await parley.app.api.members.remove(human, { spaceId: space.id, entityId: other.id })
+    await parley.app.domain.members.remove(human, { spaceId: space.id, entityId: other.id })
     expect(await removed.ended).toMatchObject([{ extensions: { code: 'FORBIDDEN' } }])
     await parley.send(human, space.id, 'without Bob')
     await staying.first(is('MessagePosted'))
@@ -260,11 +260,11 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
   test('one who was removed and came back resumes over its own leaving', async () => {
     const { human, space, watch } = await room()
     const other = await parley.human('Bob')
-    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
     const seen = watch()
     const { cursor } = (await seen.first(is('SpaceSnapshot'))).spaceMessages
-    await parley.app.api.members.remove(human, { spaceId: space.id, entityId: other.id })
-    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
+    await parley.app.domain.members.remove(human, { spaceId: space.id, entityId: other.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
     await seen.first(is('MemberJoined'))
     const back = (await parley.clientOf(other)).subscribe<Data, object>(SPACE_MESSAGES, {
       spaceId: space.id,
@@ -278,11 +278,13 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
 
   test('ends with UNAUTHENTICATED when the token is revoked; nothing new begins on that socket', async () => {
     const { human, space } = await room()
-    const { accessToken, secret } = await parley.app.api.tokens.create(parley.admin, { grant: { humanId: human.id } })
+    const { accessToken, secret } = await parley.app.domain.tokens.create(parley.admin, {
+      grant: { humanId: human.id },
+    })
     const client = createParleyClient({ origin: parley.origin, token: secret })
     const live = client.subscribe<Data, object>(SPACE_MESSAGES, { spaceId: space.id })
     await live.first(is('SpaceSnapshot'))
-    await parley.app.api.tokens.revoke(parley.admin, { id: accessToken.id })
+    await parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
     expect(await live.ended).toMatchObject([{ extensions: { code: 'UNAUTHENTICATED' } }])
     const next = client.subscribe<Data, object>(SPACE_MESSAGES, { spaceId: space.id })
     expect(await next.ended).toMatchObject([{ extensions: { code: 'UNAUTHENTICATED' } }])
@@ -291,7 +293,7 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
 
   test('ends with UNAUTHENTICATED when the token expires', async () => {
     const { human, space } = await room()
-    const { secret } = await parley.app.api.tokens.create(parley.admin, {
+    const { secret } = await parley.app.domain.tokens.create(parley.admin, {
       grant: { humanId: human.id },
       expiresAt: new Date(Date.now() + 4000),
     })
@@ -339,15 +341,15 @@ describe.skipIf(!hasPostgres)('two processes that share a database and a Redis',
     await live.first(is('SpaceSnapshot'))
     await one.send(human, space.id, 'from afar')
     expect((await live.first(is('MessagePosted'))).spaceMessages['message']).toMatchObject({ text: 'from afar' })
-    await one.app.api.members.remove(one.admin, { spaceId: space.id, entityId: human.id })
+    await one.app.domain.members.remove(one.admin, { spaceId: space.id, entityId: human.id })
     expect(await live.ended).toMatchObject([{ extensions: { code: 'FORBIDDEN' } }])
 
     const next = await one.space(human, [])
-    const { accessToken, secret } = await one.app.api.tokens.create(one.admin, { grant: { humanId: human.id } })
+    const { accessToken, secret } = await one.app.domain.tokens.create(one.admin, { grant: { humanId: human.id } })
     const other = createParleyClient({ origin: two.origin, token: secret })
     const watched = other.subscribe<Data, object>(SPACE_MESSAGES, { spaceId: next.id })
     await watched.first(is('SpaceSnapshot'))
-    await one.app.api.tokens.revoke(one.admin, { id: accessToken.id })
+    await one.app.domain.tokens.revoke(one.admin, { id: accessToken.id })
     expect(await watched.ended).toMatchObject([{ extensions: { code: 'UNAUTHENTICATED' } }])
     await other.close()
   })

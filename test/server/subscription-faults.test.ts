@@ -21,14 +21,14 @@ describe('of those who share an operation', () => {
   test('one whose leaving cannot be looked up is ended alone', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const space = await parley.space(ada, [])
-    await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
     const watch = async (viewer: typeof ada) => {
       const live = (await parley.clientOf(viewer)).subscribe<Data, object>(QUERY, { spaceId: space.id })
       await until('it has begun', () => live.seen.length > 0)
       return live
     }
     const [left, stays] = [await watch(bob), await watch(ada)]
-    const { visibility } = parley.app.api
+    const { visibility } = parley.app.domain
     const { spaces } = visibility
     let failed = 0
     visibility.spaces = async (viewer, ids) => {
@@ -36,7 +36,7 @@ describe('of those who share an operation', () => {
       failed += 1
       throw new Error('the database is away')
     }
-    await parley.app.api.members.remove(ada, { spaceId: space.id, entityId: bob.id })
+    await parley.app.domain.members.remove(ada, { spaceId: space.id, entityId: bob.id })
     await until('it cannot be looked up whether he sees it', () => failed > 0)
     visibility.spaces = spaces
     expect(await left.ended).toMatchObject([{ extensions: { code: 'FORBIDDEN' } }])

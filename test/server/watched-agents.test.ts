@@ -47,7 +47,7 @@ describe.skipIf(!hasPostgres)('who watches what agents do', () => {
     const agent = await parley.agent('Agent', { tools } as never)
     const space = await parley.space(people[0]!, [agent.id])
     for (const { id } of people.slice(1))
-      await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: id })
+      await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: id })
     const lives = await Promise.all(
       people.map(async (human) =>
         (await parley.clientOf(human)).subscribe<Activity, object>(activityOf(fields), { spaceId: space.id }),
@@ -105,7 +105,7 @@ describe.skipIf(!hasPostgres)('who watches what agents do', () => {
   })
 
   test('is told the same answer as all who ask the same', async () => {
-    const agentsRead = vi.spyOn(parley.app.api.entities, 'getMany')
+    const agentsRead = vi.spyOn(parley.app.domain.entities, 'getMany')
     const { running, told } = await watchARun('agent { name } runs { id status }')
     expect(running?.status).toBe('RUNNING')
     // Some may have been told of two changes at once where others were told of each: two thirds of the answers are enough.
@@ -130,7 +130,7 @@ describe.skipIf(!hasPostgres)('who watches what agents do', () => {
     await until('it is told at once', () => told.some((signal) => signal.type === 'run-changed' && !signal.run))
     leave()
     await bobs.first(({ agentActivity }) => agentActivity.runs[0]?.triggerSummary === 'Erased in a space')
-    await parley.app.api.control.stopRun(parley.admin, { runId: runs[0]?.id ?? '', cascade: false })
+    await parley.app.domain.control.stopRun(parley.admin, { runId: runs[0]?.id ?? '', cascade: false })
     await until('its end is told', () => bobs.seen.at(-1)?.agentActivity.runs.length === 0)
     const afterwards = bobs.seen.slice(
       bobs.seen.findIndex(({ agentActivity: { runs } }) => /Erased/.test(JSON.stringify(runs))),

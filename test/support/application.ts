@@ -125,11 +125,11 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
 
   const cast: Pick<TestApplication, 'human' | 'agent' | 'space'> = {
     async human(name) {
-      const human = await app.api.humans.create(admin, { name })
+      const human = await app.domain.humans.create(admin, { name })
       return { scope: 'HUMAN', id: human.id, tokenId: null, expiresAt: null }
     },
     agent: (name, input = {}) =>
-      app.api.agents.create(admin, {
+      app.domain.agents.create(admin, {
         name,
         instructions: `Answer briefly.`,
         model: 'openai.chat:test',
@@ -138,7 +138,7 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
         ...input,
       }),
     space: (creator, memberIds, input = {}) =>
-      app.api.spaces.create(creator, { name: 'Project Alpha', routing: 'BROADCAST', memberIds, ...input }),
+      app.domain.spaces.create(creator, { name: 'Project Alpha', routing: 'BROADCAST', memberIds, ...input }),
   }
 
   return {
@@ -149,7 +149,7 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
       const agent = await cast.agent(name, input)
       return { human, agent, space: await cast.space(human, [agent.id], place) }
     },
-    send: (sender, spaceId, text) => app.api.sending.send(sender, { spaceId, text }),
+    send: (sender, spaceId, text) => app.domain.sending.send(sender, { spaceId, text }),
     run,
     async runWhen(id, ...statuses) {
       const found = await until(`${id} is ${statuses.join(' or ') || 'over'}`, async () => {

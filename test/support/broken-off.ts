@@ -114,7 +114,7 @@ async function stopAt({ parley, begin }: Theatre, play: Play, n: number): Promis
   const stopping = begun.promise.then(async (performance) => {
     const run = await performance.run()
     if (run === null || run.finishedAt !== null) return null
-    const { control } = parley.app.api
+    const { control } = parley.app.domain
     const stopped = await control.stopRun(parley.admin, { runId: run.id, cascade: false }).catch(unlessOver)
     return stopped?.run ?? null
   })

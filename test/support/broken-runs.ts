@@ -262,7 +262,7 @@ async function decideNext(
   // Another poll, or a stop, was faster.
   const unlessConflict = (error: { code?: string }) => (error.code === 'CONFLICT' ? null : Promise.reject(error))
   const human = hasBegun ? asked.last : asked.first
-  await decider.app.api.control.decideToolCall(human, { toolCallId, approve: true }).catch(unlessConflict)
+  await decider.app.domain.control.decideToolCall(human, { toolCallId, approve: true }).catch(unlessConflict)
 }
 
 /** By one statement: between two of them a call may have become an event, and an event a run. */

@@ -70,7 +70,7 @@ export async function openChainRoom<Names extends string>(
     agents,
     plays: (name, ...turns) => takesTurns(parley.models, agents[name].name, ...turns),
     says: (text, mentionedAgentId = null) =>
-      parley.app.api.sending.send(human, { spaceId: space.id, text, mentionedAgentId }),
+      parley.app.domain.sending.send(human, { spaceId: space.id, text, mentionedAgentId }),
     async hears(text = 'Hello?', mentionedAgentId = null) {
       await room.says(text, mentionedAgentId)
       await room.chainsEnd()

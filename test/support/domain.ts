@@ -18,7 +18,7 @@ import { createInProcessSignals } from '../../src/realtime/in-process-signals.ts
 import { createPausing } from '../../src/runs/pausing.ts'
 import { createMembers, type Members } from '../../src/spaces/members.ts'
 import { createReading, type Reading } from '../../src/spaces/reading.ts'
-import { createSpaceNews } from '../../src/spaces/space-news.ts'
+import { createSpacePublisher } from '../../src/spaces/space-publisher.ts'
 import { createSpaces, type Spaces } from '../../src/spaces/spaces.ts'
 import { createTestDataDirectory } from './pglite.ts'
 import { createTestDatabase } from './postgres.ts'
@@ -79,15 +79,15 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
     secretBox: createSecretBox('a-secret-key-for-tests-of-32-or-more'),
   } as unknown as Platform // without `jobs`: nothing here wakes anybody
   const visibility = createVisibility(platform)
-  const news = createSpaceNews(platform)
+  const publisher = createSpacePublisher(platform)
   const parts = {
     tokens: createTokens(platform, ADMIN_TOKEN),
-    spaces: createSpaces(platform, visibility, news, { async onBudgetChanged() {} }),
-    members: createMembers(platform, visibility, news, {
+    spaces: createSpaces(platform, visibility, publisher, { async onBudgetChanged() {} }),
+    members: createMembers(platform, visibility, publisher, {
       onLeft: async () => ({ async afterCommit() {} }),
       async onJoined() {},
     }),
-    reading: createReading(platform, news),
+    reading: createReading(platform, publisher),
     agents: createAgents(platform, { ...HOOKS, ...createPausing(platform) }),
     humans: createHumans(platform, visibility, { async onRenamed() {} }),
   }

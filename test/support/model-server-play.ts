@@ -1,6 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { sleep } from '../../src/lib/async.ts'
-import { untilAborted } from '../../src/realtime/until-aborted.ts'
+import { orNullIfAborted, sleep } from '../../src/lib/async.ts'
 import { anthropicError, createAnthropicWriter } from './model-server-anthropic.ts'
 import { createChatWriter } from './model-server-chat.ts'
 import { createGoogleWriter, googleError } from './model-server-google.ts'
@@ -44,7 +43,7 @@ async function playAction(generation: Generation, action: ModelAction): Promise<
   else if ('reasoning' in action)
     await writePart(generation, writer.open({ type: 'reasoning' }), action.reasoning, action)
   else if ('toolCall' in action) await callTool(generation, action)
-  else if ('gate' in action) await untilAborted(action.gate, request.signal)
+  else if ('gate' in action) await orNullIfAborted(request.signal, action.gate)
   else if ('delayMs' in action) await sleep(action.delayMs, request.signal)
   else if ('usage' in action) generation.usage = action.usage
   else if ('finish' in action) generation.finish = action.finish
@@ -80,7 +79,7 @@ async function writePart(
     if (typeof piece === 'string') {
       generation.output += piece
       part.delta(piece)
-    } else await untilAborted(Promise.resolve(piece()), signal)
+    } else await orNullIfAborted(signal, Promise.resolve(piece()))
   }
   part.close()
 }

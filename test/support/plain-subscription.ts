@@ -19,7 +19,7 @@ export interface PlainSubscription {
  * shares nothing with anybody, and nothing with how the server delivers.
  */
 export function reexecute(
-  { api, platform }: Pick<Application, 'api' | 'platform'>,
+  { domain, platform }: Pick<Application, 'domain' | 'platform'>,
   viewer: Viewer,
   query: string,
   variables: { spaceId: string; after: string | null },
@@ -32,7 +32,7 @@ export function reexecute(
 
   async function tell(event: object): Promise<void> {
     const contextValue = createContext({
-      app: api,
+      domain,
       streams: {} as Streams,
       viewer,
       takesCursors: false,
@@ -51,7 +51,7 @@ export function reexecute(
     over.abort()
   }
 
-  const isMember = async () => (await api.visibility.spaces(viewer, [spaceId])).has(spaceId)
+  const isMember = async () => (await domain.visibility.spaces(viewer, [spaceId])).has(spaceId)
 
   async function tellEntry({ cursor, at, event }: LogEntry): Promise<void> {
     if (event.type === 'MemberLeft' && event['entityId'] === viewer.id && !(await isMember())) return end('FORBIDDEN')

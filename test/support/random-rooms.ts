@@ -162,7 +162,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
     const call = await waiting()
     if (call === null) return false
     const input = { toolCallId: call.id, result: { ok: true } }
-    await parley.app.api.control.submitToolResult(parley.admin, input).catch(() => {})
+    await parley.app.domain.control.submitToolResult(parley.admin, input).catch(() => {})
     return true
   }
 
@@ -176,10 +176,10 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
       triggers.set(message.id, { word, spaceId: space.id, at: time })
     } else if (does === 'join' && !player.spaces.has(space.id)) {
       enrol(player, space.id)
-      await parley.app.api.members.add(human, membership)
+      await parley.app.domain.members.add(human, membership)
     } else if (does === 'leave' && player.spaces.has(space.id)) {
       player.left.set(space.id, time)
-      await parley.app.api.members.remove(human, membership)
+      await parley.app.domain.members.remove(human, membership)
       player.spaces.delete(space.id)
     } else if (does === 'answer') await answerOne()
     else if (does === 'rest') await until('all is quiet', isIdle)
@@ -210,7 +210,7 @@ async function castOf(parley: TestApplication, round: number): Promise<Player[]>
 }
 
 const say = (parley: TestApplication, human: HumanViewer, spaceId: string, text: string) =>
-  parley.app.api.sending.send(human, { spaceId, text })
+  parley.app.domain.sending.send(human, { spaceId, text })
 
 /** As if the worker of whatever runs now had died: another claim takes it up, and this one may write nothing more. */
 async function crash(parley: TestApplication, players: Player[]): Promise<void> {

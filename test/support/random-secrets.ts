@@ -35,7 +35,7 @@ export async function playSecrets(
 ): Promise<string[]> {
   const outside = await openOutside()
   const { prisma } = parley.app.platform.db
-  const { api } = parley.app
+  const { domain } = parley.app
   const places: Place[] = []
   const hearing = createHearing(places)
   let time = 0
@@ -56,7 +56,7 @@ export async function playSecrets(
     const memberIds = [...humans, ...agents].map(({ id }) => id)
     const adminAgentId = routing === 'ADMIN' ? (agents[index % 2]?.id ?? null) : null
     const input = { name: `Room ${index}`, routing, memberIds, adminAgentId, confidential: index < 2 }
-    const { id } = await api.spaces.create(parley.admin, input)
+    const { id } = await domain.spaces.create(parley.admin, input)
     places.push({ id, humans: new Set(humans.map((human) => human.id)), since: index < 2 ? 0 : null })
   }
   const agentIds = agents.map(({ id }) => id)
@@ -166,7 +166,7 @@ export async function playSecrets(
       if (execution === 'EXTERNAL') hearing.leaves(JSON.stringify(input), 'a tool that is answered')
       const place = places.find(({ id }) => id === spaceId)
       const result = place === undefined ? 'Done.' : `I say ${hearing.coin(place)}.`
-      await api.control.submitToolResult(parley.admin, { toolCallId, result }).catch(unlessLate)
+      await domain.control.submitToolResult(parley.admin, { toolCallId, result }).catch(unlessLate)
     }
     return waiting.length
   }
@@ -200,17 +200,17 @@ export async function playSecrets(
     if (kind < 2) {
       const human = one(people)
       const input = { spaceId: place.id, entityId: human.id }
-      if (place.humans.has(human.id)) await api.members.remove(parley.admin, input)
-      else await api.members.add(parley.admin, input)
+      if (place.humans.has(human.id)) await domain.members.remove(parley.admin, input)
+      else await domain.members.add(parley.admin, input)
       if (!place.humans.delete(human.id)) place.humans.add(human.id)
     } else if (kind < 3 && place.humans.size > 0) {
       time += 1
       place.since = place.since === null ? time : null
-      await api.spaces.update(parley.admin, { id: place.id, confidential: place.since !== null })
+      await domain.spaces.update(parley.admin, { id: place.id, confidential: place.since !== null })
     } else if (kind < 4) await pager.ask(TRIGGER, { agentId: one(agentIds) })
     else if (kind < 5) {
       const plans = await prisma.plan.findMany({ where: { agentId: { in: agentIds } }, orderBy: { id: 'asc' } })
-      if (plans.length > 0) await api.plans.runNow(parley.admin, { id: one(plans).id }).catch(unlessLate)
+      if (plans.length > 0) await domain.plans.runNow(parley.admin, { id: one(plans).id }).catch(unlessLate)
     } else for (const _ of [0, 1, 2].slice(random(3))) await speaks(one([place, one(places)]))
   }
 

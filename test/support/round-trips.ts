@@ -113,7 +113,7 @@ async function runs(parley: TestApplication, measure: Measure): Promise<Cost[]> 
 async function sends(parley: TestApplication, measure: Measure): Promise<Cost[]> {
   const { human, space } = await parley.room('Ada', {})
   const message = (n: number) => ({ spaceId: space.id, text: 'Go', idempotencyKey: `key ${n}` })
-  const send = (n: number) => parley.app.api.sending.send(human, message(n))
+  const send = (n: number) => parley.app.domain.sending.send(human, message(n))
   return [await measure('a `sendMessage` that wakes one agent', send), await measure('a repeat that is refused', send)]
 }
 

@@ -34,7 +34,7 @@ export async function startTestServer(options: TestServerOptions): Promise<TestS
   const clients: ParleyClient[] = []
 
   async function tokenOf(viewer: Viewer): Promise<string> {
-    const { secret } = await parley.app.api.tokens.create(parley.admin, { grant: grantOf(viewer) })
+    const { secret } = await parley.app.domain.tokens.create(parley.admin, { grant: grantOf(viewer) })
     return secret
   }
 

@@ -51,7 +51,7 @@ export async function endedRun(parley: TestApplication, agentId: string, n = 0):
 }
 
 export async function callsOf(parley: TestApplication, runId: string): Promise<ToolCall[]> {
-  return (await parley.app.api.toolCalls.ofRuns([runId])).get(runId) ?? []
+  return (await parley.app.domain.toolCalls.ofRuns([runId])).get(runId) ?? []
 }
 
 /** What an agent posted in a space, in order. */

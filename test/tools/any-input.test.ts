@@ -88,7 +88,11 @@ describe.each(RULE_STACKS.slice(-1))('whatever a model writes as a tool input, o
       const next = waiting.splice(0, isShort ? 60 : 100)
       return next.length > 0 ? next.map((call) => ({ ...call, chunks: 100_000 })) : [{ text: 'Done.' }]
     })
-    const sent = await parley.app.api.sending.send(human, { spaceId: space.id, text: 'Go', mentionedAgentId: agent.id })
+    const sent = await parley.app.domain.sending.send(human, {
+      spaceId: space.id,
+      text: 'Go',
+      mentionedAgentId: agent.id,
+    })
     const run = await parley.runWhen(sent.runs[0]?.id ?? '')
     expect(run).toMatchObject({ error: null, status: 'COMPLETED', attempt: 1 })
     const calls = await callsOf(parley, run.id)

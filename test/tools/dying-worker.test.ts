@@ -74,9 +74,9 @@ describe.each(RULE_STACKS)('what an agent does while its worker loses the databa
 
   test('what is removed is told as removed', async () => {
     const agent = await parley.agent('Ada')
-    const [goal] = await parley.app.api.goals.set(agent.id, [{ description: 'Rest.' }])
-    await parley.app.api.memories.set(agent.id, [{ key: 'city', value: 'Paris' }])
-    await parley.app.api.plans.setOwn(agent.id, [{ name: 'Report', instruction: 'Write.', afterSeconds: 3600 }])
+    const [goal] = await parley.app.domain.goals.set(agent.id, [{ description: 'Rest.' }])
+    await parley.app.domain.memories.set(agent.id, [{ key: 'city', value: 'Paris' }])
+    await parley.app.domain.plans.setOwn(agent.id, [{ name: 'Report', instruction: 'Write.', afterSeconds: 3600 }])
     expect(await callOnce(agent, 'delete_goals', { ids: [goal?.id] })).toMatchObject({ deleted: [goal?.id] })
     expect(await callOnce(agent, 'delete_memories', { keys: ['city'] })).toMatchObject({ deleted: ['city'] })
     expect(await callOnce(agent, 'delete_plans', { names: ['Report'] })).toMatchObject({ deleted: ['Report'] })

@@ -1,4 +1,13 @@
-import { type ASTNode, type DocumentNode, GraphQLError, type ParseOptions, specifiedRules, validate } from 'graphql'
+import {
+  type ASTNode,
+  BREAK,
+  type DocumentNode,
+  GraphQLError,
+  type ParseOptions,
+  specifiedRules,
+  validate,
+  visit,
+} from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
 import type { Rates } from '../../access/rates.ts'
@@ -34,6 +43,29 @@ function dropPlaces(node: ASTNode): number {
 
 const isNode = (value: unknown): value is ASTNode => typeof value === 'object' && value !== null && 'kind' in value
 
+/** What is read from an operation's document, for its context. */
+export interface DocumentContext {
+  /** Whether it asks for a resume point anywhere. */
+  takesCursors?: boolean
+}
+
+const RESUME_POINT = 'streamCursor'
+const takesCursors = new WeakMap<DocumentNode, boolean>()
+
+function asksForCursors(document: DocumentNode): boolean {
+  const known = takesCursors.get(document)
+  if (known !== undefined) return known
+  let asks = false
+  visit(document, {
+    Field({ name }) {
+      if (name.value === RESUME_POINT) asks = true
+      return asks ? BREAK : undefined
+    },
+  })
+  takesCursors.set(document, asks)
+  return asks
+}
+
 /** Characters of a document that nobody has sent before which count as one request. */
 const CHARACTERS_A_REQUEST = 100
 /** Ignored characters cost next to nothing: a document has tokens for so much. */
@@ -61,9 +93,13 @@ export function useDocuments({ rates, maskError }: { rates: Rates; maskError: Ma
   return {
     onParse({ context, params, parseFn, setParseFn, setParsedDocument }) {
       const text = String(params.source)
+      const take = (document: DocumentNode) => {
+        texts.set(document, text)
+        ;(context as DocumentContext).takesCursors = asksForCursors(document)
+      }
       const known = valid.get(text)
       if (known !== undefined) {
-        texts.set(known, text)
+        take(known)
         return setParsedDocument(known)
       }
       const limits: ParseOptions = { maxTokens: MOST_TOKENS }
@@ -78,7 +114,7 @@ export function useDocuments({ rates, maskError }: { rates: Rates; maskError: Ma
       return ({ result, replaceParseResult }) => {
         if (result instanceof GraphQLError) markRequestError(result, 'GRAPHQL_PARSE_FAILED')
         else if (result instanceof Error) replaceParseResult(tooDeep())
-        else if (result !== null) texts.set(result, text)
+        else if (result !== null) take(result)
       }
     },
     onValidate({ params: { documentAST }, setResult, setValidationFn }) {

@@ -3,15 +3,15 @@ import type { GraphQLSchema } from 'graphql'
 import { createYoga, type Plugin, useExecutionCancellation, type YogaServerInstance } from 'graphql-yoga'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
-import type { App } from '../../schema/app.ts'
 import { type Context, createContext } from '../../schema/context.ts'
+import type { Domain } from '../../schema/domain.ts'
 import type { Streams } from '../../schema/streams.ts'
 import type { Sink } from '../streams/sink.ts'
 import type { Subscribe } from '../streams/subscribe.ts'
 import { useAdmission } from './admission.ts'
 import { useAuthentication } from './authentication.ts'
 import { usePostedBody } from './body.ts'
-import { useDocuments } from './document-cache.ts'
+import { type DocumentContext, useDocuments } from './document-cache.ts'
 import { useGraphqlResponseJson, useJsonOnly } from './json-only.ts'
 import type { MaskError } from './masking.ts'
 import { useDeliverable, useMultipartSubscriptions } from './multipart.ts'
@@ -24,7 +24,7 @@ export const GRAPHQL_PATH = '/graphql'
 export const LARGEST_REQUEST_BYTES = 1024 * 1024
 
 export interface GraphqlOptions {
-  app: App
+  domain: Domain
   signIns: SignIns
   schema: GraphQLSchema
   streams: Streams
@@ -34,7 +34,7 @@ export interface GraphqlOptions {
 }
 
 /** What comes with an operation: over HTTP the server's own, over a socket what its session says. */
-export interface OperationContext {
+export interface OperationContext extends DocumentContext {
   viewer?: Viewer
   /** The response of an operation that came by HTTP. */
   res?: ServerResponse
@@ -53,7 +53,7 @@ export type Graphql = YogaServerInstance<OperationContext, Context>
  * parsing and validation (once a process for each document), limits, execution, masking.
  */
 export function createGraphql({
-  app,
+  domain,
   signIns,
   schema,
   streams,
@@ -64,13 +64,13 @@ export function createGraphql({
   return createYoga<OperationContext, Context>({
     schema,
     graphqlEndpoint: GRAPHQL_PATH,
-    context: ({ viewer, res, onSlow, params }) => {
+    context: ({ viewer, res, onSlow, takesCursors = false }) => {
       if (viewer === undefined) throw new Error('an operation without a viewer')
       return createContext({
-        app,
+        domain,
         streams,
         viewer,
-        takesCursors: params.query?.includes('streamCursor') ?? false,
+        takesCursors,
         onSlow: onSlow ?? (() => res?.destroy()),
       })
     },
@@ -81,8 +81,8 @@ export function createGraphql({
       useGraphqlResponseJson(),
       useMultipartSubscriptions(),
       useDeliverable(),
-      useDocuments({ maskError, rates: app.rates }),
-      useAdmission({ maskError, rates: app.rates, work: createWork() }),
+      useDocuments({ maskError, rates: domain.rates }),
+      useAdmission({ maskError, rates: domain.rates, work: createWork() }),
       useExecutionCancellation(),
       useNoStore(),
       useSubscribe(subscribe),

@@ -1,12 +1,12 @@
 import type { SignIns } from '../../access/sign-ins.ts'
-import type { App } from '../../schema/app.ts'
+import type { Domain } from '../../schema/domain.ts'
 import { type Handler, sendJson } from './health.ts'
 import type { Origins } from './origins.ts'
 
 export const INVITATION_PATH = /^\/invitations\/([^/]+)$/
 
 export interface InvitationParts {
-  invitations: Pick<App['invitations'], 'redeem'>
+  invitations: Pick<Domain['invitations'], 'redeem'>
   /** The console, which asks whether to sign in: looking at it uses nothing up. */
   page: Handler
   origins: Pick<Origins, 'allows'>

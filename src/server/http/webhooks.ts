@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { DomainError, type DomainErrorCode, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
-import type { App } from '../../schema/app.ts'
+import type { Domain } from '../../schema/domain.ts'
 import { type BodyBudget, BodyRefusedError, readBody } from './body.ts'
 import { type Handler, sendJson } from './health.ts'
 
@@ -22,7 +22,7 @@ const MOST_UNFINISHED_BYTES = 32 * 1024 * 1024
 
 /** `POST /hooks/agents/:webhookId`: 202 with the run's id, or why not. */
 export function createWebhookHandler(
-  { webhooks, rates }: Pick<App, 'rates'> & { webhooks: Pick<App['webhooks'], 'receive'> },
+  { webhooks, rates }: Pick<Domain, 'rates'> & { webhooks: Pick<Domain['webhooks'], 'receive'> },
   { timeoutMs = BODY_TIMEOUT_MS, mostUnfinishedBytes = MOST_UNFINISHED_BYTES } = {},
 ): Handler {
   const budget: BodyBudget = { left: mostUnfinishedBytes }

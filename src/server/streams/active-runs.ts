@@ -3,7 +3,7 @@ import { createShared } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { agentChannel } from '../../realtime/topics.ts'
-import type { App } from '../../schema/app.ts'
+import type { Domain } from '../../schema/domain.ts'
 import type { ToldRun } from '../../schema/shapes.ts'
 import { createKnownRuns, type KnownRuns } from './known-runs.ts'
 import type { SecondLook } from './second-look.ts'
@@ -22,10 +22,10 @@ export interface ActiveRuns {
 
 export function createActiveRuns(
   { signals, logger }: Pick<Platform, 'signals' | 'logger'>,
-  { app, secondLook }: { app: Pick<App, 'runs'>; secondLook: Pick<SecondLook, 'each'> },
+  { domain, secondLook }: { domain: Pick<Domain, 'runs'>; secondLook: Pick<SecondLook, 'each'> },
 ): ActiveRuns {
   const known = new Map<string, KnownRuns>()
-  const rows = rowsOf(app)
+  const rows = rowsOf(domain)
 
   /** What could not be looked up is at the second look; until the first, those who are told look for themselves. */
   async function look(agentId: string, agent: KnownRuns): Promise<boolean> {
@@ -68,7 +68,7 @@ export function createActiveRuns(
 }
 
 /** All who look at one moment look together. */
-function rowsOf({ runs }: Pick<App, 'runs'>) {
+function rowsOf({ runs }: Pick<Domain, 'runs'>) {
   return new DataLoader(
     async (agentIds: readonly string[]) => {
       const found = await runs.toldOf([...new Set(agentIds)])

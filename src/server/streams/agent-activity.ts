@@ -2,7 +2,7 @@ import { createBell } from '../../lib/async.ts'
 import { messageOf, NotFoundError } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { spaceChannel } from '../../realtime/topics.ts'
-import type { App } from '../../schema/app.ts'
+import type { Domain } from '../../schema/domain.ts'
 import type { AgentActivityEvent, Watcher } from '../../schema/streams.ts'
 import type { ActiveRuns } from './active-runs.ts'
 import { createChannelSet } from './channel-set.ts'
@@ -16,10 +16,10 @@ const FOREVER_MS = 2 ** 31 - 1
 /** What the agents of a space do: all of them first, then each whose runs changed. Changes of one agent that come before it was told of are one. */
 export function createAgentActivity(
   { signals, clock, logger }: Pick<Platform, 'signals' | 'clock' | 'logger'>,
-  { guards, app, activeRuns }: { guards: Guards; app: Pick<App, 'members'>; activeRuns: ActiveRuns },
+  { guards, domain, activeRuns }: { guards: Guards; domain: Pick<Domain, 'members'>; activeRuns: ActiveRuns },
 ) {
   async function agentsOf(spaceId: string): Promise<string[]> {
-    const members = (await app.members.listMany([spaceId])).get(spaceId) ?? []
+    const members = (await domain.members.listMany([spaceId])).get(spaceId) ?? []
     return members.filter(({ kind }) => kind === 'AGENT').map(({ id }) => id)
   }
 

@@ -3,8 +3,8 @@ import { LRUCache } from 'lru-cache'
 import type { Viewer } from '../../access/viewer.ts'
 import { sleep } from '../../lib/async.ts'
 import { GoneError } from '../../lib/errors.ts'
-import type { App } from '../../schema/app.ts'
 import { createContext } from '../../schema/context.ts'
+import type { Domain } from '../../schema/domain.ts'
 import { type CommonLoaders, createCommonLoaders } from '../../schema/loaders.ts'
 import type { Streams } from '../../schema/streams.ts'
 import { formatError, type MaskError } from '../http/masking.ts'
@@ -34,7 +34,7 @@ export interface AnswersParts {
   operation: Pick<ExecutionArgs, 'schema' | 'document' | 'operationName' | 'variableValues'>
   /** One of those who ask it. */
   anyViewer: Viewer
-  app: App
+  domain: Domain
   streams: Streams
   takesCursors: boolean
   /** See Feed. */
@@ -140,7 +140,7 @@ export function createAnswers(parts: AnswersParts): Answers {
     return known !== undefined && known.asOf.from >= since ? known : begin(told, viewers)
   }
 
-  return { answer, pace: createPace(parts.app.rates) }
+  return { answer, pace: createPace(parts.domain.rates) }
 }
 
 /** Begins what is asked for in one breath once, for all who ask for it. */
@@ -170,8 +170,8 @@ function run(
   viewer: Viewer,
   common: () => CommonLoaders,
 ): MaybePromise<ExecutionResult> {
-  const { operation, app, streams, takesCursors, shownIn } = parts
-  const contextValue = createContext({ app, streams, viewer, takesCursors, onSlow, common, shownIn })
+  const { operation, domain, streams, takesCursors, shownIn } = parts
+  const contextValue = createContext({ domain, streams, viewer, takesCursors, onSlow, common, shownIn })
   return execute({ ...operation, rootValue, contextValue })
 }
 

@@ -1,7 +1,7 @@
 import { sleep } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
-import type { App } from '../../schema/app.ts'
+import type { Domain } from '../../schema/domain.ts'
 import type { Run } from '../../schema/shapes.ts'
 
 /** Notices that watched runs are over, where their end was never announced: who ended them may have died in between. */
@@ -21,7 +21,7 @@ interface Watch {
 
 export function createEndedRuns(
   { logger }: Pick<Platform, 'logger'>,
-  app: Pick<App, 'runs'>,
+  domain: Pick<Domain, 'runs'>,
   intervalMs = LOOK_INTERVAL_MS,
 ): EndedRuns {
   const watches = new Map<string, Set<Watch>>()
@@ -37,7 +37,7 @@ export function createEndedRuns(
   async function look(): Promise<void> {
     const ids = [...watches.keys()]
     if (ids.length === 0) return
-    const runs = await app.runs.getMany(ids)
+    const runs = await domain.runs.getMany(ids)
     for (const [index, run] of runs.entries()) {
       if (run === null || run.finishedAt !== null) tell(ids[index] as string, run)
     }

@@ -3,14 +3,14 @@ import { sleep } from '../../lib/async.ts'
 import { ForbiddenError, messageOf, NotFoundError, UnauthenticatedError } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { type EntitySignal, entityChannel, tokenChannel } from '../../realtime/topics.ts'
-import type { App } from '../../schema/app.ts'
+import type { Domain } from '../../schema/domain.ts'
 import type { Run } from '../../schema/shapes.ts'
 import type { Lifeline } from './lifeline.ts'
 import type { SecondLook } from './second-look.ts'
 import { createSharedWatch } from './shared-watch.ts'
 
 /** What a viewer's own channel says, and that it may have missed something, or has. */
-export type EntityNews = EntitySignal | { type: 'reconnected' | 'missed' }
+export type EntityChange = EntitySignal | { type: 'reconnected' | 'missed' }
 
 /**
  * Ends what a viewer watches as soon as it may not any more, on whichever process that was decided. Each guard stands when
@@ -24,11 +24,11 @@ export interface Guards {
   /** ForbiddenError once the viewer may not see the run any more. @throws NotFoundError where it may not now. */
   run(viewer: Viewer, runId: string, lifeline: Lifeline): Promise<Run>
   /** What happens to a human, to whom many may listen. */
-  entityNews(entityId: string, listener: (news: EntityNews) => void): Promise<() => void>
+  entityChanges(entityId: string, listener: (change: EntityChange) => void): Promise<() => void>
 }
 
 type GuardsPlatform = Pick<Platform, 'signals' | 'clock' | 'logger'>
-type GuardsApp = Pick<App, 'tokens' | 'visibility' | 'spaces' | 'runs'>
+type GuardsDomain = Pick<Domain, 'tokens' | 'visibility' | 'spaces' | 'runs'>
 
 const RETRY_MS = 500
 /** setTimeout takes no more. */
@@ -36,7 +36,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export function createGuards(
   { signals, clock, logger }: GuardsPlatform,
-  app: GuardsApp,
+  app: GuardsDomain,
   secondLook: SecondLook,
 ): Guards {
   const { tokens, visibility } = app
@@ -80,7 +80,7 @@ export function createGuards(
     { final: true },
   )
 
-  const entities = createSharedWatch<EntityNews>(async (entityId, emit) => {
+  const entities = createSharedWatch<EntityChange>(async (entityId, emit) => {
     const leave = await signals.subscribe(entityChannel(entityId), (payload) => emit(payload as EntitySignal))
     const leaveReconnect = signals.onReconnect(() => emit({ type: 'reconnected' }))
     const stop = () => {
@@ -119,7 +119,7 @@ export function createGuards(
     viewer: Viewer,
     lifeline: Lifeline,
     sees: () => Promise<boolean>,
-    concerns: (news: EntityNews) => boolean,
+    concerns: (change: EntityChange) => boolean,
     why: () => Promise<Error> = async () => new ForbiddenError('You may not see this any more.'),
   ): Promise<boolean> {
     const look = async () => {
@@ -130,10 +130,10 @@ export function createGuards(
       lifeline.onEnd(signals.onReconnect(again))
       lifeline.onEnd(secondLook.each(again))
     } else {
-      const onNews = (news: EntityNews) => {
-        if (mayHaveMissed(news.type) || concerns(news)) void lookAgain(look, lifeline.signal)
+      const onChange = (change: EntityChange) => {
+        if (mayHaveMissed(change.type) || concerns(change)) void lookAgain(look, lifeline.signal)
       }
-      lifeline.onEnd(await entities.join(viewer.id, onNews))
+      lifeline.onEnd(await entities.join(viewer.id, onChange))
     }
     return sees()
   }
@@ -152,7 +152,7 @@ export function createGuards(
       // An admin sees every space, also one that there is not.
       const sees = async () =>
         (await visibility.spaces(viewer, [spaceId])).has(spaceId) && (viewer.scope !== 'ADMIN' || (await exists()))
-      const concerns = (news: EntityNews) => news.type === 'member-left' && news.spaceId === spaceId
+      const concerns = (change: EntityChange) => change.type === 'member-left' && change.spaceId === spaceId
       const why = async () =>
         (await exists()) ? new ForbiddenError('You may not see this any more.') : new NotFoundError(NO_SUCH_SPACE)
       if (!(await keepLooking(viewer, lifeline, sees, concerns, why))) throw new NotFoundError(NO_SUCH_SPACE)
@@ -164,11 +164,11 @@ export function createGuards(
       if (run == null || !visible) throw new NotFoundError('There is no such run.')
       return run
     },
-    entityNews: (entityId, listener) => entities.join(entityId, listener),
+    entityChanges: (entityId, listener) => entities.join(entityId, listener),
   }
 }
 
-const mayHaveMissed = (type: EntityNews['type']): boolean => type === 'reconnected' || type === 'missed'
+const mayHaveMissed = (type: EntityChange['type']): boolean => type === 'reconnected' || type === 'missed'
 
 const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
 

@@ -1,10 +1,10 @@
-import type { RunNews } from '../../realtime/topics.ts'
+import type { ChangedRun } from '../../realtime/topics.ts'
 import type { ToldRun } from '../../schema/shapes.ts'
 
 /** What is known of the runs of one agent that have not ended, from looks, and from what is told of them at most once, late and in any order. */
 export interface KnownRuns {
   /** Takes in what is told of a run. @returns whether it is news */
-  hear(run: RunNews): boolean
+  hear(run: ChangedRun): boolean
   /** To be called where a look begins; comes back with what takes in what it finds, which answers whether anything is another than was known. */
   beginLook(): (found: readonly ToldRun[]) => boolean
   /** Newest first, the same list until something is heard or looked up; null before the first look is over. */
@@ -90,7 +90,7 @@ function take({ runs, over }: Known, run: ToldRun, at: number): boolean {
 const ageOf = ({ attempt, status }: ToldRun) => 2 * attempt + (status === 'WAITING_TOOL' ? 1 : 0)
 
 /** Who tells of a run may have read its summary before somebody was erased from it: what was known of it first, or looked up since, stays. */
-const heardOf = ({ queuedAt, startedAt, ...run }: RunNews, { runs }: Known): ToldRun => ({
+const heardOf = ({ queuedAt, startedAt, ...run }: ChangedRun, { runs }: Known): ToldRun => ({
   ...run,
   triggerSummary: runs.get(run.id)?.run.triggerSummary ?? run.triggerSummary,
   queuedAt: new Date(queuedAt),

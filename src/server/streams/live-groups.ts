@@ -121,8 +121,8 @@ class LiveGroup {
       onLost: () => this.#dismissAll(),
       onAnswered: ({ n, entry }) => this.#onAnswered(n, entry.at),
     })
-    const stopListening = window.listen((news) => {
-      if (news === 'entries') void this.entries.catchUp()
+    const stopListening = window.listen((change) => {
+      if (change === 'entries') void this.entries.catchUp()
       else this.#dismissAll()
     })
     this.#stop = () => {

@@ -2,7 +2,7 @@ import type { Platform } from '../../platform/platform.ts'
 import { decodeCursor, encodeCursor } from '../../realtime/cursor.ts'
 import type { Delivery, LogEntry } from '../../realtime/event-log.ts'
 import { type RunLogEvent, runTopic } from '../../realtime/topics.ts'
-import type { App } from '../../schema/app.ts'
+import type { Domain } from '../../schema/domain.ts'
 import type { Run } from '../../schema/shapes.ts'
 import type { RunEvent, Watcher } from '../../schema/streams.ts'
 import type { EndedRuns } from './ended-runs.ts'
@@ -12,7 +12,7 @@ import { endOf, type RunJournal, replayOf } from './run-replay.ts'
 
 export interface RunEventsParts {
   guards: Guards
-  app: Pick<App, 'visibility' | 'runs' | 'toolCalls'>
+  domain: Pick<Domain, 'visibility' | 'runs' | 'toolCalls'>
   journal: RunJournal
   endedRuns: EndedRuns
 }
@@ -32,7 +32,7 @@ interface Beginning {
 
 /** The events of one run, as its subscribers get them: from its start or from where they were, to its one end. */
 export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>, parts: RunEventsParts) {
-  const { guards, app, journal, endedRuns } = parts
+  const { guards, domain, journal, endedRuns } = parts
 
   const eventOf = (runId: string, cursor: string, at: Date, event: RunLogEvent): RunEvent => ({
     ...event,
@@ -59,7 +59,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
       first === undefined ? run.status === 'QUEUED' : first.event.type === 'RunStarted' || ENDS.has(first.event.type)
     if (isWhole && delivery.type === 'entries') return { after: start, told: [] }
     // The log begins later than the run: what the database holds was there before this head, or is told twice.
-    const [now] = await app.runs.getMany([run.id])
+    const [now] = await domain.runs.getMany([run.id])
     const replayed = replayOf(now ?? run, await journal.read(run.id))
     return { after: head, told: replayed.map(({ at, event }) => eventOf(run.id, head, at, event)) }
   }
@@ -72,7 +72,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
 
   /** What a gap comes to: the run as it is now, and its end where it has ended. */
   async function* acrossGap(runId: string, cursor: string): AsyncGenerator<RunEvent> {
-    const [run = null] = await app.runs.getMany([runId])
+    const [run = null] = await domain.runs.getMany([runId])
     if (run !== null) yield { type: 'RunSnapshot', cursor, at: new Date(clock.now()), runId }
     const end = endEvent(runId, cursor, run)
     if (end !== null) yield end
@@ -138,7 +138,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
   }
 
   async function withCall(event: RunEvent & { toolCallId: string }): Promise<RunEvent | null> {
-    const [call] = await app.toolCalls.getMany([event.toolCallId])
+    const [call] = await domain.toolCalls.getMany([event.toolCallId])
     return call == null ? null : { ...event, lastKnownCall: call }
   }
 
@@ -182,7 +182,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
       await guards.viewer(viewer, lifeline)
       const run = await guards.run(viewer, runId, lifeline)
       const isAdmin = viewer.scope === 'ADMIN'
-      const watched = { run, isAdmin, showsThoughts: app.visibility.runThoughts(viewer, run) }
+      const watched = { run, isAdmin, showsThoughts: domain.visibility.runThoughts(viewer, run) }
       const { signal } = lifeline
       return (to) => deliver({ run, onSlow, signal, rules: rulesOf(watched) }, after, shownTo(to, watched))
     })

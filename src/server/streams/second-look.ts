@@ -1,7 +1,7 @@
 import DataLoader from 'dataloader'
 import { messageOf } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
-import type { App } from '../../schema/app.ts'
+import type { Domain } from '../../schema/domain.ts'
 
 /**
  * What ends a viewer's watching is looked up again now and then, for all that this process watches at once: news can be lost, and a
@@ -26,7 +26,7 @@ interface Watched {
   onChanged: () => void
 }
 
-type Parts = Pick<App, 'tokens' | 'visibility'>
+type Parts = Pick<Domain, 'tokens' | 'visibility'>
 
 export function createSecondLook(
   { logger }: Pick<Platform, 'logger'>,

@@ -4,14 +4,14 @@ import type { Platform } from '../../platform/platform.ts'
 import { decodeCursor } from '../../realtime/cursor.ts'
 import type { Delivery, LogEntry } from '../../realtime/event-log.ts'
 import { type SpaceLogEvent, spaceTopic } from '../../realtime/topics.ts'
-import type { App } from '../../schema/app.ts'
+import type { Domain } from '../../schema/domain.ts'
 import type { SpaceEvent, Watcher } from '../../schema/streams.ts'
 import { type Feed, type LiveRules, openFeed, type Receiver, type Told } from './feed.ts'
 import type { Guards } from './guards.ts'
 
 export interface SpaceMessagesParts {
   guards: Guards
-  app: Pick<App, 'visibility'>
+  domain: Pick<Domain, 'visibility'>
   /** Finds what was committed and never announced, while somebody watches. */
   announcer: { watch(spaceId: string): () => void }
 }
@@ -19,7 +19,7 @@ export interface SpaceMessagesParts {
 /** The events of one space, as its subscribers get them: a snapshot or what they missed, then what comes. */
 export function createSpaceMessages(
   { log, clock }: Pick<Platform, 'log' | 'clock'>,
-  { guards, app, announcer }: SpaceMessagesParts,
+  { guards, domain, announcer }: SpaceMessagesParts,
 ) {
   /**
    * What ends a viewer's watching at an entry: the space's own end, or one that tells the viewer itself to leave, where it has not come back since
@@ -28,7 +28,7 @@ export function createSpaceMessages(
   async function farewellAt({ event }: LogEntry, viewer: Viewer, spaceId: string): Promise<Error | null> {
     if (event.type === 'SpaceDeleted') return new NotFoundError(SPACE_DELETED)
     if (!isLeavingOf(event, viewer.id)) return null
-    const seen = await app.visibility.spaces(viewer, [spaceId])
+    const seen = await domain.visibility.spaces(viewer, [spaceId])
     return seen.has(spaceId) ? null : new ForbiddenError('You are not a member of this space any more.')
   }
 

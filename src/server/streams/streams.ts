@@ -1,7 +1,7 @@
 import type { Viewer } from '../../access/viewer.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { runTopic, spaceTopic } from '../../realtime/topics.ts'
-import type { App } from '../../schema/app.ts'
+import type { Domain } from '../../schema/domain.ts'
 import type { Streams } from '../../schema/streams.ts'
 import { createActiveRuns } from './active-runs.ts'
 import { createAgentActivity } from './agent-activity.ts'
@@ -15,7 +15,7 @@ import { createViewerEvents } from './viewer-events.ts'
 
 export interface StreamsParts {
   platform: Pick<Platform, 'log' | 'signals' | 'clock' | 'logger'>
-  app: App
+  domain: Domain
   announcer: { watch(spaceId: string): () => void }
   journal: RunJournal
 }
@@ -27,17 +27,17 @@ export interface OwnStreams extends Streams {
   close(): Promise<void>
 }
 
-export function createStreams({ platform, app, announcer, journal }: StreamsParts): OwnStreams {
+export function createStreams({ platform, domain, announcer, journal }: StreamsParts): OwnStreams {
   const { log } = platform
-  const secondLook = createSecondLook(platform, app)
-  const guards = createGuards(platform, app, secondLook)
-  const endedRuns = createEndedRuns(platform, app)
-  const activeRuns = createActiveRuns(platform, { app, secondLook })
+  const secondLook = createSecondLook(platform, domain)
+  const guards = createGuards(platform, domain, secondLook)
+  const endedRuns = createEndedRuns(platform, domain)
+  const activeRuns = createActiveRuns(platform, { domain, secondLook })
   return {
-    spaceMessages: createSpaceMessages(platform, { guards, app, announcer }),
-    runEvents: createRunEvents(platform, { guards, app, journal, endedRuns }),
-    agentActivity: createAgentActivity(platform, { guards, app, activeRuns }),
-    viewerEvents: createViewerEvents(platform, { guards, app }),
+    spaceMessages: createSpaceMessages(platform, { guards, domain, announcer }),
+    runEvents: createRunEvents(platform, { guards, domain, journal, endedRuns }),
+    agentActivity: createAgentActivity(platform, { guards, domain, activeRuns }),
+    viewerEvents: createViewerEvents(platform, { guards, domain }),
     spaceCursors: (spaceIds) => log.heads(spaceIds.map(spaceTopic)),
     runCursors: (runIds) => log.heads(runIds.map(runTopic)),
     async watchViewer(viewer, onEnd) {

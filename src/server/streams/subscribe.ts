@@ -2,8 +2,8 @@ import { createSourceEventStream, type ExecutionArgs, type ExecutionResult, getO
 import { Repeater } from 'graphql-yoga'
 import type { Viewer } from '../../access/viewer.ts'
 import type { Turns } from '../../lib/turns.ts'
-import type { App } from '../../schema/app.ts'
 import type { Context } from '../../schema/context.ts'
+import type { Domain } from '../../schema/domain.ts'
 import type { Streams } from '../../schema/streams.ts'
 import type { MaskError } from '../http/masking.ts'
 import { type Answer, identityOf, isPersonal } from './answer.ts'
@@ -13,7 +13,7 @@ import type { Feed, Receiver, Told } from './feed.ts'
 import type { OwnLifeline } from './lifeline.ts'
 import type { LiveGroups } from './live-groups.ts'
 import type { Sink } from './sink.ts'
-import { createStanding } from './standing.ts'
+import { createSubscriptionLimits } from './subscription-limits.ts'
 
 /** What a transport adds to an operation's context, where it takes the answers as they go over the wire. */
 export interface SinkContext {
@@ -23,7 +23,7 @@ export interface SinkContext {
 }
 
 export interface SubscribeParts {
-  app: App
+  domain: Domain
   streams: Streams
   maskError: MaskError
   live: LiveGroups
@@ -41,7 +41,7 @@ export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | Async
  */
 export function createSubscribe(parts: SubscribeParts): Subscribe {
   const join = createRegistry(parts)
-  const standing = createStanding(parts.maxSubscriptionsPerViewer)
+  const subscriptionLimits = createSubscriptionLimits(parts.maxSubscriptionsPerViewer)
 
   return async (args) => {
     const source = (await createSourceEventStream(args)) as Feed<object> | ExecutionResult
@@ -50,7 +50,7 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
     const { answers, leave } = join(args, viewer, source.shownIn)
     source.lifeline.onEnd(leave)
     try {
-      source.lifeline.onEnd(standing.take(viewer, { topic: source.shownIn, answers, ...askedBy(args) }))
+      source.lifeline.onEnd(subscriptionLimits.take(viewer, { topic: source.shownIn, answers, ...askedBy(args) }))
     } catch (error) {
       source.lifeline.end()
       throw error
@@ -69,7 +69,7 @@ function askedBy({ document, operationName, contextValue }: ExecutionArgs) {
 }
 
 /** The answers of operations that somebody subscribes by, by what they have in common. */
-function createRegistry({ app, streams, maskError }: SubscribeParts) {
+function createRegistry({ domain, streams, maskError }: SubscribeParts) {
   const known = new Map<string, { answers: Answers; users: number }>()
   return (
     { schema, document, operationName, variableValues, contextValue }: ExecutionArgs,
@@ -80,7 +80,7 @@ function createRegistry({ app, streams, maskError }: SubscribeParts) {
     const { takesCursors } = contextValue as Context
     const operation = { schema, document, operationName, variableValues }
     const entry = known.get(key) ?? {
-      answers: createAnswers({ operation, anyViewer: viewer, app, streams, takesCursors, shownIn, maskError }),
+      answers: createAnswers({ operation, anyViewer: viewer, domain, streams, takesCursors, shownIn, maskError }),
       users: 0,
     }
     known.set(key, entry)

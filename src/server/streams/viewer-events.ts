@@ -5,7 +5,7 @@ import type { ViewerEvent, Watcher } from '../../schema/streams.ts'
 import { type Feed, openFeed } from './feed.ts'
 import type { Guards } from './guards.ts'
 import { createSpacePace } from './space-pace.ts'
-import { createViewerSources, type SourcesApp, type ViewerNews } from './viewer-sources.ts'
+import { createViewerSources, type SourcesDomain, type ViewerChange } from './viewer-sources.ts'
 
 const FOREVER_MS = 2 ** 31 - 1
 /** Waiting events of one subscriber; what is joined counts once. */
@@ -17,41 +17,41 @@ const MOST_WAITING = 1000
  */
 export function createViewerEvents(
   platform: Pick<Platform, 'signals' | 'clock' | 'logger'>,
-  { guards, app }: { guards: Guards; app: SourcesApp },
+  { guards, domain }: { guards: Guards; domain: SourcesDomain },
 ) {
   const { clock, logger } = platform
-  const sources = createViewerSources(platform, { guards, app })
+  const sources = createViewerSources(platform, { guards, domain })
 
   return ({ viewer, onSlow }: Watcher): Promise<Feed<ViewerEvent>> =>
     openFeed(async (lifeline) => {
       const { signal } = lifeline
-      const waiting: ViewerNews[] = [{ type: 'ViewerSnapshot' }]
+      const waiting: ViewerChange[] = [{ type: 'ViewerSnapshot' }]
       const bell = createBell()
 
-      function push(news: ViewerNews): void {
-        if (news.type === 'ViewerSnapshot') waiting.length = 0
-        waiting.push(news)
+      function push(change: ViewerChange): void {
+        if (change.type === 'ViewerSnapshot') waiting.length = 0
+        waiting.push(change)
         bell.ring()
         if (waiting.length > MOST_WAITING) onSlow()
       }
 
       const pace = createSpacePace((spaceId) => push({ type: 'ViewerSpaceChanged', spaceId }))
 
-      function onNews(news: ViewerNews): void {
-        if (news.type === 'ViewerSpaceRemoved') pace.forget(news.spaceId)
-        if (news.type === 'ViewerSpaceChanged') pace.changed(news.spaceId)
-        else push(news)
+      function onChange(change: ViewerChange): void {
+        if (change.type === 'ViewerSpaceRemoved') pace.forget(change.spaceId)
+        if (change.type === 'ViewerSpaceChanged') pace.changed(change.spaceId)
+        else push(change)
       }
 
       lifeline.onEnd(pace.close)
       await guards.viewer(viewer, lifeline)
-      await sources.listen(viewer, lifeline, onNews, (error) =>
+      await sources.listen(viewer, lifeline, onChange, (error) =>
         logger.warn({ error: messageOf(error) }, 'what a viewer watches is incomplete'),
       )
       return async (to) => {
         while (!signal.aborted) {
-          for (let news = waiting.shift(); news !== undefined && !signal.aborted; news = waiting.shift()) {
-            await to.tell([{ of: null, event: { ...news, at: new Date(clock.now()) } }])
+          for (let change = waiting.shift(); change !== undefined && !signal.aborted; change = waiting.shift()) {
+            await to.tell([{ of: null, event: { ...change, at: new Date(clock.now()) } }])
           }
           await bell.wait(FOREVER_MS, signal)
         }

@@ -9,27 +9,27 @@ import {
   spaceChannel,
   type ToolSignal,
 } from '../../realtime/topics.ts'
-import type { App } from '../../schema/app.ts'
+import type { Domain } from '../../schema/domain.ts'
 import type { ToolCall } from '../../schema/shapes.ts'
 import type { ViewerEvent } from '../../schema/streams.ts'
 import { createChannelSet } from './channel-set.ts'
-import type { EntityNews, Guards } from './guards.ts'
+import type { EntityChange, Guards } from './guards.ts'
 import type { Lifeline } from './lifeline.ts'
 
 /** An event before it has its time. */
-export type ViewerNews = ViewerEvent extends infer Event
+export type ViewerChange = ViewerEvent extends infer Event
   ? Event extends { at: Date }
     ? Omit<Event, 'at'>
     : never
   : never
 
-/** Where the news of a viewer come from: its own channel, and those of its spaces and agents. */
+/** Where a viewer's changes come from: its own channel, and those of its spaces and agents. */
 export interface ViewerSources {
   /** Resolves when everything is listened to. What cannot be looked up later goes to `onError`. */
-  listen(viewer: Viewer, lifeline: Lifeline, onNews: OnNews, onError: (error: unknown) => void): Promise<void>
+  listen(viewer: Viewer, lifeline: Lifeline, onChange: OnChange, onError: (error: unknown) => void): Promise<void>
 }
 
-export type SourcesApp = Pick<App, 'members' | 'spaces' | 'toolCalls' | 'agents' | 'visibility' | 'control'>
+export type SourcesDomain = Pick<Domain, 'members' | 'spaces' | 'toolCalls' | 'agents' | 'visibility' | 'control'>
 
 /** Spaces and agents that one who sees all of them listens to: the newest ones. */
 const MOST_WATCHED = 1000
@@ -37,7 +37,7 @@ const PAGE = 100
 /** Nobody tells an admin of new spaces, nor a service of new agents: they look. */
 const LOOK_INTERVAL_MS = 2000
 
-const NEWS = {
+const CHANGE_BY_SIGNAL = {
   'tool-waiting': 'ViewerToolCallWaiting',
   'tool-changed': 'ViewerToolCallChanged',
   'tool-settled': 'ViewerToolCallSettled',
@@ -45,17 +45,17 @@ const NEWS = {
 
 export function createViewerSources(
   { signals }: Pick<Platform, 'signals'>,
-  { guards, app }: { guards: Guards; app: SourcesApp },
+  { guards, domain }: { guards: Guards; domain: SourcesDomain },
 ): ViewerSources {
   /** The channels that a viewer should listen to now. Who sees everything adds what is new to what is `known`. */
   async function channelsOf(viewer: Viewer, known: readonly string[]): Promise<string[]> {
-    if (viewer.scope === 'HUMAN') return (await app.members.spacesOf(viewer.id)).map(spaceChannel)
+    if (viewer.scope === 'HUMAN') return (await domain.members.spacesOf(viewer.id)).map(spaceChannel)
     if (viewer.scope === 'SERVICE' && viewer.agentIds !== null) return viewer.agentIds.map(agentChannel)
     const most = known.length === 0 ? MOST_WATCHED : PAGE
     const found =
       viewer.scope === 'ADMIN'
-        ? (await newest((request) => app.spaces.page(viewer, request), most)).map(spaceChannel)
-        : (await newest((request) => app.agents.page(viewer, request), most)).map(agentChannel)
+        ? (await newest((request) => domain.spaces.page(viewer, request), most)).map(spaceChannel)
+        : (await newest((request) => domain.agents.page(viewer, request), most)).map(agentChannel)
     const newestFirst = [...new Set([...found, ...known])].slice(0, MOST_WATCHED)
     return viewer.scope === 'ADMIN' ? [ADMIN_CHANNEL, ...newestFirst] : newestFirst
   }
@@ -75,22 +75,22 @@ export function createViewerSources(
     if (audience === 'deciders' && viewer.scope !== 'HUMAN') return false
     // Who decides as a human of the space is known by the channel; who is asked by name may be one who may not hear it.
     if (audience === 'deciders' && channel !== entityChannel(viewer.id)) return true
-    const [call] = await app.toolCalls.getMany([toolCallId])
+    const [call] = await domain.toolCalls.getMany([toolCallId])
     if (call == null) return false
-    if (audience === 'deciders') return (await app.visibility.toolCalls(viewer, [call])).has(call.id)
+    if (audience === 'deciders') return (await domain.visibility.toolCalls(viewer, [call])).has(call.id)
     return isForViewer(viewer, call)
   }
 
   /** What waits for a human in spaces that it has come into. */
-  async function tellWaiting(viewer: Viewer, came: string[], onNews: OnNews): Promise<void> {
-    for (const { id, spaceId } of await app.control.pendingToolCalls(viewer)) {
+  async function tellWaiting(viewer: Viewer, came: string[], onChange: OnChange): Promise<void> {
+    for (const { id, spaceId } of await domain.control.pendingToolCalls(viewer)) {
       const isThere = spaceId !== null && came.includes(spaceChannel(spaceId))
-      if (isThere) onNews({ type: 'ViewerToolCallWaiting', toolCallId: id })
+      if (isThere) onChange({ type: 'ViewerToolCallWaiting', toolCallId: id })
     }
   }
 
   return {
-    async listen(viewer, lifeline, onNews, onError) {
+    async listen(viewer, lifeline, onChange, onError) {
       const serial = createSerial()
 
       function onToolSignal(channel: string, payload: SignalPayload): void {
@@ -99,7 +99,7 @@ export function createViewerSources(
         const signal = payload as ToolSignal
         const tellIfIts = async () => {
           if (await concerns(viewer, channel, signal))
-            onNews({ type: NEWS[signal.type], toolCallId: signal.toolCallId })
+            onChange({ type: CHANGE_BY_SIGNAL[signal.type], toolCallId: signal.toolCallId })
         }
         void serial.run(tellIfIts).catch(onError)
       }
@@ -107,7 +107,7 @@ export function createViewerSources(
       function onSignal(channel: string, payload: SignalPayload): void {
         const spaceId = spaceOf(channel)
         if (spaceId !== null && (payload.type === 'message' || payload.type === 'changed')) {
-          onNews({ type: 'ViewerSpaceChanged', spaceId })
+          onChange({ type: 'ViewerSpaceChanged', spaceId })
         }
         if (payload.type === 'deleted') {
           deleted.add(channel)
@@ -117,24 +117,24 @@ export function createViewerSources(
       }
 
       function tell(change: ChannelChange): void {
-        tellSpaces(change, onNews)
+        tellSpaces(change, onChange)
         if (viewer.scope !== 'HUMAN' || change.came.length === 0) return
-        void serial.run(() => tellWaiting(viewer, change.came, onNews)).catch(onError)
+        void serial.run(() => tellWaiting(viewer, change.came, onChange)).catch(onError)
       }
 
       const { deleted, channelsNow } = channelsByLooks(viewer)
       const channels = createChannelSet(lifeline, channelsNow, (channel) =>
         signals.subscribe(channel, (payload) => onSignal(channel, payload)),
       )
-      const tellAnew = () => onNews({ type: 'ViewerSnapshot' })
+      const tellAnew = () => onChange({ type: 'ViewerSnapshot' })
       lifeline.onEnd(signals.onReconnect(() => void channels.refresh(tell).then(tellAnew, onError)))
       if (viewer.scope === 'HUMAN') {
-        const onEntityNews = (news: EntityNews) => {
-          if (CHANGES_SPACES.includes(news.type)) channels.refresh(tell).catch(onError)
-          if ('toolCallId' in news) onToolSignal(entityChannel(viewer.id), news)
-          if (news.type === 'read') onNews({ type: 'ViewerSpaceChanged', spaceId: news.spaceId })
+        const onEntityChange = (change: EntityChange) => {
+          if (CHANGES_SPACES.includes(change.type)) channels.refresh(tell).catch(onError)
+          if ('toolCallId' in change) onToolSignal(entityChannel(viewer.id), change)
+          if (change.type === 'read') onChange({ type: 'ViewerSpaceChanged', spaceId: change.spaceId })
         }
-        lifeline.onEnd(await guards.entityNews(viewer.id, onEntityNews))
+        lifeline.onEnd(await guards.entityChanges(viewer.id, onEntityChange))
       } else if (viewer.scope === 'ADMIN' || viewer.agentIds === null) {
         void keepRefreshing(lifeline.signal, () => channels.refresh(tell), onError)
       }
@@ -143,15 +143,15 @@ export function createViewerSources(
   }
 }
 
-type OnNews = (news: ViewerNews) => void
+type OnChange = (change: ViewerChange) => void
 type ChannelChange = { came: string[]; went: string[] }
 
-function tellSpaces({ came, went }: ChannelChange, onNews: OnNews): void {
-  for (const spaceId of went.map(spaceOf)) if (spaceId !== null) onNews({ type: 'ViewerSpaceRemoved', spaceId })
-  for (const spaceId of came.map(spaceOf)) if (spaceId !== null) onNews({ type: 'ViewerSpaceAdded', spaceId })
+function tellSpaces({ came, went }: ChannelChange, onChange: OnChange): void {
+  for (const spaceId of went.map(spaceOf)) if (spaceId !== null) onChange({ type: 'ViewerSpaceRemoved', spaceId })
+  for (const spaceId of came.map(spaceOf)) if (spaceId !== null) onChange({ type: 'ViewerSpaceAdded', spaceId })
 }
 
-const CHANGES_SPACES: EntityNews['type'][] = ['member-joined', 'member-left', 'missed']
+const CHANGES_SPACES: EntityChange['type'][] = ['member-joined', 'member-left', 'missed']
 
 async function keepRefreshing(signal: AbortSignal, refresh: () => Promise<void>, onError: (error: unknown) => void) {
   while (!signal.aborted) {
@@ -172,8 +172,8 @@ function isForViewer({ scope }: Viewer, { execution, expiresAt }: ToolCall): boo
   return execution === (scope === 'HUMAN' ? 'SPACE' : 'EXTERNAL')
 }
 
-type NewestPage = Awaited<ReturnType<App['spaces']['page']>> | Awaited<ReturnType<App['agents']['page']>>
-type NewestRequest = Parameters<App['spaces']['page']>[1]
+type NewestPage = Awaited<ReturnType<Domain['spaces']['page']>> | Awaited<ReturnType<Domain['agents']['page']>>
+type NewestRequest = Parameters<Domain['spaces']['page']>[1]
 
 /** The ids of the newest things, page by page. */
 async function newest(page: (request: NewestRequest) => Promise<NewestPage>, most: number): Promise<string[]> {

@@ -43,7 +43,7 @@ describe("an agent's MCP servers", () => {
     expect(run).toMatchObject({ status: 'COMPLETED', summary: 'Five.' })
     const { toolNames } = await parley.models.request(() => true)
     expect(toolNames.filter((name) => name.startsWith('math__'))).toEqual(['math__add'])
-    const [call] = (await parley.app.api.toolCalls.ofRuns([run.id])).get(run.id) ?? []
+    const [call] = (await parley.app.domain.toolCalls.ofRuns([run.id])).get(run.id) ?? []
     expect(call).toMatchObject({ toolName: 'math__add', status: 'DONE', output: '5' })
     expect(server.received.find(({ method }) => method === 'tools/call')?.headers.authorization).toBe(
       'Bearer of-the-server',
@@ -74,7 +74,7 @@ describe("an agent's MCP servers", () => {
     parley.models.script(() => [{ text: 'Seen.' }])
     await again()
     expect((await parley.models.request(() => true)).toolNames).not.toContain('math__add')
-    await parley.app.api.mcpServers.confirm(parley.admin, { agentId: agent.id, serverName: 'math' })
+    await parley.app.domain.mcpServers.confirm(parley.admin, { agentId: agent.id, serverName: 'math' })
     parley.models.reset()
     parley.models.script(() => [{ text: 'Seen.' }])
     await again()

@@ -59,7 +59,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
   test('the target may be a persistent agent: the message goes to its inbox', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada'] })
     const mind = await parley.agent('Mia', { mind: 'PERSISTENT' })
-    await parley.app.api.members.add(human, { spaceId: space.id, entityId: mind.id })
+    await parley.app.domain.members.add(human, { spaceId: space.id, entityId: mind.id })
     parley.models.script(forAgent('Ada', steps([delegate(mind.id)])))
     parley.models.script(forAgent('Mia', () => [{ text: 'I know.' }]))
     const { message, runs } = await parley.send(human, space.id, 'For Mia')
@@ -109,7 +109,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
       const { runs } = await parley.send(human, elsewhere.id, 'Hello')
       await parley.runWhen(runs[0]?.id ?? '')
       const called = { agentId: agents[0]?.id ?? '', serviceName: 'test', payload: {} }
-      await parley.app.api.control.triggerAgent(parley.admin, called)
+      await parley.app.domain.control.triggerAgent(parley.admin, called)
       await endedRun(parley, agents[0]?.id ?? '', 1)
       for (const { toolNames } of parley.models.requests) expect(toolNames).not.toContain('delegateToAgent')
     })

@@ -54,7 +54,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
     ]
     parley.models.script(forAgent('Ada', when(wokenBy('Morning Report'), steps(...report))))
     parley.models.script(forAgent('Ada', when(wokenBy('What are my options?'), steps(...options))))
-    await parley.app.api.plans.create(parley.admin, {
+    await parley.app.domain.plans.create(parley.admin, {
       agentId: ada?.id ?? '',
       name: 'Morning Report',
       instruction: 'Compile the morning report.',
@@ -119,8 +119,8 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
         ],
       },
     ])
-    await parley.app.api.control.stopRun(parley.admin, { runId: planRun.id, cascade: false })
-    await parley.app.api.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
+    await parley.app.domain.control.stopRun(parley.admin, { runId: planRun.id, cascade: false })
+    await parley.app.domain.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
   })
 
   test('can be narrowed to a status and to a trigger space', async () => {
@@ -139,8 +139,8 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
       (output as unknown as { otherActiveRuns: { runId: string }[] }).otherActiveRuns.map(({ runId }) => runId),
     )
     expect(ids).toEqual([[planRun.id], [askingRun.id], [], [planRun.id, askingRun.id], [askingRun.id], []])
-    await parley.app.api.control.stopRun(parley.admin, { runId: planRun.id, cascade: false })
-    await parley.app.api.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
+    await parley.app.domain.control.stopRun(parley.admin, { runId: planRun.id, cascade: false })
+    await parley.app.domain.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
   })
 
   test.each([
@@ -190,8 +190,8 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
       ),
       'Use getMyRuns for full details if needed. Avoid duplicating work already in progress.',
     ])
-    await parley.app.api.control.stopRun(parley.admin, { runId: planRun.id, cascade: false })
-    await parley.app.api.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
+    await parley.app.domain.control.stopRun(parley.admin, { runId: planRun.id, cascade: false })
+    await parley.app.domain.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
   })
 
   test('what is under way longest comes first, however many runs have been queued since', async () => {
@@ -206,7 +206,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
     await parley.runWhen(first?.id ?? '', 'RUNNING')
     await parley.runWhen(second?.id ?? '', 'RUNNING')
     const trigger = { agentId: agents[0]?.id ?? '', serviceName: 'cron', payload: {} }
-    for (let n = 0; n < 60; n++) await parley.app.api.control.triggerAgent(parley.admin, trigger)
+    for (let n = 0; n < 60; n++) await parley.app.domain.control.triggerAgent(parley.admin, trigger)
     look.open()
     await parley.runWhen(second?.id ?? '')
     const [call] = await callsOf(parley, second?.id ?? '')

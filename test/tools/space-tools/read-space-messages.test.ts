@@ -27,9 +27,9 @@ describe.each(RULE_STACKS)('readSpaceMessages, on the %s stack', (stack) => {
   /** A room in which the human alone has said so much. */
   async function talkative(count: number) {
     const room = await spaceToolsRoom(parley)
-    await parley.app.api.members.remove(parley.admin, { spaceId: room.space.id, entityId: room.agents[0]?.id ?? '' })
+    await parley.app.domain.members.remove(parley.admin, { spaceId: room.space.id, entityId: room.agents[0]?.id ?? '' })
     for (let n = 1; n <= count; n++) await parley.send(room.human, room.space.id, `message ${n}`)
-    await parley.app.api.members.add(parley.admin, { spaceId: room.space.id, entityId: room.agents[0]?.id ?? '' })
+    await parley.app.domain.members.add(parley.admin, { spaceId: room.space.id, entityId: room.agents[0]?.id ?? '' })
     return room
   }
 

@@ -53,7 +53,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
   async function agentSays(agent: { id: string; name: string } | undefined, spaceId: string, text: string) {
     parley.models.script(forAgent(agent?.name ?? '', steps([sayIn(spaceId, text)])))
     const before = (await runsOf(parley, agent?.id ?? '')).length
-    await parley.app.api.control.triggerAgent(parley.admin, {
+    await parley.app.domain.control.triggerAgent(parley.admin, {
       agentId: agent?.id ?? '',
       serviceName: 'test',
       payload: {},
@@ -63,7 +63,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
 
   async function joined(spaceId: string, name: string): Promise<HumanViewer> {
     const human = await parley.human(name)
-    await parley.app.api.members.add(parley.admin, { spaceId, entityId: human.id })
+    await parley.app.domain.members.add(parley.admin, { spaceId, entityId: human.id })
     return human
   }
 
@@ -175,7 +175,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
     test('a message that streams counts when it is whole', async () => {
       const { space, runId } = await asked({ for: [{ type: 'agent' }] }, ['Ada'])
       const bea = await parley.agent('Bea', { toolset: 'ACTIVE_SPACE' })
-      await parley.app.api.members.add(parley.admin, { spaceId: space.id, entityId: bea.id })
+      await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bea.id })
       const hold = gate()
       const chunks = ['{"text":"It is ', hold.promise, '42."}']
       parley.models.script(
@@ -187,7 +187,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
           ),
         ),
       )
-      await parley.app.api.control.triggerAgent(parley.admin, { agentId: bea.id, serviceName: 'test', payload: {} })
+      await parley.app.domain.control.triggerAgent(parley.admin, { agentId: bea.id, serviceName: 'test', payload: {} })
       await until('it streams', async () => (await messagesOf(parley, space.id, bea.id))[0]?.status === 'STREAMING')
       expect(await parley.run(runId)).toMatchObject({ status: 'RUNNING' })
       hold.open()
@@ -204,7 +204,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
           steps([sayIn(space.id, 'First half.')], [{ gate: hold.promise }, sayIn(space.id, 'Second half.')]),
         ),
       )
-      await parley.app.api.control.triggerAgent(parley.admin, {
+      await parley.app.domain.control.triggerAgent(parley.admin, {
         agentId: agents[1]?.id ?? '',
         serviceName: 'test',
         payload: {},
@@ -226,7 +226,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
           steps([sayIn(space.id, "I'm checking.")], [{ gate: hold.promise }, sayIn(space.id, 'It is 42.')]),
         ),
       )
-      await parley.app.api.control.triggerAgent(parley.admin, {
+      await parley.app.domain.control.triggerAgent(parley.admin, {
         agentId: bea?.id ?? '',
         serviceName: 'test',
         payload: {},
@@ -275,7 +275,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
 
     test('stopping the run ends its wait', async () => {
       const { human, runId } = await asked({ for: [{ type: 'human' }] }, ['Ada'])
-      await parley.app.api.control.stopRun(human, { runId, cascade: false })
+      await parley.app.domain.control.stopRun(human, { runId, cascade: false })
       expect(await parley.run(runId)).toMatchObject({ status: 'CANCELED' })
       expect(await callsOf(parley, runId)).toMatchObject([{ status: 'CANCELED', output: null }])
       expect((await parley.eventsOf(runId)).at(-1)).toBe('RunCanceled')

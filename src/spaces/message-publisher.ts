@@ -2,45 +2,48 @@ import type { Platform } from '../platform/platform.ts'
 import type { SpaceLogEvent } from '../realtime/topics.ts'
 import { spaceChannel, spaceTopic } from '../realtime/topics.ts'
 
-/** The message that news are of. */
-export interface MessageInNews {
+/** The message that something is told of. */
+export interface PublishedMessage {
   id: string
   spaceId: string
-  /** The topic whose seal forbids the announcement: that of the run which writes the message, and may be over. */
-  guard?: string
+  /** The run that writes the message, by its topic, and may be over. */
+  unlessSealed?: string
 }
 
 /** Tells who follows a space what became of a message in it, once that is committed. */
-export interface MessageNews {
+export interface MessagePublisher {
   /** A part was added, or its tool call changed. */
-  partChanged(message: MessageInNews, partIndex: number): Promise<void>
+  partChanged(message: PublishedMessage, partIndex: number): Promise<void>
   /** A text part is whole. Said once, however often it is called. */
-  partWhole(message: MessageInNews, partIndex: number): Promise<void>
+  partWhole(message: PublishedMessage, partIndex: number): Promise<void>
   /** A part shows a call that waits for an answer: for who builds a message from its parts and its status, not from MessagePosted. */
-  waiting(message: MessageInNews, partIndex: number): Promise<void>
+  waiting(message: PublishedMessage, partIndex: number): Promise<void>
   /** Its status changed, and more will come. */
-  updated(message: MessageInNews): Promise<void>
+  updated(message: PublishedMessage): Promise<void>
   /** Its last part is whole (null: it was before), and so is the message. Said once. */
-  ended(message: MessageInNews, lastPart: number | null): Promise<void>
+  ended(message: PublishedMessage, lastPart: number | null): Promise<void>
 }
 
-export function createMessageNews({ log, signals }: Pick<Platform, 'log' | 'signals'>): MessageNews {
-  async function append({ spaceId, guard }: MessageInNews, event: SpaceLogEvent, once?: string): Promise<void> {
-    const options = { ...(guard === undefined ? {} : { guard }), ...(once === undefined ? {} : { once }) }
-    await log.append(spaceTopic(spaceId), event, options)
+export function createMessagePublisher({ log, signals }: Pick<Platform, 'log' | 'signals'>): MessagePublisher {
+  async function append(
+    { spaceId, unlessSealed }: PublishedMessage,
+    event: SpaceLogEvent,
+    once?: string,
+  ): Promise<void> {
+    await log.append(spaceTopic(spaceId), event, { unlessSealed, once })
   }
 
-  const appendWhole = (message: MessageInNews, partIndex: number) =>
+  const appendWhole = (message: PublishedMessage, partIndex: number) =>
     append(
       message,
       { type: 'MessagePartChanged', messageId: message.id, partIndex },
       `whole:${message.id}:${partIndex}`,
     )
 
-  const changed = ({ spaceId }: MessageInNews) =>
+  const changed = ({ spaceId }: PublishedMessage) =>
     signals.publish(spaceChannel(spaceId), { type: 'message' }, spaceTopic(spaceId))
 
-  const partChanged = (message: MessageInNews, partIndex: number) =>
+  const partChanged = (message: PublishedMessage, partIndex: number) =>
     append(message, { type: 'MessagePartChanged', messageId: message.id, partIndex })
 
   return {

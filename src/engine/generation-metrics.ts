@@ -4,7 +4,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { Usage } from '../runs/ledger.ts'
 
 /** What the runs of this process cost, for Prometheus: also of cycles of which nothing else is left. */
-export interface Figures {
+export interface GenerationMetrics {
   generated(model: string, usage: Usage): void
   /** How long a model took until it sent something. */
   answered(model: string, ms: number): void
@@ -14,7 +14,7 @@ export interface Figures {
 
 const FIRST_CHUNK_SECONDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
 
-export function createFigures({ metrics, config }: Pick<Platform, 'metrics' | 'config'>): Figures {
+export function createGenerationMetrics({ metrics, config }: Pick<Platform, 'metrics' | 'config'>): GenerationMetrics {
   const tokens = counter(
     metrics,
     'parley_tokens_total',

@@ -6,7 +6,7 @@ import { entityChannel, type SpaceLogEvent, spaceChannel, spaceTopic } from '../
  * Tells the world what was committed about a space and its members: the space's own topic, whoever watches the space, and
  * the members' own channels. Never throws: the database has the truth, and who missed something looks it up.
  */
-export interface SpaceNews {
+export interface SpacePublisher {
   created(spaceId: string, memberIds: readonly string[]): Promise<void>
   /** Its name, description, routing or admin agent changed. */
   changed(spaceId: string): Promise<void>
@@ -20,7 +20,9 @@ export interface SpaceNews {
   read(spaceId: string, humanId: string): Promise<void>
 }
 
-export function createSpaceNews({ log, signals, logger }: Pick<Platform, 'log' | 'signals' | 'logger'>): SpaceNews {
+type PublishingPlatform = Pick<Platform, 'log' | 'signals' | 'logger'>
+
+export function createSpacePublisher({ log, signals, logger }: PublishingPlatform): SpacePublisher {
   async function append(spaceId: string, event: SpaceLogEvent): Promise<void> {
     try {
       await log.append(spaceTopic(spaceId), event)

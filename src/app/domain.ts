@@ -35,13 +35,13 @@ import { createStepRecords } from '../runs/step-records.ts'
 import { createMembers } from '../spaces/members.ts'
 import { createReading } from '../spaces/reading.ts'
 import { createSending } from '../spaces/sending.ts'
-import { createSpaceNews } from '../spaces/space-news.ts'
+import { createSpacePublisher } from '../spaces/space-publisher.ts'
 import { createSpaces } from '../spaces/spaces.ts'
 import { checkInputSchema, checkSchema } from '../tools/custom/schema-checks.ts'
 import type { Core } from './core.ts'
 import { createDeletion } from './deletion.ts'
 
-export interface ApiParts {
+export interface DomainParts {
   core: Core
   adminToken: string
   models: Models
@@ -54,10 +54,10 @@ export interface ApiParts {
 const onBudgetChanged = (tx: Tx, spaceId: string) => askAgain(tx, { spaceId })
 
 /** What people, admins and services can ask for: the domain as the GraphQL schema sees it. */
-export function createApi(platform: Platform, { core, adminToken, models, record, rates, baseUrl }: ApiParts) {
+export function createDomain(platform: Platform, { core, adminToken, models, record, rates, baseUrl }: DomainParts) {
   const visibility = createVisibility(platform)
-  const news = createSpaceNews(platform)
-  const members = createMembers(platform, visibility, news, membershipHooks(core))
+  const publisher = createSpacePublisher(platform)
+  const members = createMembers(platform, visibility, publisher, membershipHooks(core))
   const triggers = createTriggers(platform, { visibility, waking: core.waking })
   return {
     tokens: createTokens(platform, adminToken),
@@ -66,7 +66,7 @@ export function createApi(platform: Platform, { core, adminToken, models, record
     entities: createEntities(platform),
     humans: createHumans(platform, visibility, {
       async onRenamed(humanId) {
-        for (const spaceId of await members.spacesOf(humanId)) await news.changed(spaceId)
+        for (const spaceId of await members.spacesOf(humanId)) await publisher.changed(spaceId)
       },
     }),
     agents: createAgents(platform, { ...SCHEMA_CHECKS, checkModel: models.check, ...createPausing(platform) }),
@@ -79,9 +79,9 @@ export function createApi(platform: Platform, { core, adminToken, models, record
     consciousness: createConsciousnessReading(platform),
     minds: createMindControl(platform),
     forgetting: createForgetting(platform),
-    spaces: createSpaces(platform, visibility, news, { onBudgetChanged }),
+    spaces: createSpaces(platform, visibility, publisher, { onBudgetChanged }),
     members,
-    reading: createReading(platform, news),
+    reading: createReading(platform, publisher),
     sending: createSending(core.posting, visibility),
     runs: core.runs,
     runReading: createRunReading(platform),
@@ -99,7 +99,7 @@ export function createApi(platform: Platform, { core, adminToken, models, record
     firingReading: createFiringReading(platform),
     ...{ record, auditLog: createAuditLog(platform), usage: core.usage },
     invitations: createInvitations(platform, { baseUrl }),
-    deletion: createDeletion(platform, { members, visibility, news, ...core }),
+    deletion: createDeletion(platform, { members, visibility, publisher, ...core }),
     webhooks: { ...createWebhooks(platform, { baseUrl }), ...createWebhookDeliveries(platform, triggers) },
   }
 }
@@ -115,4 +115,4 @@ const membershipHooks = ({ leaving, approvals }: Core) => ({
 /** Tool calls, as they are read. */
 const callsOf = ({ toolCalls, callClaims, approvalReading }: Core) => ({ toolCalls, callClaims, approvalReading })
 
-export type Api = ReturnType<typeof createApi>
+export type OwnDomain = ReturnType<typeof createDomain>

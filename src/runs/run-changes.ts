@@ -1,5 +1,5 @@
 import { Prisma, type Run } from '../generated/prisma/client.ts'
-import { type AgentSignal, agentChannel, type RunNews } from '../realtime/topics.ts'
+import { type AgentSignal, agentChannel, type ChangedRun } from '../realtime/topics.ts'
 
 /** What is told of a run when its status changes. */
 const TOLD = [
@@ -23,10 +23,10 @@ export const TOLD_COLUMNS = Prisma.raw(TOLD.map((column) => `"${column}"`).join(
 
 /** The signal that a run's status is another one now, and where it goes. */
 export function changeOf(run: ToldRun): [channel: string, signal: AgentSignal] {
-  return [agentChannel(run.agentId), { type: 'run-changed', run: newsOf(run) }]
+  return [agentChannel(run.agentId), { type: 'run-changed', run: changedRunOf(run) }]
 }
 
-function newsOf(run: ToldRun): RunNews {
+function changedRunOf(run: ToldRun): ChangedRun {
   const told = Object.fromEntries(TOLD.map((column) => [column, run[column]])) as ToldRun
   return { ...told, queuedAt: told.queuedAt.toISOString(), startedAt: told.startedAt?.toISOString() ?? null }
 }

@@ -42,7 +42,7 @@ import type { Sending } from '../spaces/sending.ts'
 import type { Spaces } from '../spaces/spaces.ts'
 
 /** What the API asks of the application. The composition root provides it: src/app.ts. */
-export interface App {
+export interface Domain {
   rates: Rates
   tokens: Tokens
   visibility: Visibility

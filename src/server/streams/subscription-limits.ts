@@ -2,7 +2,7 @@ import type { Viewer } from '../../access/viewer.ts'
 import { RateLimitedError } from '../../lib/errors.ts'
 
 /** The subscriptions that stand in this process, by whatever transport they came: what one viewer may have standing. */
-export interface Standing {
+export interface SubscriptionLimits {
   /**
    * A place for one more; comes back with the way to leave it.
    * @throws RateLimitedError where its viewer has as many as it may
@@ -44,7 +44,7 @@ interface Held {
   ways: Map<string | null, Map<object, { users: number; weight: number }>>
 }
 
-export function createStanding(mostOfViewer: number): Standing {
+export function createSubscriptionLimits(mostOfViewer: number): SubscriptionLimits {
   const held = new Map<string, Held>()
 
   return {

@@ -3,38 +3,38 @@ import type { Platform } from '../platform/platform.ts'
 import { ADMIN_CHANNEL, agentChannel, entityChannel, spaceChannel } from '../realtime/topics.ts'
 import type { AskedCall } from './approval.ts'
 
-/** The tool call that news are of. */
-export interface CallInNews extends Partial<AskedCall> {
+/** The tool call that something is told of. */
+export interface PublishedCall extends Partial<AskedCall> {
   id: string
   agentId: string
   /** Where it shows; null where it shows nowhere. */
   spaceId: string | null
 }
 
-/** Whom news of a call are for: who may give its result or the message that it waits for, or who may decide on it. */
+/** Whom it is told: who may give its result or the message that it waits for, or who may decide on it. */
 export type Audience = 'answerers' | 'deciders'
 
 /** Tells who may answer a call, once that is committed: the members of the space that it shows in, its agent's services, and admins. */
-export interface CallNews {
+export interface CallPublisher {
   /** It waits for an answer now. */
-  waits(call: CallInNews, audience?: Audience): Promise<void>
+  waits(call: PublishedCall, audience?: Audience): Promise<void>
   /** What is asked about it changed, or who sees to it. */
-  changed(call: CallInNews, audience: Audience): Promise<void>
+  changed(call: PublishedCall, audience: Audience): Promise<void>
   /** It waits no longer: it was answered or decided, its time is up, or its run is over. */
-  settled(call: CallInNews, audience?: Audience): Promise<void>
+  settled(call: PublishedCall, audience?: Audience): Promise<void>
   /** Others are asked too, by name. */
-  escalated(call: CallInNews & AskedCall): Promise<void>
+  escalated(call: PublishedCall & AskedCall): Promise<void>
 }
 
-export function createCallNews({ signals }: Pick<Platform, 'signals'>): CallNews {
+export function createCallPublisher({ signals }: Pick<Platform, 'signals'>): CallPublisher {
   async function tell(
     type: 'tool-waiting' | 'tool-changed' | 'tool-settled',
-    call: CallInNews,
+    call: PublishedCall,
     audience: Audience,
   ): Promise<void> {
-    const news = { type, toolCallId: call.id, audience }
+    const signal = { type, toolCallId: call.id, audience }
     const channels = audience === 'answerers' ? channelsOfAnswerers(call) : channelsOfDeciders(call)
-    await Promise.all(channels.map((channel) => signals.publish(channel, news)))
+    await Promise.all(channels.map((channel) => signals.publish(channel, signal)))
   }
 
   return {
@@ -46,7 +46,7 @@ export function createCallNews({ signals }: Pick<Platform, 'signals'>): CallNews
   }
 }
 
-function channelsOfAnswerers({ spaceId, agentId }: CallInNews): string[] {
+function channelsOfAnswerers({ spaceId, agentId }: PublishedCall): string[] {
   return [...(spaceId === null ? [] : [spaceChannel(spaceId)]), agentChannel(agentId), ADMIN_CHANNEL]
 }
 
@@ -56,7 +56,7 @@ function channelsOfDeciders({
   approverIds = [],
   escalateToIds = [],
   escalatedAt = null,
-}: CallInNews): string[] {
+}: PublishedCall): string[] {
   const named = [...approverIds, ...(escalatedAt === null ? [] : escalateToIds)]
   const everybody = approverIds.length === 0 && spaceId !== null ? [spaceChannel(spaceId)] : []
   return [...everybody, ...[...new Set(named)].map(entityChannel)]
