@@ -57,4 +57,34 @@ describe('the settings', () => {
     expect(warnings).toEqual([expect.stringMatching(/^AUTH_JWT_SECRET: has fewer than 32 characters/)])
     expect(warnings.join()).not.toContain('short-word')
   })
+
+  describe('of who signs in elsewhere', () => {
+    const [secret, jwks] = [{ AUTH_JWT_SECRET: 'x'.repeat(32) }, { AUTH_JWKS_URL: 'https://id.example/keys' }]
+
+    test('keys that others sign with too need an audience, or tokens for other apps sign in', () => {
+      const fault = /^AUTH_AUDIENCE: required with AUTH_JWKS_URL, or tokens for other apps sign in/
+      expect(faultsOf(jwks)).toEqual([expect.stringMatching(fault)])
+      expect(faultsOf({ ...jwks, AUTH_ISSUER: 'https://id.example' })).toEqual([expect.stringMatching(fault)])
+      expect(faultsOf({ ...jwks, AUTH_AUDIENCE: 'parley' })).toEqual([])
+      expect(faultsOf(secret)).toEqual([])
+    })
+
+    test.each([secret, jwks])('what is let in without bounds is let in with a warning: %o', (keys) => {
+      const { jwt, warnings } = readConfig({ ...keys, AUTH_ALLOW_UNBOUNDED: 'true' })
+      expect(jwt.allowUnbounded).toBe(true)
+      expect(warnings).toEqual(['AUTH_ALLOW_UNBOUNDED: JWTs that never end, or are for other apps, are accepted'])
+    })
+
+    test('where nobody signs in elsewhere there is nothing to warn of, and nothing to be for', () => {
+      expect(readConfig({ AUTH_ALLOW_UNBOUNDED: 'true' }).warnings).toEqual([])
+      for (const name of ['AUTH_ISSUER', 'AUTH_AUDIENCE'])
+        expect(faultsOf({ [name]: 'parley' })).toEqual([`${name}: needs AUTH_JWT_SECRET or AUTH_JWKS_URL`])
+    })
+
+    test('a secret and keys exclude each other', () => {
+      expect(faultsOf({ ...secret, ...jwks, AUTH_AUDIENCE: 'parley' })).toEqual([
+        'AUTH_JWT_SECRET: set it or AUTH_JWKS_URL, not both',
+      ])
+    })
+  })
 })

@@ -150,12 +150,29 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
     await speakAndListen(first ?? '', second ?? '')
   })
 
+  /** As the image's engine asks a container: fails where it is not well. */
+  const isWell = (origin: string) =>
+    promisify(execFile)(process.execPath, health.slice(1), { env: { PORT: new URL(origin).port } })
+  const readiness = async (origin: string) => (await fetch(`${origin}/health/ready`)).status
+
   test('the image’s health check finds each of them well', async () => {
     const all = Object.values(processes).flat()
     expect(all).toHaveLength(4)
-    const [, ...given] = health
-    for (const { origin } of all)
-      await promisify(execFile)(process.execPath, given, { env: { PORT: new URL(origin).port } })
+    for (const { origin } of all) await isWell(origin)
+  })
+
+  test('none of them is restarted for Redis being away: they are not ready then, and well', async () => {
+    const origins = (processes.api ?? []).map(({ origin }) => origin)
+    redis.kill('SIGSTOP')
+    try {
+      for (const origin of origins) {
+        await until('it says that it is not ready', async () => (await readiness(origin)) === 503)
+        await isWell(origin)
+      }
+    } finally {
+      redis.kill('SIGCONT')
+    }
+    for (const origin of origins) await until('it is ready again', async () => (await readiness(origin)) === 200)
   })
 })
 
