@@ -16,7 +16,7 @@ process.env['NODE_COMPILE_CACHE'] ??= path.join(tmpdir(), 'parley-compile-cache'
 /** They start whole servers, browsers or compilers again and again: seconds each. */
 const LONG = [
   ...['test/browser/**/*.test.ts', 'test/e2e/**/*.test.ts', 'test/guide.test.ts', 'test/engine/broken-off.test.ts'],
-  'test/server/draining-load.test.ts',
+  ...['crowds', 'draining-load'].map((name) => `test/server/${name}.test.ts`),
   ...['backup', 'compose', 'moving'].map((name) => `test/operation/${name}.test.ts`),
   ...['directory-lock', 'migrate', 'upgrade'].map((name) => `test/platform/${name}.test.ts`),
 ]

@@ -65,6 +65,9 @@ describe('the settings', () => {
       const fault = /^AUTH_AUDIENCE: required with AUTH_JWKS_URL, or tokens for other apps sign in/
       expect(faultsOf(jwks)).toEqual([expect.stringMatching(fault)])
       expect(faultsOf({ ...jwks, AUTH_ISSUER: 'https://id.example' })).toEqual([expect.stringMatching(fault)])
+      // What compose passes on unset is empty.
+      expect(faultsOf({ ...jwks, AUTH_AUDIENCE: '' })).toEqual([expect.stringMatching(fault)])
+      expect(faultsOf({ ...jwks, AUTH_ALLOW_UNBOUNDED: 'false' })).toEqual([expect.stringMatching(fault)])
       expect(faultsOf({ ...jwks, AUTH_AUDIENCE: 'parley' })).toEqual([])
       expect(faultsOf(secret)).toEqual([])
     })

@@ -5,7 +5,6 @@ import { createSignIns, type SignIns } from '../access/sign-ins.ts'
 import type { Config } from '../config.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
-import { createTurns } from '../lib/turns.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Domain } from '../schema/domain.ts'
 import { schema } from '../schema/schema.ts'
@@ -56,8 +55,6 @@ export interface RunningServer {
 }
 
 const DRAIN_MS = 5000
-/** Subscribers who are behind: each of them writes out up to 250 events. */
-const CAUGHT_UP_A_ROUND = 16
 /** For a request's headers, and for all of it. */
 const REQUEST_TIMES = { headersTimeout: 15_000, requestTimeout: 30_000, connectionsCheckingInterval: 5000 }
 /** Longer than what proxies keep an idle connection for: they, not we, close it. */
@@ -145,10 +142,10 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, sig
   const maskError = createMasking(platform)
   const streams: OwnStreams = createStreams({ platform, domain, announcer, journal })
   const schedule = createWriteSchedule()
-  const live = { live: createLiveGroups(schedule, metrics), turns: createTurns({ few: CAUGHT_UP_A_ROUND }) }
+  const live = createLiveGroups(schedule, metrics)
   const { maxSocketsPerViewer } = limits
   const bounds = { maxSubscriptionsPerViewer: mostSubscriptions(maxSocketsPerViewer) }
-  const subscribe = createSubscribe({ domain, streams, maskError, ...live, ...bounds })
+  const subscribe = createSubscribe({ domain, streams, maskError, live, ...bounds })
   const graphql = createGraphql({ domain, signIns, schema, streams, maskError, subscribe, allowedOrigins })
   const sockets = createSockets({
     graphql,

@@ -35,6 +35,36 @@ describe("sign-in with an issuer's keys", () => {
     expect(await verify(await signed('one').setExpirationTime(end).sign(privateKey))).toMatchObject({ expiresAt: end })
   })
 
+  test('who else its issuer lets in stays outside: only tokens for the audience are good, and from the issuer', async () => {
+    const { settings, signed, privateKey } = await issuer()
+    const own = { ...settings, issuer: 'https://id.example', audience: 'parley' }
+    const tokenOf = (from: string | null, ...audience: string[]) => {
+      const token = signed('one').setExpirationTime('1h')
+      if (from !== null) token.setIssuer(from)
+      if (audience.length > 0) token.setAudience(audience)
+      return token.sign(privateKey)
+    }
+    const good = [await tokenOf('https://id.example', 'parley'), await tokenOf('https://id.example', 'mail', 'parley')]
+    const foreign = [
+      await tokenOf('https://id.example', 'mail'),
+      await tokenOf('https://id.example', 'parley-staging'),
+      await tokenOf('https://id.example'),
+      await tokenOf('https://evil.example', 'parley'),
+      await tokenOf(null, 'parley'),
+    ]
+    // Without bounds it is the end that a token may lack, and an audience where the settings name none.
+    for (const allowUnbounded of [false, true]) {
+      const verify = createJwtVerifier({ ...own, allowUnbounded }, Date.now)!
+      for (const token of good) expect(await verify(token)).toMatchObject({ subject: 'ada' })
+      for (const token of foreign) expect(await verify(token)).toBeNull()
+    }
+    const lenient = createJwtVerifier({ ...own, audience: null, allowUnbounded: true }, Date.now)!
+    expect(await Promise.all(foreign.map(async (token) => (await lenient(token)) !== null))).toEqual([
+      ...[true, true, true],
+      ...[false, false],
+    ])
+  })
+
   test('a key that the issuer does not have, and its public key as a shared secret, are no good', async () => {
     const { settings, signed, privateKey, jwk } = await issuer()
     const verify = createJwtVerifier(settings, Date.now)!

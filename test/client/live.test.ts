@@ -5,23 +5,10 @@ import { type Connection, createConnection } from '../../client/connection.ts'
 import { liveRun } from '../../client/live-run.ts'
 import { type LiveSpace, liveSpace } from '../../client/live-space.ts'
 import { liveViewer } from '../../client/live-viewer.ts'
-import type { Observable } from '../../client/observable.ts'
 import type { Viewer } from '../../src/access/viewer.ts'
+import { when } from '../support/live-state.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
-
-/** Waits until a live state is so; whatever is live runs until then. */
-function when<State>(live: Observable<State>, condition: (state: State) => boolean): Promise<State> {
-  return new Promise((resolve) => {
-    const look = () => {
-      if (!condition(live.getState())) return
-      resolve(live.getState())
-      queueMicrotask(() => stop())
-    }
-    const stop = live.subscribe(look)
-    look()
-  })
-}
 
 const textsOf = ({
   messages,

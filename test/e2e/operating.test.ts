@@ -136,6 +136,19 @@ describe('a running process', () => {
     expect(found).toEqual({ data: { node: { name: 'Ada' } } })
   })
 
+  test('says at its start what its settings let in without bounds, and no secret', async () => {
+    const secret = 'hidden-word'.repeat(4)
+    const { output } = await start({ AUTH_JWT_SECRET: secret, AUTH_ALLOW_UNBOUNDED: 'true' })
+    const warnings = output()
+      .split('\n')
+      .flatMap((line) => (line.startsWith('{') ? [JSON.parse(line) as { level: number; msg: string }] : []))
+      .filter(({ level }) => level === 40)
+    expect(warnings.map(({ msg }) => msg)).toContainEqual(
+      expect.stringMatching(/^AUTH_ALLOW_UNBOUNDED: JWTs that never/),
+    )
+    expect(output()).not.toContain('hidden-word')
+  })
+
   test.each([
     ['npm alone, as a supervisor sends it', (pid: number) => process.kill(pid, 'SIGTERM')],
     ['npm and all that it started, as a terminal does', (pid: number) => process.kill(-pid, 'SIGINT')],

@@ -1,5 +1,7 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import { createTurns } from '../../src/lib/turns.ts'
+import { createTurns, type Turns } from '../../src/lib/turns.ts'
 
 describe('turns', () => {
   const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
@@ -33,5 +35,61 @@ describe('turns', () => {
     await all
     expect(order.join('').replaceAll('-', '')).toBe(names.join(''))
     expect(order.join('')).toMatch(/h-+i/)
+  })
+
+  const FEW = 16
+  const CROWD = Array.from({ length: 500 }, (_, n) => n)
+  /** Does it when it has its turn. */
+  const inTurn = async (turns: Turns, act: () => unknown) => {
+    await turns.next()
+    act()
+  }
+
+  test('a crowd that asks in one breath has its turns few by few in its order, with a round of the event loop in between', async () => {
+    const turns = createTurns({ few: FEW })
+    const rounds: number[][] = [[]]
+    let isOver = false
+    const others = (async () => {
+      for (; !isOver; await nextTurn()) rounds.push([])
+    })()
+    await Promise.all(CROWD.map((n) => inTurn(turns, () => rounds.at(-1)?.push(n))))
+    isOver = true
+    await others
+    const portions = rounds.filter(({ length }) => length > 0)
+    expect(portions.flat()).toEqual(CROWD)
+    expect(portions.map(({ length }) => length)).toEqual([...Array(31).fill(FEW), 500 % FEW])
+  })
+
+  test('what comes in from outside is read between two portions of a crowd', async () => {
+    const server = createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    const [[socket]] = await Promise.all([once(server, 'connection'), once(client, 'connect')])
+    const turns = createTurns({ few: FEW })
+    let had = 0
+    const heardAt = once(client, 'data').then(() => had)
+    const crowd = CROWD.map((n) =>
+      inTurn(turns, () => {
+        had += 1
+        if (n === 0) socket.write('x')
+      }),
+    )
+    expect(await heardAt).toBeLessThanOrEqual(3 * FEW)
+    await Promise.all(crowd)
+    client.destroy()
+    server.close()
+  })
+
+  test('who comes while a crowd waits has its turn behind it, and once that is gone nobody waits', async () => {
+    const turns = createTurns({ few: FEW })
+    const order: string[] = []
+    const crowd = CROWD.slice(0, 3 * FEW).map(() => inTurn(turns, () => order.push('crowd')))
+    await nextTurn()
+    const late = inTurn(turns, () => order.push('late'))
+    await Promise.all([...crowd, late])
+    expect(order.indexOf('late')).toBe(3 * FEW)
+    await nextTurn()
+    await nextTurn()
+    expect(turns.next()).toBeUndefined()
   })
 })

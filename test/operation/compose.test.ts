@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { hasServices } from '../e2e/deployed.ts'
+import { dockerfile, healthCheck, image, imageCommand, imageEnv } from '../support/image.ts'
 import { createParleyClient } from '../support/parley-client.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createEmptyDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -39,15 +40,6 @@ const written = parse(textOf('docker-compose.yml'), { merge: true }) as { servic
 const { services } = JSON.parse(JSON.stringify(written), (_, value) =>
   typeof value === 'string' ? filled(value) : value,
 ) as typeof written
-const dockerfile = textOf('Dockerfile').replaceAll('\\\n', ' ')
-const image = dockerfile.slice(dockerfile.lastIndexOf('\nFROM '))
-const imageEnv = Object.fromEntries(
-  [...(/^ENV (.*)$/m.exec(image)?.[1] ?? '').matchAll(/(\w+)=(\S+)/g)].map(([, name, value]) => [name, value]),
-)
-const commandOf = (instruction: RegExp) => JSON.parse(instruction.exec(image)?.[1] ?? '[]') as string[]
-const imageCommand = commandOf(/^CMD (\[.*\])$/m)
-const health = commandOf(/^HEALTHCHECK .*CMD (\[.*\])$/m)
-
 /** Somebody speaks at the first server, and sees at the second what a worker's agent answers. */
 async function speakAndListen(first: string, second: string): Promise<void> {
   const admin = createParleyClient({ origin: first, token: ENV.PARLEY_ADMIN_TOKEN ?? '' })
@@ -150,29 +142,11 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
     await speakAndListen(first ?? '', second ?? '')
   })
 
-  /** As the image's engine asks a container: fails where it is not well. */
-  const isWell = (origin: string) =>
-    promisify(execFile)(process.execPath, health.slice(1), { env: { PORT: new URL(origin).port } })
-  const readiness = async (origin: string) => (await fetch(`${origin}/health/ready`)).status
-
   test('the image’s health check finds each of them well', async () => {
     const all = Object.values(processes).flat()
     expect(all).toHaveLength(4)
-    for (const { origin } of all) await isWell(origin)
-  })
-
-  test('none of them is restarted for Redis being away: they are not ready then, and well', async () => {
-    const origins = (processes.api ?? []).map(({ origin }) => origin)
-    redis.kill('SIGSTOP')
-    try {
-      for (const origin of origins) {
-        await until('it says that it is not ready', async () => (await readiness(origin)) === 503)
-        await isWell(origin)
-      }
-    } finally {
-      redis.kill('SIGCONT')
-    }
-    for (const origin of origins) await until('it is ready again', async () => (await readiness(origin)) === 200)
+    for (const { origin } of all)
+      await promisify(execFile)(process.execPath, healthCheck.slice(1), { env: { PORT: new URL(origin).port } })
   })
 })
 

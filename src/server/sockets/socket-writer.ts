@@ -54,7 +54,7 @@ export class SocketWriter {
     }
     this.#cork()
     this.#socket.send(text, onTaken)
-    this.#progress.sent(1, text.length)
+    this.#progress.sent(1, Buffer.byteLength(text))
   }
 
   /** For the answers of one operation, by the client's id of it. */

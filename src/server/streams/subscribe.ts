@@ -1,12 +1,13 @@
 import { createSourceEventStream, type ExecutionArgs, type ExecutionResult, getOperationAST, Kind } from 'graphql'
 import { Repeater } from 'graphql-yoga'
 import type { Viewer } from '../../access/viewer.ts'
-import type { Turns } from '../../lib/turns.ts'
+import { createTurns, type Turns } from '../../lib/turns.ts'
 import type { Context } from '../../schema/context.ts'
 import type { Domain } from '../../schema/domain.ts'
 import type { Streams } from '../../schema/streams.ts'
 import type { MaskError } from '../http/masking.ts'
-import { type Answer, identityOf, isPersonal } from './answer.ts'
+import { SERVED_A_SLICE } from '../sockets/write-schedule.ts'
+import { type Answer, identityOf, isPersonal, type Outcome } from './answer.ts'
 import { answerKey } from './answer-key.ts'
 import { type Answers, createAnswers, isTold, moment } from './answers.ts'
 import type { Feed, Receiver, Told } from './feed.ts'
@@ -27,12 +28,13 @@ export interface SubscribeParts {
   streams: Streams
   maskError: MaskError
   live: LiveGroups
-  turns: Turns
   /** Over sockets, event streams and multipart together. */
   maxSubscriptionsPerViewer: number
 }
 
 export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | AsyncIterable<ExecutionResult>>
+
+const ASKING_A_ROUND = 16
 
 /**
  * The one way in which subscriptions are delivered: guards stand, the events are followed, each is answered once for all who
@@ -42,6 +44,10 @@ export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | Async
 export function createSubscribe(parts: SubscribeParts): Subscribe {
   const join = createRegistry(parts)
   const subscriptionLimits = createSubscriptionLimits(parts.maxSubscriptionsPerViewer)
+  const turns: CrowdTurns = {
+    toAsk: createTurns({ few: ASKING_A_ROUND }),
+    toTell: createTurns({ few: SERVED_A_SLICE }),
+  }
 
   return async (args) => {
     const source = (await createSourceEventStream(args)) as Feed<object> | ExecutionResult
@@ -55,7 +61,7 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
       source.lifeline.end()
       throw error
     }
-    const begin = (to: Sink) => deliver(source, { answers, viewer, sink: to, ...parts })
+    const begin = (to: Sink) => deliver(source, { answers, viewer, sink: to, turns, live: parts.live })
     if (sink === undefined) return resultsOf(source, begin, parts.maskError)
     onBegun?.(silence(source, () => begin(sink)))
     return {}
@@ -93,7 +99,16 @@ function createRegistry({ domain, streams, maskError }: SubscribeParts) {
   }
 }
 
-interface Subscriber extends Pick<SubscribeParts, 'live' | 'turns'> {
+/** What those who are behind wait for, so that a crowd of them leaves room for everything else. */
+interface CrowdTurns {
+  /** Before they ask for what is next: each of them writes out up to 250 events. */
+  toAsk: Turns
+  /** Once something was looked up, for which all may have waited. */
+  toTell: Turns
+}
+
+interface Subscriber extends Pick<SubscribeParts, 'live'> {
+  turns: CrowdTurns
   answers: Answers
   viewer: Viewer
   sink: Sink
@@ -123,7 +138,7 @@ function receiverOf(
 
   async function ownAnswer(told: Told<object>): Promise<Answer> {
     const found = answers.answer(told, viewers, known)
-    const answer = found instanceof Promise ? await found : found
+    const answer = found instanceof Promise ? await inTurn(found, turns.toTell) : found
     const own = isPersonal(answer) ? answer.get(identityOf(viewer)) : answer
     if (own === undefined || own instanceof Error) throw own
     known = Math.max(known, own.asOf.to)
@@ -131,7 +146,7 @@ function receiverOf(
   }
 
   async function tell(told: readonly Told<object>[]): Promise<void> {
-    await turns.next()
+    await turns.toAsk.next()
     const given: Answer[] = []
     const send = () => {
       if (isThere() && given.length > 0) sink.send(given.splice(0))
@@ -156,6 +171,13 @@ function receiverOf(
       known = await live.sit({ answers, viewer, sink, window, seat, rules, known }, until)
     },
   }
+}
+
+/** What was looked up, once there is room to tell it. */
+async function inTurn(outcome: Promise<Outcome>, turns: Turns): Promise<Outcome> {
+  const settled = await outcome
+  await turns.next()
+  return settled
 }
 
 /** Resolves once the sink takes more, or the signal aborts. */
