@@ -141,8 +141,8 @@ export interface EventLog {
    */
   follow(topic: string, options: FollowOptions): AsyncIterableIterator<Delivery>
   /**
-   * From when this resolves on, nothing that was to be told unless this is sealed is appended to these topics, whoever tries; while the log is away,
-   * from when it is back on. Kept for 24 hours.
+   * From when this resolves on, nothing is appended to these topics with this as its `unlessSealed`, whoever tries; while the log
+   * is away, from when it is back on. Kept for 24 hours.
    */
   seal(seal: string, topics: readonly string[]): Promise<void>
   /** The topic has ended: forget it after `seconds`. Later appends do not prolong that. */

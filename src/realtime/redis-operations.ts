@@ -43,17 +43,25 @@ export function encode(
 ): void {
   const seal = sealOf(operation)
   if (seal !== undefined) into.keys.push(keys.seal(topic, seal))
-  const sealable = seal === undefined ? '0' : '1'
+  const mayBeSealed = seal === undefined ? '0' : '1'
   switch (operation.type) {
     case 'event':
-      into.args.push('event', sealable, operation.json, operation.once ?? '', operation.ordinal ?? '')
+      into.args.push('event', mayBeSealed, operation.json, operation.once ?? '', operation.ordinal ?? '')
       return
     case 'text': {
       const { messageId, partIndex, offset, delta } = operation.delta
       into.keys.push(keys.draft(topic, messageId), keys.text(topic, messageId, partIndex))
       const json = JSON.stringify({ type: 'MessageTextDelta', messageId, partIndex, offset, delta })
       const escaped = JSON.stringify(delta).slice(1, -1)
-      into.args.push(operation.replaces ? 'whole' : 'delta', sealable, json, partIndex, offset, delta.length, escaped)
+      into.args.push(
+        operation.replaces ? 'whole' : 'delta',
+        mayBeSealed,
+        json,
+        partIndex,
+        offset,
+        delta.length,
+        escaped,
+      )
       return
     }
     case 'seal':
