@@ -69,10 +69,10 @@ function promisesOf(all: readonly Measured[]): Figure[] {
   const parley = all.filter(({ system }) => system === 'parley-redis')
   return parley.flatMap((one) => {
     const beside = (system: SystemName) => all.find((other) => other.system === system && nameOf(other) === nameOf(one))
-    const [plain, corked] = [beside('ws'), beside('ws-cork')]
+    const [plain, kept, corked] = [beside('ws'), beside('ws-log'), beside('ws-cork')]
     if (plain === undefined || corked === undefined) return []
     const name = `Parley over Redis, ${nameOf(one)}`
-    const ratio = (what: string, value: number, bound: Figure['bound']): Figure => ({
+    const ratio = (what: string, value: number, bound?: Figure['bound']): Figure => ({
       what: `${name}: ${what}`,
       value,
       unit: '×',
@@ -83,6 +83,9 @@ function promisesOf(all: readonly Measured[]): Figure[] {
       ratio('messages over plain `ws`', one.messagesASecond / plain.messagesASecond, { atLeast: 1 }),
       ratio('CPU of a message over corked `ws`', one.microsecondsOfCpu / corked.microsecondsOfCpu, { atMost: 2 }),
       ratio('p50 at 20 events/s over plain `ws`', one.p50 / plain.p50, { atMost: 1.25 }),
+      ...(kept === undefined
+        ? []
+        : [ratio('p50 at 20 events/s over plain `ws`, of events kept in Redis', one.p50 / kept.p50)]),
       ...(one.viewers < 1000
         ? []
         : [

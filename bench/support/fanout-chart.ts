@@ -6,14 +6,15 @@ import { nameOf, SYSTEMS } from './fanout-tables.ts'
 
 const RESULTS = path.resolve(import.meta.dirname, '../results')
 const COLORS: Record<SystemName, string> = {
-  ws: '#9aa0a6',
+  ws: '#c3c7cb',
+  'ws-log': '#9aa0a6',
   'ws-cork': '#5f6368',
   yoga: '#d9822b',
   'parley-redis': '#123a8c',
   'parley-embedded': '#2b7de9',
 }
 const BAR = 36
-const GROUP = 5 * BAR + 30
+const GROUP = 6 * BAR + 30
 const HEIGHT = 260
 const TOP = 70
 
@@ -32,14 +33,14 @@ export async function writeChart(all: readonly Measured[]): Promise<void> {
   })
   const axis = loads.map(
     (load, index) =>
-      `<text x="${20 + index * GROUP + 2.5 * BAR}" y="${TOP + HEIGHT + 20}" text-anchor="middle">${load}</text>`,
+      `<text x="${20 + index * GROUP + 3 * BAR}" y="${TOP + HEIGHT + 20}" text-anchor="middle">${load}</text>`,
   )
   const legend = systems.map(
     (system, index) =>
-      `<rect x="${20 + index * 200}" y="34" width="12" height="12" fill="${COLORS[system]}"/><text x="${38 + index * 200}" y="44">${SYSTEMS[system].replaceAll('`', '')}</text>`,
+      `<rect x="${20 + index * 215}" y="34" width="12" height="12" fill="${COLORS[system]}"/><text x="${38 + index * 215}" y="44">${SYSTEMS[system].replaceAll('`', '')}</text>`,
   )
   const width = 40 + loads.length * GROUP
-  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${Math.max(width, 1040)}" height="${TOP + HEIGHT + 40}" font-family="sans-serif" font-size="12">
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${Math.max(width, 1320)}" height="${TOP + HEIGHT + 40}" font-family="sans-serif" font-size="12">
 <rect width="100%" height="100%" fill="#fff"/>
 <text x="20" y="20" font-size="15">Messages a second from one process to the viewers of a space, p99 within 100 ms</text>
 ${[...legend, ...bars, ...axis].join('\n')}

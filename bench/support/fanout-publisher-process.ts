@@ -9,12 +9,21 @@ import { now } from './model.ts'
 type Publish = (name: string, event: LogEvent) => unknown
 const open = new Map<string, Promise<Publish>>()
 
-async function openFeed({ type, redisUrl, prefix }: Feed): Promise<Publish> {
+/** The least that a log does: what is told is kept, in one step with that. */
+const KEEP_AND_PUBLISH = `
+redis.call('XADD', KEYS[1], 'MAXLEN', '~', 10000, '*', 'e', ARGV[1])
+return redis.call('PUBLISH', KEYS[1], ARGV[1])`
+
+async function openFeed({ type, redisUrl, prefix, keeps }: Feed): Promise<Publish> {
   if (type === 'log') {
     const { log } = await createRealtime({ redisUrl, prefix })
     return (name, event) => log.append(name, event)
   }
-  const redis = new Redis(redisUrl, { enableAutoPipelining: true })
+  const redis = new Redis(redisUrl, { enableAutoPipelining: true }) as Redis & {
+    keepAndPublish(name: string, event: string): Promise<number>
+  }
+  redis.defineCommand('keepAndPublish', { lua: KEEP_AND_PUBLISH, numberOfKeys: 1 })
+  if (keeps) return (name, event) => redis.keepAndPublish(name, JSON.stringify(event))
   return (name, event) => redis.publish(name, JSON.stringify(event))
 }
 

@@ -25,6 +25,8 @@ export interface Load {
 /** How events get into a system: to the event log in Redis, as another process of it appends them; or over Redis pub/sub. */
 export interface Feed {
   type: 'log' | 'channels'
+  /** Channels whose events are kept in a stream of Redis first, as any log would. */
+  keeps?: boolean
   redisUrl: string
   prefix: string
   /** By space: the topic or channel. */
@@ -53,7 +55,7 @@ export interface ServerUsage {
   heapKibibytes: number
 }
 
-export type SystemName = 'ws' | 'ws-cork' | 'yoga' | 'parley-embedded' | 'parley-redis'
+export type SystemName = 'ws' | 'ws-log' | 'ws-cork' | 'yoga' | 'parley-embedded' | 'parley-redis'
 
 /** A system under test, in a process of its own. */
 export interface FanoutServer extends Greeting {

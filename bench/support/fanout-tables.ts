@@ -3,6 +3,7 @@ import type { SystemName } from './fanout-server.ts'
 
 export const SYSTEMS: Record<SystemName, string> = {
   ws: 'plain `ws`',
+  'ws-log': 'plain `ws`, of events kept in Redis',
   'ws-cork': '`ws` that corks',
   yoga: 'yoga + graphql-ws + RedisPubSub',
   'parley-redis': 'Parley over Redis',

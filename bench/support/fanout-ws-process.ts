@@ -1,5 +1,5 @@
 // The wire: what one process can send by `ws` alone, the same messages with each client's own id in front; `cork`: those of one
-// rest in one write.
+// rest in one write; `log`: what is told is kept in Redis.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -10,6 +10,7 @@ import { serveFanout } from './fanout-server.ts'
 const SPACES = 100
 const LONGEST_REST_MS = 25
 const corks = process.argv[2] === 'cork'
+const keeps = process.argv[2] === 'log'
 const redisUrl = process.env['TEST_REDIS_URL'] || 'redis://127.0.0.1:6379'
 const prefix = `bench-fanout-${process.pid}:`
 const names = Array.from({ length: SPACES }, (_, space) => `${prefix}${space}`)
@@ -76,6 +77,7 @@ subscriber.on('message', (name: string, delta: string) => {
   publish(spaceOf.get(name)!, `${JSON.stringify({ data: { spaceMessages: event } })}}`)
 })
 await subscriber.subscribe(...names)
+if (keeps) process.once('SIGTERM', () => void new Redis(redisUrl).del(...names).then(() => process.exit(0)))
 
 const subscribing = (space: number) => ({
   url: `ws://127.0.0.1:${port}/graphql`,
@@ -86,6 +88,7 @@ const subscribing = (space: number) => ({
 serveFanout({
   feed: {
     type: 'channels',
+    keeps,
     redisUrl,
     prefix,
     names,
