@@ -1,5 +1,5 @@
 /** Subscribers served in a row, before the process turns to what else has come: some 7 ms. */
-export const SERVED_A_SLICE = 512
+const SERVED_A_SLICE = 512
 /**
  * How many times as long as a round of writing its rest is, at most, and at least: what comes within that leaves in one write. A long
  * round gathers more by itself, and lets others have their turn between its slices.

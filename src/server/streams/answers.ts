@@ -85,13 +85,13 @@ export function createAnswers(parts: AnswersParts): Answers {
     return answers
   }
 
-  function attempt(event: object, viewers: () => Iterable<Viewer>): MaybePromise<Outcome> {
+  function attempt(event: object, viewers: readonly Viewer[]): MaybePromise<Outcome> {
     let loaders: CommonLoaders | null = null
     const common = () => (loaders ??= createCommonLoaders(parts))
     let personal: Promise<PersonalAnswers> | null = null
     // At the first question, so that everybody's look-ups go out together with those of the probe.
     const probe = probeOf(anyViewer, () => {
-      personal = answerEach(event, viewers(), common)
+      personal = answerEach(event, viewers, common)
     })
     const began = moment()
     const result = run(parts, event, probe, common)
@@ -99,7 +99,7 @@ export function createAnswers(parts: AnswersParts): Answers {
     return result.then<Outcome>((settled) => personal ?? answerOf(settled, { from: began, to: moment() }, maskError))
   }
 
-  async function retry(event: object, viewers: () => Iterable<Viewer>, first: Outcome): Promise<Outcome> {
+  async function retry(event: object, viewers: readonly Viewer[], first: Outcome): Promise<Outcome> {
     let outcome = first
     for (const afterMs of RETRIES_AFTER_MS) {
       if (!mayPass(outcome)) break
@@ -110,15 +110,18 @@ export function createAnswers(parts: AnswersParts): Answers {
     return outcome
   }
 
-  function begin({ event, of }: Told<object>, viewers: () => Iterable<Viewer>): MaybePromise<Outcome> {
-    const checked = (outcome: Outcome) => (isWhole(outcome) ? outcome : retry(event, viewers, outcome))
+  /** Who comes while it is under way may know of more already, and asks again. */
+  function begin({ event, of }: Told<object>, asking: Iterable<Viewer>): MaybePromise<Outcome> {
+    const viewers = [...asking]
+    const checked = (outcome: Outcome) =>
+      isWhole(outcome) ? outcome : (wholeOnesOf(outcome) ?? retry(event, viewers, outcome))
     const first = attempt(event, viewers)
     const outcome = first instanceof Promise ? first.then(checked) : checked(first)
     if (of !== null) remembered.keep(of, outcome)
     return outcome
   }
 
-  const beginTogether = createGathering((told, viewers) => begin(told, () => viewers))
+  const beginTogether = createGathering(begin)
 
   /**
    * Those who wait for the same wait for the first look-up that begins late enough for them. Where each gets an answer of its own, all
@@ -137,14 +140,14 @@ export function createAnswers(parts: AnswersParts): Answers {
     if (text !== null) return { text, errors: NO_ERRORS, hasData: true, asOf: ANY_TIME }
     const known = told.of === null ? undefined : remembered.get(told.of)
     if (known instanceof Promise) return answerAfter(known, told, viewers, since)
-    return known !== undefined && known.asOf.from >= since ? known : begin(told, viewers)
+    return known !== undefined && known.asOf.from >= since ? known : begin(told, viewers())
   }
 
   return { answer, pace: createPace(parts.domain.rates) }
 }
 
 /** Begins what is asked for in one breath once, for all who ask for it. */
-function createGathering(begin: (told: Told<object>, viewers: readonly Viewer[]) => MaybePromise<Outcome>) {
+function createGathering(begin: (told: Told<object>, viewers: Iterable<Viewer>) => MaybePromise<Outcome>) {
   const gathered = new Map<Told<object>['of'], { viewers: Viewer[]; outcome: Promise<Outcome> }>()
   return (told: Told<object>, viewers: Iterable<Viewer>): Promise<Outcome> => {
     const known = gathered.get(told.of)
@@ -258,6 +261,13 @@ function lossOf({ errors }: Answer): Error {
 }
 
 const isWhole = (outcome: Outcome) => !mayPass(outcome) && (isPersonal(outcome) || !isLost(outcome))
+
+/** Of the answers of many those that did not fail, where there are any: who has none asks again alone, and nobody waits for it. */
+function wholeOnesOf(outcome: Outcome): PersonalAnswers | null {
+  if (!isPersonal(outcome)) return null
+  const whole = new Map([...outcome].filter(([, one]) => !(one instanceof Error ? isOfMoment(one) : mayPass(one))))
+  return whole.size > 0 ? whole : null
+}
 
 /** Whether something failed that is not the client's fault, or was deleted between two looks, and so may pass. */
 function mayPass(outcome: Outcome): boolean {

@@ -6,7 +6,6 @@ import type { Context } from '../../schema/context.ts'
 import type { Domain } from '../../schema/domain.ts'
 import type { Streams } from '../../schema/streams.ts'
 import type { MaskError } from '../http/masking.ts'
-import { SERVED_A_SLICE } from '../sockets/write-schedule.ts'
 import { type Answer, identityOf, isPersonal, type Outcome } from './answer.ts'
 import { answerKey } from './answer-key.ts'
 import { type Answers, createAnswers, isTold, moment } from './answers.ts'
@@ -34,7 +33,8 @@ export interface SubscribeParts {
 
 export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | AsyncIterable<ExecutionResult>>
 
-const ASKING_A_ROUND = 16
+/** Of those who are behind: each of them writes out up to 250 events. */
+const GOING_ON_A_ROUND = 16
 
 /**
  * The one way in which subscriptions are delivered: guards stand, the events are followed, each is answered once for all who
@@ -44,10 +44,7 @@ const ASKING_A_ROUND = 16
 export function createSubscribe(parts: SubscribeParts): Subscribe {
   const join = createRegistry(parts)
   const subscriptionLimits = createSubscriptionLimits(parts.maxSubscriptionsPerViewer)
-  const turns: CrowdTurns = {
-    toAsk: createTurns({ few: ASKING_A_ROUND }),
-    toTell: createTurns({ few: SERVED_A_SLICE }),
-  }
+  const turns = createTurns({ few: GOING_ON_A_ROUND })
 
   return async (args) => {
     const source = (await createSourceEventStream(args)) as Feed<object> | ExecutionResult
@@ -99,16 +96,9 @@ function createRegistry({ domain, streams, maskError }: SubscribeParts) {
   }
 }
 
-/** What those who are behind wait for, so that a crowd of them leaves room for everything else. */
-interface CrowdTurns {
-  /** Before they ask for what is next: each of them writes out up to 250 events. */
-  toAsk: Turns
-  /** Once something was looked up, for which all may have waited. */
-  toTell: Turns
-}
-
 interface Subscriber extends Pick<SubscribeParts, 'live'> {
-  turns: CrowdTurns
+  /** Of those who are behind: before they go on, and once something was looked up for which all may have waited. */
+  turns: Turns
   answers: Answers
   viewer: Viewer
   sink: Sink
@@ -138,21 +128,24 @@ function receiverOf(
 
   async function ownAnswer(told: Told<object>): Promise<Answer> {
     const found = answers.answer(told, viewers, known)
-    const answer = found instanceof Promise ? await inTurn(found, turns.toTell) : found
+    const answer = found instanceof Promise ? await inTurn(found, turns) : found
     const own = isPersonal(answer) ? answer.get(identityOf(viewer)) : answer
-    if (own === undefined || own instanceof Error) throw own
+    // It failed, where others' did not.
+    if (own === undefined) return ownAnswer({ ...told, of: null })
+    if (own instanceof Error) throw own
     known = Math.max(known, own.asOf.to)
     return own
   }
 
   async function tell(told: readonly Told<object>[]): Promise<void> {
-    await turns.toAsk.next()
+    await turns.next()
     const given: Answer[] = []
     const send = () => {
       if (isThere() && given.length > 0) sink.send(given.splice(0))
     }
     try {
       for (const one of told) {
+        if (!isThere()) return
         const own = await ownAnswer(one)
         if (isTold(own)) given.push(own)
         const paced = answers.pace(own, viewers, isThere)
