@@ -19,11 +19,12 @@ async function openFeed({ type, redisUrl, prefix, keeps }: Feed): Promise<Publis
     const { log } = await createRealtime({ redisUrl, prefix })
     return (name, event) => log.append(name, event)
   }
-  const redis = new Redis(redisUrl, { enableAutoPipelining: true }) as Redis & {
-    keepAndPublish(name: string, event: string): Promise<number>
+  const redis = new Redis(redisUrl, { enableAutoPipelining: true })
+  if (keeps) {
+    redis.defineCommand('keepAndPublish', { lua: KEEP_AND_PUBLISH, numberOfKeys: 1 })
+    const { keepAndPublish } = redis as Redis & { keepAndPublish(name: string, event: string): Promise<number> }
+    return (name, event) => keepAndPublish.call(redis, name, JSON.stringify(event))
   }
-  redis.defineCommand('keepAndPublish', { lua: KEEP_AND_PUBLISH, numberOfKeys: 1 })
-  if (keeps) return (name, event) => redis.keepAndPublish(name, JSON.stringify(event))
   return (name, event) => redis.publish(name, JSON.stringify(event))
 }
 

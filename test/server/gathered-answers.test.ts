@@ -1,8 +1,8 @@
-import { buildSchema, GraphQLError, parse } from 'graphql'
+import { GraphQLError } from 'graphql'
 import { describe, expect, test } from 'vitest'
 import type { Viewer } from '../../src/access/viewer.ts'
 import { identityOf, type PersonalAnswers } from '../../src/server/streams/answer.ts'
-import { type AnswersParts, createAnswers } from '../../src/server/streams/answers.ts'
+import { answersOfField } from '../support/field-answers.ts'
 
 const viewerOf = (id: string): Viewer => ({ scope: 'HUMAN', id, tokenId: null, expiresAt: null })
 
@@ -17,18 +17,7 @@ function tellingNames(failing: string[] = []) {
     if (toFail.delete(id)) throw new GraphQLError('gone for a moment', { extensions: { code: 'NOT_FOUND' } })
     return id
   }
-  const answers = createAnswers({
-    operation: {
-      schema: buildSchema('type Query { no: Int } type Subscription { mine: String }'),
-      document: parse('subscription { mine }'),
-    },
-    anyViewer: viewerOf('first'),
-    domain: {},
-    streams: {},
-    takesCursors: false,
-    shownIn: null,
-    maskError: (error: unknown) => error,
-  } as unknown as AnswersParts)
+  const answers = answersOfField('mine', viewerOf('first'))
   const entry = {}
   /** What a viewer is told, and by how many answers it came; undefined where it is to ask again. */
   async function ask(id: string, of: object | null = entry) {

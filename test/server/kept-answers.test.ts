@@ -1,10 +1,9 @@
-import { buildSchema, parse } from 'graphql'
 import { describe, expect, test, vi } from 'vitest'
 import type { SizedEntry } from '../../src/realtime/event-log.ts'
 import type { Answer } from '../../src/server/streams/answer.ts'
 import { AnsweredEntries } from '../../src/server/streams/answered-entries.ts'
-import { type AnswersParts, createAnswers } from '../../src/server/streams/answers.ts'
 import type { LiveRules } from '../../src/server/streams/feed.ts'
+import { answersOfField } from '../support/field-answers.ts'
 
 const MEBI = 1024 * 1024
 
@@ -49,16 +48,7 @@ describe('what is kept of answers is bounded by what they weigh, not by what the
   test('an answer is given again until too much has come after it', async () => {
     const size = 2 * MEBI
     const tell = vi.fn(() => 'x'.repeat(size))
-    const schema = buildSchema('type Query { no: Int } type Subscription { text: String }')
-    const answers = createAnswers({
-      operation: { schema, document: parse('subscription { text }') },
-      anyViewer: { scope: 'HUMAN', id: 'hum_1', tokenId: null, expiresAt: null },
-      domain: {},
-      streams: {},
-      takesCursors: false,
-      shownIn: null,
-      maskError: (error: unknown) => error,
-    } as unknown as AnswersParts)
+    const answers = answersOfField('text', { scope: 'HUMAN', id: 'hum_1', tokenId: null, expiresAt: null })
     const [first, ...others] = entries(9).map(({ entry }) => entry)
     const ask = (of = first!) => answers.answer({ event: { text: tell }, of }, () => [], 0)
     await ask()
