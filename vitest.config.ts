@@ -13,12 +13,16 @@ const graphql = createRequire(import.meta.url).resolve('graphql')
 // What Node has compiled is kept: for the next worker, for the processes of Parley that tests start, and for the next run.
 process.env['NODE_COMPILE_CACHE'] ??= path.join(tmpdir(), 'parley-compile-cache')
 
-/** They start whole servers, browsers or compilers again and again: seconds each. */
+/**
+ * They start whole servers, browsers or compilers again and again, attack one with whatever there is, play at random, or look into
+ * a database of years: many seconds each.
+ */
 const LONG = [
-  ...['test/browser/**/*.test.ts', 'test/e2e/**/*.test.ts', 'test/guide.test.ts', 'test/engine/broken-off.test.ts'],
+  ...['attacks', 'browser', 'e2e'].map((folder) => `test/${folder}/**/*.test.ts`),
+  ...['guide', 'confidence/secrets', 'engine/broken-off', 'tools/any-input'].map((name) => `test/${name}.test.ts`),
   ...['crowds', 'draining-load'].map((name) => `test/server/${name}.test.ts`),
   ...['backup', 'compose', 'moving'].map((name) => `test/operation/${name}.test.ts`),
-  ...['directory-lock', 'migrate', 'upgrade'].map((name) => `test/platform/${name}.test.ts`),
+  ...['directory-lock', 'hot-statements', 'migrate', 'upgrade'].map((name) => `test/platform/${name}.test.ts`),
 ]
 /** They measure a heap, which is only theirs in a process of their own. */
 const HEAPS = ['subscription-leaks', 'document-cache', 'slow-readers'].map((name) => `test/server/${name}.test.ts`)

@@ -8,7 +8,7 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 import { thinkingOn } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
 
-const ROWS = 300_000
+const ROWS = 100_000
 /** Where nobody waits for so many: the planner is told that they are there, in as many pages as there really are, so that to read all of them looks cheaper than it would be. */
 const ROWS_OF_YEARS = 10_000_000
 const LARGE = ['Message', 'Outcome', 'Run', 'RunSpace', 'Step', 'ToolCall', 'InboxEvent', 'Cycle', 'Membership']

@@ -73,29 +73,33 @@ describe.each(RULE_STACKS.slice(-1))('whatever a model writes as a tool input, o
     const agent = await parley.agent('Ada', { toolset, maxSteps: 1000 })
     const other = await parley.agent('Bob')
     const space = await parley.space(human, [agent.id, other.id], { routing: 'MENTION_CHAIN' })
+    let tools: ReturnType<typeof toolsIn> = []
     let waiting: { toolCall: string; input: string }[] = []
     parley.models.script((request) => {
       if (!request.instructions.startsWith('You are Ada')) return [{ text: 'Fine.' }]
-      if (request.step === 0) {
-        waiting = toolsIn(request).flatMap(({ name, parameters }) =>
-          worstInputs(parameters)
-            .filter((input) => isQuick(name, input))
-            .map((input) => ({ toolCall: name, input })),
-        )
-      }
-      // The long ones come last, all at once: every later request carries them.
+      tools = toolsIn(request)
+      // The long ones come last, all at once: every later request of the run carries them.
       const isShort = (waiting[0]?.input.length ?? 0) < LONG.length
       const next = waiting.splice(0, isShort ? 60 : 100)
       return next.length > 0 ? next.map((call) => ({ ...call, chunks: 100_000 })) : [{ text: 'Done.' }]
     })
-    const sent = await parley.app.domain.sending.send(human, {
-      spaceId: space.id,
-      text: 'Go',
-      mentionedAgentId: agent.id,
-    })
-    const run = await parley.runWhen(sent.runs[0]?.id ?? '')
-    expect(run).toMatchObject({ error: null, status: 'COMPLETED', attempt: 1 })
-    const calls = await callsOf(parley, run.id)
+    async function wake() {
+      const { runs } = await parley.app.domain.sending.send(human, {
+        spaceId: space.id,
+        text: 'Go',
+        mentionedAgentId: agent.id,
+      })
+      const run = await parley.runWhen(runs[0]?.id ?? '')
+      expect(run).toMatchObject({ error: null, status: 'COMPLETED', attempt: 1 })
+      return callsOf(parley, run.id)
+    }
+    expect(await wake()).toEqual([])
+    const calls: Awaited<ReturnType<typeof wake>> = []
+    for (const { name, parameters } of tools) {
+      const inputs = worstInputs(parameters).filter((input) => isQuick(name, input))
+      waiting = inputs.map((input) => ({ toolCall: name, input }))
+      calls.push(...(await wake()))
+    }
     const unclear = calls.filter(({ status, output }) => {
       const { error } = (output ?? {}) as { error?: { code?: unknown; message?: unknown } }
       if (status === 'DONE') return error !== undefined
