@@ -72,13 +72,17 @@ describe('the size of what a model is sent', () => {
     async (toolset) => {
       const { human, agent, space } = await parley.room('Ada', { toolset }, { routing: 'BROADCAST' })
       const key = newId('spc')
-      await db()
-        .$executeRaw`INSERT INTO "Entity" (id, kind, name) SELECT ${key} || 'hum' || n, 'HUMAN', 'Person ' || n FROM generate_series(1, 400) n`
-      await db()
-        .$executeRaw`INSERT INTO "Space" (id, name, routing) SELECT ${key} || n, 'Space ' || n, 'BROADCAST' FROM generate_series(1, 100) n`
-      await db()
-        .$executeRaw`INSERT INTO "Membership" ("spaceId", "entityId") SELECT ${key} || s, m.id FROM generate_series(1, 100) s,
-        (SELECT ${agent.id} AS id UNION ALL SELECT ${key} || 'hum' || n FROM generate_series(1, 400) n) m`
+      await db().$transaction([
+        // Triggers would count 40,000 arrivals one by one.
+        db().$executeRaw`SET LOCAL session_replication_role = replica`,
+        db()
+          .$executeRaw`INSERT INTO "Entity" (id, kind, name) SELECT ${key} || 'hum' || n, 'HUMAN', 'Person ' || n FROM generate_series(1, 400) n`,
+        db()
+          .$executeRaw`INSERT INTO "Space" (id, name, routing) SELECT ${key} || n, 'Space ' || n, 'BROADCAST' FROM generate_series(1, 100) n`,
+        db()
+          .$executeRaw`INSERT INTO "Membership" ("spaceId", "entityId") SELECT ${key} || s, m.id FROM generate_series(1, 100) s,
+          (SELECT ${agent.id} AS id UNION ALL SELECT ${key} || 'hum' || n FROM generate_series(1, 400) n) m`,
+      ])
       parley.models.script(steps([{ toolCall: toolset === 'ACTIVE_SPACE' ? 'get_my_runs' : 'getMyRuns' }]))
       const { runs } = await parley.send(human, space.id, 'Hello')
       await parley.runWhen(runs[0]?.id ?? '')
