@@ -169,7 +169,9 @@ describe('GraphQL over WebSocket', () => {
         payload: { query: 'subscription { viewerEvents { __typename } }' },
       })
     }
-    expect((await client.got('error', '101')).payload).toMatchObject([{ extensions: { code: 'RATE_LIMITED' } }])
+    expect((await client.got('error', '101')).payload).toMatchObject([
+      { message: expect.stringContaining('End some'), extensions: { code: 'RATE_LIMITED', retryAfterMs: 10_000 } },
+    ])
     await until('100 have begun', () => client.received.filter(({ type }) => type === 'next').length === 100)
     client.send({ type: 'subscribe', id: 'query', payload: { query: '{ viewer { scope } }' } })
     await client.got('next', 'query')

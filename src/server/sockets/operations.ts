@@ -3,9 +3,10 @@ import type { ServerOptions, SubscribePayload } from 'graphql-ws'
 import type { Viewer } from '../../access/viewer.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
 import type { Graphql } from '../http/graphql.ts'
-import { formatError, type MaskError, topLevelError, type WireError } from '../http/masking.ts'
+import { formatError, type MaskError, type WireError } from '../http/masking.ts'
 import { errorsOf, type Operation, OperationFailed, prepareOperation, type Result } from '../http/operation.ts'
 import { createUnanswered } from '../http/unanswered.ts'
+import { MOST_OF_SOCKET, tooManySubscriptions } from '../streams/subscription-limits.ts'
 import type { SocketWriter } from './socket-writer.ts'
 
 /** What a socket is from its acknowledgement on. */
@@ -31,8 +32,6 @@ interface OperationArgs extends Omit<Operation, 'run'> {
   /** Gone once it has been called, with all that was only needed to begin. */
   run: (() => Promise<Result>) | null
 }
-
-const MOST_SUBSCRIPTIONS = 100
 
 /** An answer that comes as an `error` message, which ends the operation. */
 async function* failing(errors: readonly GraphQLError[]): AsyncGenerator<ExecutionResult> {
@@ -95,8 +94,8 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     const context = { viewer, signal, onSlow: writer.giveUp, sink: writer.sinkOf(id) }
     const operation = prepareOperation(graphql, context, payload)
     if (operation.isSubscription) {
-      if ([...session.subscriptions.keys()].filter(isOpen).length >= MOST_SUBSCRIPTIONS) {
-        throw topLevelError('RATE_LIMITED', `A socket carries at most ${MOST_SUBSCRIPTIONS} subscriptions.`)
+      if ([...session.subscriptions.keys()].filter(isOpen).length >= MOST_OF_SOCKET) {
+        throw tooManySubscriptions(`A socket carries at most ${MOST_OF_SOCKET} subscriptions.`)
       }
       session.subscriptions.set(id, payload)
     }

@@ -28,7 +28,8 @@ const LEAST_WEIGHT = 500
 const MOST_OF_VIEWER = 200
 /** Subscriptions that one viewer may have, however many sockets it may have. */
 const MOST_SUBSCRIPTIONS = 5000
-const MOST_OF_SOCKET = 100
+/** That one socket carries. */
+export const MOST_OF_SOCKET = 100
 const TRY_AGAIN_MS = 10_000
 
 /** As many as its sockets carry, up to a number that is one for each where it may have very many. */
@@ -54,11 +55,14 @@ export function createSubscriptionLimits(mostOfViewer: number): SubscriptionLimi
       const way = ways.get(answers) ?? { users: 0, weight: Math.max(weight, LEAST_WEIGHT) }
       const others = [...ways.values()].reduce((sum, { weight }) => sum + weight, 0)
       if (viewer.scope !== 'ADMIN') {
-        if (own.count >= mostOfViewer) throw tooMany(`At most ${mostOfViewer} subscriptions stand at a time.`)
+        if (own.count >= mostOfViewer)
+          throw tooManySubscriptions(`At most ${mostOfViewer} subscriptions stand at a time.`)
         if (isOfViewer && own.ofViewer >= MOST_OF_VIEWER)
-          throw tooMany(`At most ${MOST_OF_VIEWER} subscriptions to viewerEvents stand at a time.`)
+          throw tooManySubscriptions(`At most ${MOST_OF_VIEWER} subscriptions to viewerEvents stand at a time.`)
         if (way.users === 0 && ways.size > 0 && others + way.weight > MOST_FIELDS_AN_EVENT)
-          throw tooMany('Your subscriptions here ask for too much, in too many ways: ask for less, or in one way.')
+          throw tooManySubscriptions(
+            'Your subscriptions here ask for too much, in too many ways: ask for less, or in one way.',
+          )
       }
       held.set(viewer.id, own)
       own.ways.set(topic, ways)
@@ -78,6 +82,7 @@ export function createSubscriptionLimits(mostOfViewer: number): SubscriptionLimi
   }
 }
 
-function tooMany(message: string): RateLimitedError {
+/** `message` says of what there are too many. */
+export function tooManySubscriptions(message: string): RateLimitedError {
   return new RateLimitedError(`${message} End some, then try again.`, TRY_AGAIN_MS)
 }
