@@ -13,6 +13,9 @@ const graphql = createRequire(import.meta.url).resolve('graphql')
 // What Node has compiled is kept: for the next worker, for the processes of Parley that tests start, and for the next run.
 process.env['NODE_COMPILE_CACHE'] ??= path.join(tmpdir(), 'parley-compile-cache')
 
+// A connection plans a statement once, and not six times: planning is more than half of what a short test asks of PostgreSQL.
+process.env['PGOPTIONS'] ??= '-c plan_cache_mode=force_generic_plan'
+
 /**
  * They start whole servers, browsers or compilers again and again, attack one with whatever there is, play at random, or look into
  * a database of years: many seconds each.

@@ -48,7 +48,6 @@ export async function createTestDatabase({ isDurable = false } = {}): Promise<Te
     const template = await ensureTemplate(client, server)
     await client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`)
     if (!isDurable) await client.query(`ALTER DATABASE ${name} SET synchronous_commit = off`)
-    await client.query(`ALTER DATABASE ${name} SET plan_cache_mode = force_generic_plan`)
   })
 }
 
