@@ -22,7 +22,8 @@ process.env['PGOPTIONS'] ??= '-c plan_cache_mode=force_generic_plan'
  */
 const LONG = [
   ...['attacks', 'browser', 'e2e'].map((folder) => `test/${folder}/**/*.test.ts`),
-  ...['guide', 'confidence/secrets', 'engine/broken-off', 'tools/any-input'].map((name) => `test/${name}.test.ts`),
+  ...['*/*-property', 'guide', 'confidence/secrets', 'engine/broken-off'].map((name) => `test/${name}.test.ts`),
+  ...['realtime/redis-cluster', 'realtime/redis-faults', 'tools/any-input'].map((name) => `test/${name}.test.ts`),
   ...['crowds', 'draining-load'].map((name) => `test/server/${name}.test.ts`),
   ...['backup', 'compose', 'moving'].map((name) => `test/operation/${name}.test.ts`),
   ...['directory-lock', 'hot-statements', 'migrate', 'upgrade'].map((name) => `test/platform/${name}.test.ts`),
