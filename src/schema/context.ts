@@ -3,6 +3,7 @@ import type { Viewer } from '../access/viewer.ts'
 import type { RateLimitedError } from '../lib/errors.ts'
 import type { Domain } from './domain.ts'
 import { type CommonLoaders, createCommonLoaders } from './loaders.ts'
+import type { ResponseMeter } from './response-meter.ts'
 import type { Streams } from './streams.ts'
 import { createLoaders, type Loaders } from './viewer-loaders.ts'
 
@@ -22,6 +23,10 @@ export interface Context {
   overRate?: RateLimitedError
   /** A space that the viewer is known to be a member of, since only members are told what is being answered; else null. */
   shownIn: string | null
+  /** Counts the response of this execution; absent where nothing bounds it. */
+  meter?: ResponseMeter
+  /** The results of an operation's mutations by response key: kept while its response is put together again with fewer edges. */
+  mutationResults?: Map<string, unknown>
 }
 
 export interface ContextOptions extends Pick<Context, 'domain' | 'streams' | 'viewer' | 'onSlow' | 'takesCursors'> {

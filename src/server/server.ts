@@ -143,10 +143,26 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, sig
   const streams: OwnStreams = createStreams({ platform, domain, announcer, journal })
   const schedule = createWriteSchedule()
   const live = createLiveGroups(schedule, metrics)
-  const { maxSocketsPerViewer } = limits
-  const bounds = { maxSubscriptionsPerViewer: mostSubscriptions(maxSocketsPerViewer) }
-  const subscribe = createSubscribe({ domain, streams, maskError, live, ...bounds })
-  const graphql = createGraphql({ domain, signIns, schema, streams, maskError, subscribe, allowedOrigins })
+  const { maxSocketsPerViewer, maxResponseBytes } = limits
+  const maxSubscriptionsPerViewer = mostSubscriptions(maxSocketsPerViewer)
+  const subscribe = createSubscribe({
+    domain,
+    streams,
+    maskError,
+    live,
+    maxSubscriptionsPerViewer,
+    maxResponseBytes,
+  })
+  const graphql = createGraphql({
+    domain,
+    signIns,
+    schema,
+    streams,
+    maskError,
+    subscribe,
+    allowedOrigins,
+    maxResponseBytes,
+  })
   const sockets = createSockets({
     graphql,
     maskError,

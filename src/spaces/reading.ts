@@ -207,7 +207,7 @@ function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: Windo
   const items = fromEnd ? messages.reverse() : messages
   const firstSeq = items[0]?.seq ?? (window.afterSeq ?? window.firstSeq - 1) + 1
   const lastSeq = items.at(-1)?.seq ?? (window.beforeSeq ?? window.lastSeq + 1) - 1
-  return { items, hasPreviousPage: firstSeq > window.firstSeq, hasNextPage: lastSeq < window.lastSeq }
+  return { items, fromEnd, hasPreviousPage: firstSeq > window.firstSeq, hasNextPage: lastSeq < window.lastSeq }
 }
 
 const NO_SUCH_MESSAGE = 'There is no such message in this space.'

@@ -63,7 +63,7 @@ function isText(type: TypeNode): boolean {
 }
 
 /** As how many requests it counts. */
-export function pointsOf({ complexity }: Cost): number {
+export function pointsOf({ complexity }: Pick<Cost, 'complexity'>): number {
   return Math.max(1, Math.round(complexity / FIELDS_A_REQUEST))
 }
 

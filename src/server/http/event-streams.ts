@@ -114,11 +114,19 @@ export function createEventStreams({
     try {
       const { signal } = stream.closed
       const onSlow = () => void stream.response?.destroy()
-      const context = { viewer, signal, onSlow, sink: sinkOf(stream, operationId) }
+      let sent = () => {}
+      const onSent = (listener: () => void) => {
+        sent = listener
+      }
+      const sending = { onSent, cutOff: onSlow }
+      const context = { viewer, signal, onSlow, sink: sinkOf(stream, operationId), sending }
       const operation = prepareOperation(graphql, context, posted)
       if (!operation.isSubscription) unanswered.add(posted)
       sendText(response, 202, '')
-      void answer(stream, operationId, operation.run()).finally(() => unanswered.delete(posted))
+      void answer(stream, operationId, operation.run()).finally(() => {
+        unanswered.delete(posted)
+        whenDrained(stream.response, () => sent())
+      })
     } catch (error) {
       operations.delete(operationId)
       sendErrors(response, errorsOf(error, maskError))
@@ -189,6 +197,15 @@ function sinkOf(stream: Stream, operationId: string): Sink {
       return () => void stream.response?.off('drain', listener)
     },
   }
+}
+
+function whenDrained(response: ServerResponse | null, listener: () => void): void {
+  if (response === null || response.closed || !response.writableNeedDrain) {
+    listener()
+    return
+  }
+  response.once('drain', listener)
+  response.once('close', listener)
 }
 
 function write({ response }: Stream, event: 'next' | 'complete', data: object): void {

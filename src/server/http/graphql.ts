@@ -6,6 +6,7 @@ import type { Viewer } from '../../access/viewer.ts'
 import { type Context, createContext } from '../../schema/context.ts'
 import type { Domain } from '../../schema/domain.ts'
 import type { Streams } from '../../schema/streams.ts'
+import { createResponsesInFlight, type Sending } from '../responses-in-flight.ts'
 import type { Sink } from '../streams/sink.ts'
 import type { Subscribe } from '../streams/subscribe.ts'
 import { useAdmission } from './admission.ts'
@@ -31,6 +32,8 @@ export interface GraphqlOptions {
   maskError: MaskError
   subscribe: Subscribe
   allowedOrigins: readonly string[]
+  /** Bytes that the response of one operation may have. */
+  maxResponseBytes: number
 }
 
 /** What comes with an operation: over HTTP the server's own, over a socket what its session says. */
@@ -44,6 +47,8 @@ export interface OperationContext extends DocumentContext {
   signal?: AbortSignal
   /** Where a socket's subscription is answered. */
   sink?: Sink
+  /** How the operation's response goes out, where that is not by an HTTP response of its own. */
+  sending?: Sending
 }
 
 export type Graphql = YogaServerInstance<OperationContext, Context>
@@ -60,6 +65,7 @@ export function createGraphql({
   maskError,
   subscribe,
   allowedOrigins,
+  maxResponseBytes,
 }: GraphqlOptions): Graphql {
   return createYoga<OperationContext, Context>({
     schema,
@@ -82,7 +88,13 @@ export function createGraphql({
       useMultipartSubscriptions(),
       useDeliverable(),
       useDocuments({ maskError, rates: domain.rates }),
-      useAdmission({ maskError, rates: domain.rates, work: createWork() }),
+      useAdmission({
+        maskError,
+        rates: domain.rates,
+        work: createWork(),
+        maxResponseBytes,
+        inFlight: createResponsesInFlight(maxResponseBytes),
+      }),
       useExecutionCancellation(),
       useNoStore(),
       useSubscribe(subscribe),

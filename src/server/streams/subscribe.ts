@@ -29,6 +29,8 @@ export interface SubscribeParts {
   live: LiveGroups
   /** Over sockets, event streams and multipart together. */
   maxSubscriptionsPerViewer: number
+  /** Bytes that one event may have. */
+  maxResponseBytes: number
 }
 
 export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | AsyncIterable<ExecutionResult>>
@@ -72,7 +74,7 @@ function askedBy({ document, operationName, contextValue }: ExecutionArgs) {
 }
 
 /** The answers of operations that somebody subscribes by, by what they have in common. */
-function createRegistry({ domain, streams, maskError }: SubscribeParts) {
+function createRegistry({ domain, streams, maskError, maxResponseBytes }: SubscribeParts) {
   const known = new Map<string, { answers: Answers; users: number }>()
   return (
     { schema, document, operationName, variableValues, contextValue }: ExecutionArgs,
@@ -83,7 +85,16 @@ function createRegistry({ domain, streams, maskError }: SubscribeParts) {
     const { takesCursors } = contextValue as Context
     const operation = { schema, document, operationName, variableValues }
     const entry = known.get(key) ?? {
-      answers: createAnswers({ operation, anyViewer: viewer, domain, streams, takesCursors, shownIn, maskError }),
+      answers: createAnswers({
+        operation,
+        anyViewer: viewer,
+        domain,
+        streams,
+        takesCursors,
+        shownIn,
+        maskError,
+        maxResponseBytes,
+      }),
       users: 0,
     }
     known.set(key, entry)
