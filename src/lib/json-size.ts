@@ -1,7 +1,7 @@
 /** Longer texts are measured by native functions, shorter ones character by character, which is faster for them. */
 const SHORT_TEXT = 64
 /** Characters that JSON escapes, and surrogates, which it escapes where they stand alone. */
-const ESCAPED = /["\\\u0000-\u001f\ud800-\udfff]/
+const ESCAPED = /["\\\p{Cc}\p{Cs}]/u
 
 /** Returns the bytes of a string as JSON in UTF-8, with its quotation marks. */
 export function jsonTextSize(text: string): number {

@@ -16,7 +16,7 @@ import {
 } from 'graphql'
 import { jsonSize } from '../lib/json-size.ts'
 import type { Context } from './context.ts'
-import { ResponseTooLargeError } from './response-meter.ts'
+import { RESPONSE_TOO_LARGE } from './response-meter.ts'
 import { instancePath } from './response-path.ts'
 
 type Resolver = GraphQLFieldResolver<unknown, Context>
@@ -51,7 +51,7 @@ export function bounded(schema: GraphQLSchema): GraphQLSchema {
 export const countedFieldResolver: Resolver = (source, args, context, info) => {
   const { meter } = context
   if (meter === undefined) return defaultFieldResolver(source, args, context, info)
-  if (meter.isExceeded) throw new ResponseTooLargeError()
+  if (meter.isExceeded) throw RESPONSE_TOO_LARGE
   const value = defaultFieldResolver(source, args, context, info)
   const account = knownAccountOf(info.returnType)
   return account === null ? value : after(value, (settled) => account(settled, source, args, context, info))
@@ -60,7 +60,7 @@ export const countedFieldResolver: Resolver = (source, args, context, info) => {
 function counted(resolve: Resolver, account: Account | null): Resolver {
   return (source, args, context, info) => {
     if (context.meter === undefined) return resolve(source, args, context, info)
-    if (context.meter.isExceeded) throw new ResponseTooLargeError()
+    if (context.meter.isExceeded) throw RESPONSE_TOO_LARGE
     const value = resolve(source, args, context, info)
     if (account === null) return value
     return after(value, (settled) => account(settled, source, args, context, info))

@@ -62,7 +62,7 @@ export class ResponseMeter {
 
   /**
    * Counts the keys of a list's items before they are resolved; `bytes` and `leaves` are those of one item.
-   * @throws ResponseTooLargeError past the limit
+   * @throws RESPONSE_TOO_LARGE past the limit
    */
   addItems(path: ResponsePath, count: number, { bytes, leaves }: { bytes: number; leaves: number }): void {
     this.leaves += count * leaves
@@ -73,7 +73,7 @@ export class ResponseMeter {
     this.#add(count * bytes)
   }
 
-  /** Counts the value of a leaf. @throws ResponseTooLargeError past the limit */
+  /** Counts the value of a leaf. @throws RESPONSE_TOO_LARGE past the limit */
   addValue(path: ResponsePath, bytes: number, contentKey: () => string): void {
     if (this.isMeasuring) {
       this.#charge(path, bytes)
@@ -96,7 +96,7 @@ export class ResponseMeter {
     this.bytes += bytes
     if (this.bytes <= this.#mostBytes && this.leaves <= MOST_LEAVES) return
     this.isExceeded = true
-    throw new ResponseTooLargeError()
+    throw RESPONSE_TOO_LARGE
   }
 
   #charge(path: ResponsePath, cost: number): void {
@@ -115,13 +115,11 @@ export class ResponseMeter {
   }
 }
 
-/** Thrown by resolvers once the response has exceeded its limit. The execution is then repeated with fewer edges, or refused. */
-export class ResponseTooLargeError extends Error {
-  constructor() {
-    super('the response exceeds its limit')
-    this.name = 'ResponseTooLargeError'
-  }
-}
+/**
+ * Thrown by resolvers once the response has exceeded its limit. The execution is then repeated with fewer edges, or refused. One
+ * object, since thousands of fields throw it.
+ */
+export const RESPONSE_TOO_LARGE = new Error('the response exceeds its limit')
 
 /** Of the bytes that a cut response aims at: the rest is for what is estimated. */
 const AIM = 0.95
