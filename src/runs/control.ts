@@ -7,7 +7,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Runs } from './runs.ts'
 import type { ToolAnswers } from './tool-answers.ts'
-import type { ToolCalls } from './tool-call-reading.ts'
+import type { BriefCall, ToolCalls } from './tool-call-reading.ts'
 import type { Answerer } from './tool-calls.ts'
 
 /** What viewers may do with runs and with what waits for an answer. */
@@ -20,7 +20,7 @@ export interface Control {
   /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError */
   submitToolResult(viewer: Viewer, input: { toolCallId: string; result: unknown }): Promise<ToolCall>
   /** Those that wait for an answer which the viewer may give, oldest first; at most 100. */
-  pendingToolCalls(viewer: Viewer): Promise<ToolCall[]>
+  pendingToolCalls(viewer: Viewer): Promise<BriefCall[]>
 }
 
 interface ControlParts {

@@ -15,7 +15,7 @@ import { RateLimitedError } from '../../lib/errors.ts'
 import type { Context } from '../../schema/context.ts'
 import { type ExecuteOnce, executeBounded } from '../bounded-execution.ts'
 import type { ResponsesInFlight, Sending } from '../responses-in-flight.ts'
-import { complexityOf, excessOf, pointsOf } from './complexity.ts'
+import { complexityOf, excessOf, pointsOf, weightOf } from './complexity.ts'
 import { type MaskError, topLevelError } from './masking.ts'
 import type { Work } from './work.ts'
 
@@ -73,7 +73,7 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
       context.weight = cost.complexity
       if (isSubscription) await rates.takeInTurn('requests', context.viewer, points, LONGEST_TURN_MS)
       else await rates.take('requests', context.viewer, points).catch((error) => answerItself(args, error))
-      return cost.complexity
+      return weightOf(cost)
     } catch (error) {
       setResultAndStopExecution({ errors: [maskError(error)] })
       return null

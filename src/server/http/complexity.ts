@@ -67,6 +67,16 @@ export function pointsOf({ complexity }: Pick<Cost, 'complexity'>): number {
   return Math.max(1, Math.round(complexity / FIELDS_A_REQUEST))
 }
 
+/** Of the fields that operations at work may have together, a share for each field: its text may be long. */
+const WEIGHT_OF_FIELD = 50
+/** What a single operation weighs at most for the length of its texts, which the size of its response bounds. */
+const MOST_WEIGHT_OF_TEXTS = 6250
+
+/** What an operation weighs while it is at work (see work.ts): its fields, or what the texts in them may come to. */
+export function weightOf({ complexity }: Cost): number {
+  return Math.max(complexity, Math.min(complexity * WEIGHT_OF_FIELD, MOST_WEIGHT_OF_TEXTS))
+}
+
 /** Why an operation is too much; null when it is not. */
 export function excessOf({ complexity, depth }: Cost): GraphQLError | null {
   if (complexity <= MOST_FIELDS && depth <= DEEPEST) return null
