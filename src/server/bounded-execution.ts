@@ -25,6 +25,8 @@ const MOST_ATTEMPTS = 6
 const REPEATED_SHARE = 0.25
 /** A counted response is measured exactly above this share of the limit, since the count is an estimate. */
 const EXACT_FROM = 0.5
+/** More errors than this are measured too. */
+const FEW_ERRORS = 100
 
 /**
  * Executes an operation so that its response has at most `limit` bytes of JSON: connections return fewer edges where it would have
@@ -66,7 +68,8 @@ async function shorten(
 
 function fits(result: ExecutionResult, { isExceeded, bytes, limit }: ResponseMeter): boolean {
   if (isExceeded) return false
-  return bytes <= limit * EXACT_FROM || Buffer.byteLength(jsonOf(result)) <= limit
+  const isEstimateEnough = bytes <= limit * EXACT_FROM && (result.errors?.length ?? 0) <= FEW_ERRORS
+  return isEstimateEnough || Buffer.byteLength(jsonOf(result)) <= limit
 }
 
 const REPEATS = 'It selects the same content more than once: select each text under one name.'

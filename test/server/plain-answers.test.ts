@@ -163,7 +163,9 @@ test('spaces that are watched by one document are planned for once', () => {
   const document = parse(
     'subscription ($id: ID!) { spaceMessages(spaceId: $id) { ... on MessageTextDelta { delta } } }',
   )
-  const [one, two] = ['spc_1', 'spc_2'].map((id) => createPlainAnswer({ schema, document, variableValues: { id } }, MAX_BYTES))
+  const [one, two] = ['spc_1', 'spc_2'].map((id) =>
+    createPlainAnswer({ schema, document, variableValues: { id } }, MAX_BYTES),
+  )
   expect(one?.(delta)).toBe('{"data":{"spaceMessages":{"delta":"“hé”"}}}')
   const lookUp = vi.spyOn(schema, 'getType')
   expect(two?.(delta)).toBe('{"data":{"spaceMessages":{"delta":"“hé”"}}}')
