@@ -1,6 +1,6 @@
 import DataLoader from 'dataloader'
 import { GoneError } from '../lib/errors.ts'
-import { RESPONSE_TOO_LARGE, type ResponseMeter } from './response-meter.ts'
+import type { ResponseMeter } from './response-meter.ts'
 
 /** Things asked for once in an operation, all that are asked for at one moment together. */
 export class Loader<K, V> {
@@ -85,34 +85,28 @@ export interface ForResponse {
 }
 
 /**
- * For what may be long: loads a few at a time, one batch after the other, and stops where the response is exceeded.
- * Rejects with RESPONSE_TOO_LARGE then.
+ * For what may be long: loads a few at a time, one batch after the other. Once the response is exceeded, which is discarded then,
+ * the rest is null, and is loaded when it is asked for again.
  */
 export function batchedInChunks<K extends ForResponse, V>(
   size: number,
-  load: (keys: K[]) => Promise<readonly (V | Error)[]>,
+  load: (keys: K[]) => Promise<readonly (V | null)[]>,
   nameOf: (key: K) => string,
-): Loadable<K, V> {
-  const loader = new Loader<K, V>(
+): Loadable<K, V | null> {
+  const loader = new Loader<K, V | null>(
     async (keys) => {
-      const found: (V | Error)[] = []
+      const found: (V | null)[] = []
       for (let from = 0; from < keys.length; from += size) {
         const some = keys.slice(from, from + size)
-        const isExceeded = some.every(({ meter }) => meter?.isExceeded === true)
-        found.push(...(isExceeded ? some.map(() => RESPONSE_TOO_LARGE) : await load(some)))
+        const isNeeded = some.some(({ meter }) => meter?.isExceeded !== true)
+        if (!isNeeded) for (const key of some) loader.clear(key)
+        found.push(...(isNeeded ? await load(some) : some.map(() => null)))
       }
       return found
     },
     { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS },
   )
-  return {
-    load: (key) =>
-      loader.load(key).catch((error: unknown) => {
-        // What was not loaded for one execution may be for the next one, which asks for less.
-        loader.clear(key)
-        throw error
-      }),
-  }
+  return loader
 }
 
 const wayOf = ({ request }: Asked<unknown>) => JSON.stringify(request)

@@ -16,7 +16,6 @@ import {
 } from 'graphql'
 import { jsonSize } from '../lib/json-size.ts'
 import type { Context } from './context.ts'
-import { RESPONSE_TOO_LARGE } from './response-meter.ts'
 import { instancePath } from './response-path.ts'
 
 type Resolver = GraphQLFieldResolver<unknown, Context>
@@ -51,19 +50,27 @@ export function bounded(schema: GraphQLSchema): GraphQLSchema {
 export const countedFieldResolver: Resolver = (source, args, context, info) => {
   const { meter } = context
   if (meter === undefined) return defaultFieldResolver(source, args, context, info)
-  if (meter.isExceeded) throw RESPONSE_TOO_LARGE
+  if (meter.isExceeded) return meter.never
   const value = defaultFieldResolver(source, args, context, info)
   const account = knownAccountOf(info.returnType)
-  return account === null ? value : after(value, (settled) => account(settled, source, args, context, info))
+  if (account === null) return value
+  return after(value, (settled) => accounted(account, settled, source, args, context, info))
+}
+
+function accounted(account: Account, ...given: Parameters<Account>): unknown {
+  const [, , , { meter }] = given
+  const value = account(...given)
+  return meter?.isExceeded ? meter.never : value
 }
 
 function counted(resolve: Resolver, account: Account | null): Resolver {
   return (source, args, context, info) => {
-    if (context.meter === undefined) return resolve(source, args, context, info)
-    if (context.meter.isExceeded) throw RESPONSE_TOO_LARGE
+    const { meter } = context
+    if (meter === undefined) return resolve(source, args, context, info)
+    if (meter.isExceeded) return meter.never
     const value = resolve(source, args, context, info)
     if (account === null) return value
-    return after(value, (settled) => account(settled, source, args, context, info))
+    return after(value, (settled) => accounted(account, settled, source, args, context, info))
   }
 }
 

@@ -30,15 +30,17 @@ export interface ResponseMeterOptions {
 
 /**
  * Counts what one execution of an operation adds to the response. Resolvers call it (see bounded.ts). Once the limit is exceeded
- * every further resolver fails at once, so that a response past it costs little. A measuring meter also records how much each list item
- * holds, from which `planCuts` decides how many edges fit.
+ * the execution is abandoned: every further resolver returns a promise that never settles. (Errors would be wrapped for thousands of
+ * fields, and graphql-js leaves rejections of list items unhandled.) A measuring meter also records how much each list item holds, from
+ * which `planCuts` decides how many edges fit.
  */
 export class ResponseMeter {
   readonly limit: number
   readonly cuts: EdgeCuts
   readonly isMeasuring: boolean
-  /** Set once the limit is exceeded: nothing more is resolved. */
   isExceeded = false
+  /** Resolves when the limit is exceeded. */
+  readonly whenExceeded: Promise<void>
   /** Bytes of JSON counted so far. */
   bytes = 0
   leaves = 0
@@ -51,6 +53,8 @@ export class ResponseMeter {
   longBytes = 0
   repeatedBytes = 0
   readonly #mostBytes: number
+  #onExceeded: () => void = () => {}
+  #never: Promise<never> | undefined
   readonly #firstSelections = new Map<string, string>()
 
   constructor({ limit, isMeasuring = false, cuts = NO_CUTS }: ResponseMeterOptions) {
@@ -58,12 +62,18 @@ export class ResponseMeter {
     this.cuts = cuts
     this.isMeasuring = isMeasuring
     this.#mostBytes = isMeasuring ? limit * MEASURED_LIMITS : limit
+    this.whenExceeded = new Promise((resolve) => {
+      this.#onExceeded = resolve
+    })
   }
 
-  /**
-   * Counts the keys of a list's items before they are resolved; `bytes` and `leaves` are those of one item.
-   * @throws RESPONSE_TOO_LARGE past the limit
-   */
+  /** What resolvers return once the limit is exceeded. It goes with the meter, so that what waits for it is collected. */
+  get never(): Promise<never> {
+    this.#never ??= new Promise(() => {})
+    return this.#never
+  }
+
+  /** Counts the keys of a list's items before they are resolved; `bytes` and `leaves` are those of one item. */
   addItems(path: ResponsePath, count: number, { bytes, leaves }: { bytes: number; leaves: number }): void {
     this.leaves += count * leaves
     if (this.isMeasuring) {
@@ -73,7 +83,7 @@ export class ResponseMeter {
     this.#add(count * bytes)
   }
 
-  /** Counts the value of a leaf. @throws RESPONSE_TOO_LARGE past the limit */
+  /** Counts the value of a leaf. */
   addValue(path: ResponsePath, bytes: number, contentKey: () => string): void {
     if (this.isMeasuring) {
       this.#charge(path, bytes)
@@ -96,7 +106,7 @@ export class ResponseMeter {
     this.bytes += bytes
     if (this.bytes <= this.#mostBytes && this.leaves <= MOST_LEAVES) return
     this.isExceeded = true
-    throw RESPONSE_TOO_LARGE
+    this.#onExceeded()
   }
 
   #charge(path: ResponsePath, cost: number): void {
@@ -114,12 +124,6 @@ export class ResponseMeter {
     else if (first !== selection) this.repeatedBytes += bytes
   }
 }
-
-/**
- * Thrown by resolvers once the response has exceeded its limit. The execution is then repeated with fewer edges, or refused. One
- * object, since thousands of fields throw it.
- */
-export const RESPONSE_TOO_LARGE = new Error('the response exceeds its limit')
 
 /** Of the bytes that a cut response aims at: the rest is for what is estimated. */
 const AIM = 0.95

@@ -36,12 +36,22 @@ const FEW_ERRORS = 100
 export function executeBounded(execute: ExecuteOnce, context: Context, limit: number): MaybePromise<BoundedResult> {
   const meter = new ResponseMeter({ limit })
   const mutationResults = new Map<string, unknown>()
-  const first = execute({ ...context, meter, mutationResults }, countedFieldResolver)
-  const finish = (result: ExecutionResult) =>
-    fits(result, meter)
+  const first = executeMetered(execute, { ...context, meter, mutationResults })
+  const finish = (result: ExecutionResult | null) =>
+    result !== null && fits(result, meter)
       ? { result, bytes: meter.bytes }
       : shorten(execute, { ...context, mutationResults }, { limit, spentBytes: meter.bytes })
   return first instanceof Promise ? first.then(finish) : finish(first)
+}
+
+/** Null where the execution was abandoned, since its response exceeds the limit of the meter. */
+function executeMetered(
+  execute: ExecuteOnce,
+  context: Context & { meter: ResponseMeter },
+): MaybePromise<ExecutionResult | null> {
+  const result = execute(context, countedFieldResolver)
+  if (!(result instanceof Promise)) return result
+  return Promise.race([result, context.meter.whenExceeded.then(() => null)])
 }
 
 async function shorten(
@@ -55,9 +65,9 @@ async function shorten(
     // Others have their turn between two executions.
     await new Promise(setImmediate)
     const meter = new ResponseMeter({ limit, isMeasuring: true, cuts })
-    const result = await execute({ ...context, meter }, countedFieldResolver)
+    const result = await executeMetered(execute, { ...context, meter })
     bytes += meter.bytes
-    if (meter.bytes <= limit && fits(result, meter)) return { result, bytes }
+    if (result !== null && meter.bytes <= limit && fits(result, meter)) return { result, bytes }
     if (meter.repeatedBytes > meter.longBytes * REPEATED_SHARE) return { result: refusal(REPEATS, limit), bytes }
     const planned = planCuts(meter)
     if (planned === null) break
