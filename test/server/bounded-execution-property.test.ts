@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { type ExecutionResult, execute, type GraphQLError, parse } from 'graphql'
+import { buildSchema, type ExecutionResult, execute, type GraphQLObjectType, parse } from 'graphql'
 import { expect, test } from 'vitest'
 import { bounded } from '../../src/schema/bounded.ts'
 import type { Context } from '../../src/schema/context.ts'
