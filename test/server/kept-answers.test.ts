@@ -22,7 +22,6 @@ describe('what is kept of answers is bounded by what they weigh, not by what the
       answers: {
         answer: () =>
           ({ text: 'x'.repeat(MEBI), errors: [], hasData: true, asOf: { from: 0, to: 0 } }) satisfies Answer,
-        pace: () => undefined,
       },
       window: {
         ahead: ({ n }) => all.filter((one) => one.n > n),

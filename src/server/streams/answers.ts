@@ -10,7 +10,6 @@ import type { Streams } from '../../schema/streams.ts'
 import { formatError, type MaskError } from '../http/masking.ts'
 import { type Answer, identityOf, isPersonal, type Outcome, type PersonalAnswers, type Span } from './answer.ts'
 import type { Told } from './feed.ts'
-import { createPace, type Pace } from './pace.ts'
 import { createPlainAnswer } from './plain-answers.ts'
 import { probeOf } from './viewer-probe.ts'
 
@@ -24,7 +23,6 @@ export interface Answers {
    * @throws what ends everybody's subscription, after some more tries: an event is never left out.
    */
   answer(told: Told<object>, viewers: () => Iterable<Viewer>, since: number): MaybePromise<Outcome>
-  pace: Pace
 }
 
 type MaybePromise<T> = T | Promise<T>
@@ -143,7 +141,7 @@ export function createAnswers(parts: AnswersParts): Answers {
     return known !== undefined && known.asOf.from >= since ? known : begin(told, viewers())
   }
 
-  return { answer, pace: createPace(parts.domain.rates) }
+  return { answer }
 }
 
 /** Begins what is asked for in one breath once, for all who ask for it. */
