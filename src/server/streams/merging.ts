@@ -22,6 +22,9 @@ const CHANGES: Readonly<Record<string, readonly string[]>> = {
   RunToolCallChanged: ['toolCallId'],
 }
 
+/** UTF-16 units of a joined delta: no event becomes large by merging. */
+const MOST_JOINED = 8 * 1024
+
 /**
  * Merges the waiting events of a subscriber that is past its pace: consecutive deltas of one text become one delta, and of several changes
  * of one thing the first and the last stay. A subscriber that resumes after any of the merged events misses nothing: a joined delta has the
@@ -60,7 +63,7 @@ function joinedDelta<E extends object>(before: Told<E> | undefined, told: Told<E
   if (key === null || keyOf(first, DELTAS) !== key) return null
   const { delta: start, offset } = first
   const { delta: rest } = second
-  if (typeof start !== 'string' || typeof rest !== 'string') return null
+  if (typeof start !== 'string' || typeof rest !== 'string' || start.length + rest.length > MOST_JOINED) return null
   if (typeof offset === 'number' && second['offset'] !== offset + start.length) return null
   if (first['confidential'] !== second['confidential']) return null
   const own = typeof offset === 'number' ? { delta: start + rest, offset } : { delta: start + rest }

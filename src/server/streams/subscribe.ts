@@ -13,7 +13,7 @@ import { type Answers, createAnswers } from './answers.ts'
 import type { Feed } from './feed.ts'
 import type { OwnLifeline } from './lifeline.ts'
 import type { LiveGroups } from './live-groups.ts'
-import { createPaces, type Pace, type Paces } from './pace.ts'
+import type { Pace, Paces } from './pace.ts'
 import { receiverOf, type Subscriber } from './receiver.ts'
 import type { Sink } from './sink.ts'
 import { createSubscriptionLimits } from './subscription-limits.ts'
@@ -32,7 +32,7 @@ export interface SubscribeParts {
   live: LiveGroups
   /** Over sockets, event streams and multipart together. */
   maxSubscriptionsPerViewer: number
-  paces?: Paces
+  paces: Paces
 }
 
 export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | AsyncIterable<ExecutionResult>>
@@ -52,7 +52,6 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
   const join = createRegistry(parts)
   const subscriptionLimits = createSubscriptionLimits(parts.maxSubscriptionsPerViewer)
   const turns = createTurns({ few: GOING_ON_A_ROUND })
-  const paces = parts.paces ?? createPaces()
 
   return async (args) => {
     const context = args.contextValue as Context & SinkContext
@@ -69,7 +68,7 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
       source.lifeline.end()
       throw error
     }
-    const { pace, leave: leavePace } = paces.join(viewer.id)
+    const { pace, leave: leavePace } = parts.paces.join(viewer.id)
     source.lifeline.onEnd(leavePace)
     const begin = (to: Sink) => {
       onTooSlow = () => endSlow(source, { sink: to, pace, cutOff })
