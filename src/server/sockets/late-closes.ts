@@ -21,7 +21,10 @@ const MOST_BYTES = 64 * 1024 * 1024
 const BYTES_OF_SOCKET = 4096
 
 /** Closes sockets whose clients do not read. Past the bound the ones that were closed first are cut off early. */
-export function createLateCloses({ cutOffMs = CUT_OFF_MS, mostBytes = MOST_BYTES }: LateClosesOptions = {}): LateCloses {
+export function createLateCloses({
+  cutOffMs = CUT_OFF_MS,
+  mostBytes = MOST_BYTES,
+}: LateClosesOptions = {}): LateCloses {
   const closing = new Map<WebSocket, number>()
   let bytes = 0
 

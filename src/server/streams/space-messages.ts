@@ -61,28 +61,38 @@ export function createSpaceMessages(
     return from.epoch === to.epoch && to.n - from.n > MOST_UNMERGED ? to.n : null
   }
 
+  /** Throws what ends the viewer's watching at one of these entries; nothing else of them is told. */
+  async function passOver(entries: readonly LogEntry[], viewer: Viewer, spaceId: string): Promise<void> {
+    for (const entry of entries) {
+      const farewell = await farewellAt(entry, viewer, spaceId)
+      if (farewell !== null) throw farewell
+    }
+  }
+
   /**
    * Tells deliveries one after the other. Where a subscriber is far past its pace, what waits is passed over up to the end that the topic had
    * then, and a snapshot stands for all of it.
    */
-  async function tellAll(deliveries: AsyncIterable<Delivery>, viewer: Viewer, spaceId: string, to: Receiver<SpaceEvent>) {
+  async function tellAll(
+    deliveries: AsyncIterable<Delivery>,
+    viewer: Viewer,
+    spaceId: string,
+    to: Receiver<SpaceEvent>,
+  ): Promise<void> {
     let skippedTo: number | null = null
     for await (const delivery of deliveries) {
-      if (delivery.type === 'gap') skippedTo = null
-      else if (skippedTo === null && to.isPastPace())
-        skippedTo = await endOfStretch(delivery.entries[0]!.cursor, spaceTopic(spaceId))
-      if (skippedTo === null || delivery.type === 'gap') {
+      const entries = delivery.type === 'gap' ? [] : delivery.entries
+      const [first, last] = [entries[0], entries.at(-1)]
+      if (first === undefined) skippedTo = null
+      else if (to.isPastPace()) skippedTo ??= await endOfStretch(first.cursor, spaceTopic(spaceId))
+      if (skippedTo === null || last === undefined) {
         await tellDelivery(delivery, viewer, spaceId, to)
         continue
       }
-      for (const entry of delivery.entries) {
-        const farewell = await farewellAt(entry, viewer, spaceId)
-        if (farewell !== null) throw farewell
-      }
-      const { cursor } = delivery.entries.at(-1)!
-      if (decodeCursor(cursor).n < skippedTo) continue
+      await passOver(entries, viewer, spaceId)
+      if (decodeCursor(last.cursor).n < skippedTo) continue
       skippedTo = null
-      await to.tell([snapshotAt(spaceId, cursor)])
+      await to.tell([snapshotAt(spaceId, last.cursor)])
     }
   }
 
