@@ -9,6 +9,8 @@ const LONG = 'x'.repeat(30_000)
 const MANY = 300
 const HEAVY = `{ ${Array.from({ length: 20 }, (_, n) => `a${n}: spaces(first: 100) { edges { node { id name } } }`).join(' ')} }`
 const RATES = '{ viewer { rateLimits { name remaining } } }'
+const LAST_MESSAGES = `subscription { viewerEvents { __typename
+  ... on ViewerSpaceChanged { space { lastMessage { text } } } } }`
 const lightOf = (spaceId: string) => `subscription { spaceMessages(spaceId: "${spaceId}") { __typename } }`
 const heavyOf = (spaceId: string) => `subscription { spaceMessages(spaceId: "${spaceId}") { __typename
   ... on MessagePosted { message { space { messages(last: 15) { edges { node { text } } } } } } } }`
@@ -68,6 +70,24 @@ describe('what costs others much', () => {
     expect(heavy.posted()).toBeLessThan(4)
     expect(await remainingOf(heavy.client)).toBeGreaterThan(before - 5)
     await until('the other receives the rest', async () => heavy.posted() === 4)
+  })
+
+  test('of what changes in a list of spaces costs nothing either, however long the last messages are', async () => {
+    const [mallory, bob] = [await parley.human('Mallory'), await parley.human('Bob')]
+    const input = { name: 'Hall', routing: 'BROADCAST' as const, memberIds: [mallory.id, bob.id] }
+    const { id: spaceId } = await parley.app.domain.spaces.create(parley.admin, input)
+    const client = await parley.clientOf(bob)
+    const list = client.subscribe<{ viewerEvents: { __typename: string } }, object>(
+      { toString: () => LAST_MESSAGES },
+      {},
+    )
+    await until('it stands', async () => list.seen.length > 0)
+    const before = await remainingOf(client)
+    for (let n = 1; n <= 4; n += 1) {
+      await parley.send(mallory, spaceId, LONG)
+      await until('he is told', async () => list.seen.length > n)
+    }
+    expect(await remainingOf(client)).toBe(before - 1)
   })
 
   test('a socket that goes on past its rate is read more slowly: what it sends is answered all the same', async () => {

@@ -156,9 +156,9 @@ describe(`what others do, at random with seed ${SEED}`, () => {
     // Unless his minute began anew.
     expect(await remaining()).toBeGreaterThanOrEqual(idle)
 
-    const until_ = Date.now() + SECONDS * 1000
+    const deadline = Date.now() + SECONDS * 1000
     const done = { queries: 0, messages: 0, left: 0, denied: 0, stopped: 0 }
-    while (Date.now() < until_) {
+    while (Date.now() < deadline) {
       await asked(client!, '{ result: viewer { __typename } }')
       done.queries += 1
       expect((await asked(client!, SEND, { spaceId: elsewhere, text: 'hello' })).__typename).toBe('SendMessagePayload')

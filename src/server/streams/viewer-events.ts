@@ -11,8 +11,11 @@ const FOREVER_MS = 2 ** 31 - 1
 /** Waiting events of one subscriber; what is joined counts once. */
 const MOST_WAITING = 1000
 
-/** Changes that wait for a subscriber, as few as say the same: a snapshot stands for all before it, and a change that waits already is not added again. */
-function createWaitingChanges() {
+/**
+ * Changes that wait for a subscriber, as few as say the same: a snapshot stands for all before it, and a change that is the last one waiting of
+ * its space or call is not added again, since it is read when it is delivered.
+ */
+export function createWaitingChanges() {
   const waiting: ViewerChange[] = []
   /** Of each space and call the type of the last change that waits. */
   const lastTypes = new Map<string, ViewerChange['type']>()
