@@ -123,10 +123,13 @@ async function checkIsPending(tx: Tx, { id, status, approvalState }: ToolCall): 
   if (late !== undefined) throw new ConflictError('This call waits for no decision any more: it has expired.')
 }
 
-/** @returns the digest of the input as it stands @throws ConflictError where the human saw another one */
-function checkIsSeen(call: ToolCall, { inputDigest }: GivenDecision): string {
+/**
+ * A denial is of the call, whatever its input: others who edit the input cannot keep anybody from denying.
+ * @returns the digest of the input as it stands @throws ConflictError where the human approves another one
+ */
+function checkIsSeen(call: ToolCall, { approve, inputDigest }: GivenDecision): string {
   const stands = call.inputDigest ?? ''
-  if ((inputDigest ?? termsOf(call)?.writtenDigest) !== stands)
+  if (approve && (inputDigest ?? termsOf(call)?.writtenDigest) !== stands)
     throw new ConflictError('The input of this call has changed: look at it again, and give its inputDigest.')
   return stands
 }

@@ -81,7 +81,7 @@ const DecideToolCallInput = builder.inputType('DecideToolCallInput', {
     }),
     inputDigest: t.string({
       description:
-        'Of the input that the human saw. Absent: the one that the model wrote; ConflictError once it was edited.',
+        'Of the input that the human approves. Absent: the one that the model wrote; ConflictError once it was edited. A denial needs none.',
     }),
   }),
 })

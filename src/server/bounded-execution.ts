@@ -17,6 +17,8 @@ export interface BoundedResult {
   result: ExecutionResult
   /** Bytes of JSON that were counted, over all executions. */
   bytes: number
+  /** Of these, the ones of executions whose response did not fit. */
+  discardedBytes: number
 }
 
 /** Executions that look for a response that fits, after the first one. */
@@ -39,7 +41,7 @@ export function executeBounded(execute: ExecuteOnce, context: Context, limit: nu
   const first = executeMetered(execute, { ...context, meter, mutationResults })
   const finish = (result: ExecutionResult | null) =>
     result !== null && fits(result, meter)
-      ? { result, bytes: meter.bytes }
+      ? { result, bytes: meter.bytes, discardedBytes: 0 }
       : shorten(execute, { ...context, mutationResults }, { limit, spentBytes: meter.bytes })
   return first instanceof Promise ? first.then(finish) : finish(first)
 }
@@ -59,21 +61,22 @@ async function shorten(
   context: Context,
   { limit, spentBytes }: { limit: number; spentBytes: number },
 ): Promise<BoundedResult> {
-  let bytes = spentBytes
+  let discardedBytes = spentBytes
   let cuts: EdgeCuts = NO_CUTS
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     // Others have their turn between two executions.
     await new Promise(setImmediate)
     const meter = new ResponseMeter({ limit, isMeasuring: true, cuts })
     const result = await executeMetered(execute, { ...context, meter })
-    bytes += meter.bytes
-    if (result !== null && meter.bytes <= limit && fits(result, meter)) return { result, bytes }
-    if (meter.repeatedBytes > meter.longBytes * REPEATED_SHARE) return { result: refusal(REPEATS, limit), bytes }
+    if (result !== null && meter.bytes <= limit && fits(result, meter))
+      return { result, bytes: discardedBytes + meter.bytes, discardedBytes }
+    discardedBytes += meter.bytes
+    if (meter.repeatedBytes > meter.longBytes * REPEATED_SHARE) return refused(REPEATS, limit, discardedBytes)
     const planned = planCuts(meter)
     if (planned === null) break
     cuts = planned
   }
-  return { result: refusal(TOO_LARGE, limit), bytes }
+  return refused(TOO_LARGE, limit, discardedBytes)
 }
 
 function fits(result: ExecutionResult, { isExceeded, bytes, limit }: ResponseMeter): boolean {
@@ -85,7 +88,8 @@ function fits(result: ExecutionResult, { isExceeded, bytes, limit }: ResponseMet
 const REPEATS = 'It selects the same content more than once: select each text under one name.'
 const TOO_LARGE = 'Single objects of it are too large: select fewer fields, or fewer objects at a time.'
 
-function refusal(reason: string, limit: number): ExecutionResult {
+function refused(reason: string, limit: number, discardedBytes: number): BoundedResult {
   const message = `The response would exceed ${limit} bytes. ${reason}`
-  return { errors: [topLevelError('QUERY_TOO_COMPLEX', message, { status: 400, spec: true })] }
+  const errors = [topLevelError('QUERY_TOO_COMPLEX', message, { status: 400, spec: true })]
+  return { result: { errors }, bytes: discardedBytes, discardedBytes }
 }

@@ -23,6 +23,7 @@ import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
 import { createSockets, type Sockets } from './sockets/sockets.ts'
 import { createWriteSchedule } from './sockets/write-schedule.ts'
 import { createLiveGroups } from './streams/live-groups.ts'
+import { createPaces, type PacesOptions } from './streams/pace.ts'
 import type { RunJournal } from './streams/run-replay.ts'
 import { createStreams, type OwnStreams } from './streams/streams.ts'
 import { createSubscribe } from './streams/subscribe.ts'
@@ -41,6 +42,8 @@ export interface ServerOptions {
   config: Config
   /** How often sockets are asked whether they are there. */
   keepAliveMs?: number
+  /** Absent: the paces of the product. */
+  pacing?: PacesOptions
 }
 
 export interface RunningServer {
@@ -135,7 +138,7 @@ interface Endpoint {
   close(): Promise<void>
 }
 
-function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, signIns: SignIns): Endpoint {
+function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOptions, signIns: SignIns): Endpoint {
   const { platform, domain, announcer, journal } = served
   const { allowedOrigins, limits } = config
   const { logger, metrics } = platform
@@ -150,6 +153,7 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, sig
     streams,
     maskError,
     live,
+    paces: createPaces(pacing),
     maxSubscriptionsPerViewer,
     maxResponseBytes,
   })

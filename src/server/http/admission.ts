@@ -17,6 +17,7 @@ import { type ExecuteOnce, executeBounded } from '../bounded-execution.ts'
 import type { ResponsesInFlight, Sending } from '../responses-in-flight.ts'
 import { complexityOf, excessOf, pointsOf, weightOf } from './complexity.ts'
 import { type MaskError, topLevelError } from './masking.ts'
+import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
 
 /** A subscription past the rate waits so long for its turn, since clients begin many at once. */
@@ -59,20 +60,29 @@ interface OfTransport {
  * their responses, and holds long ones back while too many bytes are on their way to clients.
  */
 export function useAdmission({ maskError, rates, work, maxResponseBytes, inFlight }: AdmissionParts): Plugin {
+  const withdrawals = createWithdrawals()
+
+  /** @throws why the operation is refused, unless it withdraws its viewer from something or gives that answer itself */
+  async function refuse(args: Hook['args'], error: unknown): Promise<void> {
+    const isPastRate = error instanceof RateLimitedError
+    if (!(isPastRate && (await withdrawals.admits(args, args.contextValue.viewer)))) answerItself(args, error)
+  }
+
   /** What the operation weighs; null where it was refused. */
   async function admit({ args, setResultAndStopExecution }: Hook): Promise<number | null> {
     const { contextValue: context } = args
     try {
       const isSubscription = operationOf(args)?.operation === OperationTypeNode.SUBSCRIPTION
       const refusal = isSubscription ? null : rates.refusal('requests', context.viewer)
-      if (refusal !== null) answerItself(args, refusal)
+      if (refusal !== null) await refuse(args, refusal)
       const cost = complexityOf(args)
       const excess = excessOf(cost)
       if (excess !== null) throw excess
       const points = pointsOf(cost)
       context.weight = cost.complexity
       if (isSubscription) await rates.takeInTurn('requests', context.viewer, points, LONGEST_TURN_MS)
-      else await rates.take('requests', context.viewer, points).catch((error) => answerItself(args, error))
+      else if (refusal === null)
+        await rates.take('requests', context.viewer, points).catch((error) => refuse(args, error))
       return weightOf(cost)
     } catch (error) {
       setResultAndStopExecution({ errors: [maskError(error)] })

@@ -1,6 +1,6 @@
 import type { WebSocket } from 'ws'
 
-/** Asks each socket again and again whether it is there, and cuts off one that has not answered by the next time. */
+/** Pings each socket again and again, and closes one that has not answered by the next time. */
 export interface KeepAlive {
   watch(socket: WebSocket): void
   stop(): void
@@ -9,7 +9,8 @@ export interface KeepAlive {
 /** Sockets are asked in so many turns: all at once would be a pause for everybody. */
 const TURNS = 12
 
-export function createKeepAlive(everyMs: number): KeepAlive {
+/** `onSilent` closes a socket; one that is only paused learns the reason when it reads on. */
+export function createKeepAlive(everyMs: number, onSilent: (socket: WebSocket) => void): KeepAlive {
   const turns = Array.from({ length: TURNS }, () => new Set<WebSocket>())
   const alive = new WeakSet<WebSocket>()
   let turn = 0
@@ -21,7 +22,7 @@ export function createKeepAlive(everyMs: number): KeepAlive {
       // One that is being closed has a time of its own: see `shut`.
       if (socket.readyState !== socket.OPEN) continue
       if (alive.delete(socket)) socket.ping()
-      else socket.terminate()
+      else onSilent(socket)
     }
   }, everyMs / TURNS).unref()
 

@@ -135,4 +135,8 @@ class OperationSink implements Sink {
   whenReady(listener: () => void): () => void {
     return this.#writer.whenReady(listener)
   }
+
+  giveUp(): void {
+    this.#writer.giveUp()
+  }
 }

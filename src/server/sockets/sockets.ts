@@ -15,6 +15,7 @@ import { authenticate } from '../http/authentication.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from '../http/graphql.ts'
 import type { MaskError } from '../http/masking.ts'
 import { createKeepAlive } from './keep-alive.ts'
+import { createLateCloses } from './late-closes.ts'
 import { type Session, socketOperations } from './operations.ts'
 import { createSlowing } from './slowing.ts'
 import { SocketWriter } from './socket-writer.ts'
@@ -30,7 +31,7 @@ export interface SocketsOptions {
   schedule: WriteSchedule
   logger: Logger
   metrics: Registry
-  /** How often a socket is asked whether it is there; one that has not answered by the next time is cut off. */
+  /** How often a socket is pinged; one that has not answered by the next time is closed. */
   keepAliveMs?: number | undefined
 }
 
@@ -50,8 +51,6 @@ const INIT_TIMEOUT_MS = 3000
 const KEEP_ALIVE_MS = 12_000
 /** How long a socket has to answer a close, before it is cut off. */
 const CLOSE_TIMEOUT_MS = 5000
-/** The same for one that has not been reading: it costs nothing more, and learns why when it reads on. */
-const SLOW_CLOSE_TIMEOUT_MS = 30_000
 const GOING_AWAY = 1001
 const TRY_AGAIN_LATER = 1013
 /** What sockets end with; a client may say anything. */
@@ -72,7 +71,9 @@ export function createSockets(options: SocketsOptions): Sockets {
     'code',
   ])
   const socketsOfViewer = new Map<string, number>()
-  const keepAlive = createKeepAlive(options.keepAliveMs ?? KEEP_ALIVE_MS)
+  const lateCloses = createLateCloses()
+  const silent = new WeakMap<WebSocket, () => void>()
+  const keepAlive = createKeepAlive(options.keepAliveMs ?? KEEP_ALIVE_MS, (socket) => silent.get(socket)?.())
 
   function countViewer(key: string, change: number): number {
     const count = (socketsOfViewer.get(key) ?? 0) + change
@@ -114,22 +115,33 @@ export function createSockets(options: SocketsOptions): Sockets {
 
   function opened(socket: WebSocket, request: IncomingMessage, transport: Duplex): void {
     const subscriptions: Session['subscriptions'] = new Map()
+    let end: (code: number, reason: string) => void = () => {}
+    const closeLate = (reason: string) => {
+      lateCloses.close(socket, TRY_AGAIN_LATER, reason)
+      // Nothing more is executed for a client that may take 30 s to receive the close frame.
+      end(TRY_AGAIN_LATER, reason)
+    }
     const writer = new SocketWriter(socket, transport, {
       schedule: options.schedule,
-      onFull: () => shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor', SLOW_CLOSE_TIMEOUT_MS),
+      onFull: () => closeLate('Too far behind: resume by cursor'),
       subscriptions,
     })
     const connection = createConnection(socket, request, { subscriptions, writer })
+    silent.set(socket, () => closeLate('No answer to a ping: resume by cursor'))
     keepAlive.watch(socket)
     // A frame that is too large or none at all: ws closes the socket with the code that fits.
     socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket had a fault'))
     const closed = protocol.opened(portOf(socket, writer, logger), connection)
+    end = (code, reason) => {
+      end = () => {}
+      Promise.resolve(closed(code, reason)).catch((error) =>
+        logger.warn({ error: messageOf(error) }, 'could not end the operations of a closed socket'),
+      )
+    }
     socket.once('close', (code, reason) => {
       closes.inc({ code: CODES.has(code) ? String(code) : OTHER })
       connection.close()
-      Promise.resolve(closed(code, String(reason))).catch((error) =>
-        logger.warn({ error: messageOf(error) }, 'a socket did not close well'),
-      )
+      end(code, String(reason))
     })
   }
 
@@ -196,10 +208,10 @@ function createConnection(
 }
 
 /** Asks the client to close, and cuts it off when it does not. */
-function shut(socket: WebSocket, code: number, reason: string, timeoutMs = CLOSE_TIMEOUT_MS): void {
+function shut(socket: WebSocket, code: number, reason: string): void {
   if (socket.readyState !== socket.OPEN) return
   socket.close(code, reason)
-  const cutOff = setTimeout(() => socket.terminate(), timeoutMs).unref()
+  const cutOff = setTimeout(() => socket.terminate(), CLOSE_TIMEOUT_MS).unref()
   socket.once('close', () => clearTimeout(cutOff))
 }
 
@@ -214,6 +226,7 @@ function portOf(socket: WebSocket, writer: SocketWriter, logger: Logger) {
     },
     onMessage(listener: (data: string) => Promise<void>) {
       socket.on('message', (data) => {
+        if (socket.readyState !== socket.OPEN) return
         onBehalfOf({ requestId: randomUUID() }, () => listener(String(data))).catch((error) => {
           logger.error({ error: messageOf(error) }, 'a message could not be handled')
           shut(socket, CloseCode.InternalServerError, 'Internal server error')

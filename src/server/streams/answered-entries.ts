@@ -3,16 +3,17 @@ import type { LiveSeat, LiveWindow, LogEntry, SizedEntry } from '../../realtime/
 import { type Answer, isPersonal, type PersonalAnswers } from './answer.ts'
 import { type Answers, isTold } from './answers.ts'
 import type { LiveRules } from './feed.ts'
+import { largeCharactersOf } from './pace.ts'
 
 /** What an entry comes to; null for one that is not told, an error for one that ends the subscription of who would be told it. */
 type Outcome = Answer | PersonalAnswers | Error | null
 
 /**
  * What lies before a seat, as far as it is answered: for all alike, or one entry that has to be looked at for each. `special`: the
- * feed has to tell it to some; `rest` is what it is for the others.
+ * feed has to tell it to some; `rest` is what it is for the others. `large`: characters that count for the receiver's pace.
  */
 export type Portion =
-  | { type: 'common'; to: number; answers: readonly Answer[] }
+  | { type: 'common'; to: number; answers: readonly Answer[]; large: number }
   | { type: 'each'; to: number; outcome: PersonalAnswers | Error }
   | { type: 'special'; entry: LogEntry; rest: Portion | null }
 
@@ -33,6 +34,8 @@ export interface AnsweredEntriesParts {
 
 /** Of what is kept for those who lag, in characters: who lags further behind asks for itself. */
 const MOST_KEPT_CHARACTERS = 4 * 1024 * 1024
+/** Of one portion: what a subscriber who does not read holds in this process, beside one event. */
+const MOST_PORTION_CHARACTERS = 256 * 1024
 
 /** The entries of a window from a place on, answered one after the other as they come. */
 export class AnsweredEntries {
@@ -69,16 +72,9 @@ export class AnsweredEntries {
         const outcome = answered instanceof Promise ? await answered : answered
         this.#note(sized.n, outcome)
         onAnswered(sized)
-        const paced = this.#pace(outcome)
-        if (paced !== undefined) await paced
       }
     }
     this.#isAnswering = false
-  }
-
-  #pace(outcome: Outcome): Promise<void> | undefined {
-    const { answers, viewers, isNeeded } = this.#parts
-    return outcome === null || outcome instanceof Error ? undefined : answers.pace(outcome, viewers, isNeeded)
   }
 
   /** Null for what has to be told to a seat by itself. */
@@ -141,22 +137,30 @@ export class AnsweredEntries {
     if (single?.type !== 'common') return single
     const answers: Answer[] = []
     let to = first.n
+    let large = 0
+    let characters = 0
     for (const { n, entry } of entries) {
       const outcome = this.#outcomes.get(n)
       if (outcome === undefined || rules.isSpecial(entry)) break
       if (outcome instanceof Map || outcome instanceof Error) break
-      if (outcome !== null && isTold(outcome as Answer)) answers.push(outcome as Answer)
+      if (outcome !== null && isTold(outcome as Answer)) {
+        const answer = outcome as Answer
+        characters += answer.text.length
+        if (characters > MOST_PORTION_CHARACTERS && answers.length > 0) break
+        large += largeCharactersOf(answer)
+        answers.push(answer)
+      }
       to = n
     }
-    return { type: 'common', to, answers }
+    return { type: 'common', to, answers, large }
   }
 
   #singleOf({ n }: SizedEntry): Portion | null {
     const outcome = this.#outcomes.get(n)
     if (outcome === undefined) return null
-    if (outcome === null) return { type: 'common', to: n, answers: [] }
+    if (outcome === null) return { type: 'common', to: n, answers: [], large: 0 }
     if (outcome instanceof Error || isPersonal(outcome)) return { type: 'each', to: n, outcome }
-    return { type: 'common', to: n, answers: isTold(outcome) ? [outcome] : [] }
+    return { type: 'common', to: n, answers: isTold(outcome) ? [outcome] : [], large: largeCharactersOf(outcome) }
   }
 }
 

@@ -1,4 +1,4 @@
-import { type ExecutionArgs, type ExecutionResult, execute, type GraphQLError } from 'graphql'
+import { type ExecutionArgs, execute, type GraphQLError } from 'graphql'
 import { LRUCache } from 'lru-cache'
 import type { Viewer } from '../../access/viewer.ts'
 import { sleep } from '../../lib/async.ts'
@@ -7,11 +7,10 @@ import { createContext } from '../../schema/context.ts'
 import type { Domain } from '../../schema/domain.ts'
 import { type CommonLoaders, createCommonLoaders } from '../../schema/loaders.ts'
 import type { Streams } from '../../schema/streams.ts'
-import { executeBounded } from '../bounded-execution.ts'
+import { type BoundedResult, executeBounded } from '../bounded-execution.ts'
 import { formatError, type MaskError } from '../http/masking.ts'
 import { type Answer, identityOf, isPersonal, type Outcome, type PersonalAnswers, type Span } from './answer.ts'
 import type { Told } from './feed.ts'
-import { createPace, type Pace } from './pace.ts'
 import { createPlainAnswer } from './plain-answers.ts'
 import { probeOf } from './viewer-probe.ts'
 
@@ -25,7 +24,6 @@ export interface Answers {
    * @throws what ends everybody's subscription, after some more tries: an event is never left out.
    */
   answer(told: Told<object>, viewers: () => Iterable<Viewer>, since: number): MaybePromise<Outcome>
-  pace: Pace
 }
 
 type MaybePromise<T> = T | Promise<T>
@@ -151,7 +149,7 @@ export function createAnswers(parts: AnswersParts): Answers {
     return known !== undefined && known.asOf.from >= since ? known : begin(told, viewers())
   }
 
-  return { answer, pace: createPace(parts.domain.rates) }
+  return { answer }
 }
 
 /** Begins what is asked for in one breath once, for all who ask for it. */
@@ -180,26 +178,26 @@ function run(
   rootValue: object,
   viewer: Viewer,
   common: () => CommonLoaders,
-): MaybePromise<ExecutionResult> {
+): MaybePromise<BoundedResult> {
   const { operation, domain, streams, takesCursors, shownIn, maxResponseBytes } = parts
   const context = createContext({ domain, streams, viewer, takesCursors, onSlow, common, shownIn })
-  const bounded = executeBounded(
+  return executeBounded(
     (contextValue, fieldResolver) => execute({ ...operation, rootValue, contextValue, fieldResolver }),
     context,
     maxResponseBytes,
   )
-  return bounded instanceof Promise ? bounded.then(({ result }) => result) : bounded.result
 }
 
-function answerOf(result: ExecutionResult, asOf: Span, maskError: MaskError): Answer {
+function answerOf({ result, discardedBytes }: BoundedResult, asOf: Span, maskError: MaskError): Answer {
+  const hasData = result.data != null
   if (result.errors === undefined)
-    return { text: JSON.stringify(result), errors: NO_ERRORS, hasData: result.data != null, asOf }
+    return { text: JSON.stringify(result), errors: NO_ERRORS, hasData, asOf, discardedBytes }
   // Nor is it a fault, to be logged, that what an event is about has been deleted.
-  if (result.errors.every(isOfGone)) return { text: UNTOLD, errors: NO_ERRORS, hasData: result.data != null, asOf }
+  if (result.errors.every(isOfGone)) return { text: UNTOLD, errors: NO_ERRORS, hasData, asOf, discardedBytes }
   const errors = result.errors.map(maskError)
-  // Its error is delivered in place of the event: a large event does not end a subscription.
-  const hasData = result.data != null || errors.some(isTooComplex)
-  return { text: JSON.stringify({ ...result, errors: errors.map(formatError) }), errors, hasData, asOf }
+  const text = JSON.stringify({ ...result, errors: errors.map(formatError) })
+  // An event that is too large is delivered as its error, and does not end the subscription.
+  return { text, errors, hasData: hasData || errors.some(isTooComplex), asOf, discardedBytes }
 }
 
 const isTooComplex = ({ extensions }: GraphQLError) => extensions['code'] === 'QUERY_TOO_COMPLEX'

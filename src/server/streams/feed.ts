@@ -22,6 +22,8 @@ export interface LiveRules<E> {
 export interface Receiver<E> {
   /** In order; resolves when more may be told. @throws what ends the subscription. */
   tell(told: readonly Told<E>[]): Promise<void>
+  /** Whether the subscriber once had everything and is past its own pace now: a snapshot may stand for what waits. */
+  isPastPace(): boolean
   /** From here on with everybody who sits in the window: see FollowOptions.onSeat. */
   sit(window: LiveWindow, seat: LiveSeat, signal: AbortSignal, rules: LiveRules<E>): Promise<void>
 }

@@ -7,6 +7,7 @@ import { identityOf } from './answer.ts'
 import { AnsweredEntries, type Portion } from './answered-entries.ts'
 import { type Answers, isTold } from './answers.ts'
 import type { LiveRules } from './feed.ts'
+import { largeCharactersOf, type Pace } from './pace.ts'
 import type { Sink } from './sink.ts'
 
 /** A subscriber who has had everything, at its seat. */
@@ -14,6 +15,7 @@ export interface LiveSubscriber {
   answers: Answers
   viewer: Viewer
   sink: Sink
+  pace: Pace
   window: LiveWindow
   seat: LiveSeat
   rules: LiveRules<object>
@@ -26,7 +28,10 @@ export interface LiveSubscriber {
  * written for one after the other, without a wait in between.
  */
 export interface LiveGroups {
-  /** Resolves with what is known then, when the subscriber has to go on by itself, or the signal aborts. @throws what ends its subscription. */
+  /**
+   * Resolves with what is known then, when the subscriber has to go on by itself or at its own pace, or the signal aborts.
+   * @throws what ends its subscription.
+   */
   sit(subscriber: LiveSubscriber, until: AbortSignal): Promise<number>
 }
 
@@ -223,6 +228,7 @@ class LiveGroup {
 
   #give(portion: Exclude<Portion, { type: 'special' }>, member: Member): void {
     if (portion.type === 'common') {
+      if (portion.large > 0 && !this.#isInPace(member, portion.large)) return
       if (portion.answers.length > 0) member.sink.send(portion.answers)
     } else {
       const { outcome } = portion
@@ -232,9 +238,18 @@ class LiveGroup {
         member.leave(own)
         return
       }
+      const large = largeCharactersOf(own)
+      if (large > 0 && !this.#isInPace(member, large)) return
       if (isTold(own)) member.sink.send([own])
     }
     this.#window.skip(member.seat, portion.to)
+  }
+
+  /** Whether a member may have so much now. One that may not leaves: nobody here waits for it, and nothing is answered for it meanwhile. */
+  #isInPace(member: Member, largeCharacters: number): boolean {
+    if (member.pace.take(largeCharacters)) return true
+    member.leave()
+    return false
   }
 
   /** Those who are too slow, whom no round reaches: what they have not taken must not be kept. */

@@ -108,11 +108,14 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
         },
       })
       for await (const delivery of deliveries) {
-        for await (const told of toldOf(delivery, run.id)) {
-          cursor = told.event.cursor
-          await to.tell([told])
-          if (ENDS.has(told.event.type)) return
+        const told: Told<RunEvent>[] = []
+        for await (const one of toldOf(delivery, run.id)) {
+          told.push(one)
+          if (ENDS.has(one.event.type)) break
         }
+        await to.tell(told)
+        cursor = told.at(-1)?.event.cursor ?? cursor
+        if (ENDS.has(told.at(-1)?.event.type ?? '')) return
       }
     } finally {
       leave()
@@ -153,6 +156,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
         }
         if (shown.length > 0) await to.tell(shown)
       },
+      isPastPace: to.isPastPace,
       sit: to.sit,
     }
   }
@@ -208,5 +212,5 @@ function eventOfEntry(runId: string, { cursor, at, event }: LogEntry): RunEvent 
 
 /** For who was told of the start already. */
 function withoutStart(to: Receiver<RunEvent>): Receiver<RunEvent> {
-  return { tell: (told) => to.tell(told.filter(({ event }) => event.type !== 'RunStarted')), sit: to.sit }
+  return { ...to, tell: (told) => to.tell(told.filter(({ event }) => event.type !== 'RunStarted')) }
 }

@@ -7,4 +7,6 @@ export interface Sink {
   isBusy(): boolean
   /** Calls whenever it takes more again; answers with the way to stop. */
   whenReady(listener: () => void): () => void
+  /** Ends the whole connection in a way that has clients come back and resume. Absent: a subscription alone ends, with an error. */
+  giveUp?(): void
 }

@@ -9,6 +9,9 @@ import type { SpaceEvent, Watcher } from '../../schema/streams.ts'
 import { type Feed, type LiveRules, openFeed, type Receiver, type Told } from './feed.ts'
 import type { Guards } from './guards.ts'
 
+/** Waiting events of a subscriber past its pace: more of them are replaced by a snapshot. Half of what ends the subscription. */
+const MOST_UNMERGED = 500
+
 export interface SpaceMessagesParts {
   guards: Guards
   domain: Pick<Domain, 'visibility'>
@@ -32,11 +35,13 @@ export function createSpaceMessages(
     return seen.has(spaceId) ? null : new ForbiddenError('You are not a member of this space any more.')
   }
 
+  const snapshotAt = (spaceId: string, cursor: string): Told<SpaceEvent> => ({
+    of: cursor,
+    event: { type: 'SpaceSnapshot', cursor, at: new Date(clock.now()), spaceId },
+  })
+
   async function tellDelivery(delivery: Delivery, viewer: Viewer, spaceId: string, to: Receiver<SpaceEvent>) {
-    if (delivery.type === 'gap') {
-      const { cursor } = delivery
-      return to.tell([{ of: cursor, event: { type: 'SpaceSnapshot', cursor, at: new Date(clock.now()), spaceId } }])
-    }
+    if (delivery.type === 'gap') return to.tell([snapshotAt(spaceId, delivery.cursor)])
     const told: Told<SpaceEvent>[] = []
     for (const entry of delivery.entries) {
       const farewell = await farewellAt(entry, viewer, spaceId)
@@ -47,6 +52,48 @@ export function createSpaceMessages(
       told.push({ of: entry, event: spaceEventOf(spaceId, entry) })
     }
     return to.tell(told)
+  }
+
+  /** The newest entry's number, where so many entries wait behind one that a snapshot is to stand for them; else null. */
+  async function endOfStretch(cursor: string, topic: string): Promise<number | null> {
+    const [head = cursor] = await log.heads([topic]).catch(() => [])
+    const [from, to] = [decodeCursor(cursor), decodeCursor(head)]
+    return from.epoch === to.epoch && to.n - from.n > MOST_UNMERGED ? to.n : null
+  }
+
+  /** Throws what ends the viewer's watching at one of these entries; nothing else of them is told. */
+  async function passOver(entries: readonly LogEntry[], viewer: Viewer, spaceId: string): Promise<void> {
+    for (const entry of entries) {
+      const farewell = await farewellAt(entry, viewer, spaceId)
+      if (farewell !== null) throw farewell
+    }
+  }
+
+  /**
+   * Tells deliveries one after the other. Where a subscriber is far past its pace, what waits is passed over up to the end that the topic had
+   * then, and a snapshot stands for all of it.
+   */
+  async function tellAll(
+    deliveries: AsyncIterable<Delivery>,
+    viewer: Viewer,
+    spaceId: string,
+    to: Receiver<SpaceEvent>,
+  ): Promise<void> {
+    let skippedTo: number | null = null
+    for await (const delivery of deliveries) {
+      const entries = delivery.type === 'gap' ? [] : delivery.entries
+      const [first, last] = [entries[0], entries.at(-1)]
+      if (first === undefined) skippedTo = null
+      else if (to.isPastPace()) skippedTo ??= await endOfStretch(first.cursor, spaceTopic(spaceId))
+      if (skippedTo === null || last === undefined) {
+        await tellDelivery(delivery, viewer, spaceId, to)
+        continue
+      }
+      await passOver(entries, viewer, spaceId)
+      if (decodeCursor(last.cursor).n < skippedTo) continue
+      skippedTo = null
+      await to.tell([snapshotAt(spaceId, last.cursor)])
+    }
   }
 
   return (
@@ -67,7 +114,7 @@ export function createSpaceMessages(
           onSlow,
           onSeat: (window, seat, until) => to.sit(window, seat, until, rules),
         })
-        for await (const delivery of deliveries) await tellDelivery(delivery, viewer, spaceId, to)
+        await tellAll(deliveries, viewer, spaceId, to)
       }
     }, spaceId)
 }

@@ -12,8 +12,44 @@ const FOREVER_MS = 2 ** 31 - 1
 const MOST_WAITING = 1000
 
 /**
- * What a side bar needs. Everything is joined that can be: a snapshot makes what waited before it superfluous, and of one
- * space at most two changes a second are told.
+ * Changes that wait for a subscriber, as few as say the same: a snapshot stands for all before it, and a change that is the last one waiting of
+ * its space or call is not added again, since it is read when it is delivered.
+ */
+export function createWaitingChanges() {
+  const waiting: ViewerChange[] = []
+  /** Of each space and call the type of the last change that waits. */
+  const lastTypes = new Map<string, ViewerChange['type']>()
+
+  return {
+    add(change: ViewerChange): void {
+      if (change.type === 'ViewerSnapshot') {
+        waiting.length = 0
+        lastTypes.clear()
+      }
+      const subject = subjectOf(change)
+      if (lastTypes.get(subject) === change.type) return
+      lastTypes.set(subject, change.type)
+      waiting.push(change)
+    },
+    next(): ViewerChange | undefined {
+      const change = waiting.shift()
+      if (change === undefined) return undefined
+      const subject = subjectOf(change)
+      if (!waiting.some((other) => subjectOf(other) === subject)) lastTypes.delete(subject)
+      return change
+    },
+    count: () => waiting.length,
+  }
+}
+
+function subjectOf(change: ViewerChange): string {
+  if ('spaceId' in change) return change.spaceId
+  return 'toolCallId' in change ? change.toolCallId : ''
+}
+
+/**
+ * What a side bar needs. Everything is joined that can be: a snapshot makes what waited before it superfluous, what one space or call has
+ * waiting is not added again, and of one space at most two changes a second are told.
  */
 export function createViewerEvents(
   platform: Pick<Platform, 'signals' | 'clock' | 'logger'>,
@@ -25,14 +61,14 @@ export function createViewerEvents(
   return ({ viewer, onSlow }: Watcher): Promise<Feed<ViewerEvent>> =>
     openFeed(async (lifeline) => {
       const { signal } = lifeline
-      const waiting: ViewerChange[] = [{ type: 'ViewerSnapshot' }]
+      const waiting = createWaitingChanges()
+      waiting.add({ type: 'ViewerSnapshot' })
       const bell = createBell()
 
       function push(change: ViewerChange): void {
-        if (change.type === 'ViewerSnapshot') waiting.length = 0
-        waiting.push(change)
+        waiting.add(change)
         bell.ring()
-        if (waiting.length > MOST_WAITING) onSlow()
+        if (waiting.count() > MOST_WAITING) onSlow()
       }
 
       const pace = createSpacePace((spaceId) => push({ type: 'ViewerSpaceChanged', spaceId }))
@@ -50,7 +86,7 @@ export function createViewerEvents(
       )
       return async (to) => {
         while (!signal.aborted) {
-          for (let change = waiting.shift(); change !== undefined && !signal.aborted; change = waiting.shift()) {
+          for (let change = waiting.next(); change !== undefined && !signal.aborted; change = waiting.next()) {
             await to.tell([{ of: null, event: { ...change, at: new Date(clock.now()) } }])
           }
           await bell.wait(FOREVER_MS, signal)

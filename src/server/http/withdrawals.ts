@@ -1,0 +1,63 @@
+import { type ExecutionArgs, getArgumentValues, getOperationAST, getVariableValues, Kind } from 'graphql'
+import { RateLimiterMemory } from 'rate-limiter-flexible'
+import type { Viewer } from '../../access/viewer.ts'
+import { complexityOf } from './complexity.ts'
+
+/** Operations by which a viewer gets out of something, which go through past the viewer's rate of requests too. */
+export interface Withdrawals {
+  /** Counts the operation. False for one that is none, that asks for much, or past the bound of a minute. */
+  admits(args: ExecutionArgs, viewer: Viewer): Promise<boolean>
+}
+
+export interface WithdrawalsOptions {
+  /** Of one viewer a minute, on this process. */
+  most?: number
+}
+
+const MOST_A_MINUTE = 60
+const MINUTE_SECONDS = 60
+/** Fields that one may ask for: with them the mutation costs as little as a few requests. */
+const MOST_FIELDS = 500
+
+type Input = Readonly<Record<string, unknown>>
+
+/** Mutations that may withdraw, and whether they do with an input: leaving a space, denying a call, stopping a run, giving a claim back. */
+const WITHDRAWALS: Readonly<Record<string, (input: Input, viewer: Viewer) => boolean>> = {
+  removeMember: ({ entityId }, { id }) => entityId === id,
+  decideToolCall: ({ approve, input }) => approve === false && input == null,
+  stopRun: () => true,
+  claimToolCall: ({ release }) => release === true,
+}
+
+export function createWithdrawals({ most = MOST_A_MINUTE }: WithdrawalsOptions = {}): Withdrawals {
+  const counts = new RateLimiterMemory({ keyPrefix: 'withdrawals', points: most, duration: MINUTE_SECONDS })
+  return {
+    async admits(args, viewer) {
+      const count = withdrawalsOf(args, viewer)
+      if (count === 0 || complexityOf(args).complexity > MOST_FIELDS) return false
+      return counts.consume(viewer.id, count).then(
+        () => true,
+        () => false,
+      )
+    },
+  }
+}
+
+/** How many withdrawals the operation consists of; 0 where there is anything else in it. */
+function withdrawalsOf({ schema, document, operationName, variableValues }: ExecutionArgs, viewer: Viewer): number {
+  const operation = getOperationAST(document, operationName)
+  const mutation = schema.getMutationType()
+  if (operation?.operation !== 'mutation' || mutation == null) return 0
+  const { coerced } = getVariableValues(schema, operation.variableDefinitions ?? [], variableValues ?? {})
+  const { selections } = operation.selectionSet
+  const isEach = selections.every((selection) => {
+    if (coerced === undefined || selection.kind !== Kind.FIELD) return false
+    const { value: name } = selection.name
+    const field = mutation.getFields()[name]
+    const withdraws = Object.hasOwn(WITHDRAWALS, name) ? WITHDRAWALS[name] : undefined
+    if (field === undefined || withdraws === undefined) return false
+    const { input } = getArgumentValues(field, selection, coerced) as { input: Input }
+    return withdraws(input, viewer)
+  })
+  return isEach ? selections.length : 0
+}
