@@ -78,7 +78,15 @@ export async function attempt(
   }
   const startedAt = new Date()
   let silence: ReturnType<typeof createSilenceLimit> | null = null
-  const live = createLiveGeneration({ step, tools: offered, writer, events, onPart: () => silence?.broken() })
+  const toolNames = new Set(tools.keys())
+  const live = createLiveGeneration({
+    step,
+    tools: offered,
+    toolNames,
+    writer,
+    events,
+    onPart: () => silence?.broken(),
+  })
   const model = await models.resolve(name).catch((error) => {
     came.failure = new ModelFailure(error, { blame: 'provider' })
   })

@@ -7,6 +7,7 @@ import { messagesOfStep } from '../runs/conversation.ts'
 import type { FailedModel, Generation, JournaledStep, KeptStep } from '../runs/journal.ts'
 import type { NewToolCall } from '../runs/tool-calls.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
+import { requesterOf } from '../tools/custom/schema-checks.ts'
 import { heardInPart } from '../tools/tool.ts'
 import { type Attempt, attempt, type GenerationParts } from './attempt.ts'
 import { assistantMessage, callsOf } from './generated-content.ts'
@@ -121,7 +122,8 @@ async function keep(
   { live, end, startedAt, failure }: Attempt,
 ): Promise<KeptStep> {
   if (end === null) throw new Error('only what came to an end is kept')
-  const calls = await callsOf(end.content, parts.tools, live)
+  const requester = requesterOf(parts.claim.run)
+  const calls = await callsOf(end.content, { tools: parts.tools, live, requester })
   for (const call of calls)
     if (call.status === 'FAILED' && (await parts.writer.isHeard(call.id))) call.output = heardInPart(call.output)
   const isAll = failure === null && live.begunCall() === null

@@ -17,7 +17,7 @@ export interface DecideInput {
 
 /** What viewers may do about calls that wait for people's agreement. */
 export interface Deciding {
-  /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError */
+  /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError, RateLimitedError */
   decideToolCall(viewer: Viewer, input: DecideInput): Promise<ToolCall>
   /** @throws NotFoundError, ForbiddenError, ConflictError */
   claimToolCall(viewer: Viewer, input: { toolCallId: string; release: boolean }): Promise<ToolCall>

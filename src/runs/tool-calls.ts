@@ -23,10 +23,17 @@ import { cancelNoted } from './call-notifications.ts'
 //     │   └─ somebody denies ──▶ FAILED (DENIED)                    (carrying.ts: by any worker, its run waits or sleeps)
 //     └─ the run's end (of a cycle, but where it ends well), or its agent leaves the space ──▶ CANCELED (CANCELED)
 
+/**
+ * The name of a call that names no tool of its agent. What the model wrote instead may be words that those who see the call may not read:
+ * it stays in the step, which admins see.
+ */
+export const UNKNOWN_TOOL = 'unknown'
+
 /** A tool call as the model made it. */
 export interface NewToolCall {
   id: string
   modelCallId: string
+  /** One of its agent's tools, or UNKNOWN_TOOL. */
   toolName: string
   execution: ToolExecution | null
   /** FAILED: it named no tool, or its input was no JSON. */
@@ -225,7 +232,9 @@ export async function answer(
 /** Under a lock on a PENDING call: its input is this now. */
 export async function edited(tx: Tx, toolCallId: string, input: Json, inputDigest: string): Promise<void> {
   await tx.$executeRaw`
-    UPDATE "ToolCall" SET input = ${jsonbText(input)}::jsonb, "inputDigest" = ${inputDigest} WHERE id = ${toolCallId}`
+    UPDATE "ToolCall" SET input = ${jsonbText(input)}::jsonb, "inputDigest" = ${inputDigest},
+      approval = approval || jsonb_build_object('edits', coalesce((approval->>'edits')::int, 0) + 1)
+    WHERE id = ${toolCallId}`
 }
 
 /** Under a lock on a PENDING call: enough have agreed. It waits for its result for `answerMs`, or, null, to be carried out. */
@@ -251,7 +260,10 @@ export async function escalated(tx: Tx, toolCallId: string, { isDue }: { isDue: 
 
 /** Under a lock on a call that waits: who sees to it; null for nobody. */
 export function claimed(tx: Tx, toolCallId: string, humanId: string | null): Promise<ToolCall> {
-  return tx.toolCall.update({ where: { id: toolCallId }, data: { claimedById: humanId } })
+  return tx.toolCall.update({
+    where: { id: toolCallId },
+    data: { claimedById: humanId, claimChanges: { increment: 1 } },
+  })
 }
 
 /** What is set of a call that nobody carries out, answers or decides any more. */
