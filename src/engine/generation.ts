@@ -38,8 +38,9 @@ export async function generate(parts: GenerationParts, steps: JournaledStep[], p
     const asked = await ask(parts, { steps, plan, name, failed, isLast })
     if (asked.type !== 'failed' || asked.hasShown || isLast) return asked
     failed.push({ model: name, error: asked.failure.message })
-    const over = await parts.overBudget()
+    const over = await parts.reserve(plan, steps)
     if (over !== null) return { type: 'over-budget', error: over }
+    if (parts.signal.aborted) return { type: 'aborted' }
   }
   throw new Error('a step has a model at least')
 }
@@ -91,7 +92,7 @@ async function ask(parts: GenerationParts, question: Question): Promise<Generate
         : { type: 'failed', failure, hasShown }
     }
     await account(parts, plan, made, name)
-    const end = await endAfter(parts, made, { isStopped, isOver: next === 'give up' })
+    const end = await endAfter(parts, question, made, { isStopped, isOver: next === 'give up' })
     if (end !== null) return { ...end, hasShown }
     await interrupt(parts.writer, made.live.begunCall())
     await sleep(FIRST_PAUSE_MS * 2 ** retries, parts.signal)
@@ -101,13 +102,15 @@ async function ask(parts: GenerationParts, question: Question): Promise<Generate
 /** Why this model is not asked once more, after an attempt that led to nothing; null where it is. */
 async function endAfter(
   parts: GenerationParts,
+  { plan, steps }: Question,
   made: Attempt,
   { isStopped, isOver }: { isStopped: boolean; isOver: boolean },
 ): Promise<Exclude<Generated, { type: 'journaled' }> | null> {
   if (isStopped || parts.signal.aborted) return { type: 'aborted' }
   if (isOver) return { type: 'failed', failure: failureOf(made) }
-  const over = await parts.overBudget()
-  return over === null ? null : { type: 'over-budget', error: over }
+  const over = await parts.reserve(plan, steps)
+  if (over !== null) return { type: 'over-budget', error: over }
+  return parts.signal.aborted ? { type: 'aborted' } : null
 }
 
 /** What broke off is kept where no other model is asked: it says what the run fails of. */
