@@ -1,9 +1,8 @@
-import { marksOf } from '../confidence/marks.ts'
 import { isHeardBy, readUnheard } from '../confidence/world.ts'
 import { type ApprovalState, Prisma, type ToolCall } from '../generated/prisma/client.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
-import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { heardOf } from './asked-calls.ts'
 import { type HumanViewer, isGranted, type ServiceViewer, type Viewer } from './viewer.ts'
 
 /** What of a run decides who may see it. */
@@ -29,14 +28,6 @@ export interface VisibleToolCall
   /** Where what goes into it comes from. */
   places: string[]
   label: string[]
-}
-
-/** Whether a human is asked by name to decide on a call: they see it and what goes into it, and nothing else of it. */
-export function isAskedByName(
-  humanId: string,
-  call: Pick<VisibleToolCall, 'approverIds' | 'escalateToIds' | 'escalatedAt'>,
-): boolean {
-  return call.approverIds.includes(humanId) || (call.escalatedAt !== null && call.escalateToIds.includes(humanId))
 }
 
 /**
@@ -290,31 +281,3 @@ function externalOf(viewer: ServiceViewer, calls: readonly VisibleToolCall[]): S
 /** What its run knows in confidence may be refused to whoever would carry it out: then nobody is waited for. */
 const isGivenOut = ({ status, label, expiresAt }: VisibleToolCall) =>
   status !== 'STREAMING' && (label.length === 0 || expiresAt !== null)
-
-/** Those of the calls that a human is asked by name to decide on, and may hear of; `still`: of those that wait no more only what they decided on. */
-async function heardOf(
-  tx: Tx,
-  humanId: string,
-  calls: readonly VisibleToolCall[],
-  when: 'still' | 'ever',
-): Promise<Set<string>> {
-  const named = calls.filter((call) => isAskedByName(humanId, call))
-  const asked = when === 'ever' ? named : await concerning(tx, humanId, named)
-  const marks = [...new Set(asked.flatMap(marksOf))]
-  const unheard = (
-    await readUnheard(
-      tx,
-      marks.map((spaceId) => ({ humanId, spaceId })),
-    )
-  ).get(humanId)
-  return new Set(asked.flatMap((call) => (marksOf(call).some((id) => unheard?.has(id)) ? [] : [call.id])))
-}
-
-/** Those of the calls that wait for a decision, or that the human has decided on. */
-async function concerning(tx: Tx, humanId: string, calls: readonly VisibleToolCall[]): Promise<VisibleToolCall[]> {
-  const settled = calls.filter(({ approvalState }) => approvalState !== 'PENDING').map(({ id }) => id)
-  const where = { humanId, toolCallId: { in: settled } }
-  const decided = settled.length === 0 ? [] : await tx.decision.findMany({ where, select: { toolCallId: true } })
-  const ids = new Set(decided.map(({ toolCallId }) => toolCallId))
-  return calls.filter(({ id, approvalState }) => approvalState === 'PENDING' || ids.has(id))
-}

@@ -6,10 +6,11 @@ import {
   type ToolSet,
   type TypedToolCall,
 } from 'ai'
+import { UNKNOWN_TOOL } from '../agents/tool-names.ts'
 import type { Requester } from '../lib/fair-queue.ts'
 import { DEEPEST_JSON, type Json, storableText, toJson } from '../lib/json.ts'
 import { madeBy } from '../runs/model-messages.ts'
-import { type NewToolCall, UNKNOWN_TOOL } from '../runs/tool-calls.ts'
+import type { NewToolCall } from '../runs/tool-calls.ts'
 import { withoutNulls } from '../tools/custom/schema-checks.ts'
 import { takePlacement } from '../tools/placement.ts'
 import { failureResult, type Tool } from '../tools/tool.ts'

@@ -38,6 +38,9 @@ export interface NewApproval extends AskedApproval {
   writtenDigest: string
 }
 
+/** Decisions of one call, whoever makes them: all are stored, and shown wherever the call is. */
+export const MOST_DECISIONS = 100
+
 /** Names an input. */
 export function digestOf(input: Json): string {
   return createHash('sha256').update(canonicalText(input)).digest('base64url')

@@ -1,8 +1,7 @@
 import type { Decision, ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { DECIDERS } from './approval.ts'
-import { MOST_DECISIONS } from './decision.ts'
+import { DECIDERS, MOST_DECISIONS } from './approval.ts'
 
 /** The humans who may decide on a call, whether it is decided or not. */
 export async function decidersOf(tx: Tx, toolCallId: string): Promise<string[]> {

@@ -4,14 +4,13 @@ import type { Requester } from '../lib/fair-queue.ts'
 import { type JsonObject, oneLine, toJson } from '../lib/json.ts'
 import { checkJsonSize } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
-import { DECIDERS, digestOf, termsOf } from './approval.ts'
+import { DECIDERS, digestOf, MOST_DECISIONS, termsOf } from './approval.ts'
 import { noted } from './call-notifications.ts'
 import { type LockedRun, lockRunOf, type Settled } from './call-settling.ts'
 import { decidersOf } from './deciders.ts'
 import { approved, edited } from './tool-calls.ts'
 
-/** Of one call, whoever makes them: all are stored, and shown wherever the call is. */
-export const MOST_DECISIONS = 100
+/** Of one call, whoever makes them: each lets all approvals lapse, and is shown wherever the call is. */
 const MOST_EDITS = 20
 
 /** What a human says of a call. */

@@ -23,12 +23,6 @@ import { cancelNoted } from './call-notifications.ts'
 //     │   └─ somebody denies ──▶ FAILED (DENIED)                    (carrying.ts: by any worker, its run waits or sleeps)
 //     └─ the run's end (of a cycle, but where it ends well), or its agent leaves the space ──▶ CANCELED (CANCELED)
 
-/**
- * The name of a call that names no tool of its agent. What the model wrote instead may be words that those who see the call may not read:
- * it stays in the step, which admins see.
- */
-export const UNKNOWN_TOOL = 'unknown'
-
 /** A tool call as the model made it. */
 export interface NewToolCall {
   id: string
@@ -260,10 +254,8 @@ export async function escalated(tx: Tx, toolCallId: string, { isDue }: { isDue: 
 
 /** Under a lock on a call that waits: who sees to it; null for nobody. */
 export function claimed(tx: Tx, toolCallId: string, humanId: string | null): Promise<ToolCall> {
-  return tx.toolCall.update({
-    where: { id: toolCallId },
-    data: { claimedById: humanId, claimChanges: { increment: 1 } },
-  })
+  const data = { claimedById: humanId, claimChanges: { increment: 1 } }
+  return tx.toolCall.update({ where: { id: toolCallId }, data })
 }
 
 /** What is set of a call that nobody carries out, answers or decides any more. */
