@@ -50,7 +50,7 @@ export function messagesOfStep({ step, calls }: Answered, mode = { asynchronous:
 
 /** The name that the model called a tool by, which providers compare with the call's; of a tool that there is not only the step has it. */
 function writtenName({ content }: AssistantModelMessage, { modelCallId, toolName }: JournaledCall): string {
-  const parts = typeof content === 'string' ? [] : content
+  const parts = Array.isArray(content) ? content : []
   const made = parts.find((part) => part.type === 'tool-call' && part.toolCallId === modelCallId)
   return made?.type === 'tool-call' ? made.toolName : toolName
 }
