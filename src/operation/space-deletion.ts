@@ -44,6 +44,7 @@ export function createSpaceDeletion(
   return {
     async deleteSpace(viewer, { id }) {
       if (!(await visibility.spaces(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_SPACE)
+      if (viewer.scope === 'HUMAN') await checkIsLastHuman(db.prisma, id)
       const memberIds = await db.transaction((tx) => hide(tx, viewer, id, new Date(clock.now())))
       await publisher.deleted(id, memberIds)
       await lifecycle.endGone()
@@ -59,6 +60,14 @@ export function createSpaceDeletion(
   }
 }
 
+const NOT_THE_LAST = 'Only an admin, or the last human in it, can delete a space: leave it (removeMember).'
+
+/** Before the space is locked; under the lock it counts. @throws ForbiddenError */
+async function checkIsLastHuman(tx: Tx, spaceId: string): Promise<void> {
+  const humans = await tx.membership.count({ where: { spaceId, entity: { kind: 'HUMAN' } } })
+  if (humans > 1) throw new ForbiddenError(NOT_THE_LAST)
+}
+
 /** @returns who was a member */
 async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): Promise<string[]> {
   await lockSpace(tx, spaceId)
@@ -70,8 +79,7 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
   const members = known.filter(({ isMember }) => isMember)
   const humans = members.filter(({ kind }) => kind === 'HUMAN').map(({ id }) => id)
   if (viewer.scope === 'HUMAN' && !humans.includes(viewer.id)) throw new NotFoundError(NO_SUCH_SPACE)
-  if (viewer.scope === 'HUMAN' && humans.length > 1)
-    throw new ForbiddenError('Only an admin, or the last human in it, can delete a space: leave it (removeMember).')
+  if (viewer.scope === 'HUMAN' && humans.length > 1) throw new ForbiddenError(NOT_THE_LAST)
   await tx.membership.deleteMany({ where: { spaceId } })
   await tx.formerMember.deleteMany({ where: { spaceId } })
   await tx.chain.deleteMany({ where: { spaceId } })

@@ -53,9 +53,14 @@ function madeWhenAsked<T extends object>(make: () => T): T {
 }
 
 /** Counts what a mutation does. @throws RateLimitedError past its rate, or that of all requests */
-export async function takeRate({ domain, viewer, overRate }: Context, name: RateName): Promise<void> {
+export async function takeRate(context: Context, name: RateName, points = 1): Promise<void> {
+  checkRequestRate(context)
+  await context.domain.rates.take(name, context.viewer, points)
+}
+
+/** For a mutation whose result may be a RateLimitedError. @throws RateLimitedError if the operation is past the rate of requests */
+export function checkRequestRate({ overRate }: Context): void {
   if (overRate !== undefined) throw overRate
-  await domain.rates.take(name, viewer)
 }
 
 /** Forgets what was loaded: before a mutation. */

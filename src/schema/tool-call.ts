@@ -1,10 +1,10 @@
-import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { Approval } from './approval.ts'
 import { existing, loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { mayHear } from './confidence.ts'
-import { type Context, renewed } from './context.ts'
+import { type Context, checkRequestRate, renewed } from './context.ts'
 import { Agent, Entity, Human, Message, Node, Run, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -184,11 +184,12 @@ builder.mutationField('submitToolResult', (t) =>
   t.field({
     type: SubmitToolResultPayload,
     errors: {
-      types: [BadInputError, ForbiddenError, NotFoundError, ConflictError],
+      types: [BadInputError, ForbiddenError, NotFoundError, ConflictError, RateLimitedError],
       union: { description: 'ConflictError: it was answered already, timed out, or its run is over.' },
     },
     args: { input: t.arg({ type: SubmitToolResultInput, required: true }) },
     async resolve(_, { input }, context) {
+      checkRequestRate(context)
       const { domain, viewer, loaders } = renewed(context)
       const call = await domain.control.submitToolResult(viewer, input)
       const [toolCall] = await loaders.seenToolCalls([call])

@@ -3,6 +3,7 @@ import type { Viewer } from '../../src/access/viewer.ts'
 import { createGoals, type Goals } from '../../src/agents/goals.ts'
 import { createMemories, type Memories } from '../../src/agents/memories.ts'
 import { newId } from '../../src/lib/ids.ts'
+import type { Tx } from '../../src/platform/db.ts'
 import { DATABASES, type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
@@ -85,6 +86,36 @@ describe.each(DATABASES)('memories and goals on %s', (database) => {
         await expect(more).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED' })
         await memories.set(id, [{ key: 'key 1', value: 'changed' }])
         expect(await recalled(id)).toMatchObject({ 'key 1': 'changed' })
+      })
+    })
+
+    describe('what a run may not know', () => {
+      const marks = { places: [], label: [] }
+      const confidential = async () => {
+        const space = await domain.space(domain.admin)
+        await domain.platform.db.prisma.space.update({ where: { id: space.id }, data: { confidential: true } })
+        return { places: [space.id], label: [space.id] }
+      }
+      const full = <T>(make: (index: number) => T) => Array.from({ length: 500 }, (_, index) => make(index))
+      const inTx = <T>(work: (tx: Tx) => Promise<T>) => domain.platform.db.transaction(work)
+
+      test('takes none of the room that it has for memories and goals: nobody fills them up for others', async () => {
+        const id = await agent()
+        const hidden = await confidential()
+        const key = (index: number) => ({ key: `key ${index}`, value: '' })
+        const goal = (index: number) => ({ description: `Goal ${index}` })
+        await inTx((tx) => memories.set(id, full(key), { tx, marks: hidden }))
+        await inTx((tx) => goals.set(id, full(goal), { tx, marks: hidden }))
+        const full1 = inTx((tx) => memories.set(id, [{ key: 'one more', value: '' }], { tx, marks: hidden }))
+        await expect(full1).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED' })
+        const full2 = inTx((tx) => goals.set(id, [{ description: 'One more' }], { tx, marks: hidden }))
+        await expect(full2).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED' })
+        for (const open of [marks, await confidential()]) {
+          expect(await inTx((tx) => memories.set(id, [{ key: 'mine', value: '1' }], { tx, marks: open }))).toHaveLength(
+            open === marks ? 1 : 2,
+          )
+          expect(await inTx((tx) => goals.set(id, [{ description: 'Mine' }], { tx, marks: open }))).toHaveLength(1)
+        }
       })
     })
 

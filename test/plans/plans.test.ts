@@ -42,6 +42,20 @@ describe.each(DATABASES)('plans on %s', (database) => {
     const finish = (id: string) =>
       platform.db.prisma.plan.update({ where: { id }, data: { enabled: false, nextRunAt: null } })
 
+    test('of which a run may not know take none of the room that it has', async () => {
+      const agentId = await agent()
+      const space = await domain.space(domain.admin)
+      await platform.db.prisma.space.update({ where: { id: space.id }, data: { confidential: true } })
+      const plans = (count: number) =>
+        Array.from({ length: count }, (_, n) => ({ name: `Plan ${n}`, instruction: 'Do it.', cron: '0 6 * * *' }))
+      const provenance = { places: [space.id], label: [space.id], askers: [] }
+      await planning.plans.setOwn(agentId, plans(100), { provenance })
+      const oneMore = planning.plans.setOwn(agentId, [{ ...plans(1)[0]!, name: 'One more' }], { provenance })
+      await expect(oneMore).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED' })
+      await setOwn(agentId, { cron: '0 6 * * *' })
+      expect((await planning.plans.listMany([agentId])).get(agentId)).toHaveLength(101)
+    })
+
     test.each([
       [
         'stands in its own time zone',
