@@ -78,7 +78,7 @@ describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
     const lines = await textsOf(exportSpace(from.app.platform.db, space.id))
     held.open()
     expect(lines.join('\n')).not.toMatch(/top-secret|v1\./)
-    await importSpace(to.app.platform.db, ['', '> parley export', ...lines])
+    await importSpace(to.app.platform.db, ['', '> parley export', ...lines], { trustExternalIds: true })
 
     await here.endedRuns(ada, 2)
     const [before, after] = [
@@ -242,7 +242,7 @@ describe('the key that secrets are encrypted with', () => {
     const both = createSecretBox(NEW, OLD)
     expect(both.open(await sealed(), webhook.id)).toBe(secret)
     expect(() => createSecretBox(NEW).open('v1.x')).toThrow('PARLEY_SECRET_KEY')
-    expect(await resealAll(platform.db, both)).toBe(3)
+    expect(await resealAll(platform.db, both)).toEqual({ rotated: 3, failed: [] })
     expect(createSecretBox(NEW).open(await sealed(), webhook.id)).toBe(secret)
     const tool = await platform.db.prisma.agentTool.findFirstOrThrow({ where: { agentId } })
     expect(createSecretBox(NEW).open(tool.headersSealed ?? '', `tool:${agentId}:lookup`)).toBe('{"a":"b"}')
