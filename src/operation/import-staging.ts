@@ -100,6 +100,7 @@ export async function settle(tx: Tx, spaceId: string): Promise<LeftOut[]> {
     if (table === 'ToolCall') await leave(table, Prisma.sql`NOT ${isCallOfSpace}`, `${NOT_BROUGHT} (runId)`)
     if (table === 'Membership') await leave(table, Prisma.sql`NOT ${isMember}`, 'was deleted or erased')
   }
+  await leaveUnnamed(leave)
   await clearReferences(tx, spaceId)
   await settleSpace(tx, spaceId)
   return leftOut
@@ -126,6 +127,19 @@ async function leaveAgents(leave: Leave): Promise<void> {
   const isIncomplete = Prisma.sql`NOT t."isHere" AND t.row->>'kind' = 'AGENT' AND t.row->>'goneAt' IS NULL AND NOT EXISTS (
     SELECT 1 FROM "ImportedRow" a WHERE a."table" = 'Agent' AND a.key = t.key)`
   await leave('Entity', isIncomplete, 'the settings of the agent are missing')
+}
+
+/** People and agents who have nothing to do with the space are no part of it: an agent would be offered to everybody here. */
+async function leaveUnnamed(leave: Leave): Promise<void> {
+  const isUnnamed = Prisma.sql`NOT t."isHere" AND t.key NOT IN (
+    SELECT coalesce(n.row->>'entityId', n.row->>'senderId', n.row->>'humanId', n.row->>'agentId') FROM "ImportedRow" n
+    WHERE n."table" IN ('Membership', 'FormerMember', 'Message', 'Decision', 'Run', 'ToolCall', 'Outcome'))`
+  await leave('Entity', isUnnamed, 'has no part in the space')
+  const isOfNobody = (column: string) => Prisma.sql`NOT EXISTS (
+    SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.row->>${column})`
+  await leave('Agent', isOfNobody('id'), 'has no part in the space')
+  for (const table of ['AgentTool', 'McpServer'] as const)
+    await leave(table, isOfNobody('agentId'), 'the agent has no part in the space')
 }
 
 interface Reference {
