@@ -4,7 +4,7 @@
 import { readConfig } from '../src/config.ts'
 import { messageOf } from '../src/lib/errors.ts'
 import { oneLine } from '../src/lib/json.ts'
-import { resealAll } from '../src/operation/key-rotation.ts'
+import { type Rotation, resealAll } from '../src/operation/key-rotation.ts'
 import { openDatabase } from '../src/platform/db.ts'
 import { createSecretBox } from '../src/platform/secret-box.ts'
 
@@ -13,26 +13,25 @@ function fail(message: string): never {
   process.exit(1)
 }
 
-if (process.argv.length > 2)
-  fail('usage: npm run rotate-secrets, with PARLEY_SECRET_KEY and PARLEY_SECRET_KEY_BEFORE in the environment')
-try {
+async function rotate(): Promise<Rotation> {
   const { databaseUrl: url, dataDirectory, secretKey, secretKeyBefore } = readConfig()
   if (secretKey === null || secretKeyBefore === null)
     fail('Set PARLEY_SECRET_KEY to the new key, and PARLEY_SECRET_KEY_BEFORE to the old one.')
   const db = await openDatabase({ url, dataDirectory, poolSize: 1 })
   try {
-    const { rotated, failed } = await resealAll(db, createSecretBox(secretKey, secretKeyBefore))
-    console.log(`${rotated} secrets are encrypted with the new key`)
-    for (const { table, column, id, reason } of failed) console.error(`${table} ${oneLine(id)} ${column}: ${reason}`)
-    if (failed.length > 0) {
-      console.error(
-        `${failed.length} secrets are not rotated: set them anew (updateAgent, rotateWebhookSecret), then run this again`,
-      )
-      process.exitCode = 1
-    }
+    return await resealAll(db, createSecretBox(secretKey, secretKeyBefore))
   } finally {
     await db.close()
   }
-} catch (error) {
-  fail(oneLine(messageOf(error)))
 }
+
+if (process.argv.length > 2)
+  fail('usage: npm run rotate-secrets, with PARLEY_SECRET_KEY and PARLEY_SECRET_KEY_BEFORE in the environment')
+const { rotated, failed } = await rotate().catch((error: unknown) => fail(oneLine(messageOf(error))))
+console.log(`${rotated} secrets are encrypted with the new key`)
+for (const { table, column, id, reason } of failed) console.error(`${table} ${oneLine(id)} ${column}: ${reason}`)
+// Only now: an embedded database that closes sets the exit code of the process.
+if (failed.length > 0)
+  fail(
+    `${failed.length} secrets are not rotated: set them anew (updateAgent, rotateWebhookSecret), then run this again.`,
+  )
