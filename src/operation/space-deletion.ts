@@ -1,7 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { Prisma } from '../generated/prisma/client.ts'
-import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
@@ -18,7 +18,7 @@ export interface SpaceDeletion {
    * @throws ForbiddenError, NotFoundError
    */
   deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>
-  /** Removes what is left of spaces whose deletion a process died over. */
+  /** Removes what is left of deleted spaces, also after an interruption. One that fails does not stop the others. */
   sweep(): Promise<void>
 }
 
@@ -39,7 +39,7 @@ export function createSpaceDeletion(
   platform: Platform,
   { visibility, lifecycle, publisher }: DeletionParts,
 ): SpaceDeletion {
-  const { db, clock } = platform
+  const { db, clock, logger } = platform
 
   return {
     async deleteSpace(viewer, { id }) {
@@ -55,7 +55,16 @@ export function createSpaceDeletion(
       const where = { deletedAt: { not: null }, NOT: REMAINS }
       const left = await db.prisma.space.findMany({ where, select: { id: true } })
       if (left.length > 0) await lifecycle.endGone()
-      for (const { id } of left) await remove(db, id)
+      for (const { id } of left) {
+        try {
+          await remove(db, id)
+        } catch (error) {
+          logger.warn(
+            { spaceId: id, error: messageOf(error) },
+            'could not remove a deleted space; the next sweep continues',
+          )
+        }
+      }
     },
   }
 }
