@@ -3,7 +3,7 @@ import { isKnownTo, isOfLabel, type Marks, UNMARKED } from '../confidence/marks.
 import { type Memory, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
-import { checkText } from '../lib/validate.ts'
+import { checkNameCharacters, checkText } from '../lib/validate.ts'
 import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
@@ -91,6 +91,7 @@ function checkMemories(given: readonly MemoryInput[]): Map<string, string> {
   return new Map(
     given.map(({ key, value }, index) => {
       const field = `input.memories.${index}`
+      checkNameCharacters(key, `${field}.key`)
       if (key.trim() === '') throw new BadInputError('A memory needs a key.', `${field}.key`)
       return [checkText(key, LONGEST_KEY, `${field}.key`), checkText(value, LONGEST_VALUE, `${field}.value`)]
     }),

@@ -1,13 +1,14 @@
 import { existsSync } from 'node:fs'
 import { type Browser, chromium } from 'playwright-core'
+import { skipFor } from './skip-for.ts'
 
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 
-/** What a test file is skipped by, with one loud line that names it; on a CI machine a browser must be there. */
+/** Whether there is a browser for these tests. Says loudly what is skipped without. @throws on a CI machine, where it must be. */
 export function hasBrowserFor(what: string): boolean {
-  const hasBrowser = existsSync(CHROMIUM)
-  if (!hasBrowser) console.warn(`\n!!! No Chromium at ${CHROMIUM}: ${what} is SKIPPED.\n`)
-  return hasBrowser
+  if (existsSync(CHROMIUM)) return true
+  skipFor(`No Chromium at ${CHROMIUM} for ${what}`)
+  return false
 }
 
 export function launchBrowser(): Promise<Browser> {

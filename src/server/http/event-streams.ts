@@ -6,7 +6,7 @@ import type { Viewer } from '../../access/viewer.ts'
 import { BadInputError, UnauthenticatedError } from '../../lib/errors.ts'
 import type { Sink } from '../streams/sink.ts'
 import { authenticate } from './authentication.ts'
-import { BodyRefusedError, readBody } from './body.ts'
+import { type BodyReader, BodyRefusedError, ownerOf } from './body.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from './graphql.ts'
 import { type Handler, sendJson } from './health.ts'
 import { CHALLENGE, formatError, type MaskError } from './masking.ts'
@@ -30,6 +30,7 @@ export interface EventStreamsParts {
   signIns: SignIns
   maskError: MaskError
   maxStreamsPerViewer: number
+  bodies: BodyReader
 }
 
 const TOKEN_HEADER = 'x-graphql-event-stream-token'
@@ -59,6 +60,7 @@ export function createEventStreams({
   signIns,
   maskError,
   maxStreamsPerViewer,
+  bodies,
 }: EventStreamsParts): EventStreams {
   const streams = new Map<string, Stream>()
   const unanswered = createUnanswered()
@@ -99,7 +101,8 @@ export function createEventStreams({
   }
 
   async function post(stream: Stream, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const posted = parsed(await readBody(request, { mostBytes: LARGEST_REQUEST_BYTES }))
+    const owner = ownerOf(stream.viewer)
+    const posted = parsed(await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner }))
     const operationId = posted?.extensions?.operationId
     if (posted === null || typeof operationId !== 'string') {
       return sendErrors(response, [

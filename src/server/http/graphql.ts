@@ -11,7 +11,7 @@ import type { Sink } from '../streams/sink.ts'
 import type { Subscribe } from '../streams/subscribe.ts'
 import { useAdmission } from './admission.ts'
 import { useAuthentication } from './authentication.ts'
-import { usePostedBody } from './body.ts'
+import { type BodyReader, usePostedBody } from './body.ts'
 import { type DocumentContext, useDocuments } from './document-cache.ts'
 import { useGraphqlResponseJson, useJsonOnly } from './json-only.ts'
 import type { MaskError } from './masking.ts'
@@ -34,6 +34,7 @@ export interface GraphqlOptions {
   allowedOrigins: readonly string[]
   /** Bytes that the response of one operation may have. */
   maxResponseBytes: number
+  bodies: BodyReader
 }
 
 /** What comes with an operation: over HTTP the server's own, over a socket what its session says. */
@@ -57,16 +58,8 @@ export type Graphql = YogaServerInstance<OperationContext, Context>
  * The one pipeline that every operation goes through, by POST, GET, SSE and, through `getEnveloped`, by socket: who asks,
  * parsing and validation (once a process for each document), limits, execution, masking.
  */
-export function createGraphql({
-  domain,
-  signIns,
-  schema,
-  streams,
-  maskError,
-  subscribe,
-  allowedOrigins,
-  maxResponseBytes,
-}: GraphqlOptions): Graphql {
+export function createGraphql(options: GraphqlOptions): Graphql {
+  const { domain, signIns, schema, streams, maskError, subscribe, allowedOrigins, bodies, maxResponseBytes } = options
   return createYoga<OperationContext, Context>({
     schema,
     graphqlEndpoint: GRAPHQL_PATH,
@@ -83,7 +76,7 @@ export function createGraphql({
     plugins: [
       useAuthentication(signIns) as never,
       useJsonOnly(),
-      usePostedBody({ mostBytes: LARGEST_REQUEST_BYTES }) as never,
+      usePostedBody(bodies, maskError, LARGEST_REQUEST_BYTES) as never,
       useGraphqlResponseJson(),
       useMultipartSubscriptions(),
       useDeliverable(),
