@@ -6,9 +6,11 @@ import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { RETRY_RUN, STOP_RUN } from '../talk/operations.ts'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
+import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment, wordsOfDuration } from '../ui/time.tsx'
 import { RUN } from './operations.ts'
@@ -69,7 +71,9 @@ function RunView({ run, live }: { run: Run; live: ReturnType<typeof useRun> }) {
       </PageHead>
       <div className="page-scroll">
         <Refused error={verbs.retry.error ?? verbs.stop.error} />
-        <Facts run={run} now={now} />
+        <Boundary what="summary" version={now}>
+          <Facts run={run} now={now} />
+        </Boundary>
         {now.error !== null && (
           <p className="failure">
             <strong>It failed.</strong> {now.error}
@@ -85,7 +89,9 @@ function RunView({ run, live }: { run: Run; live: ReturnType<typeof useRun> }) {
           <section className="block">
             <h2>Closing words</h2>
             <p className="hint">Internal: nobody in the space saw them.</p>
-            <blockquote dir="auto">{run.summary}</blockquote>
+            <blockquote>
+              <PlainText text={run.summary} />
+            </blockquote>
           </section>
         )}
         <section className="block">
@@ -95,13 +101,19 @@ function RunView({ run, live }: { run: Run; live: ReturnType<typeof useRun> }) {
           )}
           <ol className="steps">
             {steps.map((step) => (
-              <StepView key={step.index} step={step} isLast={step === steps.at(-1) && !isOver} />
+              <Boundary key={step.index} what="step" version={step} text={() => step.text}>
+                <StepView step={step} isLast={step === steps.at(-1) && !isOver} />
+              </Boundary>
             ))}
           </ol>
         </section>
-        <RunTree rootId={run.rootId} currentId={run.id} isOver={isOver} />
-        {isAdmin && <RunConfidence key={String(isOver)} runId={run.id} isOver={isOver} />}
-        {isAdmin && <SentSteps runId={run.id} stepCount={now.stepCount} />}
+        <Boundary what="list of runs">
+          <RunTree rootId={run.rootId} currentId={run.id} isOver={isOver} />
+        </Boundary>
+        <Boundary what="part of the page">
+          {isAdmin && <RunConfidence key={String(isOver)} runId={run.id} isOver={isOver} />}
+        </Boundary>
+        <Boundary what="part of the page">{isAdmin && <SentSteps runId={run.id} stepCount={now.stepCount} />}</Boundary>
       </div>
     </>
   )

@@ -1,6 +1,8 @@
 import { useState } from 'react'
 import type { ConsoleRunStepsQuery } from '../../generated/graphql.ts'
 import { useAsk } from '../ask.ts'
+import { Boundary } from '../ui/boundary.tsx'
+import { isSameJson } from '../ui/json-text.ts'
 import { Unanswered } from '../ui/notice.tsx'
 import { wordsOfDuration } from '../ui/time.tsx'
 import { listOf, type ModelMessage, ModelMessages, ModelText, textOf } from './model-messages.tsx'
@@ -43,7 +45,9 @@ function Steps({ runId, sought }: { runId: string; sought: string }) {
   return (
     <ol className="steps">
       {steps.map((step, at) => (
-        <SentStep key={step.index} step={step} before={steps[at - 1]} sought={sought} />
+        <Boundary key={step.index} what="step" version={step}>
+          <SentStep step={step} before={steps[at - 1]} sought={sought} />
+        </Boundary>
       ))}
       {data.run?.internals?.steps.pageInfo.hasNextPage && <li className="hint">The first 20 steps.</li>}
     </ol>
@@ -99,6 +103,6 @@ const matches = (text: string, sought: string) => sought !== '' && text.toLowerC
 
 function countSame(messages: ModelMessage[], known: ModelMessage[]): number {
   let count = 0
-  while (count < known.length && JSON.stringify(messages[count]) === JSON.stringify(known[count])) count += 1
+  while (count < known.length && isSameJson(messages[count], known[count])) count += 1
   return count
 }

@@ -2,11 +2,12 @@ import { memo } from 'react'
 import { Link } from 'wouter'
 import type { Message } from '../../client/index.ts'
 import { Avatar } from '../ui/avatar.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
 import { Icon } from '../ui/icons.tsx'
 import { Markdown } from '../ui/markdown.tsx'
 import { Time, wordsOfDay } from '../ui/time.tsx'
-import { CallCard } from './call-card.tsx'
+import { CallCard, plainCall } from './call-card.tsx'
 import { Outcomes } from './outcomes.tsx'
 
 interface MessageViewProps {
@@ -20,6 +21,10 @@ interface MessageViewProps {
   /** The one that the address names. */
   isTarget: boolean
 }
+
+/** A message where nothing else of it can be shown. */
+export const plainMessage = ({ sender, parts }: Message) =>
+  [`${sender.name}:`, ...parts.map((part) => ('text' in part ? part.text : plainCall(part.toolCall)))].join('\n')
 
 const STATUS_WORDS: Record<string, string> = {
   STREAMING: 'is writing',
@@ -57,7 +62,9 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
           <Origin message={message} />
           {parts.map((part) =>
             part.__typename === 'TextPart' ? (
-              <Markdown key={part.id} text={part.text} />
+              <Boundary key={part.id} what="text" version={part.text} text={() => part.text}>
+                <Markdown text={part.text} isGrowing={status === 'STREAMING'} />
+              </Boundary>
             ) : (
               <CallCard key={part.id} call={part.toolCall} />
             ),

@@ -7,6 +7,7 @@ import { useHashTarget } from '../location.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { IconButton } from '../ui/button.tsx'
 import { Empty, Loading } from '../ui/notice.tsx'
 import { ActivityBar } from './activity-bar.tsx'
@@ -73,19 +74,27 @@ export function SpacePage({ spaceId }: { spaceId: string }) {
           </p>
         </Empty>
       ) : (
-        <Timeline
-          state={state}
-          loadEarlier={state.loadEarlier}
-          loadUntil={state.loadUntil}
-          keepNewest={state.keepNewest}
-          target={target}
-          onSeen={onSeen}
-        />
+        <Boundary what="conversation">
+          <Timeline
+            state={state}
+            loadEarlier={state.loadEarlier}
+            loadUntil={state.loadUntil}
+            keepNewest={state.keepNewest}
+            target={target}
+            onSeen={onSeen}
+          />
+        </Boundary>
       )}
-      <Announcer messages={messages} ownId={humanId} />
-      <ActivityBar activity={activity} />
+      <Boundary what="part of the page" version={messages} fallback={null}>
+        <Announcer messages={messages} ownId={humanId} />
+      </Boundary>
+      <Boundary what="list of agents at work" version={activity}>
+        <ActivityBar activity={activity} />
+      </Boundary>
       {isHuman ? (
-        <Composer key={spaceId} space={space} send={state.send} />
+        <Boundary what="text field">
+          <Composer key={spaceId} space={space} send={state.send} />
+        </Boundary>
       ) : (
         <p className="spectator">
           You see everything as the operator, and speak as nobody. <Link href="/people">Go on as a person</Link> to
