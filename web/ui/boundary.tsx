@@ -52,7 +52,7 @@ export class Boundary extends Component<BoundaryProps, BoundaryState> {
 /** What could not be rendered may not be readable either. */
 function textOrNothing(text: () => string): string {
   try {
-    return text()
+    return String(text())
   } catch {
     return ''
   }

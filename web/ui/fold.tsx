@@ -1,8 +1,9 @@
 import { type ReactNode, useLayoutEffect, useRef, useState } from 'react'
 import { Button } from './button.tsx'
 
-/** Higher than some screens: less is not folded. */
+/** What is higher is folded: some screens of what people and models usually write, less of a very long text. */
 const TALL_PX = 2400
+const LONG = { characters: 8000, tallPx: 600 }
 /** Shorter texts are not measured: they are this high only if they are made of little but line breaks. */
 const LEAST_CHARACTERS = 1500
 const LEAST_LINES = 60
@@ -18,7 +19,7 @@ interface FoldProps {
 }
 
 /** Shows the beginning of what is many screens high, so that what stands around it stays in reach, and the whole on request. */
-export function Fold({ text, tallPx = TALL_PX, isGrowing = false, children }: FoldProps) {
+export function Fold({ text, tallPx = tallPxOf(text), isGrowing = false, children }: FoldProps) {
   const box = useRef<HTMLDivElement>(null)
   const [isTall, setTall] = useState(false)
   const [isOpen, setOpen] = useState(isGrowing)
@@ -41,3 +42,5 @@ export function Fold({ text, tallPx = TALL_PX, isGrowing = false, children }: Fo
     </>
   )
 }
+
+const tallPxOf = ({ length }: string) => (length > LONG.characters ? LONG.tallPx : TALL_PX)
