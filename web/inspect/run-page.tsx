@@ -1,3 +1,4 @@
+import { useState } from 'react'
 import { Link } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import { useRun } from '../../client/react.ts'
@@ -28,11 +29,16 @@ const OVER = ['COMPLETED', 'FAILED', 'CANCELED']
 
 /** A run from what set it off to its end: its steps, tools and waits, what each was sent, and what it cost. */
 export function RunPage({ runId }: { runId: string }) {
+  const [attempt, setAttempt] = useState(0)
+  return <FollowedRun key={attempt} runId={runId} onRetry={() => setAttempt(attempt + 1)} />
+}
+
+function FollowedRun({ runId, onRetry }: { runId: string; onRetry(): void }) {
   const { connection } = useSession()
   const live = useRun(connection, runId)
   const ask = useAsk(RUN, { id: runId }, live.status === 'ended' ? {} : { everyMs: EVERY_MS })
   const { data } = ask
-  if (data?.run) return <RunView run={data.run} live={live} />
+  if (data?.run) return <RunView run={data.run} live={live} onRetry={onRetry} />
   return (
     <>
       <PageHead title="Run" />
@@ -49,7 +55,14 @@ export function RunPage({ runId }: { runId: string }) {
   )
 }
 
-function RunView({ run, live }: { run: Run; live: ReturnType<typeof useRun> }) {
+interface RunViewProps {
+  run: Run
+  live: ReturnType<typeof useRun>
+  /** Follows the run anew. */
+  onRetry(): void
+}
+
+function RunView({ run, live, onRetry }: RunViewProps) {
   const { isAdmin } = useSession()
   const verbs = useRunVerbs(run.id)
   const { steps } = live
@@ -96,7 +109,8 @@ function RunView({ run, live }: { run: Run; live: ReturnType<typeof useRun> }) {
         )}
         <section className="block">
           <h2>What happened</h2>
-          {steps.length === 0 && (
+          <Refused error={live.error} onRetry={onRetry} />
+          {steps.length === 0 && live.error === null && (
             <p className="hint">{isOver ? 'It ended before its first step.' : 'It has not begun yet.'}</p>
           )}
           <ol className="steps">

@@ -83,7 +83,7 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
           </li>
         ))}
       </ul>
-      {inbox.pageInfo.hasNextPage && <p className="hint">The oldest 50.</p>}
+      {inbox.pageInfo.hasNextPage && <p className="hint">The oldest {inbox.edges.length}.</p>}
       <Refused error={remove.error} />
     </section>
   )
@@ -138,7 +138,7 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
           </Boundary>
         ))}
       </ol>
-      {cycles.pageInfo.hasPreviousPage && <p className="hint">The newest 20 of them.</p>}
+      {cycles.pageInfo.hasPreviousPage && <p className="hint">The newest {cycles.edges.length} of them.</p>}
       <Refused error={reset.error} />
     </section>
   )

@@ -1,6 +1,6 @@
 import { memo } from 'react'
 import { Link } from 'wouter'
-import type { Message } from '../../client/index.ts'
+import type { Message, MessagePart } from '../../client/index.ts'
 import { Avatar } from '../ui/avatar.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
@@ -23,8 +23,12 @@ interface MessageViewProps {
 }
 
 /** A message where nothing else of it can be shown. */
-export const plainMessage = ({ sender, parts }: Message) =>
-  [`${sender.name}:`, ...parts.map((part) => ('text' in part ? part.text : plainCall(part.toolCall)))].join('\n')
+export const plainMessage = ({ sender, parts }: Message) => [`${sender.name}:`, ...parts.map(plainPart)].join('\n')
+
+function plainPart(part: MessagePart): string {
+  if (part.__typename === 'TextPart') return part.text
+  return part.__typename === 'ToolCallPart' ? plainCall(part.toolCall) : ''
+}
 
 const STATUS_WORDS: Record<string, string> = {
   STREAMING: 'is writing',
@@ -60,15 +64,9 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
         <div className="message-main">
           {!isContinued && <MessageHead message={message} />}
           <Origin message={message} />
-          {parts.map((part) =>
-            part.__typename === 'TextPart' ? (
-              <Boundary key={part.id} what="text" version={part.text} text={() => part.text}>
-                <Markdown text={part.text} isGrowing={status === 'STREAMING'} />
-              </Boundary>
-            ) : (
-              <CallCard key={part.id} call={part.toolCall} />
-            ),
-          )}
+          {parts.map((part) => (
+            <PartView key={part.id} part={part} isGrowing={status === 'STREAMING'} />
+          ))}
           {STATUS_WORDS[status] && (
             <p className={`message-status ${status.toLowerCase()}`}>
               {status === 'STREAMING' && <span className="dots" aria-hidden="true" />}
@@ -82,6 +80,21 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
     </>
   )
 })
+
+function PartView({ part, isGrowing }: { part: MessagePart; isGrowing: boolean }) {
+  switch (part.__typename) {
+    case 'TextPart':
+      return (
+        <Boundary what="text" version={part.text} text={() => part.text}>
+          <Markdown text={part.text} isGrowing={isGrowing} />
+        </Boundary>
+      )
+    case 'ToolCallPart':
+      return <CallCard call={part.toolCall} />
+    default:
+      return <p className="plain-note">This part is of a kind that the console does not know. Reload the page.</p>
+  }
+}
 
 function MessageHead({ message: { id, sender, createdAt, mentionedAgent, run } }: { message: Message }) {
   return (
