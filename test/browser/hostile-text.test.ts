@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { hasBrowserFor } from '../support/browser.ts'
 import { PATIENCE } from '../support/console-page.ts'
 import { playConsole } from '../support/console-play.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 
 const hasBrowser = hasBrowserFor('the test of hostile text')
@@ -138,5 +139,56 @@ describe.skipIf(!hasBrowser)('the console in front of hostile text', () => {
     expect(links.filter((words) => !words.includes('↗ evil.example'))).toEqual([])
     expect(await page.locator('main img, main a a').count()).toBe(0)
     await picture(page, 'links')
+  }, 90_000)
+
+  test('a call of deep values is shown shortened, and a schema that refers to itself is edited as JSON', async () => {
+    const tool = {
+      name: 'order',
+      description: 'Orders.',
+      inputSchema: { type: 'object', properties: { inner: { $ref: '#' }, items: { type: 'array' } } },
+      execution: 'INTERNAL' as const,
+      visible: true,
+      approval: { quorum: 1 },
+    }
+    const { human, agent, space } = await parley.room('Buyer', { tools: [tool] })
+    const deep = JSON.parse(`${'['.repeat(80)}1${']'.repeat(80)}`)
+    const orders = [{ toolCall: 'order', input: { items: [...deep, ...Array(9000).fill(1)] } }]
+    parley.models.script(forAgent(agent.name, steps(orders, [{ text: 'ok' }])))
+    const { page, message } = await openAs(human, `/spaces/${space.id}`)
+    const { runs } = await parley.send(human, space.id, 'Order some.')
+    const call = page.getByRole('region', { name: 'Tool call order' })
+    await call.getByText('Input', { exact: true }).click(PATIENCE)
+    await call.getByText('Shortened: “…” stands for what is missing.').waitFor(PATIENCE)
+    await picture(page, 'deep')
+    await call.getByRole('button', { name: 'Edit first…' }).press('Enter', PATIENCE)
+    await call.getByLabel('Value').fill('{"items":', PATIENCE)
+    await call.getByRole('button', { name: 'Approve this' }).press('Enter')
+    await call.getByText('This is not valid JSON. Correct it and try again.').waitFor(PATIENCE)
+    await picture(page, 'schema')
+    await call.getByLabel('Value').fill('{"items":[1]}')
+    await call.getByRole('button', { name: 'Approve this' }).press('Enter')
+    await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
+    await message('Order some.').waitFor(PATIENCE)
+  }, 90_000)
+
+  test('a long text is shown while it is written, without holding the page up', async () => {
+    const { human, agent, space } = await parley.room('Writer')
+    const words = Array.from({ length: 600 }, (_, at) => `**word ${at}** and [a link](/runs) and more `)
+    const said = { toolCall: 'send_message', chunks: ['{"text":"', ...words, new Promise(() => {}), '"}'] }
+    parley.models.script(forAgent(agent.name, steps([said])))
+    const { page } = await openAs(human, `/spaces/${space.id}`)
+    await page.evaluate(() => {
+      const held: number[] = []
+      Object.assign(window, { held })
+      new PerformanceObserver((list) => held.push(...list.getEntries().map(({ duration }) => duration))).observe({
+        type: 'longtask',
+      })
+    })
+    await parley.send(human, space.id, 'Write.')
+    await page.getByText('word 599').waitFor(PATIENCE)
+    const held = await page.evaluate(() => ('held' in window ? (window.held as number[]) : []))
+    expect(Math.max(0, ...held)).toBeLessThan(1000)
+    await page.getByRole('button', { name: 'Stop Writer' }).click(PATIENCE)
+    await page.getByText('was interrupted').waitFor(PATIENCE)
   }, 90_000)
 })
