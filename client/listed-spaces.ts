@@ -26,20 +26,6 @@ export function createListedSpaces(connection: Connection, onChange: () => void)
     return pageInfo.hasNextPage ? pageInfo.endCursor : null
   }
 
-  /** A page of the list, after the wait that the server asks for; null where nobody needs it any more. @throws ParleyError */
-  async function loadPage(after: string | null, isNeeded: () => boolean): Promise<LiveSpacesQuery | null> {
-    while (isNeeded()) {
-      try {
-        return await requestPage(PAGE_SIZE, (first) => connection.ask(SPACES, { after, first }))
-      } catch (failure) {
-        const { code, retryAfterMs } = errorOf(failure)
-        if (code !== 'RATE_LIMITED') throw failure
-        await new Promise((resolve) => setTimeout(resolve, Math.max(retryAfterMs ?? 0, LEAST_WAIT_MS)))
-      }
-    }
-    return null
-  }
-
   return {
     /** Those with the last activity first. */
     inOrder: (): ListedSpace[] => [...spaces.values()].sort((one, other) => timeOf(other).localeCompare(timeOf(one))),
@@ -62,7 +48,7 @@ export function createListedSpaces(connection: Connection, onChange: () => void)
       const listed = new Set<string>()
       let after: string | null = null
       do {
-        const page = await loadPage(after, () => load === loads)
+        const page = await loadPage(connection, after, () => load === loads)
         if (page === null || load !== loads) return false
         after = takePage(page.spaces, listed)
       } while (after !== null)
@@ -76,3 +62,21 @@ export function createListedSpaces(connection: Connection, onChange: () => void)
 }
 
 const timeOf = ({ lastMessage, createdAt }: ListedSpace) => lastMessage?.createdAt ?? createdAt
+
+/** A page of the list, after the wait that the server asks for; null where nobody needs it any more. @throws ParleyError */
+async function loadPage(
+  connection: Connection,
+  after: string | null,
+  isNeeded: () => boolean,
+): Promise<LiveSpacesQuery | null> {
+  while (isNeeded()) {
+    try {
+      return await requestPage(PAGE_SIZE, (first) => connection.ask(SPACES, { after, first }))
+    } catch (failure) {
+      const { code, retryAfterMs } = errorOf(failure)
+      if (code !== 'RATE_LIMITED') throw failure
+      await new Promise((resolve) => setTimeout(resolve, Math.max(retryAfterMs ?? 0, LEAST_WAIT_MS)))
+    }
+  }
+  return null
+}

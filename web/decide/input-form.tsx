@@ -59,7 +59,7 @@ function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: Sch
         required
         spellCheck={false}
         defaultValue={text}
-        hint="As JSON: its schema has too many or too deep fields for a form. The server checks it."
+        hint="As JSON, since it has too many fields for a form. The server checks it."
       />
       {back && <div>{back}</div>}
     </Form>

@@ -33,7 +33,7 @@ export interface MarkdownLimits {
 }
 
 /** Far above what people and models write on purpose: a text of 32,000 characters takes 10 to 40 ms and up to 7,500 nodes. */
-export const LIMITS: MarkdownLimits = { characters: 100_000, depth: 40, nodes: 8000, timeMs: 80 }
+export const LIMITS: MarkdownLimits = { characters: 100_000, depth: 40, nodes: 8000, timeMs: 60 }
 
 /** A text that exceeds a limit has no blocks. */
 export type ParsedMarkdown = { blocks: MarkdownElement[]; limit: null } | { blocks: null; limit: MarkdownLimit }
@@ -161,9 +161,14 @@ function visit(token: Token, place: Place, budget: Budget): void {
   }
 }
 
+/** Of what the page shows with an element: the host of a link, the icon of an image. */
+const FURTHER_NODES: Record<string, number> = { a: 3, img: 5, table: 1 }
+
 function addNodes(node: MarkdownNode, depth: number, budget: Budget): void {
   budget.addNode(depth)
-  if (typeof node === 'object') for (const child of node.children) addNodes(child, depth, budget)
+  if (typeof node === 'string') return
+  for (let count = FURTHER_NODES[node.tag] ?? 0; count > 0; count -= 1) budget.addNode(depth)
+  for (const child of node.children) addNodes(child, depth, budget)
 }
 
 const linkTo = ({ words, address }: BareLink): MarkdownElement => ({ tag: 'a', address, children: [words] })

@@ -138,9 +138,12 @@ function render(node: MarkdownNode, isLinked: boolean): ReactNode {
   }
 }
 
+/** Of the page; of any server where a component is rendered without one. */
+const pageAddress = () => (typeof location === 'undefined' ? 'http://localhost/' : location.href)
+
 /** A link that others wrote: it names where it leads to, unless it stays on this server. */
 function ForeignLink({ address, children }: { address: string; children: ReactNode }) {
-  const destination = destinationOf(address, location.href)
+  const destination = destinationOf(address, pageAddress())
   if (destination === null) return <span>{children}</span>
   const { href, elsewhere } = destination
   return (
