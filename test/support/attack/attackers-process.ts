@@ -6,6 +6,7 @@ import path from 'node:path'
 import { buildSchema } from 'graphql'
 import { oneOf, type Random, randomDocuments, randomOf } from '../random-documents.ts'
 import { ACTIONS, type Attacker } from './grammar.ts'
+import { nastyText } from './texts.ts'
 import { createWire, type WireReport } from './wire.ts'
 import type { AttackWorld, Person } from './world.ts'
 
@@ -14,6 +15,9 @@ const MOST_KNOWN = 300
 /** Of one hostile member, so that an attack of any length is bounded in its number of steps as well. */
 const MOST_STEPS_A_SECOND = 200
 const BUSY_PAUSE_MS = 20
+/** Of one hostile member at the same time. */
+const CAMPAIGNS = 3
+const PRELUDE_TEXTS = 12
 
 const { world, seed, seconds, only } = JSON.parse(process.argv[2] ?? '') as {
   world: AttackWorld
@@ -68,11 +72,21 @@ function createAttacker(me: Person, random: Random): Attacker {
   }
 }
 
+/** Fills the shared spaces with long texts, and has calls wait for people, so that whatever is drawn first finds something. */
+async function prepare({ random, mutate }: Attacker): Promise<void> {
+  const { hall, pit } = world.spaces
+  const ids = 'sentMessage { id } runs { id }'
+  for (const text of ['pay please', 'ask please']) await mutate('post', 'sendMessage', { spaceId: pit, text }, ids)
+  for (let n = 0; n < PRELUDE_TEXTS; n++) {
+    for (const spaceId of [hall, pit]) await mutate('post', 'sendMessage', { spaceId, text: nastyText(random) }, ids)
+  }
+}
+
 /** One campaign after the other, until the time is over. */
-async function attack(attacker: Attacker): Promise<void> {
+async function attack(attacker: Attacker, isSparing: boolean): Promise<void> {
   const { random, wire } = attacker
   const drawn = Object.entries(ACTIONS)
-    .filter(([name]) => only === undefined || only.includes(name))
+    .filter(([name, { isHeavy }]) => (only === undefined ? !(isSparing && isHeavy) : only.includes(name)))
     .flatMap(([name, { weight }]) => Array<string>(weight).fill(name))
   while (!isOver()) {
     const name = oneOf(random, drawn)
@@ -91,11 +105,15 @@ async function attack(attacker: Attacker): Promise<void> {
     await Promise.race([Promise.all(Array.from({ length: atATime }, lane)), sleep(2 * MOST_CAMPAIGN_MS)])
     await sleep(BUSY_PAUSE_MS)
   }
-  wire.close()
 }
 
-await Promise.race([
-  Promise.all(world.hostile.map((me, index) => attack(createAttacker(me, randomOf(seed * 1000 + index))))),
-  sleep(seconds * 1000 + 5000),
-])
+async function work(me: Person, index: number): Promise<void> {
+  const random = randomOf(seed * 1000 + index)
+  const attacker = createAttacker(me, random)
+  await prepare(attacker)
+  await Promise.all(Array.from({ length: CAMPAIGNS }, () => attack(attacker, index % 2 === 1)))
+  attacker.wire.close()
+}
+
+await Promise.race([Promise.all(world.hostile.map(work)), sleep(seconds * 1000 + 5000)])
 process.send?.(report)

@@ -28,6 +28,8 @@ export interface AttackAction {
   /** Of one campaign: repetitions at most, and how many at the same time. */
   most: number
   atATime: number
+  /** Spends a hostile member's rate at once: some of them leave such alone, so that the rest of the grammar is served. */
+  isHeavy?: true
   act(attacker: Attacker): Promise<void>
 }
 
@@ -60,7 +62,7 @@ const body = (query: string, variables?: object) => JSON.stringify({ query, vari
 /** Everything that hostile members do. What a member may lawfully do to others' membership happens in `pit` alone. */
 export const ACTIONS: Record<string, AttackAction> = {
   'post a nasty text': {
-    weight: 10,
+    weight: 12,
     most: 100,
     atATime: 4,
     act: async (a) =>
@@ -100,6 +102,7 @@ export const ACTIONS: Record<string, AttackAction> = {
     },
   },
   'query much': {
+    isHeavy: true,
     weight: 8,
     most: 40,
     atATime: 6,
@@ -111,6 +114,7 @@ export const ACTIONS: Record<string, AttackAction> = {
     },
   },
   'query much on one socket': {
+    isHeavy: true,
     weight: 4,
     most: 4,
     atATime: 2,
@@ -124,6 +128,7 @@ export const ACTIONS: Record<string, AttackAction> = {
       }),
   },
   'subscribe to much': {
+    isHeavy: true,
     weight: 6,
     most: 8,
     atATime: 4,
@@ -209,7 +214,7 @@ export const ACTIONS: Record<string, AttackAction> = {
         '{"query":"{viewer{id}}","variables":[]}',
         '\u0000',
         'x'.repeat(2 ** 20 + 1),
-        JSON.stringify(nested(20_000)),
+        '['.repeat(20_000),
         JSON.stringify(Array(50).fill({ query: '{ viewer { id } }' })),
       ])
       const { status } = await a.wire.post(text, {
@@ -225,7 +230,7 @@ export const ACTIONS: Record<string, AttackAction> = {
     async act(a) {
       const value = oneOf(a.random, [
         () => nested(190),
-        () => nested(5000),
+        () => nested(1500),
         () => manyItems(6000),
         () => ({ ['k'.repeat(200_000)]: 1 }),
         () => '漢'.repeat(200_000),
@@ -239,7 +244,7 @@ export const ACTIONS: Record<string, AttackAction> = {
     most: 80,
     atATime: 4,
     async act(a) {
-      if (a.random() < 0.1) await a.ask('pending calls', WAITING)
+      if (a.random() < 0.1 || (a.known['tcl'] ?? []).length === 0) await a.ask('pending calls', WAITING)
       const toolCallId = idOf(a, 'tcl')
       const kind = a.random()
       if (kind < 0.35) {

@@ -69,7 +69,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
   const kinds = new Set<string>()
 
   function finding(text: string): void {
-    const kind = text.slice(0, 40)
+    const kind = text.split(/[:\n]/)[0] ?? ''
     if (kinds.has(kind)) return
     kinds.add(kind)
     report.findings.push(text)
@@ -89,24 +89,40 @@ export function createWire(origin: string, token: string, report: WireReport, is
     }
   }
 
+  /** Takes what comes piece by piece, and keeps of it only what is reported. */
+  function createReader(isStream: boolean, sent: string) {
+    const answer = { text: '', bytes: 0 }
+    const what = isStream ? 'SSE' : 'HTTP'
+    let [last, measured] = ['', 0]
+    return {
+      answer,
+      take(piece: string): void {
+        const bytes = Buffer.byteLength(piece)
+        answer.bytes += bytes
+        if (answer.text.length < KEPT_CHARACTERS) answer.text += piece.slice(0, KEPT_CHARACTERS - answer.text.length)
+        judge(what, last + piece, sent)
+        last = piece.slice(-INTERNAL.length)
+        // Of a stream each event counts by itself.
+        const end = isStream ? piece.lastIndexOf('\n\n') : -1
+        measured = end < 0 ? measured + bytes : Buffer.byteLength(piece.slice(end))
+        measure(what, measured, sent)
+      },
+    }
+  }
+
   async function read(response: IncomingMessage, sent: string, reading: PostOptions['reading']): Promise<Answer> {
-    let [text, bytes, last] = ['', 0, '']
+    const reader = createReader(/event-stream|multipart/.test(response.headers['content-type'] ?? ''), sent)
     response.setEncoding('utf8')
-    const isStream = /event-stream|multipart/.test(response.headers['content-type'] ?? '')
     try {
       for await (const piece of response) {
-        bytes += Buffer.byteLength(piece)
-        judge('HTTP', last + piece, sent)
-        last = piece.slice(-INTERNAL.length)
-        if (text.length < KEPT_CHARACTERS) text += piece.slice(0, KEPT_CHARACTERS - text.length)
-        if (!isStream) measure('HTTP', bytes, sent)
+        reader.take(piece)
         if (reading === 'broken-off' || isOver()) break
         if (reading === 'slow') await sleep(50)
       }
     } catch {
       // The server ended it, as it may.
     }
-    return { status: response.statusCode ?? 0, text, bytes }
+    return { status: response.statusCode ?? 0, ...reader.answer }
   }
 
   return {

@@ -75,7 +75,7 @@ export async function createAttackWorld(origin: string, adminToken: string): Pro
   }
 
   const [honest, colleague] = [await person('Ada'), await person('Bob')]
-  const hostile = [await person('Mallory'), await person('Eve'), await person('Trudy')]
+  const hostile = [await person('Mallory'), await person('Eve'), await person('Trudy'), await person('Oscar')]
   const service = { grant: { service: { name: 'ci' } } }
   const { secret: serviceToken } = await mutate(admin, 'createAccessToken', service, 'secret')
   const agents = {
