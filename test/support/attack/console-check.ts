@@ -20,7 +20,7 @@ export async function checkConsole(
   page.on('pageerror', ({ message }) => faults.push(`the page threw: ${message.slice(0, 200)}`))
   page.on('crash', () => faults.push('the page crashed'))
   try {
-    await page.goto(`${origin}/spaces/${spaces.hall}`, PATIENCE)
+    await page.goto(`${origin}/spaces/${spaces.hall}`, { ...PATIENCE, waitUntil: 'domcontentloaded' })
     await page.getByLabel('Token').fill(honest.token, PATIENCE)
     await page.getByRole('button', { name: 'Sign in' }).click(PATIENCE)
     await page.getByRole('heading', { name: 'Hall', exact: true }).waitFor(PATIENCE)
