@@ -142,7 +142,7 @@ export const ACTIONS: Record<string, AttackAction> = {
         await untilOver(a, 4000)
       }),
   },
-  'subscribe by SSE, and read slowly': {
+  'subscribe by SSE and read slowly': {
     weight: 4,
     most: 6,
     atATime: 4,
@@ -155,7 +155,7 @@ export const ACTIONS: Record<string, AttackAction> = {
       await Promise.race([done, untilOver(a, 6000)])
     },
   },
-  'pause reading, and resume': {
+  'pause reading and resume': {
     weight: 5,
     most: 4,
     atATime: 4,
@@ -239,7 +239,7 @@ export const ACTIONS: Record<string, AttackAction> = {
       await a.mutate('huge result', 'submitToolResult', { toolCallId: idOf(a, 'tcl'), result: value })
     },
   },
-  'decide, edit and claim in a loop': {
+  'decide and edit and claim': {
     weight: 6,
     most: 80,
     atATime: 4,
