@@ -18,6 +18,8 @@ const BUSY_PAUSE_MS = 20
 /** Of one hostile member at the same time. */
 const CAMPAIGNS = 3
 const PRELUDE_TEXTS = 12
+/** The share of the time that they are posted in, at most. */
+const PRELUDE_SHARE = 0.2
 
 const { world, seed, seconds, only } = JSON.parse(process.argv[2] ?? '') as {
   world: AttackWorld
@@ -77,7 +79,8 @@ async function prepare({ random, mutate }: Attacker): Promise<void> {
   const { hall, pit } = world.spaces
   const ids = 'sentMessage { id } runs { id }'
   for (const text of ['pay please', 'ask please']) await mutate('post', 'sendMessage', { spaceId: pit, text }, ids)
-  for (let n = 0; n < PRELUDE_TEXTS; n++) {
+  const until = performance.now() + seconds * 1000 * PRELUDE_SHARE
+  for (let n = 0; n < PRELUDE_TEXTS && performance.now() < until; n++) {
     for (const spaceId of [hall, pit]) await mutate('post', 'sendMessage', { spaceId, text: nastyText(random) }, ids)
   }
 }

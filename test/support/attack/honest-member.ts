@@ -15,6 +15,7 @@ const EVERY_MS = {
 } as const
 /** Done now and then, and only to see that they are not refused: how long they take depends on what others wrote. */
 const UNTIMED_EVERY_MS = { 'read the hall': 3000, 'list my spaces': 3000 } as const
+const CONTROL_EVERY_MS = 100
 const ANSWERED_WITHIN_MS = 30_000
 
 export type HonestOperation = keyof typeof EVERY_MS
@@ -23,6 +24,8 @@ export const HONEST_OPERATIONS = Object.keys(EVERY_MS) as HonestOperation[]
 export interface Measured {
   /** How long each took, in ms. */
   took: Record<HonestOperation, number[]>
+  /** The same of the bare server beside it. */
+  control: number[]
   /** Each operation that was not served, with how, and when: seconds since the beginning. */
   refused: string[]
 }
@@ -43,7 +46,10 @@ const EVENTS = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typena
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
 /** Uses the product as people do, over the public API, and notes how it is served. */
-export function createHonestMember({ origin, honest, colleague, spaces, agents }: AttackWorld): HonestMember {
+export function createHonestMember(
+  { origin, honest, colleague, spaces, agents }: AttackWorld,
+  controlPort: number,
+): HonestMember {
   const [ada, bob] = [honest, colleague].map(({ token }) => createParleyClient({ origin, token }))
   if (ada === undefined || bob === undefined) throw new Error('two people take part')
 
@@ -76,8 +82,8 @@ export function createHonestMember({ origin, honest, colleague, spaces, agents }
   const OPERATIONS: Record<HonestOperation, () => Promise<number>> = {
     'ask who I am': () => timed(() => ask('{ viewer { id } }')),
     'read 50 messages': () => timed(() => ask(PAGE, { id: spaces.lobby })),
-    // In the till, whose agent has nothing to do for it.
-    'send a message': () => timed(() => send(spaces.till, 'Just a word.')),
+    // Where no agent is: runs of her own would make the others wait.
+    'send a message': () => timed(() => send(spaces.desk, 'Just a word.')),
     async 'deny a call'() {
       const { runs } = await send(spaces.till, 'pay please')
       const call = await waitingCall(runs[0].id)
@@ -143,6 +149,7 @@ export function createHonestMember({ origin, honest, colleague, spaces, agents }
     async work(seconds) {
       const took = Object.fromEntries(HONEST_OPERATIONS.map((name) => [name, []])) as unknown as Measured['took']
       const refused: string[] = []
+      const control: number[] = []
       const beganAt = performance.now()
       const isOver = () => performance.now() - beganAt >= seconds * 1000
       async function repeat(name: string, everyMs: number, work: () => Promise<void>): Promise<void> {
@@ -159,8 +166,11 @@ export function createHonestMember({ origin, honest, colleague, spaces, agents }
       )
       const hall = repeat('read the hall', UNTIMED_EVERY_MS['read the hall'], () => ask(PAGE, { id: spaces.hall }))
       const list = repeat('list my spaces', UNTIMED_EVERY_MS['list my spaces'], () => ask(LIST))
-      await Promise.all([...timedOnes, hall, list])
-      return { took, refused }
+      const beside = repeat('the bare server', CONTROL_EVERY_MS, async () => {
+        control.push(await timed(async () => (await fetch(`http://127.0.0.1:${controlPort}/`)).text()))
+      })
+      await Promise.all([...timedOnes, hall, list, beside])
+      return { took, control, refused }
     },
     async close() {
       await Promise.all([ada.close(), bob.close()])

@@ -83,7 +83,8 @@ async function attackServer(
 ): Promise<AttackResult> {
   const findings: string[] = []
   const world = await createAttackWorld(parley.origin, parley.adminToken)
-  const honest = createHonestMember(world)
+  const control = startChild('control-process.ts')
+  const honest = createHonestMember(world, (await control.message<{ port: number }>()).port)
   const followers = {
     hall: await follow(world.origin, world.honest.token, world.spaces.hall),
     quiet: await follow(world.origin, world.honest.token, world.spaces.quiet),
@@ -126,6 +127,7 @@ async function attackServer(
   findings.push(...tooSlow(idle, attacked))
   for (const follower of Object.values(followers)) follower.stop()
   await Promise.race([honest.close(), sleep(5000)])
+  await control.stop()
   return {
     findings: findings.map(short),
     report: reportOf({ idle, attacked, report, followers, heapBefore, heapAfter }),
@@ -241,8 +243,12 @@ function tooSlow(idle: Measured, attacked: Measured): string[] {
   const slow = slowerBy(idle, attacked).filter(({ times }) => !(times <= SLOWER_AT_MOST))
   if (overall <= SLOWER_AT_MOST) return []
   const which = slow.map(({ name, before, during }) => `"${name}" ${before.toFixed(1)} → ${during.toFixed(1)} ms`)
-  return [`the honest member waits ${overall.toFixed(1)} times as long as when idle: ${which.join(', ')}`]
+  const machine = `a bare HTTP server beside it: × ${controlTimes(idle, attacked).toFixed(1)}`
+  return [`the honest member waits ${overall.toFixed(1)} times as long as when idle (${machine}): ${which.join(', ')}`]
 }
+
+/** How much slower the machine itself was. */
+const controlTimes = (idle: Measured, attacked: Measured) => median(attacked.control) / median(idle.control)
 
 interface Reported {
   idle: Measured
@@ -264,6 +270,7 @@ function reportOf({ idle, attacked, report, followers, heapBefore, heapAfter }: 
   const counts = typeof report === 'string' ? [report] : Object.entries(report.counts).sort()
   return [
     `The honest member, all operations: × ${overallTimes(idle, attacked).toFixed(1)}`,
+    `  a bare HTTP server beside it: × ${controlTimes(idle, attacked).toFixed(1)}`,
     ...operations,
     ...followed,
     `Heap: ${heapBefore.toFixed(0)} → ${heapAfter.toFixed(0)} MiB`,

@@ -10,7 +10,7 @@ export interface Person {
 
 /**
  * Who takes part in a randomized attack, and where. The honest member and the hostile ones share `hall`; the honest member works in
- * `quiet`, `till` and `lobby`; the hostile ones have `pit` for what a member may lawfully break.
+ * `quiet`, `till`, `desk` and `lobby`; the hostile ones have `pit` for what a member may lawfully break.
  */
 export interface AttackWorld {
   origin: string
@@ -21,7 +21,7 @@ export interface AttackWorld {
   hostile: Person[]
   /** A hostile service's token, with every agent granted. */
   serviceToken: string
-  spaces: { hall: string; quiet: string; till: string; lobby: string; pit: string }
+  spaces: Record<'hall' | 'quiet' | 'till' | 'desk' | 'lobby' | 'pit', string>
   agents: { echo: string; payer: string; asker: string; raver: string; mind: string }
 }
 
@@ -91,6 +91,7 @@ export async function createAttackWorld(origin: string, adminToken: string): Pro
     hall: await space('Hall', [...both, ...enemies, agents.echo]),
     quiet: await space('Quiet', [...both, agents.echo]),
     till: await space('Till', [...both, agents.payer]),
+    desk: await space('Desk', both),
     lobby: await space('Lobby', both),
     pit: await space('Pit', [...enemies, agents.raver, agents.asker, agents.payer]),
   }
