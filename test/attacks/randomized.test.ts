@@ -1,7 +1,6 @@
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { attackAtRandom } from '../support/attack/randomized-attack.ts'
-import { hasBrowserFor, launchBrowser } from '../support/browser.ts'
+import { hasBrowserFor } from '../support/browser.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { skipFor } from '../support/skip-for.ts'
 import { findRedisBinary } from '../support/throwaway-redis.ts'
@@ -22,12 +21,6 @@ if (!hasServices) skipFor('No PostgreSQL and redis-server here for the randomize
 const STACKS = hasServices ? (['embedded', 'postgres'] as const) : (['embedded'] as const)
 
 describe(`hostile members at random, with ATTACK_SEED=${SEED}`, () => {
-  let browser: Browser | null = null
-  beforeAll(async () => {
-    browser = hasBrowser ? await launchBrowser() : null
-  })
-  afterAll(() => browser?.close())
-
   test.each(STACKS)(
     `do not keep an honest member from being served for ${SECONDS} s, on the %s stack`,
     { timeout: (SECONDS + MORE_SECONDS) * 1000 },
@@ -37,7 +30,7 @@ describe(`hostile members at random, with ATTACK_SEED=${SEED}`, () => {
         seed: SEED,
         seconds: SECONDS,
         idleSeconds: IDLE_SECONDS,
-        browser,
+        hasBrowser,
         ...(ONLY === undefined ? {} : { only: ONLY }),
       })
       console.log(`ATTACK_SEED=${SEED}, ${stack}:\n${report}`)

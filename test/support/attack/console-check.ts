@@ -1,7 +1,8 @@
-import type { Browser } from 'playwright-core'
-import { PATIENCE } from '../console-page.ts'
+import { launchNiceBrowser } from '../browser.ts'
 import type { AttackWorld } from './world.ts'
 
+/** For each step of the page, on a machine on which others are at work. */
+const PATIENCE = { timeout: 40_000 }
 /** An answer of the page's own thread takes no longer. */
 const RESPONSIVE_WITHIN_MS = 10_000
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
@@ -10,11 +11,9 @@ const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
  * Opens the shared space in the console as the honest member and looks whether it renders. With a marker, posts that text and waits
  * until it is shown. Returns what is wrong.
  */
-export async function checkConsole(
-  browser: Browser,
-  { origin, honest, spaces }: AttackWorld,
-  marker: string | null,
-): Promise<string[]> {
+export async function checkConsole({ origin, honest, spaces }: AttackWorld, marker: string | null): Promise<string[]> {
+  // A browser of its own: a page that hangs would go on for the next check, and take a core.
+  const { browser, end } = await launchNiceBrowser(marker === null ? 10 : 0)
   const page = await browser.newPage({ viewport: { width: 1200, height: 760 } })
   const faults: string[] = []
   page.on('pageerror', ({ message }) => faults.push(`the page threw: ${message.slice(0, 200)}`))
@@ -38,7 +37,7 @@ export async function checkConsole(
   } catch (error) {
     faults.push(String(error).slice(0, 400))
   } finally {
-    await Promise.race([page.close(), sleep(3000)])
+    await end()
   }
   return faults
 }

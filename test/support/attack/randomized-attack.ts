@@ -1,4 +1,3 @@
-import type { Browser } from 'playwright-core'
 import { collectGarbageOf } from '../collected-heap.ts'
 import { type Answer, createParleyClient } from '../parley-client.ts'
 import { type ParleyProcess, startParley } from '../parley-process.ts'
@@ -29,8 +28,8 @@ export interface AttackOptions {
   /** How long the hostile members work. */
   seconds: number
   idleSeconds: number
-  /** Null: what the console shows is not looked at. */
-  browser: Browser | null
+  /** Whether Chromium is here, to look at what the console shows. */
+  hasBrowser: boolean
   /** Draws from these actions of the grammar alone, to find out which one did it. */
   only?: string[]
 }
@@ -97,7 +96,7 @@ async function attackServer(
   const heapBefore = await heap()
 
   const gone = parley.exited.then(({ code, signal }) => `the process ended with ${signal ?? code}`)
-  const attackers = startChild('attackers-process.ts', [JSON.stringify({ world, ...options, browser: undefined })])
+  const attackers = startChild('attackers-process.ts', [JSON.stringify({ world, ...options })])
   const [attacked, report, consoleFindings] = await Promise.all([
     honest.work(options.seconds),
     Promise.race([attackers.message<WireReport>(), gone]).catch((error) => String(error)),
@@ -119,8 +118,8 @@ async function attackServer(
     if (!(heapAfter - heapBefore <= HEAP_GROWS_AT_MOST_MIB)) {
       findings.push(`the heap grew from ${heapBefore.toFixed(0)} to ${heapAfter.toFixed(0)} MiB`)
     }
-    if (options.browser !== null) {
-      const shown = await checkConsole(options.browser, world, `hippopotamus ${options.seed}`)
+    if (options.hasBrowser) {
+      const shown = await checkConsole(world, `hippopotamus ${options.seed}`)
       findings.push(...shown.map((fault) => `the console after the attack: ${fault}`))
     }
   } else findings.push(`the server does not answer after the attack:\n${parley.output().slice(-2000)}`)
@@ -137,12 +136,12 @@ async function attackServer(
 const short = (text: string) => (text.length > 3000 ? `${text.slice(0, 3000)}…` : text)
 
 /** A few times while the attack goes on: that the shared space renders. */
-async function checkConsoleMeanwhile(world: AttackWorld, { browser, seconds }: AttackOptions): Promise<string[]> {
-  if (browser === null) return []
+async function checkConsoleMeanwhile(world: AttackWorld, { hasBrowser, seconds }: AttackOptions): Promise<string[]> {
+  if (!hasBrowser) return []
   const findings: string[] = []
   for (let n = 1; n <= CONSOLE_CHECKS; n++) {
     const startedAt = performance.now()
-    const faults = await checkConsole(browser, world, null)
+    const faults = await checkConsole(world, null)
     findings.push(...faults.map((fault) => `the console during the attack, check ${n}: ${fault}`))
     await sleep(Math.max(0, (seconds * 1000) / (CONSOLE_CHECKS + 1) - (performance.now() - startedAt)))
   }
