@@ -25,16 +25,12 @@ const NOT_IN_NAMES = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u
 const NOT_IN_MESSAGES = /[\0-\x08\v\f\x0e-\x1f\x7f-\x9f]/
 const ALL_NOT_IN_MESSAGES = new RegExp(NOT_IN_MESSAGES, 'g')
 
-function checkCharacters(value: string, refused: RegExp, rule: string, field: string): void {
-  const found = refused.exec(value)
-  if (found === null) return
-  const code = found[0].charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')
-  throw new BadInputError(`${rule}: remove U+${code} at position ${found.index + 1}.`, field)
-}
-
-/** A text without the control characters that no message has, for what a model wrote and nobody can be asked to correct. */
+/**
+ * A message's characters: each control character but TAB, LF and CR becomes U+FFFD, so that pasted terminal output, or what a model
+ * generates, is not refused for it, and the length stays.
+ */
 export function messageCharacters(text: string): string {
-  return NOT_IN_MESSAGES.test(text) ? text.replace(ALL_NOT_IN_MESSAGES, '') : text
+  return NOT_IN_MESSAGES.test(text) ? text.replace(ALL_NOT_IN_MESSAGES, '\uFFFD') : text
 }
 
 /** Whether a name has no character that no name may have. */
@@ -42,7 +38,11 @@ export const hasNameCharacters = (name: string): boolean => !NOT_IN_NAMES.test(n
 
 /** @throws BadInputError where a name has a character that no name may have. */
 export function checkNameCharacters(name: string, field: string): void {
-  checkCharacters(name, NOT_IN_NAMES, 'A name must not contain control characters or line breaks', field)
+  const found = NOT_IN_NAMES.exec(name)
+  if (found === null) return
+  const code = found[0].charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')
+  const problem = `remove U+${code} at position ${found.index + 1}`
+  throw new BadInputError(`A name must not contain control characters or line breaks: ${problem}.`, field)
 }
 
 /** Whether a text has more characters, of which some are two UTF-16 units. Looks no further than it must. */
@@ -61,16 +61,15 @@ export function checkName(value: string, field: string): string {
 }
 
 /**
- * A message's text: 1–32,000 UTF-16 units with something other than white space, and no control characters but TAB, LF and CR.
- * Returned as it is, except that half a surrogate pair, which PostgreSQL refuses, is U+FFFD.
+ * A message's text: 1–32,000 UTF-16 units with something other than white space, and no NUL. Returned with its control characters
+ * replaced (see `messageCharacters`), and U+FFFD for half a surrogate pair, which PostgreSQL refuses.
  */
 export function checkMessageText(value: string, field: string): string {
-  const rule = 'A message must not contain control characters other than tab and line breaks'
-  checkCharacters(value, NOT_IN_MESSAGES, rule, field)
+  checkNul(value, field)
   if (value.trim() === '' || value.length > LONGEST_MESSAGE) {
     throw new BadInputError(`A message has 1 to ${LONGEST_MESSAGE} characters, not only white space.`, field)
   }
-  return value.toWellFormed()
+  return messageCharacters(value).toWellFormed()
 }
 
 /** Free text of at most `most` UTF-16 units. Comes back well-formed. */

@@ -65,7 +65,7 @@ describe.each(RULE_STACKS)('control characters, on the %s stack', (stack) => {
     expect(result).toEqual({ __typename: 'BadInputError', message: expect.stringMatching(REFUSED_NAME), field })
   })
 
-  test('a message of a human is refused with the character to remove; tabs and line breaks are kept', async () => {
+  test('in a message of a human they are replaced; tabs and line breaks are kept, and NUL is refused', async () => {
     const send = (text: string) =>
       stage.ask(
         ann.client,
@@ -74,21 +74,21 @@ describe.each(RULE_STACKS)('control characters, on the %s stack', (stack) => {
         { input: { spaceId: space.id, text } },
       )
     parley.models.script(() => [{ text: 'Nothing to do.' }])
-    expect(await send('Red: \u001b[31m')).toEqual({
+    expect(await send('Red: \u001b[31m')).toMatchObject({ sentMessage: { text: 'Red: \uFFFD[31m' } })
+    expect(await send('one\0two')).toEqual({
       __typename: 'BadInputError',
-      message:
-        'A message must not contain control characters other than tab and line breaks: remove U+001B at position 6.',
+      message: 'Text must not contain the NUL character.',
       field: 'input.text',
     })
     expect(await send('a\tb\r\nc')).toMatchObject({ sentMessage: { text: 'a\tb\r\nc' } })
   })
 
-  test('of what an agent writes they are left out, in the stream as in the message', async () => {
+  test('in what an agent writes they are replaced, in the stream as in the message', async () => {
     const heard = await listen(ann.client, space.id)
     const chunks = ['{"text":"One\\u0007', '\\u001b[1m two\\n', '\\u0085\\tthree\\u007f"}']
     parley.models.script(({ step }) => (step === 0 ? [{ toolCall: 'send_message', chunks }] : [{ text: 'Done.' }]))
     await stage.say(ann, space, 'Count.')
-    const whole = 'One[1m two\n\tthree'
+    const whole = 'One\uFFFD\uFFFD[1m two\n\uFFFD\tthree\uFFFD'
     const message = await until('the agent has written', async () =>
       (await stage.messagesIn(space)).find(({ sender, status }) => sender.id === agent.id && status === 'COMPLETE'),
     )
