@@ -1,4 +1,14 @@
-import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import path from 'node:path'
 import { defineConfig, type MarkdownOptions } from 'vitepress'
 
@@ -15,6 +25,25 @@ function linkedFile(page: string, link: string): string | null {
   return target.startsWith(`docs${path.sep}`) || target.startsWith('..') ? null : target.split(path.sep).join('/')
 }
 
+/** Plain text under the name of the file, so that a browser shows it. */
+function copyFile(file: string): void {
+  mkdirSync(path.dirname(path.join(COPIES, file)), { recursive: true })
+  cpSync(path.join(ROOT, file), path.join(COPIES, `${file}.txt`))
+}
+
+/** Copies a folder's files, with a page that lists them. */
+function copyFolder(folder: string): void {
+  const names = readdirSync(path.join(ROOT, folder), { withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => name)
+  for (const name of names) copyFile(`${folder}/${name}`)
+  const links = names.map((name) => `<li><a href="${name}.txt">${name}</a></li>`).join('')
+  writeFileSync(path.join(COPIES, folder, 'index.html'), `<!doctype html><title>${folder}</title><ul>${links}</ul>`)
+}
+
+const isFolder = (file: string) => statSync(path.join(ROOT, file)).isDirectory()
+const copyOf = (file: string) => (isFolder(file) ? `${file}/index.html` : `${file}.txt`)
+
 function copyLinkedFiles(): void {
   rmSync(COPIES, { recursive: true, force: true })
   for (const page of globSync('**/*.md', { cwd: DOCS, exclude: ['node_modules', '.vitepress', 'public'] })) {
@@ -23,9 +52,8 @@ function copyLinkedFiles(): void {
       const file = linkedFile(page, link)
       if (file === null) continue
       if (!existsSync(path.join(ROOT, file))) throw new Error(`${page} links to ${link}, which does not exist`)
-      if (!statSync(path.join(ROOT, file)).isFile()) throw new Error(`${page} links to the folder ${link}; link to a file`)
-      mkdirSync(path.dirname(path.join(COPIES, file)), { recursive: true })
-      cpSync(path.join(ROOT, file), path.join(COPIES, `${file}.txt`))
+      if (isFolder(file)) copyFolder(file)
+      else copyFile(file)
     }
   }
 }
@@ -37,7 +65,7 @@ const linkToCopies: MarkdownOptions['config'] = (markdown) => {
       const file = linkedFile(env.relativePath, token.attrGet('href') ?? '')
       if (file === null) continue
       const up = '../'.repeat(env.relativePath.split('/').length - 1)
-      token.attrSet('href', `${up === '' ? './' : up}repository/${file}.txt`)
+      token.attrSet('href', `${up === '' ? './' : up}repository/${copyOf(file)}`)
       token.attrSet('target', '_blank')
     }
   })
@@ -50,10 +78,18 @@ export default defineConfig({
   description: 'Group chat for people and AI agents, self-hosted',
   lang: 'en',
   lastUpdated: false,
+  ignoreDeadLinks: 'localhostLinks',
   markdown: { config: linkToCopies },
   srcExclude: ['node_modules'],
   themeConfig: {
-    search: { provider: 'local' },
+    // The archived decision records are not maintained.
+    search: {
+      provider: 'local',
+      options: {
+        _render: (source, env, markdown) =>
+          env.relativePath.startsWith('decisions/archive/') ? '' : markdown.render(source, env),
+      },
+    },
     outline: [2, 3],
     nav: [
       { text: 'Guide', link: '/guide/concepts', activeMatch: '/guide/|/tour' },
