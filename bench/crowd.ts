@@ -30,7 +30,7 @@ export function summaryOf(served: readonly Pick<Figure, 'value'>[]): string {
   const [all, share] = [(Math.round(messages / 1000) * 1000).toLocaleString('en'), cores.toFixed(2)]
   return [
     `With ${AGENTS} agents that write ${TOKENS_A_SECOND} tokens/s each in one space with ${SUBSCRIBERS.toLocaleString('en')} subscribers, over Redis, Parley delivers ${all} messages/s`,
-    `on ${share} of a core. A token takes ${p50.toFixed(0)} ms (p50) or ${p99.toFixed(0)} ms (p99) to reach a subscriber ([crowd](../bench/results/crowd.md)).`,
+    `on ${share} of a core. A token takes ${p50.toFixed(0)} ms (p50) or ${p99.toFixed(0)} ms (p99) to reach a subscriber ([results](../bench/results/crowd.md)).`,
   ].join('\n')
 }
 
