@@ -1,4 +1,4 @@
-// npm run screenshots: takes the pictures of the console that README and docs show, one of which moves, with a scripted model, into
+// npm run screenshots: takes the console's pictures for README and docs with a scripted model, one of them animated, and writes them to
 // docs/images. Needs Chromium (/usr/bin/chromium, or CHROMIUM).
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'

@@ -35,8 +35,8 @@ export interface Result {
   tables?: string
   /** Goes into the JSON. */
   data?: unknown
-  /** What the README says of them, as Markdown: see `writeIntoReadme`. */
-  readme?: string
+  /** Markdown for docs/speed.md: see `writeSummary`. */
+  summary?: string
 }
 
 /** Of several runs in a row the middle one by its first figure with a bound, whole, each figure beside what the others came to. */

@@ -47,7 +47,7 @@ const OPTIONS = {
 
 /**
  * Starts pg-boss on the database. A worker also supervises: a job that nobody settled within a minute is delivered again.
- * What it is for, and why its own workers are not used: docs/decisions/2026-11-22-runs-are-claimed-from-their-rows.md.
+ * What it is for, and why its own workers are not used: docs/decisions/claiming-runs.md.
  */
 export async function openJobs(
   db: Database,
