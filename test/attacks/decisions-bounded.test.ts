@@ -55,6 +55,17 @@ describe.each(RULE_STACKS)('what people may do about one call, on the %s stack',
     await play.parley.runWhen(runId!)
   })
 
+  test('is refused as often as it is tried, and on record 60 times a minute', async () => {
+    const { alice, bob, runId } = await room([refundTool(play.service, { approverIds: ['@alice'] })], [refund(1)])
+    const call = await play.deciders.asked(alice)
+    const tried = await Promise.all(Array.from({ length: 80 }, () => play.deciders.decide(bob, call.id, true)))
+    expect(new Set(tried.map(({ __typename }) => __typename))).toEqual(new Set(['ForbiddenError']))
+    const where = { actorId: bob.id, action: 'decideToolCall', refused: true }
+    expect(await play.parley.app.platform.db.prisma.auditEntry.count({ where })).toBe(60)
+    await play.deciders.decide(alice, call.id, false)
+    await play.parley.runWhen(runId!)
+  })
+
   test('is to claim and release it 100 times: one notice of that waits, and the audit log is bounded', async () => {
     const notifyUrl = 'http://127.0.0.1:9/gone'
     const { alice, bob, runId } = await room([refundTool(play.service, {})], [refund(1)], { notifyUrl })

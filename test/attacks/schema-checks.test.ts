@@ -59,6 +59,23 @@ describe.each(RULE_STACKS)("checks against others' schemas, on the %s stack", (s
     expect(done).toMatchObject({ status: 'DONE', output: items(3) })
   })
 
+  test('of results pause for who made them too: others submit what fits', async () => {
+    const { name, description } = order()
+    const form = { name, description, inputSchema: { type: 'object' }, execution: 'SPACE', resultSchema: UNIQUE }
+    const { alice, bob, eve, runId } = await play.room([form], asksFor({}))
+    await play.parley.runWhen(runId!, 'WAITING_TOOL')
+    const [call] = await play.deciders.pendingOf(alice)
+    expect(await play.deciders.submit(eve, call.id, SLOW)).toMatchObject({ __typename: 'NotFoundError' })
+    const tooLong = { __typename: 'BadInputError', message: expect.stringContaining('takes too long') }
+    expect(await play.deciders.submit(alice, call.id, SLOW)).toMatchObject(tooLong)
+    expect(await play.deciders.submit(bob, call.id, { items: 'none' })).toMatchObject({
+      __typename: 'BadInputError',
+      message: expect.stringContaining('items must be array'),
+    })
+    expect(await play.deciders.submit(bob, call.id, items(2))).toMatchObject({ __typename: 'SubmitToolResultPayload' })
+    await play.parley.runWhen(runId!)
+  })
+
   test('that many wait for of one approver are refused at last, and delay no other human by more than one', async () => {
     const { alice, runId } = await play.room([order({ approverIds: ['@alice'] })], asksFor(items(1)))
     const call = await play.deciders.asked(alice)
