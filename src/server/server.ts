@@ -148,8 +148,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const live = createLiveGroups(schedule, metrics)
   const { maxSocketsPerViewer } = limits
   const bounds = { maxSubscriptionsPerViewer: mostSubscriptions(maxSocketsPerViewer) }
-  const paces = createPaces(pacing)
-  const subscribe = createSubscribe({ domain, streams, maskError, live, paces, ...bounds })
+  const subscribe = createSubscribe({ domain, streams, maskError, live, paces: createPaces(pacing), ...bounds })
   const graphql = createGraphql({ domain, signIns, schema, streams, maskError, subscribe, allowedOrigins })
   const sockets = createSockets({
     graphql,
