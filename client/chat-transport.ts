@@ -176,7 +176,7 @@ function createPartWriter(enqueue: (chunk: UIMessageChunk) => void) {
       for (const message of answers) {
         for (const part of message.parts) {
           if (part.__typename === 'TextPart') writeText(part.id, part.text)
-          else writeCall(part)
+          else if (part.__typename === 'ToolCallPart') writeCall(part)
           const isLast = part === message.parts.at(-1)
           if (isWhole(message) || !isLast) closeText(part.id)
         }

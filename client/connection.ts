@@ -119,12 +119,21 @@ function follow<Data>(
     stop()
     onEnd(error)
   }
+  /** What cannot be read is left out: an error here would end every subscription of the socket. */
+  function deliver(data: Data): void {
+    try {
+      onData(data)
+    } catch (failure) {
+      // biome-ignore lint/suspicious/noConsole: a library has no log of its own, and its caller did not ask for this
+      console.error('An event of the server could not be read.', failure)
+    }
+  }
   function begin(): void {
     if (isOver) return
     stop = client.subscribe<Data>(payload, {
       next({ data }) {
         failures = 0
-        if (data && !isOver) onData(data)
+        if (data && !isOver) deliver(data)
       },
       error(failure) {
         const error = errorOf(failure)

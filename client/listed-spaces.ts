@@ -1,6 +1,11 @@
 import type { Connection } from './connection.ts'
+import { errorOf } from './errors.ts'
 import type { LiveListedSpaceFragment, LiveSpacesQuery } from './generated/graphql.ts'
 import { SPACES } from './operations.ts'
+import { requestPage } from './paging.ts'
+
+const PAGE_SIZE = 100
+const LEAST_WAIT_MS = 1000
 
 export type ListedSpace = LiveListedSpaceFragment
 
@@ -43,8 +48,8 @@ export function createListedSpaces(connection: Connection, onChange: () => void)
       const listed = new Set<string>()
       let after: string | null = null
       do {
-        const page: LiveSpacesQuery = await connection.ask(SPACES, { after })
-        if (load !== loads) return false
+        const page = await loadPage(connection, after, () => load === loads)
+        if (page === null || load !== loads) return false
         after = takePage(page.spaces, listed)
       } while (after !== null)
       for (const id of [...spaces.keys()]) if (!listed.has(id) && !told.has(id)) spaces.delete(id)
@@ -57,3 +62,21 @@ export function createListedSpaces(connection: Connection, onChange: () => void)
 }
 
 const timeOf = ({ lastMessage, createdAt }: ListedSpace) => lastMessage?.createdAt ?? createdAt
+
+/** A page of the list, after the wait that the server asks for; null where nobody needs it any more. @throws ParleyError */
+async function loadPage(
+  connection: Connection,
+  after: string | null,
+  isNeeded: () => boolean,
+): Promise<LiveSpacesQuery | null> {
+  while (isNeeded()) {
+    try {
+      return await requestPage(PAGE_SIZE, (first) => connection.ask(SPACES, { after, first }))
+    } catch (failure) {
+      const { code, retryAfterMs } = errorOf(failure)
+      if (code !== 'RATE_LIMITED') throw failure
+      await new Promise((resolve) => setTimeout(resolve, Math.max(retryAfterMs ?? 0, LEAST_WAIT_MS)))
+    }
+  }
+  return null
+}

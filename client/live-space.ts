@@ -3,8 +3,11 @@ import { type ParleyError, payloadOf } from './errors.ts'
 import type { LiveAgentActivitySubscription, LiveMessagesFragment } from './generated/graphql.ts'
 import { createObservable, type Observable } from './observable.ts'
 import { AGENT_ACTIVITY, EARLIER_MESSAGES, ONE_MESSAGE, SEND_MESSAGE, SPACE_MESSAGES } from './operations.ts'
+import { requestPage } from './paging.ts'
 import type { Message } from './space-events.ts'
 import { createTranscript, type Space } from './transcript.ts'
+
+const PAGE_SIZE = 50
 
 /** What an agent of the space does now, in whichever space. */
 export type AgentActivity = LiveAgentActivitySubscription['agentActivity']
@@ -92,8 +95,9 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
   function watchMessages(): () => void {
     return connection.watch(SPACE_MESSAGES, variables, {
       onData({ spaceMessages: event }) {
-        transcript.apply(event)
+        // Moved on first: an event that cannot be read would come again after each reconnect.
         variables.after = event.cursor
+        transcript.apply(event)
         if (event.__typename === 'MemberLeft') forgetActivity(event.entity.id)
         set({ status: 'live', error: null })
         heal()
@@ -150,7 +154,9 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
     set({ isLoadingEarlier: true })
     let page: LiveMessagesFragment | null = null
     try {
-      const { space } = await connection.ask(EARLIER_MESSAGES, { spaceId, before: first.id })
+      const { space } = await requestPage(PAGE_SIZE, (last) =>
+        connection.ask(EARLIER_MESSAGES, { spaceId, before: first.id, last }),
+      )
       page = space?.messages ?? null
     } finally {
       take(page)

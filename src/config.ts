@@ -71,6 +71,10 @@ export interface Limits {
   maxReplyStack: number
   historyLimit: number
   maxSocketsPerViewer: number
+  /** Bytes of JSON that the response of one operation, or one event, may have. */
+  maxResponseBytes: number
+  /** Of one human; 0 for no limit. */
+  maxNewSpacesPerDay: number
 }
 
 /** The settings are unusable. `faults` has one line for each, with the variable's name and never its value. */
@@ -174,6 +178,8 @@ const VARIABLES = z.object({
   PARLEY_MAX_REPLY_STACK: integer(1, 100, 5),
   PARLEY_HISTORY_LIMIT: integer(1, 100, 50),
   PARLEY_MAX_SOCKETS_PER_VIEWER: integer(1, 1_000_000, 5000),
+  PARLEY_MAX_RESPONSE_BYTES: integer(16_384, 268_435_456, 8_388_608),
+  PARLEY_MAX_NEW_SPACES_PER_DAY: integer(0, 1_000_000, 100),
   ...RETENTION_VARIABLES,
   ...TELEMETRY_VARIABLES,
   PARLEY_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
@@ -246,6 +252,8 @@ function configOf(set: Variables): Omit<Config, 'modelProviders' | 'prices' | 'w
       maxReplyStack: set.PARLEY_MAX_REPLY_STACK,
       historyLimit: set.PARLEY_HISTORY_LIMIT,
       maxSocketsPerViewer: set.PARLEY_MAX_SOCKETS_PER_VIEWER,
+      maxResponseBytes: set.PARLEY_MAX_RESPONSE_BYTES,
+      maxNewSpacesPerDay: set.PARLEY_MAX_NEW_SPACES_PER_DAY,
     },
     retention: retentionOf(set),
     telemetry: telemetryOf(set),

@@ -25,6 +25,7 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
       'examples/urql/chat.ts openChat',
       'web/talk/composer.tsx useMention',
       'web/talk/timeline.tsx Timeline',
+      'web/ui/json-text.ts jsonText',
       'src/engine/live-generation.ts createLiveGeneration',
       'src/minds/persistent.ts createPersistentMind',
       'src/engine/tool-runner.ts createToolRunner',

@@ -19,6 +19,7 @@ import { SideBar } from './shell/side-bar.tsx'
 import { SignIn } from './shell/sign-in.tsx'
 import { NewSpace } from './talk/new-space.tsx'
 import { SpacePage } from './talk/space-page.tsx'
+import { Boundary } from './ui/boundary.tsx'
 import { Empty, Loading } from './ui/notice.tsx'
 
 const UNKNOWN_TOKEN = 'The server does not know this token. It may have been revoked, or have expired.'
@@ -65,6 +66,7 @@ function Shell() {
   const [isSideOpen, setSideOpen] = useState(false)
   const [isSearching, setSearching] = useState(false)
   const [isMaking, setMaking] = useState(false)
+  const [address] = useLocation()
   useNotifications(viewer)
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -90,11 +92,13 @@ function Shell() {
         <a className="skip" href="#page">
           Skip to the page
         </a>
-        <SideBar
-          onSearch={() => setSearching(true)}
-          onNewSpace={() => setMaking(true)}
-          onGo={() => setSideOpen(false)}
-        />
+        <Boundary what="side bar" version={viewer}>
+          <SideBar
+            onSearch={() => setSearching(true)}
+            onNewSpace={() => setMaking(true)}
+            onGo={() => setSideOpen(false)}
+          />
+        </Boundary>
         {isSideOpen && (
           <button
             type="button"
@@ -105,7 +109,9 @@ function Shell() {
         )}
         <main id="page" className="page">
           <LostConnection />
-          <Pages />
+          <Boundary what="page" version={address}>
+            <Pages />
+          </Boundary>
         </main>
         <Palette open={isSearching} onOpenChange={setSearching} onNewSpace={() => setMaking(true)} />
         <NewSpace open={isMaking} onOpenChange={setMaking} onMade={() => setSideOpen(false)} />

@@ -9,6 +9,7 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { App } from './app.tsx'
+import { Boundary } from './ui/boundary.tsx'
 
 // Without internet the server may still be there, on this machine: whether it answers is found out by asking.
 const networkMode = 'always'
@@ -23,7 +24,9 @@ createRoot(root).render(
     <CSPProvider disableStyleElements>
       <QueryClientProvider client={queries}>
         <Tooltip.Provider delay={400}>
-          <App />
+          <Boundary what="console">
+            <App />
+          </Boundary>
         </Tooltip.Provider>
       </QueryClientProvider>
     </CSPProvider>

@@ -24,6 +24,8 @@ export interface Benchmark {
 export interface BenchmarkOptions {
   /** A look while one works on something: less of everything, and nothing is written to bench/results. */
   quick: boolean
+  /** Another checkout, built, to compare this one with; null where none was named. */
+  against: string | null
 }
 
 /** Figures, and what else is made of them. */

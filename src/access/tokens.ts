@@ -6,7 +6,7 @@ import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { storableText } from '../lib/json.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
-import { checkName, checkText, LONGEST_NAME } from '../lib/validate.ts'
+import { checkName, checkNameCharacters, checkText, LONGEST_NAME } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -194,6 +194,11 @@ type Grant =
   | { scope: 'HUMAN'; humanId: string }
   | { scope: 'SERVICE'; serviceName: string; agentIds: string[]; restricted: boolean }
 
+function checkLabel(label: string, field: string): string {
+  checkNameCharacters(label, field)
+  return checkText(label, LONGEST_NAME, field)
+}
+
 function grantOf({ admin, humanId, service }: CreateAccessTokenInput['grant']): Grant {
   if ([admin, humanId, service].filter((grant) => grant != null).length !== 1) {
     throw new BadInputError('A token is granted to exactly one of admin, humanId and service.', 'input.grant')
@@ -201,7 +206,7 @@ function grantOf({ admin, humanId, service }: CreateAccessTokenInput['grant']): 
   if (humanId != null) return { scope: 'HUMAN', humanId }
   if (service == null) {
     const label = admin?.label ?? null
-    return { scope: 'ADMIN', label: label === null ? null : checkText(label, LONGEST_NAME, 'input.grant.admin.label') }
+    return { scope: 'ADMIN', label: label === null ? null : checkLabel(label, 'input.grant.admin.label') }
   }
   const agentIds = [...new Set(service.agentIds ?? [])]
   if (agentIds.length > MOST_GRANTED_AGENTS) {

@@ -1,9 +1,8 @@
-import { marksOf } from '../confidence/marks.ts'
 import { isHeardBy, readUnheard } from '../confidence/world.ts'
 import { type ApprovalState, Prisma, type ToolCall } from '../generated/prisma/client.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
-import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { heardOf } from './asked-calls.ts'
 import { type HumanViewer, isGranted, type ServiceViewer, type Viewer } from './viewer.ts'
 
 /** What of a run decides who may see it. */
@@ -31,14 +30,6 @@ export interface VisibleToolCall
   label: string[]
 }
 
-/** Whether a human is asked by name to decide on a call: they see it and what goes into it, and nothing else of it. */
-export function isAskedByName(
-  humanId: string,
-  call: Pick<VisibleToolCall, 'approverIds' | 'escalateToIds' | 'escalatedAt'>,
-): boolean {
-  return call.approverIds.includes(humanId) || (call.escalatedAt !== null && call.escalateToIds.includes(humanId))
-}
-
 /**
  * What a viewer may see, answered for many at once: one statement a call. Each answer is the part of what was asked that is
  * visible. An admin sees everything, so that for one the answer does not say that a thing exists.
@@ -64,9 +55,11 @@ export interface Visibility {
   runThoughts(viewer: Viewer, run: Pick<VisibleRun, 'triggerServiceId' | 'label'>): boolean
   /**
    * Those of visible runs; for services also EXTERNAL ones of granted agents, for humans those that they are asked by name to decide
-   * on. Contents are another question.
+   * on, or have decided on. Contents are another question.
    */
   toolCalls(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
+  /** The same with those that a human was asked by name to decide on, whoever did: what comes of them is an answer to who was asked. */
+  toolCallsAskedAbout(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   /**
    * Those whose input, output and error may be seen: by admins, the service that triggered the run, members of the space in
    * which the call is a visible part, and, for EXTERNAL ones that were given out, services that were granted the agent.
@@ -194,8 +187,14 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
       if (viewer.scope === 'ADMIN' || calls.length === 0) return new Set(calls.map(({ id }) => id))
       const runs = await visibility.runs(viewer, [...(await runsOf(calls)).values()])
       const answerable =
-        viewer.scope === 'SERVICE' ? externalOf(viewer, calls) : await heardOf(db.prisma, viewer.id, calls)
+        viewer.scope === 'SERVICE' ? externalOf(viewer, calls) : await heardOf(db.prisma, viewer.id, calls, 'still')
       return new Set(calls.flatMap(({ id, runId }) => (runs.has(runId) || answerable.has(id) ? [id] : [])))
+    },
+    async toolCallsAskedAbout(viewer, calls) {
+      const visible = await visibility.toolCalls(viewer, calls)
+      const others = calls.filter(({ id }) => !visible.has(id))
+      if (viewer.scope !== 'HUMAN' || others.length === 0) return visible
+      return new Set([...visible, ...(await heardOf(db.prisma, viewer.id, others, 'ever'))])
     },
     async toolCallContents(viewer, calls) {
       if (viewer.scope === 'ADMIN' || calls.length === 0) return new Set(calls.map(({ id }) => id))
@@ -262,7 +261,9 @@ const IS_MEMBERS = Prisma.sql`(EXISTS (
     WHERE written."runId" = run.id AND m."entityId" = run."humanId"))`
 
 const IS_ASKED_ABOUT = Prisma.sql`EXISTS (
-  SELECT 1 FROM "ToolCall" c WHERE c."runId" = run.id AND c."approvalState" IS NOT NULL
+  SELECT 1 FROM "ToolCall" c WHERE c."runId" = run.id
+    AND (c."approvalState" = 'PENDING' OR c."approvalState" IS NOT NULL AND EXISTS (
+      SELECT 1 FROM "Decision" d WHERE d."toolCallId" = c.id AND d."humanId" = run."humanId"))
     AND ${isHeardBy(Prisma.sql`run."humanId"`, Prisma.sql`c.places || c.label`)}
     AND (run."humanId" = ANY(c."approverIds")
     OR (c."escalatedAt" IS NOT NULL AND run."humanId" = ANY(c."escalateToIds"))))`
@@ -280,16 +281,3 @@ function externalOf(viewer: ServiceViewer, calls: readonly VisibleToolCall[]): S
 /** What its run knows in confidence may be refused to whoever would carry it out: then nobody is waited for. */
 const isGivenOut = ({ status, label, expiresAt }: VisibleToolCall) =>
   status !== 'STREAMING' && (label.length === 0 || expiresAt !== null)
-
-/** Those of the calls that a human is asked by name to decide on, and may hear of. */
-async function heardOf(tx: Tx, humanId: string, calls: readonly VisibleToolCall[]): Promise<Set<string>> {
-  const asked = calls.filter((call) => isAskedByName(humanId, call))
-  const marks = [...new Set(asked.flatMap(marksOf))]
-  const unheard = (
-    await readUnheard(
-      tx,
-      marks.map((spaceId) => ({ humanId, spaceId })),
-    )
-  ).get(humanId)
-  return new Set(asked.flatMap((call) => (marksOf(call).some((id) => unheard?.has(id)) ? [] : [call.id])))
-}

@@ -2,7 +2,7 @@ import type { Config } from '../config.ts'
 import type { AddableBy } from '../generated/prisma/client.ts'
 import { type BudgetLimits, changedBudget } from '../lib/budget.ts'
 import { BadInputError } from '../lib/errors.ts'
-import { checkInteger, checkName, checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
+import { checkInteger, checkName, checkNameCharacters, checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
 import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
 import { type CheckedTool, checkTools } from './custom-tools.ts'
 import { type CycleSettings, changedCycle, newCycle } from './cycle-settings.ts'
@@ -167,6 +167,7 @@ function checkNotifyUrl<T extends string | null | undefined>(url: T): T {
 }
 
 function checkModel(name: string, field: string, hooks: SettingHooks): string {
+  checkNameCharacters(name, field)
   checkText(name, LONGEST_MODEL, field)
   const fault = hooks.checkModel(name)
   if (fault !== null) throw new BadInputError(fault, field)

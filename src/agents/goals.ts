@@ -25,7 +25,7 @@ export interface Goals {
   /**
    * Adds and changes goals of an agent, for the agent itself; comes back with those, in the order given. In the caller's
    * transaction where there is one, as all that agents do for themselves, with the marks of the run that does it.
-   * @throws BadInputError, NotFoundError for a goal of another agent or none, LimitExceededError past 500 goals.
+   * @throws BadInputError, NotFoundError for a goal of another agent or none, LimitExceededError past 500 goals that the run may know.
    */
   set(agentId: string, goals: readonly GoalInput[], by?: { tx: Tx; marks: Marks }): Promise<Goal[]>
   /** Removes goals of an agent, for the agent itself, of which its run may know; comes back with the ids of those that there were. */
@@ -60,7 +60,7 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
         const written: Goal[] = []
         const how = { updatedAt: new Date(clock.now()), marks: by?.marks ?? null }
         for (const goal of checked) written.push(await write(tx, agentId, goal, how))
-        if ((await tx.goal.count({ where: { agentId } })) > MOST_GOALS) {
+        if ((await countKnown(tx, agentId, by?.marks ?? UNMARKED)) > MOST_GOALS) {
           throw new LimitExceededError(`An agent has at most ${MOST_GOALS} goals: delete some first.`)
         }
         return written
@@ -125,6 +125,13 @@ async function write(
   const [goal] = await tx.goal.updateManyAndReturn({ where: { id, agentId }, data })
   if (goal === undefined) throw new NotFoundError(NO_SUCH_GOAL)
   return goal
+}
+
+/** Of others, which a run could not delete either, one human could fill all that there is room for. */
+async function countKnown(tx: Tx, agentId: string, marks: Marks): Promise<number> {
+  const [row] = await tx.$queryRaw<{ count: number }[]>`
+    SELECT count(*)::int AS count FROM "Goal" WHERE "agentId" = ${agentId} AND ${isKnownTo(marks)}`
+  return row?.count ?? 0
 }
 
 async function readKnown(tx: Tx, id: string, marks: Marks): Promise<Marks | null> {

@@ -4,6 +4,7 @@ import { Prisma, type McpServer as Row } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { wellFormedIds } from '../lib/ids.ts'
 import { type JsonObject, storableText } from '../lib/json.ts'
+import { hasNameCharacters } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
@@ -174,10 +175,10 @@ function confidentialOf({ mayReceiveConfidential, confidentialTools: given }: Mc
 function checkToolList(given: readonly string[] | null | undefined, field: string): string[] | null {
   if (given == null) return null
   const names = [...new Set(given)]
-  const isTooLong = names.some((name) => name.length < 1 || name.length > LONGEST_TOOL_NAME || name.includes('\0'))
+  const isTooLong = names.some((name) => name.length < 1 || name.length > LONGEST_TOOL_NAME || !hasNameCharacters(name))
   if (isTooLong || names.length > MOST_ALLOWED_TOOLS) {
     throw new BadInputError(
-      `At most ${MOST_ALLOWED_TOOLS} tools with names of 1 to ${LONGEST_TOOL_NAME} characters.`,
+      `At most ${MOST_ALLOWED_TOOLS} tools with names of 1 to ${LONGEST_TOOL_NAME} characters, without control characters.`,
       field,
     )
   }

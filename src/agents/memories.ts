@@ -3,7 +3,7 @@ import { isKnownTo, isOfLabel, type Marks, UNMARKED } from '../confidence/marks.
 import { type Memory, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
-import { checkText } from '../lib/validate.ts'
+import { checkNameCharacters, checkText } from '../lib/validate.ts'
 import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
@@ -24,7 +24,7 @@ export interface Memories {
    * Writes keys of an agent, for the agent itself; comes back with all memories that the run which does it may know. A key given twice
    * holds its last value; the same key under another label is another memory, which stays.
    * In the caller's transaction where there is one, as all that agents do for themselves, with the marks of the run that does it.
-   * @throws BadInputError, LimitExceededError past 500 memories, NotFoundError for no agent.
+   * @throws BadInputError, LimitExceededError past 500 memories that the run may know, NotFoundError for no agent.
    */
   set(agentId: string, memories: readonly MemoryInput[], by?: { tx: Tx; marks: Marks }): Promise<Memory[]>
   /** Forgets keys of an agent, for the agent itself, of which its run may know; comes back with those that there were. */
@@ -54,12 +54,13 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
         await lockAgentRow(tx, agentId)
         const { places, label } = by?.marks ?? UNMARKED
         await upsert(tx, agentId, values, { updatedAt: new Date(clock.now()), places, label })
-        const rows = await tx.$queryRaw<(Memory & { isKnown: boolean })[]>`
-          SELECT *, ${isKnownTo({ places, label })} AS "isKnown" FROM "Memory" WHERE "agentId" = ${agentId} ORDER BY key, id`
+        // Of others, which a run could not delete either, one human could fill all that there is room for.
+        const rows = await tx.$queryRaw<Memory[]>`
+          SELECT * FROM "Memory" WHERE "agentId" = ${agentId} AND ${isKnownTo({ places, label })} ORDER BY key, id`
         if (rows.length > MOST_MEMORIES) {
           throw new LimitExceededError(`An agent has at most ${MOST_MEMORIES} memories: delete some first.`)
         }
-        return rows.flatMap(({ isKnown, ...memory }) => (isKnown ? [memory] : []))
+        return rows
       })
     },
     async delete(agentId, keys, by) {
@@ -90,6 +91,7 @@ function checkMemories(given: readonly MemoryInput[]): Map<string, string> {
   return new Map(
     given.map(({ key, value }, index) => {
       const field = `input.memories.${index}`
+      checkNameCharacters(key, `${field}.key`)
       if (key.trim() === '') throw new BadInputError('A memory needs a key.', `${field}.key`)
       return [checkText(key, LONGEST_KEY, `${field}.key`), checkText(value, LONGEST_VALUE, `${field}.value`)]
     }),

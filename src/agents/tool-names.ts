@@ -26,3 +26,9 @@ export function checkToolName(name: string, field: string): string {
 export function indexOfRepeat(names: readonly string[]): number {
   return names.findIndex((name, index) => names.indexOf(name) !== index)
 }
+
+/**
+ * The name of a call that names no tool of its agent. What the model wrote instead may be words that those who see the call may not read:
+ * it stays in the step, which admins see.
+ */
+export const UNKNOWN_TOOL = 'unknown'

@@ -7,6 +7,8 @@ type Parts = Parameters<typeof createAgentDeletion>[1] &
   Parameters<typeof createSpaceDeletion>[1] &
   Parameters<typeof createErasure>[1]
 
+const settled = async (work: Promise<void>) => (await Promise.allSettled([work]))[0]
+
 /** How agents, spaces and people cease to be; and what goes on with that where a process died over it. */
 export function createDeletion(platform: Platform, parts: Parts) {
   const spaces = createSpaceDeletion(platform, parts)
@@ -15,9 +17,10 @@ export function createDeletion(platform: Platform, parts: Parts) {
     ...createAgentDeletion(platform, parts),
     deleteSpace: spaces.deleteSpace,
     eraseHuman: erasure.eraseHuman,
+    /** One kind that fails does not stop the other. @throws the first error, once both have been tried */
     async sweep() {
-      await spaces.sweep()
-      await erasure.sweep()
+      const results = [await settled(spaces.sweep()), await settled(erasure.sweep())]
+      for (const result of results) if (result.status === 'rejected') throw result.reason
     },
   }
 }

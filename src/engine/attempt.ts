@@ -34,8 +34,8 @@ export interface Models {
 }
 
 export interface GenerationParts {
-  /** Why no model is asked once more: a budget is spent by now. Null: none is. */
-  overBudget(): Promise<string | null>
+  /** Reserves what a generation may use, or waits for that. @returns why no model is called: a budget is spent by now. Null: none is. */
+  reserve(plan: StepPlan, steps: readonly JournaledStep[]): Promise<string | null>
   claim: Claim
   tools: Map<string, Tool>
   models: Models
@@ -78,7 +78,15 @@ export async function attempt(
   }
   const startedAt = new Date()
   let silence: ReturnType<typeof createSilenceLimit> | null = null
-  const live = createLiveGeneration({ step, tools: offered, writer, events, onPart: () => silence?.broken() })
+  const toolNames = new Set(tools.keys())
+  const live = createLiveGeneration({
+    step,
+    tools: offered,
+    toolNames,
+    writer,
+    events,
+    onPart: () => silence?.broken(),
+  })
   const model = await models.resolve(name).catch((error) => {
     came.failure = new ModelFailure(error, { blame: 'provider' })
   })

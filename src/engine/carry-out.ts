@@ -5,6 +5,7 @@ import { type JsonObject, toJson } from '../lib/json.ts'
 import { onBehalfOf } from '../lib/log-context.ts'
 import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
+import { termsOf } from '../runs/approval.ts'
 import type { CarryingHooks } from '../runs/carrying.ts'
 import type { Settlement } from '../runs/tool-calls.ts'
 import { isConfidential } from '../speech/guard.ts'
@@ -18,9 +19,22 @@ import { recordRefusal } from './refusals.ts'
 import { failureOf } from './tool-runner.ts'
 
 const CHANGED_TEXT =
-  'This tool is carried out in another way now than when people were asked: it was not called. Ask again where it still matters.'
+  'This tool was changed after people were asked (its address, execution or definition): it was not called. Ask again where it still matters.'
 
-/** Carries out a call that people have approved: with the tool as the agent has it now, the input as it was approved. */
+/**
+ * Whether the tool is the one whose call people approved. Then its schema is the one by which the input was checked, as the model wrote
+ * it and at each edit, and it is not checked again. @throws ToolFailure
+ */
+async function checkIsApproved(tool: Tool, call: ToolCall): Promise<void> {
+  const { toolDigest } = termsOf(call) ?? {}
+  if (toolDigest !== undefined && toolDigest === tool.versionDigest) return
+  if (toolDigest !== undefined || tool.execution !== call.execution) throw new ToolFailure('TOOL_CHANGED', CHANGED_TEXT)
+  // Asked before approvals named the tool's version.
+  const fault = await checkInput(tool, call.input, { id: call.runId, isPatient: true })
+  if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
+}
+
+/** Executes a call that people have approved, with the input as it was approved, if the agent still has the tool as it was. */
 export function createCarryOut(
   { db, logger }: Platform,
   parts: OwnToolboxParts & { mcp: McpToolset; discretion: Pick<Discretion, 'toLeave'> },
@@ -38,9 +52,7 @@ export function createCarryOut(
       const input = call.input as JsonObject
       if (tool?.carryOut === undefined)
         throw new ToolFailure('NO_SUCH_TOOL', `You no longer have the tool ${call.toolName}.`)
-      if (tool.execution !== call.execution) throw new ToolFailure('TOOL_CHANGED', CHANGED_TEXT)
-      const fault = await checkInput(tool, input)
-      if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
+      await checkIsApproved(tool, call)
       if (tool.outside !== undefined) orConfidential(await parts.discretion.toLeave(call, tool.outside))
       return { status: 'DONE', output: toJson(await tool.carryOut(input, { callId: call.id, signal })), error: null }
     } catch (error) {

@@ -69,7 +69,9 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
       await carryOut(claim, claim.attempt === 1, place, signal)
       if (handBack.aborted && !inHands.signal.aborted) await lifecycle.handBack(claim, 'handed-over')
     } catch (error) {
-      if (!inHands.signal.aborted) await giveBack(claim, error, signal)
+      // A stop that committed just before the last write: the run is nobody's to give back, and its signal is on the way.
+      const isLost = inHands.signal.aborted || error instanceof RunLostError
+      if (!isLost) await giveBack(claim, error, signal)
     } finally {
       inHands.letGo()
       if (inHands.signal.aborted) await lifecycle.stopSignals.confirm(claim.run.id)

@@ -6,6 +6,8 @@ import {
   type ToolSet,
   type TypedToolCall,
 } from 'ai'
+import { UNKNOWN_TOOL } from '../agents/tool-names.ts'
+import type { Requester } from '../lib/fair-queue.ts'
 import { DEEPEST_JSON, type Json, storableText, toJson } from '../lib/json.ts'
 import { madeBy } from '../runs/model-messages.ts'
 import type { NewToolCall } from '../runs/tool-calls.ts'
@@ -42,26 +44,30 @@ function inputOf(input: unknown): Json {
 }
 
 /** What a call is carried out with. */
-async function givenInput(written: unknown, tool: Tool | undefined): Promise<Json> {
+async function givenInput(written: unknown, tool: Tool | undefined, requester: Requester): Promise<Json> {
   const input = inputOf(written)
-  return tool === undefined ? input : withoutNulls(tool, input)
+  return tool === undefined ? input : withoutNulls(tool, input, requester)
 }
 
 /** A generation's calls, for the journal: those that name no tool, or whose input is no JSON, have failed already. */
-export function callsOf(content: Content, tools: Map<string, Tool>, live: LiveGeneration): Promise<NewToolCall[]> {
+export function callsOf(content: Content, parts: CallParts): Promise<NewToolCall[]> {
   const made = content.filter((part) => part.type === 'tool-call')
-  return Promise.all(made.map((part) => newCall(part, tools.get(part.toolName), live)))
+  return Promise.all(made.map((part) => newCall(part, parts)))
 }
 
-async function newCall(
-  part: TypedToolCall<ToolSet>,
-  tool: Tool | undefined,
-  live: LiveGeneration,
-): Promise<NewToolCall> {
+interface CallParts {
+  tools: Map<string, Tool>
+  live: LiveGeneration
+  requester: Requester
+}
+
+async function newCall(part: TypedToolCall<ToolSet>, { tools, live, requester }: CallParts): Promise<NewToolCall> {
   const { toolCallId, toolName } = part
+  const tool = tools.get(toolName)
   const id = live.callIdOf(toolCallId)
-  const { input, state } = takePlacement(tool, await givenInput(part.input, tool))
-  const call = { id, modelCallId: toolCallId, toolName, execution: tool?.execution ?? null, input, state }
+  const { input, state } = takePlacement(tool, await givenInput(part.input, tool, requester))
+  const named = { toolName: tool?.name ?? UNKNOWN_TOOL, execution: tool?.execution ?? null }
+  const call = { id, modelCallId: toolCallId, ...named, input, state }
   const fault = faultOf(part, tool)
   if (fault === null) return { ...call, status: 'RUNNING', output: null, error: null }
   return { ...call, status: 'FAILED', output: failureResult('BAD_INPUT', fault), error: fault }

@@ -7,6 +7,7 @@ import { messagesOfStep } from '../runs/conversation.ts'
 import type { FailedModel, Generation, JournaledStep, KeptStep } from '../runs/journal.ts'
 import type { NewToolCall } from '../runs/tool-calls.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
+import { requesterOf } from '../tools/custom/schema-checks.ts'
 import { heardInPart } from '../tools/tool.ts'
 import { type Attempt, attempt, type GenerationParts } from './attempt.ts'
 import { assistantMessage, callsOf } from './generated-content.ts'
@@ -37,8 +38,9 @@ export async function generate(parts: GenerationParts, steps: JournaledStep[], p
     const asked = await ask(parts, { steps, plan, name, failed, isLast })
     if (asked.type !== 'failed' || asked.hasShown || isLast) return asked
     failed.push({ model: name, error: asked.failure.message })
-    const over = await parts.overBudget()
+    const over = await parts.reserve(plan, steps)
     if (over !== null) return { type: 'over-budget', error: over }
+    if (parts.signal.aborted) return { type: 'aborted' }
   }
   throw new Error('a step has a model at least')
 }
@@ -90,7 +92,7 @@ async function ask(parts: GenerationParts, question: Question): Promise<Generate
         : { type: 'failed', failure, hasShown }
     }
     await account(parts, plan, made, name)
-    const end = await endAfter(parts, made, { isStopped, isOver: next === 'give up' })
+    const end = await endAfter(parts, question, made, { isStopped, isOver: next === 'give up' })
     if (end !== null) return { ...end, hasShown }
     await interrupt(parts.writer, made.live.begunCall())
     await sleep(FIRST_PAUSE_MS * 2 ** retries, parts.signal)
@@ -100,13 +102,15 @@ async function ask(parts: GenerationParts, question: Question): Promise<Generate
 /** Why this model is not asked once more, after an attempt that led to nothing; null where it is. */
 async function endAfter(
   parts: GenerationParts,
+  { plan, steps }: Question,
   made: Attempt,
   { isStopped, isOver }: { isStopped: boolean; isOver: boolean },
 ): Promise<Exclude<Generated, { type: 'journaled' }> | null> {
   if (isStopped || parts.signal.aborted) return { type: 'aborted' }
   if (isOver) return { type: 'failed', failure: failureOf(made) }
-  const over = await parts.overBudget()
-  return over === null ? null : { type: 'over-budget', error: over }
+  const over = await parts.reserve(plan, steps)
+  if (over !== null) return { type: 'over-budget', error: over }
+  return parts.signal.aborted ? { type: 'aborted' } : null
 }
 
 /** What broke off is kept where no other model is asked: it says what the run fails of. */
@@ -121,7 +125,8 @@ async function keep(
   { live, end, startedAt, failure }: Attempt,
 ): Promise<KeptStep> {
   if (end === null) throw new Error('only what came to an end is kept')
-  const calls = await callsOf(end.content, parts.tools, live)
+  const requester = requesterOf(parts.claim.run)
+  const calls = await callsOf(end.content, { tools: parts.tools, live, requester })
   for (const call of calls)
     if (call.status === 'FAILED' && (await parts.writer.isHeard(call.id))) call.output = heardInPart(call.output)
   const isAll = failure === null && live.begunCall() === null

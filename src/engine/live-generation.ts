@@ -1,4 +1,5 @@
 import type { LanguageModel } from 'ai'
+import { UNKNOWN_TOOL } from '../agents/tool-names.ts'
 import { newId } from '../lib/ids.ts'
 import type { StreamPart } from '../models/language-model.ts'
 import type { RunEvents } from '../runs/run-events.ts'
@@ -27,6 +28,8 @@ interface LiveParts {
   step: number
   /** Those that the model may call at this step: what it writes for another one shows nowhere. */
   tools: Map<string, Tool>
+  /** Names of all tools of its agent: viewers see no other name. */
+  toolNames: ReadonlySet<string>
   writer: SpaceWriter
   events: RunEvents
   /** The model has sent something. */
@@ -34,7 +37,7 @@ interface LiveParts {
 }
 
 /** A message's deltas, and a shown input's, appear when their turn comes: live for the first call of a step, when it executes for later ones. */
-export function createLiveGeneration({ step, tools, writer, events, onPart }: LiveParts): LiveGeneration {
+export function createLiveGeneration({ step, tools, toolNames, writer, events, onPart }: LiveParts): LiveGeneration {
   const calls = new Map<string, { id: string; toolName: string; live: boolean }>()
   let begun: string | null = null
   let received = ''
@@ -46,7 +49,7 @@ export function createLiveGeneration({ step, tools, writer, events, onPart }: Li
     const tool = tools.get(toolName)
     const isFirst = calls.size === 0
     const shows = isFirst && tool !== undefined && tool.presence.type !== 'hidden'
-    const call = { id: newId('tcl'), toolName, live: shows }
+    const call = { id: newId('tcl'), toolName: toolNames.has(toolName) ? toolName : UNKNOWN_TOOL, live: shows }
     calls.set(modelCallId, call)
     if (shows) {
       begun = call.id

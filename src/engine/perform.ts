@@ -27,7 +27,7 @@ import { generate } from './generation.ts'
 import type { Observer } from './observation.ts'
 import { retell, stepFinished } from './retelling.ts'
 import { takeInHand } from './run-in-hand.ts'
-import { affordable, readOverBudget } from './spending.ts'
+import { affordable, estimatedSpending, reserveBudget } from './spending.ts'
 import { type CallEnd, createToolRunner, type ToolRunner } from './tool-runner.ts'
 
 export interface PerformParts {
@@ -94,10 +94,11 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const silenceMs = platform.config.limits.modelSilenceSeconds * 1000
   const completing = (step: JournaledStep) =>
     isLast(step, run, writer) ? parts.lifecycle.completing(endWith(step)) : null
-  const overBudget = () => readOverBudget(platform.db, claim.run)
   const calling = { claim, tools, models, signal, silenceMs }
-  const generation: GenerationParts = { ...calling, overBudget, journal, completing, writer, events }
   const { prices } = platform.config
+  const reserve: GenerationParts['reserve'] = (plan, steps) =>
+    reserveBudget(platform.db, run, estimatedSpending(plan, { tools, steps, prices }))
+  const generation: GenerationParts = { ...calling, reserve, journal, completing, writer, events }
   const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent, prices, label }, steps)
   try {
     const end = await finishing(writer, loop)
@@ -140,8 +141,8 @@ async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformE
     const last = steps.at(-1)
     if (last !== undefined && end?.type !== 'aborted') generation.events.emit(stepFinished(last))
     if (end !== null) return end
-    const plan = affordable(await planned(loop, steps), loop.agent.budgetState, loop.prices)
-    if ('error' in plan) return { type: 'over-budget', error: plan.error }
+    const plan = await paidPlan(loop, steps)
+    if ('type' in plan) return plan
     const generated = await generate(generation, steps, plan)
     if (generated.type === 'over-budget') return generated
     if (generated.type === 'failed') return failed(generated.failure)
@@ -155,8 +156,21 @@ async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformE
   }
 }
 
+/** What the model is sent next, once what it may use is reserved; or the end, where no budget is left for it. */
+async function paidPlan(loop: Loop, steps: JournaledStep[]): Promise<StepPlan | PerformEnd> {
+  const { agent, generation, prices, run } = loop
+  const planned = await nextPlan(loop, steps)
+  // The scene, and what its budgets say, is read anew by the plan.
+  const plan = affordable(planned, agent.budgetState, prices)
+  if ('error' in plan) return { type: 'over-budget', error: plan.error }
+  // Without a budget there is nothing to reserve, and no statement.
+  const over = agent.budgetState === null ? null : await generation.reserve(plan, steps)
+  if (over !== null) return { type: 'over-budget', error: over }
+  return run.signal.aborted ? { type: 'aborted' } : plan
+}
+
 /** What the model is sent next. Before it says a word of that, the run's row says where it comes from: by that goes who is told of the run. */
-async function planned(loop: Loop, steps: JournaledStep[]): Promise<StepPlan> {
+async function nextPlan(loop: Loop, steps: JournaledStep[]): Promise<StepPlan> {
   const { claim, journal } = loop.generation
   const plan = await loop.mind.plan(steps)
   if (claim.run.label.length > loop.label.length) await journal.marked(claim)

@@ -13,7 +13,7 @@ import type { ToolWaits } from '../runs/tool-waits.ts'
 import { isConfidential } from '../speech/guard.ts'
 import { isMessageEnded } from '../speech/run-posting.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
-import { checkInput } from '../tools/custom/schema-checks.ts'
+import { checkInput, requesterOf } from '../tools/custom/schema-checks.ts'
 import { noActiveSpace, orConfidential } from '../tools/space/failures.ts'
 import { failureResult, heardInPart, type RunInHand, type Tool, ToolFailure, type ToolUse } from '../tools/tool.ts'
 import { recordRefusal } from './refusals.ts'
@@ -68,7 +68,7 @@ export function createToolRunner({
   /** @returns the tool's output, or null when somebody outside will answer. */
   async function attempt(tool: Tool, input: JsonObject, use: ToolUse): Promise<{ output: Json } | null> {
     if (run.ending !== null) throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
-    const fault = await checkInput(tool, input)
+    const fault = await checkInput(tool, input, requesterOf(run.claim.run))
     const wait = fault === null ? waitOf(tool, input) : null
     if (fault === null && tool.outside !== undefined)
       orConfidential(await discretion.toLeave(run.claim.run, tool.outside))

@@ -21,6 +21,8 @@ export interface Page<T> {
   items: T[]
   hasNextPage: boolean
   hasPreviousPage: boolean
+  /** Whether it was read from the end of the order: a shortened page then keeps its last items. */
+  fromEnd?: boolean
 }
 
 const LARGEST_PAGE = 100

@@ -14,14 +14,45 @@ function checkNul(value: string, field: string): void {
   if (value.includes('\0')) throw new BadInputError('Text must not contain the NUL character.', field)
 }
 
+/**
+ * Control characters (C0, DEL, C1), line and paragraph separators, and the embeddings, overrides and isolates that change the
+ * direction of what stands beside a name. Other invisible characters stay: names in Persian or with emoji need the joiners, and names
+ * of mixed direction the marks.
+ */
+const NOT_IN_NAMES = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u
+/** Control characters (C0, DEL, C1) but TAB, LF and CR. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: those are looked for
+const NOT_IN_MESSAGES = /[\0-\x08\v\f\x0e-\x1f\x7f-\x9f]/
+const ALL_NOT_IN_MESSAGES = new RegExp(NOT_IN_MESSAGES, 'g')
+
+function checkCharacters(value: string, refused: RegExp, rule: string, field: string): void {
+  const found = refused.exec(value)
+  if (found === null) return
+  const code = found[0].charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')
+  throw new BadInputError(`${rule}: remove U+${code} at position ${found.index + 1}.`, field)
+}
+
+/** A text without the control characters that no message has, for what a model wrote and nobody can be asked to correct. */
+export function messageCharacters(text: string): string {
+  return NOT_IN_MESSAGES.test(text) ? text.replace(ALL_NOT_IN_MESSAGES, '') : text
+}
+
+/** Whether a name has no character that no name may have. */
+export const hasNameCharacters = (name: string): boolean => !NOT_IN_NAMES.test(name)
+
+/** @throws BadInputError where a name has a character that no name may have. */
+export function checkNameCharacters(name: string, field: string): void {
+  checkCharacters(name, NOT_IN_NAMES, 'A name must not contain control characters or line breaks', field)
+}
+
 /** Whether a text has more characters, of which some are two UTF-16 units. Looks no further than it must. */
 function isLongerThan(value: string, characters: number): boolean {
   return value.length > characters && (value.length > 2 * characters || [...value].length > characters)
 }
 
-/** A name: 1–200 characters with something other than white space. Comes back trimmed and well-formed. */
+/** A name: 1–200 characters with something other than white space, none of them a control character. Returned trimmed and well-formed. */
 export function checkName(value: string, field: string): string {
-  checkNul(value, field)
+  checkNameCharacters(value, field)
   const name = value.trim()
   if (name === '' || isLongerThan(value, LONGEST_NAME)) {
     throw new BadInputError(`A name has 1 to ${LONGEST_NAME} characters.`, field)
@@ -30,11 +61,12 @@ export function checkName(value: string, field: string): string {
 }
 
 /**
- * A message's text: 1–32,000 UTF-16 units with something other than white space. Comes back as it is, except that half a
- * surrogate pair, which PostgreSQL refuses, is U+FFFD.
+ * A message's text: 1–32,000 UTF-16 units with something other than white space, and no control characters but TAB, LF and CR.
+ * Returned as it is, except that half a surrogate pair, which PostgreSQL refuses, is U+FFFD.
  */
 export function checkMessageText(value: string, field: string): string {
-  checkNul(value, field)
+  const rule = 'A message must not contain control characters other than tab and line breaks'
+  checkCharacters(value, NOT_IN_MESSAGES, rule, field)
   if (value.trim() === '' || value.length > LONGEST_MESSAGE) {
     throw new BadInputError(`A message has 1 to ${LONGEST_MESSAGE} characters, not only white space.`, field)
   }

@@ -17,6 +17,7 @@ import type { CallInBrief } from '../runs/run-progress.ts'
 import type { Withheld } from '../runs/withheld.ts'
 import type { HistoryRow } from '../spaces/history.ts'
 import type { EventSource } from './cycle-origin.ts'
+import { CYCLE, GOAL, knowledgeBut, MEMORY, PLAN } from './knowledge-columns.ts'
 
 /** A space that the agent belongs to. */
 export interface SceneSpace {
@@ -167,32 +168,10 @@ const runOfJson = (run: SceneRun): SceneRun => ({
   startedAt: run.startedAt === null ? null : new Date(run.startedAt),
 })
 
-/** Far more of each than a prompt has room for: the newest. What they are shown by is chosen in the prompt. */
-const KNOWLEDGE_CHARACTERS = 40_000
-
-/** What an agent has noted for itself, as columns beside `a`, but what comes from a hidden space: as much as can be shown, the newest first. */
-const knowledgeBut = (hidden: Prisma.Sql) => Prisma.sql`
-      (SELECT coalesce(jsonb_agg(m ORDER BY m.key), '[]') FROM (
-        SELECT key, value, places || label AS marks, row_number() OVER newest AS newest, sum(length(key) + length(value)) OVER newest AS reach
-        FROM "Memory" WHERE "agentId" = a.id AND NOT (places || label && ${hidden}) WINDOW newest AS (ORDER BY "updatedAt" DESC, key)
-      ) m WHERE m.reach <= ${KNOWLEDGE_CHARACTERS}) AS memories,
-      (SELECT coalesce(jsonb_agg(g ORDER BY g.id), '[]') FROM (
-        SELECT id, description, places || label AS marks, row_number() OVER newest AS newest, sum(length(description)) OVER newest AS reach
-        FROM "Goal" WHERE "agentId" = a.id AND status = 'ACTIVE' AND NOT (places || label && ${hidden}) WINDOW newest AS (ORDER BY id DESC)
-      ) g WHERE g.reach <= ${KNOWLEDGE_CHARACTERS}) AS goals,
-      (SELECT coalesce(jsonb_agg(p ORDER BY p.id), '[]') FROM (
-        SELECT id, name, instruction, cron, "timeZone", "nextRunAt", places || label AS marks, row_number() OVER newest AS newest, sum(length(instruction)) OVER newest AS reach
-        FROM "Plan" WHERE "agentId" = a.id AND enabled AND NOT (places || label && ${hidden}) WINDOW newest AS (ORDER BY id DESC)
-      ) p WHERE p.reach <= ${KNOWLEDGE_CHARACTERS}) AS plans`
-
 /** All of it: what of it comes from confidential spaces is read anew without that. */
 const KNOWLEDGE = knowledgeBut(Prisma.sql`'{}'::text[]`)
 
 const noted = (table: Prisma.Sql) => Prisma.sql`SELECT unnest(places || label) FROM ${table} WHERE "agentId" = a.id`
-const MEMORY = Prisma.sql`"Memory"`
-const GOAL = Prisma.sql`"Goal"`
-const PLAN = Prisma.sql`"Plan"`
-const CYCLE = Prisma.sql`"Cycle"`
 
 /** Of what these tables hold of an agent `a`: the spaces, confidential now, that any of it comes from. */
 const marksIn = (...tables: Prisma.Sql[]) => Prisma.sql`

@@ -1,7 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { Prisma } from '../generated/prisma/client.ts'
-import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
@@ -18,7 +18,7 @@ export interface SpaceDeletion {
    * @throws ForbiddenError, NotFoundError
    */
   deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>
-  /** Removes what is left of spaces whose deletion a process died over. */
+  /** Removes what is left of deleted spaces, also after an interruption. One that fails does not stop the others. */
   sweep(): Promise<void>
 }
 
@@ -39,11 +39,12 @@ export function createSpaceDeletion(
   platform: Platform,
   { visibility, lifecycle, publisher }: DeletionParts,
 ): SpaceDeletion {
-  const { db, clock } = platform
+  const { db, clock, logger } = platform
 
   return {
     async deleteSpace(viewer, { id }) {
       if (!(await visibility.spaces(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_SPACE)
+      if (viewer.scope === 'HUMAN') await checkIsLastHuman(db.prisma, id)
       const memberIds = await db.transaction((tx) => hide(tx, viewer, id, new Date(clock.now())))
       await publisher.deleted(id, memberIds)
       await lifecycle.endGone()
@@ -54,9 +55,26 @@ export function createSpaceDeletion(
       const where = { deletedAt: { not: null }, NOT: REMAINS }
       const left = await db.prisma.space.findMany({ where, select: { id: true } })
       if (left.length > 0) await lifecycle.endGone()
-      for (const { id } of left) await remove(db, id)
+      for (const { id } of left) {
+        try {
+          await remove(db, id)
+        } catch (error) {
+          logger.warn(
+            { spaceId: id, error: messageOf(error) },
+            'could not remove a deleted space; the next sweep continues',
+          )
+        }
+      }
     },
   }
+}
+
+const NOT_THE_LAST = 'Only an admin, or the last human in it, can delete a space: leave it (removeMember).'
+
+/** Before the space is locked; under the lock it counts. @throws ForbiddenError */
+async function checkIsLastHuman(tx: Tx, spaceId: string): Promise<void> {
+  const humans = await tx.membership.count({ where: { spaceId, entity: { kind: 'HUMAN' } } })
+  if (humans > 1) throw new ForbiddenError(NOT_THE_LAST)
 }
 
 /** @returns who was a member */
@@ -70,8 +88,7 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
   const members = known.filter(({ isMember }) => isMember)
   const humans = members.filter(({ kind }) => kind === 'HUMAN').map(({ id }) => id)
   if (viewer.scope === 'HUMAN' && !humans.includes(viewer.id)) throw new NotFoundError(NO_SUCH_SPACE)
-  if (viewer.scope === 'HUMAN' && humans.length > 1)
-    throw new ForbiddenError('Only an admin, or the last human in it, can delete a space: leave it (removeMember).')
+  if (viewer.scope === 'HUMAN' && humans.length > 1) throw new ForbiddenError(NOT_THE_LAST)
   await tx.membership.deleteMany({ where: { spaceId } })
   await tx.formerMember.deleteMany({ where: { spaceId } })
   await tx.chain.deleteMany({ where: { spaceId } })

@@ -98,7 +98,7 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
           throw new BadInputError('The agent has a plan of this name.', 'input.name')
         if (namesake !== null) await removePlans(tx, [namesake.id])
         const written = await write(tx, platform, agentId, plan)
-        await makeRoom(tx, agentId)
+        await makeRoom(tx, agentId, UNMARKED)
         return written
       })
     },
@@ -143,7 +143,7 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
         const descend = rootId === undefined ? (plan: NewPlan) => plan : await descentFrom(tx, rootId, clock.now())
         for (const plan of lastOfEachName(plans))
           written.push(await write(tx, platform, agentId, { ...descend(plan), places, label, askers }))
-        await makeRoom(tx, agentId)
+        await makeRoom(tx, agentId, { places, label })
         return written
       })
     },
@@ -267,13 +267,13 @@ async function write(
   return written
 }
 
-/** Plans that are over make way, the oldest first. @throws LimitExceededError where those that are not are too many. */
-async function makeRoom(tx: Tx, agentId: string): Promise<void> {
-  const plans = await tx.plan.findMany({
-    where: { agentId },
-    orderBy: { id: 'asc' },
-    select: { id: true, enabled: true, nextRunAt: true },
-  })
+/**
+ * Of the plans that who writes may know those that are over make way, the oldest first. Others do not count: a run could not delete
+ * them, and one human could fill all that there is room for. @throws LimitExceededError where those that are not over are too many.
+ */
+async function makeRoom(tx: Tx, agentId: string, marks: Marks): Promise<void> {
+  const plans = await tx.$queryRaw<Pick<Plan, 'id' | 'enabled' | 'nextRunAt'>[]>`
+    SELECT id, enabled, "nextRunAt" FROM "Plan" WHERE "agentId" = ${agentId} AND ${isKnownTo(marks)} ORDER BY id`
   const over = plans.filter(isOver)
   if (plans.length - over.length > MOST_PLANS) {
     throw new LimitExceededError(`An agent has at most ${MOST_PLANS} plans: delete some first.`)

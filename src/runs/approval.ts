@@ -11,16 +11,20 @@ export type ApprovalTerms = {
   writtenDigest: string
   /** What an edited input must satisfy. */
   inputSchema: JsonObject
+  /** Of the tool as it was when people were asked (Tool.versionDigest): another one is not what they approved. Absent in old rows. */
+  toolDigest?: string
   /** The tool is not visible: what comes of it is not shown where the call is. */
   hidesOutput: boolean
   /** Once it is approved, so long somebody outside has for its result; null: the server carries it out. */
   answerMs: number | null
   /** Its time was given: that of a run which waits for it stands still. */
   patient: boolean
+  /** How often its input was edited; absent: never. */
+  edits?: number
 }
 
 /** The approval that a tool's calls ask for. */
-export interface AskedApproval extends Omit<ApprovalTerms, 'writtenDigest'> {
+export interface AskedApproval extends Omit<ApprovalTerms, 'writtenDigest' | 'edits'> {
   /** None: the human members of the space in which the call shows. */
   approverIds: string[]
   expiresInSeconds: number
@@ -33,6 +37,9 @@ export interface AskedApproval extends Omit<ApprovalTerms, 'writtenDigest'> {
 export interface NewApproval extends AskedApproval {
   writtenDigest: string
 }
+
+/** Decisions of one call, whoever makes them: all are stored, and shown wherever the call is. */
+export const MOST_DECISIONS = 100
 
 /** Names an input. */
 export function digestOf(input: Json): string {

@@ -13,7 +13,7 @@ import { decidersOf } from './deciders.ts'
 import {
   approveIn,
   checkEdit,
-  checkWaits,
+  checkMayDecide,
   closeDecisions,
   type Decided,
   type DecidingParts,
@@ -30,7 +30,7 @@ import { answer, escalated, type Settlement } from './tool-calls.ts'
 export interface Approvals {
   /**
    * By one who may see the call. It leaves PENDING once; later ones get ConflictError. @throws ConflictError, ForbiddenError,
-   * BadInputError
+   * BadInputError; RateLimitedError if too many edits of theirs wait to be checked
    */
   decide(call: ToolCall, humanId: string, given: GivenDecision): Promise<ToolCall>
   /**
@@ -117,12 +117,14 @@ export function createApprovals(platform: Platform, parts: ApprovalParts): Appro
 
   return {
     async decide(call, humanId, given) {
+      const deciding = { callId: call.id, humanId }
+      await checkMayDecide(db.prisma, deciding)
       const checked = { ...given, reason: given.reason && checkText(given.reason, LONGEST_REASON, 'input.reason') }
-      if (given.input !== undefined) await checkEdit(parts, call, given)
-      const work = (tx: Tx) => decideIn(tx, { ...parts, end }, { callId: call.id, humanId, given: checked })
+      if (given.input !== undefined) await checkEdit(parts, call, { humanId, given })
+      const work = (tx: Tx) => decideIn(tx, { ...parts, end }, { ...deciding, given: checked })
       // Who would wait for the run's row in a transaction waits here, and keeps no connection from others.
       const decided = await inLine(call.runId, async () => {
-        await checkWaits(db.prisma, call.id)
+        await checkMayDecide(db.prisma, deciding)
         return db.transaction(work)
       })
       return tell(decided)

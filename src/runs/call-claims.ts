@@ -1,5 +1,5 @@
 import type { ToolCall } from '../generated/prisma/client.ts'
-import { ConflictError, ForbiddenError } from '../lib/errors.ts'
+import { ConflictError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { noted } from './call-notifications.ts'
@@ -11,7 +11,7 @@ import { claimed } from './tool-calls.ts'
 
 /** Who sees to calls that wait. */
 export interface CallClaims {
-  /** By one who may see the call. @throws ConflictError, ForbiddenError */
+  /** By one who may see the call. @throws ConflictError, ForbiddenError, LimitExceededError */
   claim(call: ToolCall, humanId: string, release: boolean): Promise<ToolCall>
   /** Of each call the human that has claimed it, as long as it waits and may be answered by that human. */
   claimersOf(calls: readonly ToolCall[]): Promise<Map<string, string>>
@@ -19,8 +19,10 @@ export interface CallClaims {
 
 export function createCallClaims({ db }: Platform, settling: Pick<CallSettling, 'tellChanged'>): CallClaims {
   return {
-    async claim({ id }, humanId, release) {
-      const { call, audience } = await db.transaction((tx) => claimIn(tx, id, humanId, release))
+    async claim(seen, humanId, release) {
+      if (!isClaimable(seen)) throw new ConflictError(whyNot(seen))
+      if (!(await mayAnswer(db.prisma, seen, humanId))) throw new ForbiddenError(NOT_YOURS)
+      const { call, audience } = await db.transaction((tx) => claimIn(tx, seen.id, humanId, release))
       if (audience !== null) await settling.tellChanged(call, audience)
       return call
     },
@@ -32,8 +34,14 @@ export function createCallClaims({ db }: Platform, settling: Pick<CallSettling, 
   }
 }
 
+/** Claims and releases of one call: each is on record. */
+const MOST_CHANGES = 100
+
+const NOT_YOURS = 'Only who may answer this call can say that they see to it.'
+
 const isClaimable = (call: ToolCall) => ['RESULT', 'DECISION'].includes(waitsFor(call) ?? '')
 
+/** By somebody who may answer the call: a claim of one who may not any more says nothing (`claimersOf`). */
 async function claimIn(
   tx: Tx,
   id: string,
@@ -42,13 +50,15 @@ async function claimIn(
 ): Promise<{ call: ToolCall; audience: Audience | null }> {
   const [call] = await tx.$queryRaw<ToolCall[]>`SELECT * FROM "ToolCall" WHERE id = ${id} FOR NO KEY UPDATE`
   if (call === undefined || !isClaimable(call)) throw new ConflictError(whyNot(call))
-  if (!(await mayAnswer(tx, call, humanId)))
-    throw new ForbiddenError('Only who may answer this call can say that they see to it.')
   const { claimedById } = call
   const isAnothers = claimedById !== null && claimedById !== humanId && (await mayAnswer(tx, call, claimedById))
   if (isAnothers)
     throw new ConflictError('Somebody else sees to this call: see claimedBy. You may answer it nevertheless.')
   if (claimedById === (release ? null : humanId)) return { call, audience: null }
+  if (call.claimChanges >= MOST_CHANGES)
+    throw new LimitExceededError(
+      `This call was claimed and released ${MOST_CHANGES} times, as often as it may be: answer it, claimed or not.`,
+    )
   const changed = await claimed(tx, id, release ? null : humanId)
   if (!release) await noted(tx, id, 'tool_call.claimed')
   return { call: changed, audience: audienceOf(call) }

@@ -7,6 +7,9 @@ export type CallNotice = 'tool_call.waiting' | 'tool_call.claimed' | 'tool_call.
 const TIME = Prisma.raw(`'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`)
 const time = (instant: Prisma.Sql) => Prisma.sql`to_char(${instant} AT TIME ZONE 'UTC', ${TIME})`
 
+/** What a notice says of the state of a call `c`. */
+const STATE = Prisma.sql`coalesce(c."approvalState"::text, c.status::text)`
+
 /** Inserts a notice of each call `c` of `source` whose agent has a `notifyUrl`: the body as it will be signed. */
 function insertion(source: Prisma.Sql, type: CallNotice): Prisma.Sql {
   return Prisma.sql`
@@ -14,13 +17,20 @@ function insertion(source: Prisma.Sql, type: CallNotice): Prisma.Sql {
     SELECT 'ntf_' || replace(gen_random_uuid()::text, '-', ''), c."agentId", c.id, json_build_object(
       'type', ${type}::text, 'timestamp', ${time(Prisma.sql`clock_timestamp()`)}, 'data', json_build_object(
         'toolCallId', c.id, 'toolName', c."toolName", 'agentId', c."agentId", 'runId', c."runId", 'spaceId', c."spaceId",
-        'state', coalesce(c."approvalState"::text, c.status::text), 'expiresAt', ${time(Prisma.sql`c."expiresAt"`)}))::text
+        'state', ${STATE}, 'expiresAt', ${time(Prisma.sql`c."expiresAt"`)}))::text
     FROM ${source} c JOIN "Agent" a ON a.id = c."agentId" AND a."notifyUrl" IS NOT NULL`
 }
 
-/** A notice of a call as it stands in this transaction. */
+/**
+ * A notice of a call as it stands in this transaction. One of the same kind and state that nobody has begun to send says the same:
+ * then none is added.
+ */
 export async function noted(tx: Tx, toolCallId: string, type: CallNotice): Promise<void> {
-  await tx.$executeRaw(insertion(Prisma.sql`(SELECT * FROM "ToolCall" WHERE id = ${toolCallId})`, type))
+  const call = Prisma.sql`(
+    SELECT * FROM "ToolCall" c WHERE id = ${toolCallId} AND NOT EXISTS (
+      SELECT 1 FROM "Notification" n WHERE n."toolCallId" = c.id AND n.attempts = 0 AND n.body::jsonb->>'type' = ${type}::text
+        AND n.body::jsonb#>>'{data,state}' = ${STATE} FOR NO KEY UPDATE))`
+  await tx.$executeRaw(insertion(call, type))
 }
 
 /** As a part of a WITH: that nobody is asked any more to decide on those of the calls which `changed`, another part, answers with. */

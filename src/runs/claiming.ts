@@ -130,7 +130,7 @@ const LOOK_AHEAD = 4
 /** What a claim changes. A run's time begins with its first claim, and goes on where it was held. */
 const taken = ({ worker, config }: Platform) => Prisma.sql`
   status = 'RUNNING', attempt = r.attempt + 1, "fruitlessAttempts" = r."fruitlessAttempts" + 1, "claimableAt" = NULL,
-  worker = ${worker}, "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
+  worker = ${worker}, "reservedTokens" = 0, "reservedNanos" = 0, "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
   "deadlineAt" = coalesce(r."deadlineAt", now() + r."timeLeftMs" * interval '1 millisecond',
     coalesce(r."startedAt", now()) + ${config.limits.maxRunSeconds} * interval '1 second')`
 

@@ -7,7 +7,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Runs } from './runs.ts'
 import type { ToolAnswers } from './tool-answers.ts'
-import type { ToolCalls } from './tool-call-reading.ts'
+import type { BriefCall, ToolCalls } from './tool-call-reading.ts'
 import type { Answerer } from './tool-calls.ts'
 
 /** What viewers may do with runs and with what waits for an answer. */
@@ -17,10 +17,10 @@ export interface Control {
    * @throws NotFoundError, ForbiddenError (services), ConflictError when nothing of it was alive
    */
   stopRun(viewer: Viewer, input: { runId: string; cascade: boolean }): Promise<{ run: Run; stoppedRuns: Run[] }>
-  /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError */
+  /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError, RateLimitedError */
   submitToolResult(viewer: Viewer, input: { toolCallId: string; result: unknown }): Promise<ToolCall>
   /** Those that wait for an answer which the viewer may give, oldest first; at most 100. */
-  pendingToolCalls(viewer: Viewer): Promise<ToolCall[]>
+  pendingToolCalls(viewer: Viewer): Promise<BriefCall[]>
 }
 
 interface ControlParts {
@@ -67,7 +67,8 @@ export function createControl(
       if (waits === 'DECISION')
         throw new ConflictError('This call waits for a decision: approve or deny it first (decideToolCall).')
       if (!(await mayAnswer(viewer, call, visibility))) throw new ForbiddenError(whoAnswers(call))
-      return toolAnswers.submit(call, toJson(result), answererOf(viewer))
+      const requester = { id: viewer.id, isPatient: viewer.scope === 'ADMIN' }
+      return toolAnswers.submit(call, toJson(result), answererOf(viewer), requester)
     },
     async pendingToolCalls(viewer) {
       if (viewer.scope === 'ADMIN') return toolCalls.waiting({ spaceIds: null, agentIds: null }, MOST_PENDING)

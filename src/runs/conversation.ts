@@ -44,8 +44,15 @@ export function messagesOfStep({ step, calls }: Answered, mode = { asynchronous:
   const assistant = assistantOf(step)
   // Some providers refuse an assistant's message without content.
   if (calls.length === 0) return assistant.content.length === 0 ? [] : [assistant]
-  const content = calls.map((call) => toolResult(call.modelCallId, call.toolName, resultOf(call, mode)))
+  const content = calls.map((call) => toolResult(call.modelCallId, writtenName(assistant, call), resultOf(call, mode)))
   return [assistant, { role: 'tool', content }]
+}
+
+/** The name that the model called a tool by, which providers compare with the call's; of a tool that there is not only the step has it. */
+function writtenName({ content }: AssistantModelMessage, { modelCallId, toolName }: JournaledCall): string {
+  const parts = Array.isArray(content) ? content : []
+  const made = parts.find((part) => part.type === 'tool-call' && part.toolCallId === modelCallId)
+  return made?.type === 'tool-call' ? made.toolName : toolName
 }
 
 /** What each of a run's journaled steps was sent, after `first`, and what it added. */

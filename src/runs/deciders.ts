@@ -1,7 +1,7 @@
 import type { Decision, ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { DECIDERS } from './approval.ts'
+import { DECIDERS, MOST_DECISIONS } from './approval.ts'
 
 /** The humans who may decide on a call, whether it is decided or not. */
 export async function decidersOf(tx: Tx, toolCallId: string): Promise<string[]> {
@@ -14,7 +14,7 @@ export async function decidersOf(tx: Tx, toolCallId: string): Promise<string[]> 
 export interface ApprovalStanding {
   /** Whose right it is to decide; nobody's once it is decided. */
   deciderIds: string[]
-  /** Oldest first. */
+  /** The last ones, oldest first. */
   decisions: (Decision & { counts: boolean })[]
 }
 
@@ -36,10 +36,10 @@ export function createApprovalReading({ db }: Pick<Platform, 'db'>): ApprovalRea
         db.prisma.$queryRaw<{ callId: string; id: string }[]>`
           SELECT c.id AS "callId", d.id FROM "ToolCall" c CROSS JOIN LATERAL (${DECIDERS}) d
           WHERE c.id = ANY(${ids}::text[]) ORDER BY d.id`,
-        db.prisma.decision.findMany({
-          where: { toolCallId: { in: ids } },
-          orderBy: [{ at: 'asc' }, { humanId: 'asc' }],
-        }),
+        db.prisma.$queryRaw<Decision[]>`
+          SELECT d.* FROM unnest(${ids}::text[]) AS c(id) CROSS JOIN LATERAL (
+            SELECT * FROM "Decision" WHERE "toolCallId" = c.id ORDER BY at DESC, "humanId" DESC LIMIT ${MOST_DECISIONS}
+          ) d ORDER BY d.at, d."humanId"`,
       ])
       return new Map(calls.map((call) => [call.id, standing(call, deciders, decisions)]))
     },

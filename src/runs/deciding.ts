@@ -17,7 +17,7 @@ export interface DecideInput {
 
 /** What viewers may do about calls that wait for people's agreement. */
 export interface Deciding {
-  /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError */
+  /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError, RateLimitedError */
   decideToolCall(viewer: Viewer, input: DecideInput): Promise<ToolCall>
   /** @throws NotFoundError, ForbiddenError, ConflictError */
   claimToolCall(viewer: Viewer, input: { toolCallId: string; release: boolean }): Promise<ToolCall>
@@ -36,7 +36,8 @@ export function createDeciding(_: Platform, { visibility, toolCalls, approvals, 
   /** The call, for a human who may see it. */
   async function seen(viewer: Viewer, toolCallId: string): Promise<{ call: ToolCall; humanId: string }> {
     const [call] = await toolCalls.getMany([toolCallId])
-    if (call == null || !(await visibility.toolCalls(viewer, [call])).has(call.id))
+    // Who comes after others have decided is told so.
+    if (call == null || !(await visibility.toolCallsAskedAbout(viewer, [call])).has(call.id))
       throw new NotFoundError('There is no such tool call.')
     if (viewer.scope !== 'HUMAN') throw new ForbiddenError(HUMANS_ONLY)
     return { call, humanId: viewer.id }

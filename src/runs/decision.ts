@@ -1,13 +1,17 @@
-import type { ToolCall } from '../generated/prisma/client.ts'
-import { BadInputError, ConflictError, ForbiddenError } from '../lib/errors.ts'
+import { Prisma, type ToolCall } from '../generated/prisma/client.ts'
+import { BadInputError, ConflictError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
+import type { Requester } from '../lib/fair-queue.ts'
 import { type JsonObject, oneLine, toJson } from '../lib/json.ts'
 import { checkJsonSize } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
-import { digestOf, termsOf } from './approval.ts'
+import { DECIDERS, digestOf, MOST_DECISIONS, termsOf } from './approval.ts'
 import { noted } from './call-notifications.ts'
 import { type LockedRun, lockRunOf, type Settled } from './call-settling.ts'
 import { decidersOf } from './deciders.ts'
 import { approved, edited } from './tool-calls.ts'
+
+/** Of one call, whoever makes them: each lets all approvals lapse, and is shown wherever the call is. */
+const MOST_EDITS = 20
 
 /** What a human says of a call. */
 export interface GivenDecision {
@@ -46,7 +50,11 @@ export interface DecidingParts {
 
 /** What is wrong with an input, by a JSON Schema that somebody wrote, in words; null where nothing is. */
 export interface InputCheck {
-  checkInput(tool: { inputSchema: JsonObject; isForeign: true }, input: unknown): Promise<string | null>
+  checkInput(
+    tool: { inputSchema: JsonObject; isForeign: true },
+    input: unknown,
+    requester: Requester,
+  ): Promise<string | null>
 }
 
 interface Deciding {
@@ -59,12 +67,12 @@ interface Deciding {
 export async function decideIn(tx: Tx, parts: DecidingParts, { callId, humanId, given }: Deciding): Promise<Decided> {
   const run = await lockRunOf(tx, callId, { unlessLocked: false })
   const call = await lockCall(tx, callId)
-  if (run === null || call === null) throw new ConflictError('Its run is over, and nothing of it is left.')
-  await checkIsPending(tx, call)
+  if (run === null || call === null) throw new ConflictError(NOTHING_LEFT)
+  checkIsPending(call)
   const deciders = await decidersOf(tx, callId)
-  if (!deciders.includes(humanId)) throw new ForbiddenError('You are not one of those who are asked to decide on this.')
+  if (!deciders.includes(humanId)) throw new ForbiddenError(NOT_ASKED)
   const before = checkIsSeen(call, given)
-  await checkIsFirst(tx, { callId, humanId, digest: before })
+  await checkIsFirst(tx, { callId, humanId, digest: before, isApproval: given.approve })
   const digest = await inputAfter(tx, call, given)
   await tx.$executeRaw`
     INSERT INTO "Decision" ("toolCallId", "humanId", "inputDigest", approve, reason, at)
@@ -102,25 +110,42 @@ export async function approveIn(
   return { call: done, settled: null, follow: await onApproved(tx, done) }
 }
 
-export async function lockCall(tx: Tx, id: string): Promise<ToolCall | null> {
-  const [call] = await tx.$queryRaw<ToolCall[]>`SELECT * FROM "ToolCall" WHERE id = ${id} FOR NO KEY UPDATE`
+/** `isLate`: its time is up, by the database's clock. */
+export async function lockCall(tx: Tx, id: string): Promise<(ToolCall & { isLate: boolean }) | null> {
+  const [call] = await tx.$queryRaw<(ToolCall & { isLate: boolean })[]>`
+    SELECT *, coalesce("expiresAt" <= now(), false) AS "isLate" FROM "ToolCall" WHERE id = ${id} FOR NO KEY UPDATE`
   return call ?? null
 }
 
-/** The same before anything is locked, for who comes after others have decided. */
-export async function checkWaits(tx: Tx, callId: string): Promise<void> {
-  const call = await tx.toolCall.findUnique({ where: { id: callId } })
-  if (call !== null) await checkIsPending(tx, call)
+/**
+ * Whether a human may decide on a call now, before anything of cost is done or locked for them. Once more under the lock it counts.
+ * @throws ConflictError, saying how the call stands; ForbiddenError
+ */
+export async function checkMayDecide(tx: Tx, { callId, humanId }: Pick<Deciding, 'callId' | 'humanId'>): Promise<void> {
+  const [standing] = await tx.$queryRaw<(Pending & { mayDecide: boolean })[]>`
+    SELECT ${PENDING}, ${humanId} IN (${DECIDERS}) AS "mayDecide" FROM "ToolCall" c WHERE c.id = ${callId}`
+  if (standing === undefined) throw new ConflictError(NOTHING_LEFT)
+  checkIsPending(standing)
+  if (!standing.mayDecide) throw new ForbiddenError(NOT_ASKED)
 }
 
-/** @throws ConflictError, saying how it stands */
-async function checkIsPending(tx: Tx, { id, status, approvalState }: ToolCall): Promise<void> {
+const NOTHING_LEFT = 'Its run is over, and nothing of it is left.'
+const NOT_ASKED = 'You are not one of those who are asked to decide on this.'
+
+interface Pending extends Pick<ToolCall, 'status' | 'approvalState'> {
+  isLate: boolean
+}
+
+/** Columns of a call `c`: Pending. */
+const PENDING = Prisma.sql`c.status::text AS status, c."approvalState"::text AS "approvalState", coalesce(c."expiresAt" <= now(), false) AS "isLate"`
+
+/** @throws ConflictError, saying how the call stands */
+function checkIsPending({ status, approvalState, isLate }: Pending): void {
   if (approvalState === null) throw new ConflictError('This call waits for no decision.')
   if (approvalState !== 'PENDING')
     throw new ConflictError(`This call waits for no decision any more: it is ${approvalState.toLowerCase()}.`)
   if (status !== 'WAITING') throw new ConflictError('This call waits for no decision any more: it is over.')
-  const [late] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "ToolCall" WHERE id = ${id} AND "expiresAt" <= now()`
-  if (late !== undefined) throw new ConflictError('This call waits for no decision any more: it has expired.')
+  if (isLate) throw new ConflictError('This call waits for no decision any more: it has expired.')
 }
 
 /**
@@ -134,17 +159,18 @@ function checkIsSeen(call: ToolCall, { approve, inputDigest }: GivenDecision): s
   return stands
 }
 
-/** Before anything is locked: others' schemas take their time. */
+/** Before anything is locked, and for who may decide: others' schemas take their time. */
 export async function checkEdit(
   { checkInput }: InputCheck,
   call: ToolCall,
-  { approve, input }: GivenDecision,
+  { humanId, given: { approve, input } }: Pick<Deciding, 'humanId' | 'given'>,
 ): Promise<void> {
   const terms = termsOf(call)
-  if (terms === null || call.approvalState !== 'PENDING') return
+  if (terms === null) return
   if (!approve) throw new BadInputError('A denial changes nothing: leave the input out.', 'input.input')
   checkJsonSize(input, 'input.input')
-  const fault = await checkInput({ inputSchema: terms.inputSchema, isForeign: true }, input)
+  const requester = { id: humanId, isPatient: false }
+  const fault = await checkInput({ inputSchema: terms.inputSchema, isForeign: true }, input, requester)
   if (fault !== null) throw new BadInputError(`The input does not fit the tool's schema: ${fault}`, 'input.input')
 }
 
@@ -155,6 +181,10 @@ async function inputAfter(tx: Tx, call: ToolCall, { input }: GivenDecision): Pro
   const json = toJson(input)
   const digest = digestOf(json)
   if (digest !== stands) {
+    if ((termsOf(call)?.edits ?? 0) >= MOST_EDITS)
+      throw new LimitExceededError(
+        `The input of this call was edited ${MOST_EDITS} times, as often as it may be: approve it as it stands, or deny it.`,
+      )
     await edited(tx, call.id, json, digest)
     // For good, also should somebody change it back.
     await tx.decision.updateMany({ where: { toolCallId: call.id }, data: { counted: false } })
@@ -162,12 +192,20 @@ async function inputAfter(tx: Tx, call: ToolCall, { input }: GivenDecision): Pro
   return digest
 }
 
+/** @throws ConflictError where the human has decided about this input; LimitExceededError for one approval too many: a denial ends it */
 async function checkIsFirst(
   tx: Tx,
-  { callId: toolCallId, humanId, digest }: { callId: string; humanId: string; digest: string },
+  { callId, humanId, digest, isApproval }: { callId: string; humanId: string; digest: string; isApproval: boolean },
 ): Promise<void> {
-  const before = await tx.decision.findFirst({ where: { toolCallId, humanId, inputDigest: digest, counted: null } })
-  if (before !== null) throw new ConflictError('You have decided about this input already.')
+  const [before] = await tx.$queryRaw<{ count: number; hasDecided: boolean }[]>`
+    SELECT count(*)::int AS count,
+      coalesce(bool_or("humanId" = ${humanId} AND "inputDigest" = ${digest} AND counted IS NULL), false) AS "hasDecided"
+    FROM "Decision" WHERE "toolCallId" = ${callId}`
+  if (before?.hasDecided === true) throw new ConflictError('You have decided about this input already.')
+  if (isApproval && before !== undefined && before.count >= MOST_DECISIONS)
+    throw new LimitExceededError(
+      `This call has had ${MOST_DECISIONS} decisions, more than it may have: deny it, and let the agent ask again.`,
+    )
 }
 
 /**

@@ -10,7 +10,7 @@ import { costOf } from '../lib/model-cost.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { holdOf, RunLostError } from './hold.ts'
-import { countInLedger, countInRun, countLost, type Spending, type Usage } from './ledger.ts'
+import { countInLedger, countLost, type Spending, settledInRun, type Usage } from './ledger.ts'
 import type { Claim } from './lifecycle.ts'
 import { type NewToolCall, recorded, remembered, type Settlement, settled } from './tool-calls.ts'
 import type { Withheld } from './withheld.ts'
@@ -167,7 +167,12 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
       const step = journaledStep(generation, calls, spent)
       const end = completing?.(step) ?? null
       const marks = setsNow(claim.run)
-      const sets = [Prisma.sql`"stepCount" = ${generation.index + 1}`, countInRun(spent), marks, ...(end ? [end] : [])]
+      const sets = [
+        Prisma.sql`"stepCount" = ${generation.index + 1}`,
+        settledInRun(spent),
+        marks,
+        ...(end ? [end] : []),
+      ]
       const changes = {
         ...countInLedger(spent),
         ...{ step: recordedStep(generation, spent), calls: recorded(generation.index, calls) },

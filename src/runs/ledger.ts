@@ -24,8 +24,12 @@ export const TODAY = Prisma.sql`(now() AT TIME ZONE 'UTC')::date`
 /** After a change of what a message has set off, those who see it are told at the latest then: at most one such event in so long. */
 const TELL_AFTER = Prisma.sql`interval '2 seconds'`
 
+/** What changes of the run whose generation it was: counting what it used settles what was reserved for it. */
+export const settledInRun = (spent: Spending): Prisma.Sql =>
+  Prisma.sql`${countInRun(spent)}, "reservedTokens" = 0, "reservedNanos" = 0`
+
 /** What changes of the run. Sums stop at what the columns hold: a provider's figures fail no run. */
-export function countInRun({ inputTokens, cachedInputTokens, outputTokens, ...spent }: Spending): Prisma.Sql {
+function countInRun({ inputTokens, cachedInputTokens, outputTokens, ...spent }: Spending): Prisma.Sql {
   const sum = (column: string, tokens: number) =>
     Prisma.sql`${Prisma.raw(`"${column}"`)} = least(${Prisma.raw(`"${column}"`)}::bigint + ${tokens}, 2147483647)::int`
   return Prisma.sql`${sum('inputTokens', inputTokens)}, ${sum('cachedInputTokens', cachedInputTokens)}, ${sum('outputTokens', outputTokens)},
@@ -72,9 +76,12 @@ function summed(row: string): Prisma.Sql {
 /** Counts what a run used that it may not write any more, or that led to nothing; also where nothing else is left of it. */
 export async function countLost(db: Database, run: Run, spent: Spending): Promise<void> {
   const { daily, root } = countInLedger(spent)
-  const { id, agentId, rootId, deepestSpaceId, triggerSpaceId } = run
+  const { id, attempt, agentId, rootId, deepestSpaceId, triggerSpaceId } = run
   await db.prisma.$executeRaw`
-    WITH run AS (UPDATE "Run" SET ${countInRun(spent)} WHERE id = ${id} RETURNING 1),
+    WITH run AS (
+      UPDATE "Run" SET ${countInRun(spent)}, "reservedTokens" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedTokens" END,
+        "reservedNanos" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedNanos" END
+      WHERE id = ${id} RETURNING 1),
     held AS (
       SELECT ${id}::text AS "runId", ${agentId}::text AS "agentId", ${rootId}::text AS "payingRootId",
         ${deepestSpaceId ?? triggerSpaceId}::text AS "payingSpaceId", (SELECT count(*) FROM run) AS written

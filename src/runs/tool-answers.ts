@@ -1,5 +1,6 @@
 import type { ToolCall } from '../generated/prisma/client.ts'
 import { BadInputError, ConflictError } from '../lib/errors.ts'
+import type { Requester } from '../lib/fair-queue.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
 import { checkJsonSize } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
@@ -13,7 +14,7 @@ export interface ToolAnswerParts {
   settling: CallSettling
   approvals: Pick<Approvals, 'expire'>
   /** What is wrong with a value, by a JSON Schema, in words; null where nothing is. */
-  checkJson(schema: JsonObject, value: Json): Promise<string | null>
+  checkJson(schema: JsonObject, value: Json, requester: Requester): Promise<string | null>
   /** A call that had timed out was answered after all. Null where that is of no use to anybody. */
   onLateResult(tx: Tx, call: ToolCall, result: Json): Promise<{ afterCommit(): Promise<void> } | null>
 }
@@ -22,9 +23,10 @@ export interface ToolAnswerParts {
 export interface ToolAnswers {
   /**
    * Counts once, however often it comes; the last answer of a step resumes its run. What comes after the call's time is refused
-   * too, but a persistent agent finds it in its inbox. @throws ConflictError, BadInputError
+   * too, but a persistent agent finds it in its inbox. @throws ConflictError, BadInputError; RateLimitedError if too many results of the
+   * requester wait to be checked
    */
-  submit(call: ToolCall, result: Json, by: Answerer): Promise<ToolCall>
+  submit(call: ToolCall, result: Json, by: Answerer, requester: Requester): Promise<ToolCall>
   /** Calls whose time is up, by the database's clock. */
   timed: Timed
 }
@@ -49,10 +51,15 @@ export function createToolAnswers({ db }: Platform, parts: ToolAnswerParts): Too
   }
 
   /** Before anything is locked: others' schemas take their time. */
-  async function checkResult({ agentId, toolName: name, status }: ToolCall, result: Json): Promise<void> {
+  async function checkResult(
+    { agentId, toolName: name, status }: ToolCall,
+    result: Json,
+    requester: Requester,
+  ): Promise<void> {
     if (status !== 'WAITING') return
     const tool = await db.prisma.agentTool.findUnique({ where: { agentId_name: { agentId, name } } })
-    const fault = tool?.resultSchema == null ? null : await checkJson(tool.resultSchema as JsonObject, result)
+    const fault =
+      tool?.resultSchema == null ? null : await checkJson(tool.resultSchema as JsonObject, result, requester)
     if (fault !== null) throw new BadInputError(`The result does not fit resultSchema: ${fault}`, 'input.result')
   }
 
@@ -69,10 +76,10 @@ export function createToolAnswers({ db }: Platform, parts: ToolAnswerParts): Too
   }
 
   return {
-    async submit(call, result, by) {
+    async submit(call, result, by, requester) {
       checkJsonSize(result, 'input.result')
       const settlement = { status: 'DONE' as const, output: result, error: null }
-      await checkResult(call, result)
+      await checkResult(call, result, requester)
       const settled = await settling.settle(call.id, { audience: 'answerers' }, (tx) =>
         answer(tx, call.id, settlement, { by }),
       )

@@ -21,19 +21,6 @@ export async function expireShownIn(tx: Tx, spaceId: string): Promise<void> {
 /** A condition on a call: what came of it was said by the server itself, or by it together with others. */
 export const TOLD_CALLS = Prisma.sql`(execution IS NULL OR "approvalState" IS NOT NULL)`
 
-/** What came of a call, with one text within its JSON in the place of another. */
-export function rewriteCall(
-  tx: Tx,
-  id: string,
-  from: string,
-  to: string,
-): Promise<Pick<ToolCall, 'agentId' | 'runId'>[]> {
-  return tx.$queryRaw`
-    UPDATE "ToolCall" SET output = replace(output::text, ${from}, ${to})::jsonb,
-      error = replace(to_jsonb(error)::text, ${from}, ${to})::jsonb#>>'{}'
-    WHERE id = ${id} RETURNING "agentId", "runId"`
-}
-
 /** As part of a WITH: the calls of runs that are deleted, but for those that show in a message. */
 export const withRuns = (runIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
   DELETE FROM "ToolCall" c WHERE c."runId" IN (${runIds})

@@ -16,56 +16,94 @@ export function waitsFor(call: ToolCall): 'RESULT' | 'DECISION' | 'MESSAGE' | nu
   return call.approvalState === 'PENDING' ? 'DECISION' : 'RESULT'
 }
 
-/** Whether a message of this human answers a call that waits for a reply. */
-function mayReply({ input }: ToolCall, humanId: string): boolean {
-  const conditions = (input as { wait?: { for?: WaitCondition[] } } | null)?.wait?.for ?? []
+/** Whether a message of this human answers a call that waits for a reply; `wait` is what its input says of that. */
+function mayReply(wait: unknown, humanId: string): boolean {
+  const conditions = (wait as { for?: WaitCondition[] } | null)?.for ?? []
   return conditions.some((one) => isMet(one, { senderId: humanId, kind: 'HUMAN' }))
 }
+
+/** A call as lists of calls have it: a long input or output is left out, and read on its own when somebody asks for it. */
+export type BriefCall = ToolCall & { omitsInput?: boolean; omitsOutput?: boolean }
+
+export type CallContents = Pick<ToolCall, 'id' | 'input' | 'output'>
 
 /** Tool calls, as they are read. */
 export interface ToolCalls {
   /** What a call waits for: RESULT, that somebody submits; DECISION, of people; MESSAGE, in its space; null for nobody. */
   waitsFor(call: ToolCall): 'RESULT' | 'DECISION' | 'MESSAGE' | null
   /** Of each message, the call that waits for a reply to it. */
-  waitingByMessage(messageIds: readonly string[]): Promise<Map<string, ToolCall>>
+  waitingByMessage(messageIds: readonly string[]): Promise<Map<string, BriefCall>>
   /** Those that wait for a message which the human may post, oldest first. */
-  askingHuman(humanId: string, spaceIds: string[], most: number): Promise<ToolCall[]>
+  askingHuman(humanId: string, spaceIds: string[], most: number): Promise<BriefCall[]>
   /** Those on which the human may decide and has not yet, as their input stands; oldest first. */
-  askingToDecide(humanId: string, spaceIds: string[], most: number): Promise<ToolCall[]>
+  askingToDecide(humanId: string, spaceIds: string[], most: number): Promise<BriefCall[]>
+  /** Whole calls, in the order of the ids; null where there is none. */
   getMany(ids: string[]): Promise<(ToolCall | null)[]>
-  ofRuns(runIds: string[]): Promise<Map<string, ToolCall[]>>
+  /** The same without long inputs and outputs: `contentsOf` reads these. */
+  getBriefMany(ids: readonly string[]): Promise<(BriefCall | null)[]>
+  contentsOf(ids: readonly string[]): Promise<Map<string, CallContents>>
+  ofRuns(runIds: string[]): Promise<Map<string, BriefCall[]>>
   /** Those that wait for a result and show in one of these spaces, or are EXTERNAL ones of these agents (null: of all); oldest first. */
-  waiting(where: { spaceIds: string[] | null; agentIds: string[] | null }, most: number): Promise<ToolCall[]>
+  waiting(where: { spaceIds: string[] | null; agentIds: string[] | null }, most: number): Promise<BriefCall[]>
 }
 
+/** Characters of JSON up to which an input or output comes with its call. */
+const BRIEF_CHARACTERS = 16 * 1024
+/** A value that is stored in so few bytes is short, however well it was compressed: only larger ones have to be measured. */
+const SURELY_SHORT_BYTES = 128
+
+const isLongSql = (column: Prisma.Sql) => Prisma.sql`
+  (pg_column_size(${column}) > ${SURELY_SHORT_BYTES} AND length(${column}::text) > ${BRIEF_CHARACTERS})`
+const INPUT = Prisma.sql`c.input`
+const OUTPUT = Prisma.sql`c.output`
+const OTHER_COLUMNS = Object.values(Prisma.ToolCallScalarFieldEnum)
+  .filter((name) => name !== 'input' && name !== 'output')
+  .map((name) => `c."${name}"`)
+  .join(', ')
+
+/** The columns of a BriefCall, of the call `c`. */
+const BRIEF_COLUMNS = Prisma.sql`${Prisma.raw(OTHER_COLUMNS)},
+  coalesce(${isLongSql(INPUT)}, false) AS "omitsInput", CASE WHEN NOT ${isLongSql(INPUT)} THEN c.input END AS input,
+  coalesce(${isLongSql(OUTPUT)}, false) AS "omitsOutput", CASE WHEN NOT ${isLongSql(OUTPUT)} THEN c.output END AS output`
+
 export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
+  const briefCalls = (condition: Prisma.Sql) =>
+    db.prisma.$queryRaw<BriefCall[]>`SELECT ${BRIEF_COLUMNS} FROM "ToolCall" c WHERE ${condition}`
+
   return {
     async getMany(ids) {
       const rows = await db.prisma.toolCall.findMany({ where: { id: { in: wellFormedIds(ids) } } })
       return inOrderOf(ids, rows)
     },
+    async getBriefMany(ids) {
+      const rows = await briefCalls(Prisma.sql`c.id = ANY(${wellFormedIds(ids)}::text[])`)
+      return inOrderOf(ids, rows)
+    },
+    async contentsOf(ids) {
+      const select = { id: true, input: true, output: true }
+      const rows = await db.prisma.toolCall.findMany({ where: { id: { in: [...ids] } }, select })
+      return new Map(rows.map((row) => [row.id, row]))
+    },
     async ofRuns(runIds) {
-      const rows = await db.prisma.toolCall.findMany({ where: { runId: { in: runIds } }, orderBy: { id: 'asc' } })
+      const rows = await briefCalls(Prisma.sql`c."runId" = ANY(${runIds}::text[]) ORDER BY c.id`)
       return Map.groupBy(rows, (row) => row.runId)
     },
     waitsFor,
     async waitingByMessage(messageIds) {
-      const rows = await db.prisma.toolCall.findMany({
-        where: { messageId: { in: [...messageIds] }, status: 'RUNNING', execution: null },
-        orderBy: { id: 'asc' },
-      })
+      const rows = await briefCalls(Prisma.sql`
+        c."messageId" = ANY(${[...messageIds]}::text[]) AND c.status = 'RUNNING' AND c.execution IS NULL ORDER BY c.id`)
       return new Map(rows.filter(waitsForReply).map((call) => [call.messageId ?? '', call]))
     },
     async askingHuman(humanId, spaceIds, most) {
-      const rows = await db.prisma.toolCall.findMany({
-        where: { spaceId: { in: spaceIds }, status: 'RUNNING', state: { path: ['wait', 'asksPeople'], equals: true } },
-        orderBy: { id: 'asc' },
-      })
-      return rows.filter((call) => mayReply(call, humanId)).slice(0, most)
+      const rows = await db.prisma.$queryRaw<(BriefCall & { wait: unknown })[]>`
+        SELECT ${BRIEF_COLUMNS}, c.input->'wait' AS wait FROM "ToolCall" c
+        WHERE c."spaceId" = ANY(${spaceIds}::text[]) AND c.status = 'RUNNING' AND c.state @> '{"wait": {"asksPeople": true}}'
+        ORDER BY c.id`
+      return rows.filter((call) => mayReply(call.wait, humanId)).slice(0, most)
     },
     askingToDecide: (humanId, spaceIds, most) =>
-      db.prisma.$queryRaw<ToolCall[]>`
-        SELECT c.* FROM "ToolCall" c WHERE c.status = 'WAITING' AND c."approvalState" = 'PENDING' AND (
+      db.prisma.$queryRaw<BriefCall[]>`
+        SELECT ${BRIEF_COLUMNS} FROM "ToolCall" c WHERE c.status = 'WAITING' AND c."approvalState" = 'PENDING' AND (
           ${humanId} = ANY(c."approverIds") OR (c."escalatedAt" IS NOT NULL AND ${humanId} = ANY(c."escalateToIds"))
           OR (cardinality(c."approverIds") = 0 AND c."spaceId" = ANY(${spaceIds}::text[])))
         AND ${isHeardBy(Prisma.sql`${humanId}`, Prisma.sql`c.places || c.label`)}
@@ -73,16 +111,13 @@ export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
           AND d."inputDigest" = c."inputDigest" AND d.counted IS NULL)
         ORDER BY c.id LIMIT ${most}`,
     waiting({ spaceIds, agentIds }, most) {
-      const external = { execution: 'EXTERNAL' as const, ...(agentIds === null ? {} : { agentId: { in: agentIds } }) }
-      const inSpaces = { execution: 'SPACE' as const, ...(spaceIds === null ? {} : { spaceId: { in: spaceIds } }) }
-      return db.prisma.toolCall.findMany({
-        where: {
-          status: 'WAITING',
-          AND: [{ OR: [inSpaces, external] }, { OR: [{ approvalState: null }, { approvalState: 'APPROVED' }] }],
-        },
-        orderBy: { id: 'asc' },
-        take: most,
-      })
+      const inAny = (column: Prisma.Sql, ids: string[] | null) =>
+        ids === null ? Prisma.empty : Prisma.sql`AND ${column} = ANY(${ids}::text[])`
+      return briefCalls(Prisma.sql`
+        c.status = 'WAITING' AND (c."approvalState" IS NULL OR c."approvalState" = 'APPROVED') AND (
+          (c.execution = 'SPACE' ${inAny(Prisma.sql`c."spaceId"`, spaceIds)})
+          OR (c.execution = 'EXTERNAL' ${inAny(Prisma.sql`c."agentId"`, agentIds)}))
+        ORDER BY c.id LIMIT ${most}`)
     },
   }
 }

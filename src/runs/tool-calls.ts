@@ -27,6 +27,7 @@ import { cancelNoted } from './call-notifications.ts'
 export interface NewToolCall {
   id: string
   modelCallId: string
+  /** One of its agent's tools, or UNKNOWN_TOOL. */
   toolName: string
   execution: ToolExecution | null
   /** FAILED: it named no tool, or its input was no JSON. */
@@ -225,7 +226,9 @@ export async function answer(
 /** Under a lock on a PENDING call: its input is this now. */
 export async function edited(tx: Tx, toolCallId: string, input: Json, inputDigest: string): Promise<void> {
   await tx.$executeRaw`
-    UPDATE "ToolCall" SET input = ${jsonbText(input)}::jsonb, "inputDigest" = ${inputDigest} WHERE id = ${toolCallId}`
+    UPDATE "ToolCall" SET input = ${jsonbText(input)}::jsonb, "inputDigest" = ${inputDigest},
+      approval = approval || jsonb_build_object('edits', coalesce((approval->>'edits')::int, 0) + 1)
+    WHERE id = ${toolCallId}`
 }
 
 /** Under a lock on a PENDING call: enough have agreed. It waits for its result for `answerMs`, or, null, to be carried out. */
@@ -251,7 +254,8 @@ export async function escalated(tx: Tx, toolCallId: string, { isDue }: { isDue: 
 
 /** Under a lock on a call that waits: who sees to it; null for nobody. */
 export function claimed(tx: Tx, toolCallId: string, humanId: string | null): Promise<ToolCall> {
-  return tx.toolCall.update({ where: { id: toolCallId }, data: { claimedById: humanId } })
+  const data = { claimedById: humanId, claimChanges: { increment: 1 } }
+  return tx.toolCall.update({ where: { id: toolCallId }, data })
 }
 
 /** What is set of a call that nobody carries out, answers or decides any more. */

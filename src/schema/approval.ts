@@ -1,7 +1,14 @@
-import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import {
+  BadInputError,
+  ConflictError,
+  ForbiddenError,
+  LimitExceededError,
+  NotFoundError,
+  RateLimitedError,
+} from '../lib/errors.ts'
 import { existing, loadAll, loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
-import { type Context, renewed } from './context.ts'
+import { type Context, checkRequestRate, renewed, takeRate } from './context.ts'
 import { Human, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -40,6 +47,7 @@ export const Approval = builder.objectRef<shapes.ToolCall>('Approval').implement
     quorum: t.int({ resolve: (call) => (call.approval as { quorum: number }).quorum }),
     decisions: t.field({
       type: [ApprovalDecision],
+      description: 'The last 100, oldest first.',
       resolve: async (call, _, context) => (await standingOf(call, context)).decisions,
     }),
     approvers: t.field({
@@ -103,18 +111,24 @@ async function seen(call: shapes.ToolCall, { loaders }: Context): Promise<{ tool
   return { toolCall: existing(toolCall) }
 }
 
+/** A claim is on record and notifies whoever the agent's `notifyUrl` names: it counts as so many messages. */
+const CLAIM_POINTS = 10
+
 builder.mutationFields((t) => ({
   decideToolCall: t.field({
     type: payload('DecideToolCallPayload'),
     errors: {
-      types: [BadInputError, ConflictError, ForbiddenError, NotFoundError],
+      types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
       union: {
         description:
-          'ConflictError: it is decided, expired or canceled, its input has changed, or this human has decided about this input. ForbiddenError: an admin, who decides and claims as nobody.',
+          'ConflictError: it is decided, expired or canceled, its input has changed, or this human has decided about this input. ForbiddenError: an admin, who decides and claims as nobody. LimitExceededError: the call has had its 20 edits or 100 decisions; it can still be denied.',
       },
     },
     args: { input: t.arg({ type: DecideToolCallInput, required: true }) },
     async resolve(_, { input }, context) {
+      // A denial ends the call and is never refused for what its human sent before.
+      if (input.approve) await takeRate(context, 'messages')
+      else checkRequestRate(context)
       const fresh = renewed(context)
       return seen(await fresh.domain.control.decideToolCall(fresh.viewer, input), fresh)
     },
@@ -123,11 +137,15 @@ builder.mutationFields((t) => ({
     type: payload('ClaimToolCallPayload'),
     description: 'For calls that wait for a result or a decision that the viewer may give.',
     errors: {
-      types: [ConflictError, ForbiddenError, NotFoundError],
-      union: { description: 'ConflictError: somebody else has claimed it, or it waits no more.' },
+      types: [ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
+      union: {
+        description:
+          'ConflictError: somebody else has claimed it, or it waits no more. LimitExceededError: it was claimed and released too often; it can still be answered.',
+      },
     },
     args: { input: t.arg({ type: ClaimToolCallInput, required: true }) },
     async resolve(_, { input }, context) {
+      await takeRate(context, 'messages', CLAIM_POINTS)
       const fresh = renewed(context)
       return seen(await fresh.domain.control.claimToolCall(fresh.viewer, input), fresh)
     },

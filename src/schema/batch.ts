@@ -1,5 +1,6 @@
 import DataLoader from 'dataloader'
 import { GoneError } from '../lib/errors.ts'
+import type { ResponseMeter } from './response-meter.ts'
 
 /** Things asked for once in an operation, all that are asked for at one moment together. */
 export class Loader<K, V> {
@@ -20,6 +21,11 @@ export class Loader<K, V> {
   /** Loads what may have changed since it was loaded. */
   reload(key: K): Promise<V> {
     return this.#made().clear(key).load(key)
+  }
+
+  /** Loads a key again the next time. */
+  clear(key: K): void {
+    this.#made().clear(key)
   }
 
   /** Takes as loaded what is not loaded already. */
@@ -73,27 +79,58 @@ export interface Asked<A> {
   request: A
 }
 
+/** The response that something is loaded for: once it has exceeded its limit, nothing more is loaded for it. */
+export interface ForResponse {
+  meter: ResponseMeter | undefined
+}
+
+/**
+ * For what may be long: loads a few at a time, one batch after the other. Once the response is exceeded, which is discarded then,
+ * the rest is null, and is loaded when it is asked for again.
+ */
+export function batchedInChunks<K extends ForResponse, V>(
+  size: number,
+  load: (keys: K[]) => Promise<readonly (V | null)[]>,
+  nameOf: (key: K) => string,
+): Loadable<K, V | null> {
+  const loader = new Loader<K, V | null>(
+    async (keys) => {
+      const found: (V | null)[] = []
+      for (let from = 0; from < keys.length; from += size) {
+        const some = keys.slice(from, from + size)
+        const isNeeded = some.some(({ meter }) => meter?.isExceeded !== true)
+        if (!isNeeded) for (const key of some) loader.clear(key)
+        found.push(...(isNeeded ? await load(some) : some.map(() => null)))
+      }
+      return found
+    },
+    { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS },
+  )
+  return loader
+}
+
+const wayOf = ({ request }: Asked<unknown>) => JSON.stringify(request)
+const nameOfAsked = (asked: Asked<unknown>) => `${asked.parentId} ${wayOf(asked)}`
+
 /** Asked of many parents: one load for each way of asking, whatever the number of parents. */
 export function batchedByRequest<A, V>(
   load: (parentIds: string[], request: A) => Promise<readonly V[]>,
 ): Loader<Asked<A>, Exclude<V, Error>> {
-  const wayOf = ({ request }: Asked<A>) => JSON.stringify(request)
-  return batched(
-    async (asked) => {
-      const answers = new Map<Asked<A>, V>()
-      const ways = [...Map.groupBy(asked, wayOf).values()]
-      const loadWay = async (group: Asked<A>[]) => {
-        const found = await load(
-          group.map(({ parentId }) => parentId),
-          group[0]!.request,
-        )
-        for (const [index, one] of group.entries()) answers.set(one, found[index] as V)
-      }
-      await Promise.all(ways.map(loadWay))
-      return asked.map((one) => answers.get(one) as Exclude<V, Error> | Error)
-    },
-    (one) => `${one.parentId} ${wayOf(one)}`,
-  )
+  return batched((asked: readonly Asked<A>[]) => loadEachWay(asked, load), nameOfAsked)
+}
+
+async function loadEachWay<A, V>(
+  asked: readonly Asked<A>[],
+  load: (parentIds: string[], request: A) => Promise<readonly V[]>,
+): Promise<(Exclude<V, Error> | Error)[]> {
+  const answers = new Map<Asked<A>, V>()
+  const loadWay = async (group: Asked<A>[]) => {
+    const parentIds = group.map(({ parentId }) => parentId)
+    const found = await load(parentIds, group[0]!.request)
+    for (const [index, one] of group.entries()) answers.set(one, found[index] as V)
+  }
+  await Promise.all([...Map.groupBy(asked, wayOf).values()].map(loadWay))
+  return asked.map((one) => answers.get(one) as Exclude<V, Error> | Error)
 }
 
 /** What came with something else, taken as loaded. */

@@ -4,10 +4,17 @@ import { foreignCursor, type Page, type PageArguments, type PageRequest, pageReq
 import type { RunsRequest } from './viewer-loaders.ts'
 
 /** A page as connections show it: its items' cursors by `cursorOf`. */
-export function connectionOf<T>({ items, hasNextPage, hasPreviousPage }: Page<T>, cursorOf: (item: T) => string) {
+export function connectionOf<T>(
+  { items, hasNextPage, hasPreviousPage, fromEnd }: Page<T>,
+  cursorOf: (item: T) => string,
+) {
   const edges = items.map((node) => ({ cursor: cursorOf(node), node }))
   const startCursor = edges[0]?.cursor ?? null
-  return { edges, pageInfo: { hasNextPage, hasPreviousPage, startCursor, endCursor: edges.at(-1)?.cursor ?? null } }
+  return {
+    edges,
+    fromEnd,
+    pageInfo: { hasNextPage, hasPreviousPage, startCursor, endCursor: edges.at(-1)?.cursor ?? null },
+  }
 }
 
 /** The request for a page of things by their ids, of one parent where they have one. @throws BadInputError */

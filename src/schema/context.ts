@@ -3,6 +3,7 @@ import type { Viewer } from '../access/viewer.ts'
 import type { RateLimitedError } from '../lib/errors.ts'
 import type { Domain } from './domain.ts'
 import { type CommonLoaders, createCommonLoaders } from './loaders.ts'
+import type { ResponseMeter } from './response-meter.ts'
 import type { Streams } from './streams.ts'
 import { createLoaders, type Loaders } from './viewer-loaders.ts'
 
@@ -22,6 +23,10 @@ export interface Context {
   overRate?: RateLimitedError
   /** A space that the viewer is known to be a member of, since only members are told what is being answered; else null. */
   shownIn: string | null
+  /** Counts the response of this execution; absent where nothing bounds it. */
+  meter?: ResponseMeter
+  /** The results of an operation's mutations by response key: kept while its response is put together again with fewer edges. */
+  mutationResults?: Map<string, unknown>
 }
 
 export interface ContextOptions extends Pick<Context, 'domain' | 'streams' | 'viewer' | 'onSlow' | 'takesCursors'> {
@@ -48,9 +53,14 @@ function madeWhenAsked<T extends object>(make: () => T): T {
 }
 
 /** Counts what a mutation does. @throws RateLimitedError past its rate, or that of all requests */
-export async function takeRate({ domain, viewer, overRate }: Context, name: RateName): Promise<void> {
+export async function takeRate(context: Context, name: RateName, points = 1): Promise<void> {
+  checkRequestRate(context)
+  await context.domain.rates.take(name, context.viewer, points)
+}
+
+/** For a mutation whose result may be a RateLimitedError. @throws RateLimitedError if the operation is past the rate of requests */
+export function checkRequestRate({ overRate }: Context): void {
   if (overRate !== undefined) throw overRate
-  await domain.rates.take(name, viewer)
 }
 
 /** Forgets what was loaded: before a mutation. */

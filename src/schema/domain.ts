@@ -70,7 +70,7 @@ export interface Domain {
   callClaims: Pick<CallClaims, 'claimersOf'>
   approvalReading: ApprovalReading
   limits: { toolWaitSeconds: number }
-  toolCalls: Pick<ToolCalls, 'getMany' | 'ofRuns' | 'waitsFor' | 'waitingByMessage'>
+  toolCalls: Pick<ToolCalls, 'getMany' | 'getBriefMany' | 'contentsOf' | 'ofRuns' | 'waitsFor' | 'waitingByMessage'>
   plans: Pick<Plans, 'create' | 'update' | 'delete' | 'getMany' | 'listMany'> & Pick<Firing, 'runNow'>
   firingReading: FiringReading
   record: Pick<Record, 'during'>

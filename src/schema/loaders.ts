@@ -1,5 +1,15 @@
 import type { Page, PageRequest } from '../lib/page.ts'
-import { batched, batchedByKey, batchedByRequest, batchedOverViewers, type Loader, loadAll, prime } from './batch.ts'
+import {
+  batched,
+  batchedByKey,
+  batchedByRequest,
+  batchedInChunks,
+  batchedOverViewers,
+  type ForResponse,
+  type Loader,
+  loadAll,
+  prime,
+} from './batch.ts'
 import type { Domain } from './domain.ts'
 import type { Message, PlanFiring, RootUsage, Run, Space, SpentToday, ToolCall } from './shapes.ts'
 import type { Streams } from './streams.ts'
@@ -61,7 +71,7 @@ function createRows({ domain, streams, takesCursors }: CommonOptions) {
   )
   const toolCalls = batched((ids: readonly string[]) =>
     afterCursors(
-      () => domain.toolCalls.getMany([...ids]),
+      () => domain.toolCalls.getBriefMany(ids),
       (found) =>
         Promise.all([
           loadAll(
@@ -206,11 +216,22 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
   }
 }
 
+/** Tool calls whose long inputs and outputs are read at a time: up to 256 KiB each. */
+const CONTENTS_A_CHUNK = 8
+
 function createOfRuns({ domain }: CommonOptions, { seenToolCalls }: Rows) {
   return {
     retries: batchedByKey<Run | null>(
       (runIds) => domain.runs.retriesOf(runIds) as Promise<Map<string, Run | null>>,
       null,
+    ),
+    callContents: batchedInChunks(
+      CONTENTS_A_CHUNK,
+      async (asked: (ForResponse & { id: string })[]) => {
+        const found = await domain.toolCalls.contentsOf(idsOf(asked))
+        return asked.map(({ id }) => found.get(id) ?? null)
+      },
+      ({ id }) => id,
     ),
     waitingCalls: batched(async (messageIds: readonly string[]) => {
       const calls = await domain.toolCalls.waitingByMessage(messageIds)

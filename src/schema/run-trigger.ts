@@ -1,5 +1,6 @@
 import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
+import { mayHear } from './confidence.ts'
 import type { Context } from './context.ts'
 import { TriggerTypeType } from './enums.ts'
 import { Message, Run, Space } from './refs.ts'
@@ -22,7 +23,8 @@ async function triggerSummaryFor(run: shapes.Run, context: Context): Promise<str
       return `${sender ? sender.name : 'Somebody'} in another space`
     }
     case 'PLAN':
-      return `The plan "${run.triggerName}"`
+      // An agent may have named it after what it read in a confidential space.
+      return (await mayHear([...run.places, ...run.label], context)) ? `The plan "${run.triggerName}"` : 'A plan'
     case 'SERVICE':
       return `The service "${run.triggerName}"`
     case 'INBOX':

@@ -37,9 +37,10 @@ import './usage.ts'
 import './viewer.ts'
 import './viewer-events.ts'
 import './webhook.ts'
+import { bounded } from './bounded.ts'
 import { builder } from './builder.ts'
 import { withComparableIds } from './comparable-ids.ts'
 import { recorded } from './recording.ts'
 
 /** The API, whole. schema.graphql is printed from it. */
-export const schema = recorded(withComparableIds(builder.toSchema()))
+export const schema = bounded(recorded(withComparableIds(builder.toSchema())))

@@ -33,7 +33,7 @@ export type StepRecord = Awaited<ReturnType<Domain['stepRecords']['pageMany']>>[
 export type Tool = Item<Domain['customTools']['listMany']>
 /** What of a run is known without looking. */
 export type ToldRun = Item<Domain['runs']['toldOf']>
-export type ToolCall = Row<Domain['toolCalls']['getMany']>
+export type ToolCall = Row<Domain['toolCalls']['getBriefMany']>
 export type RootUsage = Awaited<ReturnType<Domain['usage']['ofRoots']>> extends Map<string, infer One> ? One : never
 export type SpentToday = Awaited<ReturnType<Domain['usage']['today']>> extends Map<string, infer One> ? One : never
 export type UsageRow = Awaited<ReturnType<Domain['usage']['query']>>[number]

@@ -1,10 +1,10 @@
-import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { Approval } from './approval.ts'
 import { existing, loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { mayHear } from './confidence.ts'
-import { type Context, renewed } from './context.ts'
+import { type Context, checkRequestRate, renewed } from './context.ts'
 import { Agent, Entity, Human, Message, Node, Run, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -34,18 +34,31 @@ async function isSeen(call: shapes.ToolCall, { loaders, shownIn }: Context): Pro
   return (shownIn !== null && isPart && call.spaceId === shownIn) || loaders.visible.toolCallContents.load(call)
 }
 
+type MaybePromise<T> = T | Promise<T>
+
+/** A call's input or output; one that is too long to come with the call is read now. */
+async function contentOf(
+  call: shapes.ToolCall,
+  name: 'input' | 'output',
+  { loaders, meter }: Context,
+): Promise<shapes.ToolCall['input']> {
+  const { omitsInput = false, omitsOutput = false } = call
+  if (!(name === 'input' ? omitsInput : omitsOutput)) return call[name]
+  return (await loaders.callContents.load({ id: call.id, meter }))?.[name] ?? null
+}
+
 /** What comes out of a call, for those who may see it: of a tool that is not visible not for those who see it only as a part. */
-async function outOf<T>(call: shapes.ToolCall, content: T, context: Context): Promise<T | null> {
+async function outOf<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
   const { hidesOutput = false } = (call.approval ?? {}) as { hidesOutput?: boolean }
   if (hidesOutput && context.viewer.scope === 'HUMAN') return null
-  return (await isSeen(call, context)) ? content : null
+  return (await isSeen(call, context)) ? content() : null
 }
 
 /** What goes into it, and what is asked about that: also for those who are asked by name, and may hear it. */
-async function intoIt<T>(call: shapes.ToolCall, content: T, context: Context): Promise<T | null> {
-  if (await isSeen(call, context)) return content
+async function intoIt<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
+  if (await isSeen(call, context)) return content()
   const { places, label } = call
-  return isAskedByName(call, context) && (await mayHear([...places, ...label], context)) ? content : null
+  return isAskedByName(call, context) && (await mayHear([...places, ...label], context)) ? content() : null
 }
 
 function isAskedByName({ approverIds, escalateToIds, escalatedAt }: shapes.ToolCall, { viewer }: Context): boolean {
@@ -70,14 +83,14 @@ ToolCall.implement({
       nullable: true,
       description:
         'Routing fields (targetSpaceId, mention) are stripped. Like `output` and `error`: for admins, the service that triggered the run, and members of the space in which the call is a visible part; null for others.',
-      resolve: (call, _, context) => intoIt(call, call.input, context),
+      resolve: (call, _, context) => intoIt(call, () => contentOf(call, 'input', context), context),
     }),
     output: t.field({
       type: 'JSON',
       nullable: true,
-      resolve: (call, _, context) => outOf(call, call.output, context),
+      resolve: (call, _, context) => outOf(call, () => contentOf(call, 'output', context), context),
     }),
-    error: t.string({ nullable: true, resolve: (call, _, context) => outOf(call, call.error, context) }),
+    error: t.string({ nullable: true, resolve: (call, _, context) => outOf(call, () => call.error, context) }),
     agent: t.field({
       type: Agent,
       resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
@@ -113,7 +126,7 @@ builder.objectFields(ToolCall, (t) => ({
     type: Approval,
     nullable: true,
     description: 'Null where none was asked for.',
-    resolve: (call, _, context) => (call.approvalState === null ? null : intoIt(call, call, context)),
+    resolve: (call, _, context) => (call.approvalState === null ? null : intoIt(call, () => call, context)),
   }),
   claimedBy: t.field({
     type: Human,
@@ -171,11 +184,12 @@ builder.mutationField('submitToolResult', (t) =>
   t.field({
     type: SubmitToolResultPayload,
     errors: {
-      types: [BadInputError, ForbiddenError, NotFoundError, ConflictError],
+      types: [BadInputError, ForbiddenError, NotFoundError, ConflictError, RateLimitedError],
       union: { description: 'ConflictError: it was answered already, timed out, or its run is over.' },
     },
     args: { input: t.arg({ type: SubmitToolResultInput, required: true }) },
     async resolve(_, { input }, context) {
+      checkRequestRate(context)
       const { domain, viewer, loaders } = renewed(context)
       const call = await domain.control.submitToolResult(viewer, input)
       const [toolCall] = await loaders.seenToolCalls([call])

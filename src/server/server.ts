@@ -8,6 +8,7 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Domain } from '../schema/domain.ts'
 import { schema } from '../schema/schema.ts'
+import { createBodyReader } from './http/body.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
 import { createEventStreams } from './http/event-streams.ts'
 import { createGraphql, GRAPHQL_PATH } from './http/graphql.ts'
@@ -19,6 +20,7 @@ import { createMetrics } from './http/metrics.ts'
 import { createOrigins, type Origins } from './http/origins.ts'
 import { createGraphiql, sendNotFound, wantsPage } from './http/pages.ts'
 import { pathToTell, underItsId } from './http/request-ids.ts'
+import { closeUnreadBody } from './http/unread-body.ts'
 import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
 import { createSockets, type Sockets } from './sockets/sockets.ts'
 import { createWriteSchedule } from './sockets/write-schedule.ts'
@@ -58,8 +60,10 @@ export interface RunningServer {
 }
 
 const DRAIN_MS = 5000
+/** How long a client whose upgrade is refused may take to close its side of the connection. */
+const REFUSED_LINGER_MS = 3000
 /** For a request's headers, and for all of it. */
-const REQUEST_TIMES = { headersTimeout: 15_000, requestTimeout: 30_000, connectionsCheckingInterval: 5000 }
+const REQUEST_TIMES = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 1000 }
 /** Longer than what proxies keep an idle connection for: they, not we, close it. */
 const KEEP_ALIVE_MS = 65_000
 
@@ -79,7 +83,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const server = createServer(REQUEST_TIMES, (request, response) => {
     // What is answered while the server closes leaves a connection behind that nobody will use.
     response.once('close', () => closing && setImmediate(() => server.closeIdleConnections()))
-    dropRest(request, response)
+    closeUnreadBody(request, response)
     void answer(request, response)
   })
   server.keepAliveTimeout = KEEP_ALIVE_MS
@@ -146,10 +150,29 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const streams: OwnStreams = createStreams({ platform, domain, announcer, journal })
   const schedule = createWriteSchedule()
   const live = createLiveGroups(schedule, metrics)
-  const { maxSocketsPerViewer } = limits
-  const bounds = { maxSubscriptionsPerViewer: mostSubscriptions(maxSocketsPerViewer) }
-  const subscribe = createSubscribe({ domain, streams, maskError, live, paces: createPaces(pacing), ...bounds })
-  const graphql = createGraphql({ domain, signIns, schema, streams, maskError, subscribe, allowedOrigins })
+  const { maxSocketsPerViewer, maxResponseBytes } = limits
+  const maxSubscriptionsPerViewer = mostSubscriptions(maxSocketsPerViewer)
+  const subscribe = createSubscribe({
+    domain,
+    streams,
+    maskError,
+    live,
+    paces: createPaces(pacing),
+    maxSubscriptionsPerViewer,
+    maxResponseBytes,
+  })
+  const bodies = createBodyReader()
+  const graphql = createGraphql({
+    domain,
+    signIns,
+    schema,
+    streams,
+    maskError,
+    subscribe,
+    allowedOrigins,
+    bodies,
+    maxResponseBytes,
+  })
   const sockets = createSockets({
     graphql,
     maskError,
@@ -163,12 +186,8 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const graphiql = createGraphiql()
   const page = createConsole()
   const origins = createOrigins(allowedOrigins, logger)
-  const eventStreams = createEventStreams({
-    graphql,
-    signIns,
-    maskError,
-    maxStreamsPerViewer: maxSocketsPerViewer,
-  })
+  const pipeline = { graphql, signIns, maskError, bodies }
+  const eventStreams = createEventStreams({ ...pipeline, maxStreamsPerViewer: maxSocketsPerViewer })
   return {
     origins,
     drainEventStreams: eventStreams.drain,
@@ -239,16 +258,9 @@ function refuse(socket: Duplex, status: 403 | 404 | 503): void {
   const reason = { 403: 'Forbidden', 404: 'Not Found', 503: 'Service Unavailable' }[status]
   socket.on('error', () => {})
   socket.end(`HTTP/1.1 ${status} ${reason}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
-}
-
-/**
- * What a client still sends after its answer (of too large a body) is read and dropped: unread, it would keep the next request
- * on the connection from ever being read. Node does the same with what nobody has begun to read. Its request timeout is the end.
- */
-function dropRest(request: IncomingMessage & { _dump?(): void }, response: ServerResponse): void {
-  response.once('finish', () => {
-    if (!request.complete) request._dump?.()
-  })
+  socket.resume()
+  const timer = setTimeout(() => socket.destroy(), REFUSED_LINGER_MS)
+  socket.once('close', () => clearTimeout(timer))
 }
 
 function destroyAll(responses: Iterable<ServerResponse>): void {

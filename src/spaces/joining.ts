@@ -5,8 +5,6 @@ import type { Tx } from '../platform/db.ts'
 
 /** Spaces that one agent is in, at most: each is told to it, and may wake it. */
 const MOST_SPACES_OF_AGENT = 1000
-/** Spaces that a human creates within a day, at most; what an admin creates for it does not count. */
-const MOST_NEW_SPACES = 100
 
 /**
  * Whether the viewer may put these, as far as they are agents, into a space of its own, and there is room for them there.
@@ -27,12 +25,23 @@ export async function checkAgentsMayJoin(tx: Tx, viewer: Viewer, ids: readonly s
   }
 }
 
-/** @throws LimitExceededError for a human who has created as many spaces as one may within a day */
-export async function checkMayCreateMore(tx: Tx, viewer: Viewer, now: number): Promise<void> {
-  if (viewer.scope !== 'HUMAN') return
-  const since = new Date(now - 86_400_000)
-  const count = await tx.space.count({ where: { creatorId: viewer.id, createdAt: { gt: since } } })
-  if (count >= MOST_NEW_SPACES) {
-    throw new LimitExceededError(`You have created ${MOST_NEW_SPACES} spaces within a day: ask an admin for more.`)
-  }
+/**
+ * Counts a space that a human creates, in the transaction that creates it. The human's row makes others that create at the same
+ * moment wait for one another, and still counts spaces that are deleted within the day. What an admin creates does not count.
+ * @throws LimitExceededError for a human who has created `most` within a day; 0: no limit
+ */
+export async function countNewSpace(tx: Tx, viewer: Viewer, now: number, most: number): Promise<void> {
+  if (viewer.scope !== 'HUMAN' || most === 0) return
+  const [time, since] = [new Date(now), new Date(now - 86_400_000)]
+  const counted = await tx.$executeRaw`
+    INSERT INTO "SpaceCreator" AS c ("humanId", "createdAt")
+    SELECT ${viewer.id}, ARRAY[${time}::timestamptz]
+    WHERE (SELECT count(*) FROM "Space" WHERE "creatorId" = ${viewer.id} AND "createdAt" > ${since}) < ${most}
+    ON CONFLICT ("humanId") DO UPDATE SET
+      "createdAt" = ARRAY(SELECT t FROM unnest(c."createdAt") t WHERE t > ${since}) || EXCLUDED."createdAt"
+    WHERE (SELECT count(*) FROM unnest(c."createdAt") t WHERE t > ${since}) < ${most}`
+  if (counted > 0) return
+  throw new LimitExceededError(
+    `You have created ${most} spaces within a day (PARLEY_MAX_NEW_SPACES_PER_DAY): try again later, or ask an admin for more.`,
+  )
 }

@@ -174,18 +174,29 @@ async function fetchWindows({ db }: Platform, spaceIds: readonly string[], reque
   const ids = [...spaceIds]
   if (ids.length === 0) return []
   const direction = fromEnd ? Prisma.sql`DESC` : Prisma.sql`ASC`
+  const rowsSql = Prisma.sql`
+    SELECT * FROM "Message" m
+    WHERE m."spaceId" = s.id AND m.seq > coalesce(a.seq, 0) AND m.seq < coalesce(b.seq, ${END})
+    ORDER BY m.seq ${direction} LIMIT ${size + 1}`
   return db.prisma.$queryRaw<WindowRow[]>`
     SELECT s.id AS "windowSpaceId", s."firstSeq", s."lastSeq", a.seq AS "afterSeq", b.seq AS "beforeSeq", m.*
     FROM "Space" s
     LEFT JOIN LATERAL (${placeOf(after)}) a ON true
     LEFT JOIN LATERAL (${placeOf(before)}) b ON true
-    LEFT JOIN LATERAL (
-      SELECT * FROM "Message" m
-      WHERE m."spaceId" = s.id AND m.seq > coalesce(a.seq, 0) AND m.seq < coalesce(b.seq, ${END})
-      ORDER BY m.seq ${direction} LIMIT ${size + 1}) m ON true
+    LEFT JOIN LATERAL (${ids.length === 1 ? rowsSql : withinBytesSql(rowsSql, MOST_LOADED_BYTES / ids.length)}) m ON true
     WHERE s.id = ANY(${ids}::text[])
     ORDER BY m.seq ${direction}`
 }
+
+/** Bytes of messages that are read for the pages of several spaces together; each page then has fewer messages. */
+const MOST_LOADED_BYTES = 16 * 1024 * 1024
+
+/** The rows up to so many bytes of parts, in the order of `rowsSql`, and the first row in any case. */
+const withinBytesSql = (rowsSql: Prisma.Sql, bytes: number) => Prisma.sql`
+  SELECT * FROM (
+    SELECT m.*, sum(octet_length(m.parts::text)) OVER (ROWS UNBOUNDED PRECEDING) - octet_length(m.parts::text) AS "bytesBefore"
+    FROM (${rowsSql}) m) counted
+  WHERE "bytesBefore" < ${Math.floor(bytes)}`
 
 /** The `seq` of a cursor in the space `s`; no row for one that is no message of it, and never can have been. */
 const placeOf = (cursor: string | null) => Prisma.sql`
@@ -207,7 +218,7 @@ function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: Windo
   const items = fromEnd ? messages.reverse() : messages
   const firstSeq = items[0]?.seq ?? (window.afterSeq ?? window.firstSeq - 1) + 1
   const lastSeq = items.at(-1)?.seq ?? (window.beforeSeq ?? window.lastSeq + 1) - 1
-  return { items, hasPreviousPage: firstSeq > window.firstSeq, hasNextPage: lastSeq < window.lastSeq }
+  return { items, fromEnd, hasPreviousPage: firstSeq > window.firstSeq, hasNextPage: lastSeq < window.lastSeq }
 }
 
 const NO_SUCH_MESSAGE = 'There is no such message in this space.'

@@ -11,7 +11,7 @@ import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { confidentialAtFirst, confidentialFromNow } from './confiding.ts'
-import { checkAgentsMayJoin, checkMayCreateMore } from './joining.ts'
+import { checkAgentsMayJoin, countNewSpace } from './joining.ts'
 import { holdEntities, lockSpace, MOST_MEMBERS, NO_SUCH_ENTITY, NO_SUCH_SPACE } from './members.ts'
 import type { SpacePublisher } from './space-publisher.ts'
 
@@ -46,7 +46,7 @@ export interface Spaces {
    * Humans and admins; a human becomes its first member. Members stand in the order given; repeats count once.
    * @throws NotFoundError for a member or admin agent that the viewer cannot see; BadInputError where ADMIN routing lacks an
    * admin agent, or it is no agent member; ForbiddenError for an agent that not everybody may add; LimitExceededError past 500 members,
-   * 1,000 spaces of an agent, or 100 new spaces of a human within a day.
+   * 1,000 spaces of an agent, or as many new spaces of a human within a day as the settings allow.
    */
   create(viewer: Viewer, input: CreateSpaceInput): Promise<Space>
   /** Members and admins. Routing and admin agent are checked together whenever one of them is given. */
@@ -98,7 +98,7 @@ export function createSpaces(
       await checkVisible(viewer, visibility, [...memberIds, ...(data.adminAgentId === null ? [] : [data.adminAgentId])])
       const creatorId = viewer.scope === 'HUMAN' ? viewer.id : null
       const space = await db.transaction(async (tx) => {
-        await checkMayCreateMore(tx, viewer, clock.now())
+        await countNewSpace(tx, viewer, clock.now(), config.limits.maxNewSpacesPerDay)
         await checkAgentsMayJoin(tx, viewer, memberIds)
         const asked = { asked: input.confidential, isDefault: config.confidentialSpaces }
         return insertSpace(tx, { ...data, creatorId }, memberIds, { now: clock.now(), ...asked })

@@ -1,5 +1,4 @@
-import { storableText } from '../lib/json.ts'
-import { LONGEST_MESSAGE } from '../lib/validate.ts'
+import { LONGEST_MESSAGE, messageCharacters } from '../lib/validate.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Message, MessagePart } from '../spaces/message.ts'
@@ -178,9 +177,9 @@ export function createSpokenParts(
   }
 }
 
-/** A text as it can be posted. @throws ToolFailure for none, or one that is too long. */
+/** A text as it can be posted: without the control characters that the stream left out as well. @throws ToolFailure for none, or one that is too long. */
 function postableText(given: string): string {
-  const text = storableText(given)
+  const text = messageCharacters(given).toWellFormed()
   if (text.trim() !== '' && text.length <= LONGEST_MESSAGE) return text
   throw new ToolFailure('BAD_INPUT', `A message has 1 to ${LONGEST_MESSAGE} characters, not only white space.`)
 }

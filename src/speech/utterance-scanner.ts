@@ -1,4 +1,5 @@
 import type { JsonObject } from '../lib/json.ts'
+import { messageCharacters } from '../lib/validate.ts'
 import { createTextFieldScanner } from './text-field.ts'
 
 /** What is known of an utterance while the model writes the call's input. */
@@ -23,7 +24,7 @@ export function createUtteranceScanner(field: string): UtteranceScanner {
   return {
     push(delta) {
       if (!hasBegun && head.length <= LONGEST_BEFORE) head += delta
-      held += text.push(delta).replaceAll('\0', '')
+      held += messageCharacters(text.push(delta))
       if (!hasBegun && held.trim() !== '') {
         hasBegun = true
         const end = text.nameAt() ?? 0

@@ -108,6 +108,8 @@ export interface Tool {
   inputSchema: JsonObject
   /** Somebody outside wrote its schema, which may be anything. */
   isForeign?: true
+  /** Names what an approval of its calls covers: where a call goes, how it is executed, and what the tool says that it does. */
+  versionDigest?: string
   /** How it is shown. */
   presence: Presence
   /** Fields of its input that say where the call shows: they are no part of what is checked, kept, shown and executed. */

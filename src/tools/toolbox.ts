@@ -2,6 +2,7 @@ import type { ApprovalPolicy } from '../agents/approval-policy.ts'
 import { openHeaders } from '../agents/outgoing-request.ts'
 import type { AgentTool } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
+import { digestOf } from '../runs/approval.ts'
 import { askedApproval } from './asked-approval.ts'
 import { ownTool } from './custom/own-tool.ts'
 import { knowledgeTools } from './knowledge/knowledge-tools.ts'
@@ -56,8 +57,14 @@ function routingTools({ scene, run }: ToolboxInput, { handingOn }: ToolboxParts)
 /** A tool that an agent brings, with the approval that it asks for. */
 export function ownToolOf(row: AgentTool, { http, secretBox, limits }: OwnToolboxParts): Tool {
   const settings = { ...row, inputSchema: row.inputSchema as JsonObject }
-  const tool = ownTool(settings, { http, headers: () => openHeaders('tool', settings, secretBox) })
+  const { name, description, inputSchema, execution, url } = settings
+  const versionDigest = digestOf({ name, description, inputSchema, execution, url })
+  const tool = {
+    ...ownTool(settings, { http, headers: () => openHeaders('tool', settings, secretBox) }),
+    versionDigest,
+  }
   const policy = row.approval as ApprovalPolicy | null
   if (policy === null) return tool
-  return { ...tool, approval: askedApproval(policy, { ...settings, answerMs: tool.waitMs ?? null }, limits) }
+  const terms = { ...settings, versionDigest, answerMs: tool.waitMs ?? null }
+  return { ...tool, approval: askedApproval(policy, terms, limits) }
 }

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import type { Run } from '../../src/generated/prisma/client.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { canStartPostgres } from '../support/throwaway-postgres.ts'
-import { findRedisBinary } from '../support/throwaway-redis.ts'
+import { canStartRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 import { type Deployment, deploy } from './deployment.ts'
 
@@ -15,7 +15,7 @@ const LATE_MS = 8000
 
 const answered = { description: 'Asks a person.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }
 
-describe.skipIf(!(await canStartPostgres()) || findRedisBinary() === null)('workers whose clocks are off', () => {
+describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('workers whose clocks are off', () => {
   let deployment: Deployment
   afterEach(() => deployment?.close())
 

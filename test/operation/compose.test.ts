@@ -5,11 +5,11 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { hasServices } from '../e2e/deployed.ts'
+import { freePort } from '../support/free-port.ts'
 import { dockerfile, healthCheck, image, imageCommand, imageEnv } from '../support/image.ts'
 import { createParleyClient } from '../support/parley-client.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createEmptyDatabase, type TestDatabase } from '../support/postgres.ts'
-import { freePort } from '../support/throwaway-postgres.ts'
 import { until } from '../support/until.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')

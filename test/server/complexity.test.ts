@@ -1,7 +1,7 @@
-import { parse } from 'graphql'
+import { getIntrospectionQuery, parse } from 'graphql'
 import { expect, test } from 'vitest'
 import { schema } from '../../src/schema/schema.ts'
-import { complexityOf } from '../../src/server/http/complexity.ts'
+import { complexityOf, excessOf } from '../../src/server/http/complexity.ts'
 
 const costOf = (selection: string) => complexityOf({ schema, document: parse(`{ ${selection} }`) }).complexity
 
@@ -29,4 +29,18 @@ test('what is left out, or is a number or a list, is charged as it is each time'
   const given = complexityOf({ schema, document: byText, variableValues: { search: 'x' } })
   expect(complexityOf({ schema, document: byText, variableValues: { search: 'y' } })).toEqual(given)
   expect(complexityOf({ schema, document: byText }).complexity).toBeLessThan(given.complexity)
+})
+
+test("a client's introspection query is allowed, and one that selects the same under many names is not", () => {
+  const excess = (text: string) => excessOf(complexityOf({ schema, document: parse(text) }))
+  expect(excess(getIntrospectionQuery({ inputValueDeprecation: true, specifiedByUrl: true, oneOf: true }))).toBeNull()
+  const names = Array.from({ length: 400 }, (_, n) => `d${n}: description`).join(' ')
+  expect(excess(`{ __schema { types { fields { ${names} } } } }`)?.message).toContain('300 introspection fields')
+  const doubled = Array.from(
+    { length: 40 },
+    (_, n) => `fragment f${n} on __Schema { ...f${n + 1} a${n}: description ...f${n + 1} }`,
+  )
+  expect(
+    excess(`{ __schema { ...f0 } } ${doubled.join(' ')} fragment f40 on __Schema { description }`)?.extensions['code'],
+  ).toBe('QUERY_TOO_COMPLEX')
 })

@@ -25,7 +25,7 @@ describe('the pace of a viewer', () => {
     [FREE_CHARACTERS, 0],
     [FREE_CHARACTERS + 1, 1],
   ])('an event of %d characters counts as %d', (length, counted) => {
-    expect(largeCharactersOf('x'.repeat(length))).toBe(counted)
+    expect(largeCharactersOf({ text: 'x'.repeat(length) })).toBe(counted)
   })
 
   test('takes a burst at once, then delays what is large until half of it is free again', async () => {

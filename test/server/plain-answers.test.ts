@@ -13,6 +13,8 @@ import { expect, test, vi } from 'vitest'
 import { schema } from '../../src/schema/schema.ts'
 import { createPlainAnswer } from '../../src/server/streams/plain-answers.ts'
 
+const MAX_BYTES = 8 * 1024 * 1024
+
 const AT = { cursor: 'MDEyMzQ1Njc4OWFiY2RlZi4x', at: new Date(1_700_000_000_123), spaceId: 'spc_1', runId: 'run_1' }
 const text = fc.string({ unit: fc.constantFrom('a', '"', '\\', '\n', 'é', '😀', '\ud800', '\u2028', '</') })
 const odd = fc.oneof(fc.constant(undefined), fc.constant(null), fc.double(), fc.boolean(), fc.constant({ a: 1 }))
@@ -124,7 +126,7 @@ test('what is answered from the event alone has the bytes of an execution, whate
     fc.pre(unused.length === 0)
     for (const value of [yes, !yes]) {
       const operation = { schema, document, variableValues: { yes: value } }
-      const plain = createPlainAnswer(operation)(event)
+      const plain = createPlainAnswer(operation, MAX_BYTES)(event)
       if (plain === null) continue
       answered += 1
       expect(plain).toBe(JSON.stringify(execute({ ...operation, rootValue: event, contextValue: {} })))
@@ -136,10 +138,10 @@ test('what is answered from the event alone has the bytes of an execution, whate
 
 const delta = { ...AT, type: 'MessageTextDelta', messageId: 'msg_1', partIndex: 0, offset: 3, delta: '“hé”' }
 const plainOf = (selection: string, event: object = delta) =>
-  createPlainAnswer({
-    schema,
-    document: parse(`subscription { spaceMessages(spaceId: "spc_1") { ${selection} } }`),
-  })(event)
+  createPlainAnswer(
+    { schema, document: parse(`subscription { spaceMessages(spaceId: "spc_1") { ${selection} } }`) },
+    MAX_BYTES,
+  )(event)
 
 test('a delta is answered from the event, also where other events of the operation are looked up', () => {
   expect(
@@ -161,7 +163,9 @@ test('spaces that are watched by one document are planned for once', () => {
   const document = parse(
     'subscription ($id: ID!) { spaceMessages(spaceId: $id) { ... on MessageTextDelta { delta } } }',
   )
-  const [one, two] = ['spc_1', 'spc_2'].map((id) => createPlainAnswer({ schema, document, variableValues: { id } }))
+  const [one, two] = ['spc_1', 'spc_2'].map((id) =>
+    createPlainAnswer({ schema, document, variableValues: { id } }, MAX_BYTES),
+  )
   expect(one?.(delta)).toBe('{"data":{"spaceMessages":{"delta":"“hé”"}}}')
   const lookUp = vi.spyOn(schema, 'getType')
   expect(two?.(delta)).toBe('{"data":{"spaceMessages":{"delta":"“hé”"}}}')

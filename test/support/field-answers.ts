@@ -15,5 +15,6 @@ export function answersOfField(field: string, anyViewer: Viewer): Answers {
     takesCursors: false,
     shownIn: null,
     maskError: (error: unknown) => error,
+    maxResponseBytes: 8 * 1024 * 1024,
   } as unknown as AnswersParts)
 }

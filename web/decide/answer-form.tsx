@@ -1,13 +1,12 @@
-import { lazy, Suspense, useState } from 'react'
+import { useState } from 'react'
 import { payloadOf, type ToolCall } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
 import { AreaField, Form } from '../ui/field.tsx'
-import { Loading, Refused } from '../ui/notice.tsx'
+import { Refused } from '../ui/notice.tsx'
+import { InputForm } from './input-form.tsx'
 import { SUBMIT_TOOL_RESULT } from './operations.ts'
-
-const SchemaForm = lazy(() => import('./schema-form.tsx'))
 
 /** How a call that waits is answered: by a form of its schema, by yes or no, or by anything as JSON. */
 export function AnswerForm({ call }: { call: ToolCall }) {
@@ -21,16 +20,14 @@ export function AnswerForm({ call }: { call: ToolCall }) {
   if (!isHuman || call.waitsFor === 'MESSAGE') return null
   if (isObject(resultSchema)) {
     return (
-      <Suspense fallback={<Loading what="the form" />}>
-        <SchemaForm
-          label={`Answer ${call.toolName}`}
-          schema={resultSchema}
-          submit="Answer"
-          isBusy={answer.isBusy}
-          error={answer.error}
-          onSubmit={(value) => answer.start(value)}
-        />
-      </Suspense>
+      <InputForm
+        label={`Answer ${call.toolName}`}
+        schema={resultSchema}
+        submit="Answer"
+        isBusy={answer.isBusy}
+        error={answer.error}
+        onSubmit={(value) => answer.start(value)}
+      />
     )
   }
   if (isFree) {

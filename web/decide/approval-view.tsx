@@ -1,16 +1,16 @@
-import { lazy, Suspense, useState } from 'react'
+import { useState } from 'react'
 import { payloadOf, type ToolCall } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button } from '../ui/button.tsx'
 import { Icon } from '../ui/icons.tsx'
-import { Loading, Refused } from '../ui/notice.tsx'
+import { isSameJson } from '../ui/json-text.ts'
+import { Refused } from '../ui/notice.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
+import { InputForm } from './input-form.tsx'
 import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL } from './operations.ts'
-
-const SchemaForm = lazy(() => import('./schema-form.tsx'))
 
 type Approval = NonNullable<ToolCall['approval']>
 
@@ -74,18 +74,16 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
   const schema = call.inputSchema
   if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
-      <Suspense fallback={<Loading what="the form" />}>
-        <SchemaForm
-          label={`Edit what goes into ${call.toolName}`}
-          schema={schema as Record<string, unknown>}
-          value={edited.input}
-          submit="Approve this"
-          isBusy={decide.isBusy}
-          error={decide.error}
-          onSubmit={(input) => decide.start({ approve: true, input })}
-          onBack={() => setEdited(null)}
-        />
-      </Suspense>
+      <InputForm
+        label={`Edit what goes into ${call.toolName}`}
+        schema={schema as Record<string, unknown>}
+        value={edited.input}
+        submit="Approve this"
+        isBusy={decide.isBusy}
+        error={decide.error}
+        onSubmit={(input) => decide.start({ approve: true, input })}
+        onBack={() => setEdited(null)}
+      />
     )
   }
   return (
@@ -151,7 +149,6 @@ const VERDICTS = { APPROVED: 'Approved', DENIED: 'Denied', NONE: 'Answered' }
 /** What a person answered with nothing but yes or no; null of every other call. */
 export function verdictOf({ output, answeredBy }: ToolCall): 'APPROVED' | 'DENIED' | null {
   if (answeredBy === null) return null
-  const json = JSON.stringify(output)
-  if (json === '{"approved":true}') return 'APPROVED'
-  return json === '{"approved":false}' ? 'DENIED' : null
+  if (isSameJson(output, { approved: true })) return 'APPROVED'
+  return isSameJson(output, { approved: false }) ? 'DENIED' : null
 }

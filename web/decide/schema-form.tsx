@@ -5,8 +5,9 @@ import type { ParleyError } from '../../client/index.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import type { IconName } from '../ui/icons.tsx'
 import { Refused } from '../ui/notice.tsx'
+import { withoutPatterns } from './form-limits.ts'
 
-interface SchemaFormProps {
+export interface SchemaFormProps {
   label: string
   schema: Record<string, unknown>
   /** What stands in it at first. */
@@ -97,7 +98,7 @@ const VALIDATOR: ValidatorType = {
 
 function errorsOf(schema: RJSFSchema | boolean, formData: unknown): RJSFValidationError[] {
   if (typeof schema === 'boolean') return []
-  const { errors } = new Validator(schema as never, '2020-12', false).validate(formData ?? {})
+  const { errors } = new Validator(withoutPatterns(schema) as never, '2020-12', false).validate(formData ?? {})
   // What contains the fault says only that something in it is wrong.
   return errors
     .filter(({ keyword }) => !['properties', 'items', 'additionalProperties'].includes(keyword))

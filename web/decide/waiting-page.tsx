@@ -3,8 +3,9 @@ import { Link } from 'wouter'
 import type { WaitingCall } from '../../client/index.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
-import { CallCard } from '../talk/call-card.tsx'
+import { CallCard, plainCall } from '../talk/call-card.tsx'
 import { Avatar } from '../ui/avatar.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
@@ -33,7 +34,9 @@ export function WaitingPage() {
         ) : (
           <ul className="waiting-list">
             {calls.map((call) => (
-              <Waiting key={call.id} call={call} />
+              <Boundary key={call.id} what="tool call" version={call} text={() => plainCall(call)}>
+                <Waiting call={call} />
+              </Boundary>
             ))}
           </ul>
         )}

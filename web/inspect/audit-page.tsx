@@ -3,6 +3,7 @@ import { Link, useSearchParams } from 'wouter'
 import { useAsk } from '../ask.ts'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Field } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
@@ -94,7 +95,9 @@ function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
     <>
       <ul className="rows">
         {entries.map((entry) => (
-          <EntryRow key={entry.id} entry={entry} named={named} />
+          <Boundary key={entry.id} what="entry" version={entry} text={() => entry.action}>
+            <EntryRow entry={entry} named={named} />
+          </Boundary>
         ))}
       </ul>
       <More page={page} pageInfo={log.pageInfo}>

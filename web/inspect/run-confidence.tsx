@@ -44,7 +44,7 @@ export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolea
           ))}
         </ol>
       )}
-      {steps.pageInfo.hasNextPage && <p className="hint">The first 50 steps.</p>}
+      {steps.pageInfo.hasNextPage && <p className="hint">The first {steps.edges.length} steps.</p>}
     </section>
   )
 }

@@ -1,3 +1,4 @@
+import { useState } from 'react'
 import { Link } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import { useRun } from '../../client/react.ts'
@@ -6,9 +7,11 @@ import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { RETRY_RUN, STOP_RUN } from '../talk/operations.ts'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
+import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment, wordsOfDuration } from '../ui/time.tsx'
 import { RUN } from './operations.ts'
@@ -26,11 +29,16 @@ const OVER = ['COMPLETED', 'FAILED', 'CANCELED']
 
 /** A run from what set it off to its end: its steps, tools and waits, what each was sent, and what it cost. */
 export function RunPage({ runId }: { runId: string }) {
+  const [attempt, setAttempt] = useState(0)
+  return <FollowedRun key={attempt} runId={runId} onRetry={() => setAttempt(attempt + 1)} />
+}
+
+function FollowedRun({ runId, onRetry }: { runId: string; onRetry(): void }) {
   const { connection } = useSession()
   const live = useRun(connection, runId)
   const ask = useAsk(RUN, { id: runId }, live.status === 'ended' ? {} : { everyMs: EVERY_MS })
   const { data } = ask
-  if (data?.run) return <RunView run={data.run} live={live} />
+  if (data?.run) return <RunView run={data.run} live={live} onRetry={onRetry} />
   return (
     <>
       <PageHead title="Run" />
@@ -47,7 +55,14 @@ export function RunPage({ runId }: { runId: string }) {
   )
 }
 
-function RunView({ run, live }: { run: Run; live: ReturnType<typeof useRun> }) {
+interface RunViewProps {
+  run: Run
+  live: ReturnType<typeof useRun>
+  /** Follows the run anew. */
+  onRetry(): void
+}
+
+function RunView({ run, live, onRetry }: RunViewProps) {
   const { isAdmin } = useSession()
   const verbs = useRunVerbs(run.id)
   const { steps } = live
@@ -69,7 +84,9 @@ function RunView({ run, live }: { run: Run; live: ReturnType<typeof useRun> }) {
       </PageHead>
       <div className="page-scroll">
         <Refused error={verbs.retry.error ?? verbs.stop.error} />
-        <Facts run={run} now={now} />
+        <Boundary what="summary" version={now}>
+          <Facts run={run} now={now} />
+        </Boundary>
         {now.error !== null && (
           <p className="failure">
             <strong>It failed.</strong> {now.error}
@@ -85,23 +102,32 @@ function RunView({ run, live }: { run: Run; live: ReturnType<typeof useRun> }) {
           <section className="block">
             <h2>Closing words</h2>
             <p className="hint">Internal: nobody in the space saw them.</p>
-            <blockquote dir="auto">{run.summary}</blockquote>
+            <blockquote>
+              <PlainText text={run.summary} />
+            </blockquote>
           </section>
         )}
         <section className="block">
           <h2>What happened</h2>
-          {steps.length === 0 && (
+          <Refused error={live.error} onRetry={onRetry} />
+          {steps.length === 0 && live.error === null && (
             <p className="hint">{isOver ? 'It ended before its first step.' : 'It has not begun yet.'}</p>
           )}
           <ol className="steps">
             {steps.map((step) => (
-              <StepView key={step.index} step={step} isLast={step === steps.at(-1) && !isOver} />
+              <Boundary key={step.index} what="step" version={step} text={() => step.text}>
+                <StepView step={step} isLast={step === steps.at(-1) && !isOver} />
+              </Boundary>
             ))}
           </ol>
         </section>
-        <RunTree rootId={run.rootId} currentId={run.id} isOver={isOver} />
-        {isAdmin && <RunConfidence key={String(isOver)} runId={run.id} isOver={isOver} />}
-        {isAdmin && <SentSteps runId={run.id} stepCount={now.stepCount} />}
+        <Boundary what="list of runs">
+          <RunTree rootId={run.rootId} currentId={run.id} isOver={isOver} />
+        </Boundary>
+        <Boundary what="part of the page">
+          {isAdmin && <RunConfidence key={String(isOver)} runId={run.id} isOver={isOver} />}
+        </Boundary>
+        <Boundary what="part of the page">{isAdmin && <SentSteps runId={run.id} stepCount={now.stepCount} />}</Boundary>
       </div>
     </>
   )

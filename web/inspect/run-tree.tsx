@@ -28,7 +28,7 @@ export function RunTree({ rootId, currentId, isOver }: RunTreeProps) {
           <Branch key={run.id} run={run} runs={runs} currentId={currentId} />
         ))}
       </ul>
-      {data?.runs.pageInfo.hasNextPage && <p className="hint">The newest 50 of them.</p>}
+      {data?.runs.pageInfo.hasNextPage && <p className="hint">The newest {runs.length} of them.</p>}
     </section>
   )
 }

@@ -4,6 +4,7 @@ import type { ConsoleRunFragment, RunFilter, RunStatus } from '../../generated/g
 import { useAsk } from '../ask.ts'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
@@ -62,7 +63,9 @@ function RunRows({ filter, page }: { filter: RunFilter; page: PageOfList }) {
     <>
       <ul className="rows">
         {edges.map(({ node }) => (
-          <RunRow key={node.id} run={node} />
+          <Boundary key={node.id} what="run" version={node} text={() => node.error ?? node.triggerSummary}>
+            <RunRow run={node} />
+          </Boundary>
         ))}
       </ul>
       <More page={page} pageInfo={pageInfo}>

@@ -1,7 +1,12 @@
 import { useState } from 'react'
+import { errorOf } from '../../client/errors.ts'
 import type { ConsoleRunStepsQuery } from '../../generated/graphql.ts'
 import { useAsk } from '../ask.ts'
+import { Boundary } from '../ui/boundary.tsx'
+import { Button } from '../ui/button.tsx'
+import { isSameJson } from '../ui/json-text.ts'
 import { Unanswered } from '../ui/notice.tsx'
+import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { wordsOfDuration } from '../ui/time.tsx'
 import { listOf, type ModelMessage, ModelMessages, ModelText, textOf } from './model-messages.tsx'
 import { RUN_STEPS } from './operations.ts'
@@ -35,18 +40,63 @@ export function SentSteps({ runId, stepCount }: { runId: string; stepCount: numb
   )
 }
 
+const PAGE_SIZE = 20
+const SMALLER = 4
+
 function Steps({ runId, sought }: { runId: string; sought: string }) {
-  const ask = useAsk(RUN_STEPS, { id: runId, after: null })
-  const { data } = ask
-  if (data === undefined) return <Unanswered what="the steps" ask={ask} />
-  const steps = (data.run?.internals?.steps.edges ?? []).map(({ node }) => node)
+  const [size, setSize] = useState(PAGE_SIZE)
   return (
-    <ol className="steps">
-      {steps.map((step, at) => (
-        <SentStep key={step.index} step={step} before={steps[at - 1]} sought={sought} />
-      ))}
-      {data.run?.internals?.steps.pageInfo.hasNextPage && <li className="hint">The first 20 steps.</li>}
-    </ol>
+    <Pages>
+      {(page) => (
+        <StepsOfPage
+          runId={runId}
+          sought={sought}
+          page={page}
+          size={size}
+          onFewer={() => setSize(Math.max(1, Math.floor(size / SMALLER)))}
+        />
+      )}
+    </Pages>
+  )
+}
+
+interface StepsOfPageProps {
+  runId: string
+  sought: string
+  page: PageOfList
+  size: number
+  onFewer(): void
+}
+
+function StepsOfPage({ runId, sought, page, size, onFewer }: StepsOfPageProps) {
+  const ask = useAsk(RUN_STEPS, { id: runId, after: page.after, first: size })
+  const { data } = ask
+  if (data === undefined) {
+    const isTooMuch = ask.error !== null && errorOf(ask.error).code === 'QUERY_TOO_COMPLEX'
+    return (
+      <>
+        <Unanswered what="the steps" ask={ask} />
+        {isTooMuch && size > 1 && <Button onClick={onFewer}>Load fewer steps at once</Button>}
+      </>
+    )
+  }
+  const list = data.run?.internals?.steps
+  const steps = (list?.edges ?? []).map(({ node }) => node)
+  return (
+    <>
+      <ol className="steps">
+        {steps.map((step, at) => (
+          <Boundary key={step.index} what="step" version={step}>
+            <SentStep step={step} before={steps[at - 1]} sought={sought} />
+          </Boundary>
+        ))}
+      </ol>
+      {list !== undefined && (
+        <More page={page} pageInfo={list.pageInfo}>
+          More steps
+        </More>
+      )}
+    </>
   )
 }
 
@@ -99,6 +149,6 @@ const matches = (text: string, sought: string) => sought !== '' && text.toLowerC
 
 function countSame(messages: ModelMessage[], known: ModelMessage[]): number {
   let count = 0
-  while (count < known.length && JSON.stringify(messages[count]) === JSON.stringify(known[count])) count += 1
+  while (count < known.length && isSameJson(messages[count], known[count])) count += 1
   return count
 }

@@ -7,6 +7,7 @@ import { useAsk, useDo } from '../ask.ts'
 import { RunList } from '../inspect/runs-page.tsx'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
 import { Status } from '../ui/status.tsx'
@@ -67,7 +68,9 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
             {isAdmin && <Tabs.Tab value="wake">Wake it</Tabs.Tab>}
           </Tabs.List>
           <Tabs.Panel value="runs">
-            <RunList filter={{ agentId }} />
+            <Boundary what="list of runs">
+              <RunList filter={{ agentId }} />
+            </Boundary>
           </Tabs.Panel>
           {agent.internals !== null && <AdminPanels agent={agent} />}
         </Tabs.Root>
@@ -117,24 +120,36 @@ function AdminPanels({ agent }: { agent: ConsoleAgentSettingsFragment }) {
   return (
     <>
       <Tabs.Panel value="settings" className="beside">
-        <AgentSettings agent={agent} />
-        <ScratchSpace agent={agent} />
+        <Boundary what="form">
+          <AgentSettings agent={agent} />
+        </Boundary>
+        <Boundary what="conversation">
+          <ScratchSpace agent={agent} />
+        </Boundary>
         <div>
           <AgentBudget agent={agent} />
           <DeleteAgent agent={agent} />
         </div>
       </Tabs.Panel>
       <Tabs.Panel value="tools">
-        <AgentTools agent={agent} />
+        <Boundary what="list of tools">
+          <AgentTools agent={agent} />
+        </Boundary>
       </Tabs.Panel>
       <Tabs.Panel value="mind">
-        <MindView agentId={agent.id} />
+        <Boundary what="view of its memory">
+          <MindView agentId={agent.id} />
+        </Boundary>
       </Tabs.Panel>
       <Tabs.Panel value="plans">
-        <Plans agentId={agent.id} />
+        <Boundary what="list of plans">
+          <Plans agentId={agent.id} />
+        </Boundary>
       </Tabs.Panel>
       <Tabs.Panel value="wake">
-        <WakeUp agent={agent} />
+        <Boundary what="form">
+          <WakeUp agent={agent} />
+        </Boundary>
       </Tabs.Panel>
     </>
   )

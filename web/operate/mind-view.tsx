@@ -4,11 +4,13 @@ import type { ConsoleAgentMindQuery, GoalStatus } from '../../generated/graphql.
 import { useAsk, useDo } from '../ask.ts'
 import { listOf, ModelMessages } from '../inspect/model-messages.tsx'
 import { useSession } from '../session.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Confided } from '../ui/confided.tsx'
 import { AreaField, Form, TextField, textIn } from '../ui/field.tsx'
 import { Json } from '../ui/json.tsx'
 import { Refused, Unanswered } from '../ui/notice.tsx'
+import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
 import {
@@ -39,12 +41,20 @@ export function MindView({ agentId }: { agentId: string }) {
         </p>
       ) : (
         <>
-          <Inbox inbox={internals.inbox} />
-          <Thoughts agentId={agentId} consciousness={internals.consciousness} />
+          <Boundary what="inbox" version={internals.inbox}>
+            <Inbox inbox={internals.inbox} />
+          </Boundary>
+          <Boundary what="list of thoughts" version={internals.consciousness}>
+            <Thoughts agentId={agentId} consciousness={internals.consciousness} />
+          </Boundary>
         </>
       )}
-      <Memories agentId={agentId} memories={internals.memories} />
-      <Goals agentId={agentId} goals={internals.goals} />
+      <Boundary what="list of memories" version={internals.memories}>
+        <Memories agentId={agentId} memories={internals.memories} />
+      </Boundary>
+      <Boundary what="list of goals" version={internals.goals}>
+        <Goals agentId={agentId} goals={internals.goals} />
+      </Boundary>
     </div>
   )
 }
@@ -73,7 +83,7 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
           </li>
         ))}
       </ul>
-      {inbox.pageInfo.hasNextPage && <p className="hint">The oldest 50.</p>}
+      {inbox.pageInfo.hasNextPage && <p className="hint">The oldest {inbox.edges.length}.</p>}
       <Refused error={remove.error} />
     </section>
   )
@@ -81,14 +91,14 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
 
 /** Who said it and where, of a message. */
 function whenceOf(payload: unknown): string {
-  const { senderName, spaceName } = payload as { senderName?: string; spaceName?: string }
+  const { senderName, spaceName } = (payload ?? {}) as { senderName?: string; spaceName?: string }
   return senderName !== undefined && spaceName !== undefined ? `${senderName} in ${spaceName}` : ''
 }
 
 /** A message by its words, anything else by all that it says. */
 function InboxPayload({ payload }: { payload: unknown }) {
-  const { content } = payload as { content?: unknown }
-  return typeof content === 'string' ? <p dir="auto">{content}</p> : <Json label="What it is" value={payload} />
+  const { content } = (payload ?? {}) as { content?: unknown }
+  return typeof content === 'string' ? <PlainText text={content} /> : <Json label="What it is" value={payload} />
 }
 
 type Cycle = NonNullable<Internals['consciousness']>['cycles']['edges'][number]['node']
@@ -123,10 +133,12 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
       </p>
       <ol className="steps">
         {cycles.edges.toReversed().map(({ node }) => (
-          <CycleView key={node.id} cycle={node} />
+          <Boundary key={node.id} what="thought" version={node} text={() => node.summary ?? ''}>
+            <CycleView cycle={node} />
+          </Boundary>
         ))}
       </ol>
-      {cycles.pageInfo.hasPreviousPage && <p className="hint">The newest 20 of them.</p>}
+      {cycles.pageInfo.hasPreviousPage && <p className="hint">The newest {cycles.edges.length} of them.</p>}
       <Refused error={reset.error} />
     </section>
   )
@@ -143,7 +155,7 @@ function CycleView({ cycle: { endedAt, summary, messages, run, confidentialTo } 
         <Confided to={confidentialTo} />
         {run !== null && <Link href={`/runs/${run.id}`}>Look inside its run</Link>}
       </header>
-      {summary !== null && summary !== '' && <p dir="auto">{summary}</p>}
+      {summary !== null && summary !== '' && <PlainText text={summary} />}
       <details>
         <summary>What was thought, word for word</summary>
         <ModelMessages messages={listOf(messages)} />
@@ -172,7 +184,7 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
           <li key={id} className="tool-row">
             <div className="grow">
               <b>{key}</b> <Moment at={updatedAt} /> <Confided to={confidentialTo} />
-              <p dir="auto">{value}</p>
+              <PlainText text={value} />
             </div>
             <IconButton label={`Forget ${key}`} icon="cross" onClick={() => remove.start(key)} />
           </li>

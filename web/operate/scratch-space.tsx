@@ -8,6 +8,7 @@ import { ActivityBar } from '../talk/activity-bar.tsx'
 import { Announcer } from '../talk/announcer.tsx'
 import { Composer } from '../talk/composer.tsx'
 import { Timeline } from '../talk/timeline.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Empty, Loading, Refused, Unanswered } from '../ui/notice.tsx'
@@ -114,14 +115,16 @@ function Talk({ spaceId }: { spaceId: string }) {
           <p>It answers as its settings have it, once they are saved.</p>
         </Empty>
       ) : (
-        <Timeline
-          state={state}
-          loadEarlier={state.loadEarlier}
-          loadUntil={state.loadUntil}
-          keepNewest={state.keepNewest}
-          target={null}
-          onSeen={() => {}}
-        />
+        <Boundary what="conversation">
+          <Timeline
+            state={state}
+            loadEarlier={state.loadEarlier}
+            loadUntil={state.loadUntil}
+            keepNewest={state.keepNewest}
+            target={null}
+            onSeen={() => {}}
+          />
+        </Boundary>
       )}
       <Announcer messages={messages} ownId={humanId} />
       <ActivityBar activity={activity} />

@@ -104,7 +104,7 @@ function SpaceList() {
   const scroller = useRef<HTMLDivElement>(null)
   return (
     <section className="space-list" ref={scroller} aria-label="Spaces">
-      <Refused error={error} />
+      <Refused error={error} onRetry={() => location.reload()} />
       {spaces.length === 0 &&
         error === null &&
         (hasAllSpaces ? <p className="hint">No space yet.</p> : <Loading what="your spaces" />)}

@@ -1,9 +1,14 @@
 import { useEffect, useRef, useState } from 'react'
-import type { Message } from '../../client/index.ts'
+import type { Message, MessagePart } from '../../client/index.ts'
 
 const MOST_LETTERS = 400
 /** A message so far back is not announced any more. */
 const MOST_LOOKED_AT = 200
+
+function wordsOf(part: MessagePart): string {
+  if (part.__typename === 'TextPart') return part.text
+  return part.__typename === 'ToolCallPart' ? `asks by ${part.toolCall.toolName}` : ''
+}
 
 /** Says finished messages to who listens instead of looking: not the letters while they come, and not what was there before. */
 export function Announcer({ messages, ownId }: { messages: readonly Message[]; ownId: string | null }) {
@@ -20,7 +25,7 @@ export function Announcer({ messages, ownId }: { messages: readonly Message[]; o
         status !== 'STREAMING' && sender.id !== ownId && (seq > before.newest || before.unfinished.has(id)),
     )
     if (last === undefined) return
-    const text = last.parts.map((part) => ('text' in part ? part.text : `asks by ${part.toolCall.toolName}`)).join(' ')
+    const text = last.parts.map(wordsOf).join(' ')
     setSaid(`${last.sender.name}: ${text.slice(0, MOST_LETTERS)}`)
   }, [messages, ownId])
   return (

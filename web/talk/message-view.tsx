@@ -1,12 +1,13 @@
 import { memo } from 'react'
 import { Link } from 'wouter'
-import type { Message } from '../../client/index.ts'
+import type { Message, MessagePart } from '../../client/index.ts'
 import { Avatar } from '../ui/avatar.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
 import { Icon } from '../ui/icons.tsx'
 import { Markdown } from '../ui/markdown.tsx'
 import { Time, wordsOfDay } from '../ui/time.tsx'
-import { CallCard } from './call-card.tsx'
+import { CallCard, plainCall } from './call-card.tsx'
 import { Outcomes } from './outcomes.tsx'
 
 interface MessageViewProps {
@@ -19,6 +20,14 @@ interface MessageViewProps {
   isContinued: boolean
   /** The one that the address names. */
   isTarget: boolean
+}
+
+/** A message where nothing else of it can be shown. */
+export const plainMessage = ({ sender, parts }: Message) => [`${sender.name}:`, ...parts.map(plainPart)].join('\n')
+
+function plainPart(part: MessagePart): string {
+  if (part.__typename === 'TextPart') return part.text
+  return part.__typename === 'ToolCallPart' ? plainCall(part.toolCall) : ''
 }
 
 const STATUS_WORDS: Record<string, string> = {
@@ -55,13 +64,9 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
         <div className="message-main">
           {!isContinued && <MessageHead message={message} />}
           <Origin message={message} />
-          {parts.map((part) =>
-            part.__typename === 'TextPart' ? (
-              <Markdown key={part.id} text={part.text} />
-            ) : (
-              <CallCard key={part.id} call={part.toolCall} />
-            ),
-          )}
+          {parts.map((part) => (
+            <PartView key={part.id} part={part} isGrowing={status === 'STREAMING'} />
+          ))}
           {STATUS_WORDS[status] && (
             <p className={`message-status ${status.toLowerCase()}`}>
               {status === 'STREAMING' && <span className="dots" aria-hidden="true" />}
@@ -75,6 +80,21 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
     </>
   )
 })
+
+function PartView({ part, isGrowing }: { part: MessagePart; isGrowing: boolean }) {
+  switch (part.__typename) {
+    case 'TextPart':
+      return (
+        <Boundary what="text" version={part.text} text={() => part.text}>
+          <Markdown text={part.text} isGrowing={isGrowing} />
+        </Boundary>
+      )
+    case 'ToolCallPart':
+      return <CallCard call={part.toolCall} />
+    default:
+      return <p className="plain-note">This part is of a kind that the console does not know. Reload the page.</p>
+  }
+}
 
 function MessageHead({ message: { id, sender, createdAt, mentionedAgent, run } }: { message: Message }) {
   return (

@@ -7,7 +7,8 @@ import { useHashTarget } from '../location.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
-import { IconButton } from '../ui/button.tsx'
+import { Boundary } from '../ui/boundary.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
 import { Empty, Loading } from '../ui/notice.tsx'
 import { ActivityBar } from './activity-bar.tsx'
 import { Announcer } from './announcer.tsx'
@@ -19,6 +20,13 @@ import { Timeline } from './timeline.tsx'
 
 /** A space: what is said in it, live, and where one says something. */
 export function SpacePage({ spaceId }: { spaceId: string }) {
+  const [attempt, setAttempt] = useState(0)
+  return <SpaceView key={attempt} spaceId={spaceId} onRetry={() => setAttempt(attempt + 1)} />
+}
+
+const FOR_GOOD = ['FORBIDDEN', 'NOT_FOUND', 'UNAUTHENTICATED']
+
+function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
   const { connection, isHuman, humanId } = useSession()
   const state = useSpace(connection, spaceId)
   const [isOpen, setOpen] = useState(false)
@@ -27,11 +35,17 @@ export function SpacePage({ spaceId }: { spaceId: string }) {
   const { space, status, error, messages, activity } = state
 
   if (status === 'ended') {
+    const isForGood = error === null || FOR_GOOD.includes(error.code)
     return (
       <>
         <PageHead title={space?.name ?? 'Space'} />
-        <Empty icon="space" title="This space is closed to you">
+        <Empty icon="space" title={isForGood ? 'This space is closed to you' : 'This space could not be loaded'}>
           <p>{error?.message ?? 'It is no longer live.'}</p>
+          {!isForGood && (
+            <Button icon="retry" onClick={onRetry}>
+              Try again
+            </Button>
+          )}
           <p>
             <Link href="/">Go to your spaces</Link>
           </p>
@@ -73,19 +87,27 @@ export function SpacePage({ spaceId }: { spaceId: string }) {
           </p>
         </Empty>
       ) : (
-        <Timeline
-          state={state}
-          loadEarlier={state.loadEarlier}
-          loadUntil={state.loadUntil}
-          keepNewest={state.keepNewest}
-          target={target}
-          onSeen={onSeen}
-        />
+        <Boundary what="conversation">
+          <Timeline
+            state={state}
+            loadEarlier={state.loadEarlier}
+            loadUntil={state.loadUntil}
+            keepNewest={state.keepNewest}
+            target={target}
+            onSeen={onSeen}
+          />
+        </Boundary>
       )}
-      <Announcer messages={messages} ownId={humanId} />
-      <ActivityBar activity={activity} />
+      <Boundary what="part of the page" version={messages} fallback={null}>
+        <Announcer messages={messages} ownId={humanId} />
+      </Boundary>
+      <Boundary what="list of agents at work" version={activity}>
+        <ActivityBar activity={activity} />
+      </Boundary>
       {isHuman ? (
-        <Composer key={spaceId} space={space} send={state.send} />
+        <Boundary what="text field">
+          <Composer key={spaceId} space={space} send={state.send} />
+        </Boundary>
       ) : (
         <p className="spectator">
           You see everything as the operator, and speak as nobody. <Link href="/people">Go on as a person</Link> to

@@ -2,11 +2,12 @@ import { useCallback, useEffect, useRef, useState } from 'react'
 import { Virtualizer, type VirtualizerHandle } from 'virtua'
 import { errorOf } from '../../client/errors.ts'
 import type { Message, ParleyError, SpaceState } from '../../client/index.ts'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { dayOf } from '../ui/time.tsx'
 import { useFollowing, useKeepingNewest } from './following.ts'
-import { MessageView } from './message-view.tsx'
+import { MessageView, plainMessage } from './message-view.tsx'
 
 interface TimelineProps {
   state: SpaceState
@@ -87,13 +88,15 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
         <Virtualizer ref={list} scrollRef={scroller} shift={isShifted} bufferSize={300} data={messages}>
           {(message, at) => (
             <div key={message.id} className="row">
-              <MessageView
-                message={message}
-                isFirstOfDay={at === 0 || dayOf(messages[at - 1]?.createdAt ?? '') !== dayOf(message.createdAt)}
-                isFirstUnread={firstUnread?.id === message.id}
-                isContinued={continues(messages[at - 1], message) && firstUnread?.id !== message.id}
-                isTarget={target?.id === message.id}
-              />
+              <Boundary what="message" version={message} text={() => plainMessage(message)}>
+                <MessageView
+                  message={message}
+                  isFirstOfDay={at === 0 || dayOf(messages[at - 1]?.createdAt ?? '') !== dayOf(message.createdAt)}
+                  isFirstUnread={firstUnread?.id === message.id}
+                  isContinued={continues(messages[at - 1], message) && firstUnread?.id !== message.id}
+                  isTarget={target?.id === message.id}
+                />
+              </Boundary>
             </div>
           )}
         </Virtualizer>

@@ -1,5 +1,6 @@
 import { Dialog as Base } from '@base-ui/react/dialog'
 import type { ReactElement, ReactNode } from 'react'
+import { Boundary } from './boundary.tsx'
 import { IconButton } from './button.tsx'
 
 interface DialogProps {
@@ -22,7 +23,9 @@ export function Dialog({ title, open, onOpenChange, look = 'card', children }: D
             <Base.Title>{title}</Base.Title>
             <Base.Close render={(<IconButton label="Close" icon="cross" />) as ReactElement} />
           </header>
-          <div className="dialog-body">{children}</div>
+          <div className="dialog-body">
+            <Boundary what="dialog">{children}</Boundary>
+          </div>
         </Base.Popup>
       </Base.Portal>
     </Base.Root>

@@ -1,5 +1,7 @@
+import type { ServerResponse } from 'node:http'
 import {
   type ExecutionArgs,
+  type ExecutionResult,
   type GraphQLError,
   getNamedType,
   getOperationAST,
@@ -11,7 +13,9 @@ import type { Plugin } from 'graphql-yoga'
 import type { Rates } from '../../access/rates.ts'
 import { RateLimitedError } from '../../lib/errors.ts'
 import type { Context } from '../../schema/context.ts'
-import { complexityOf, excessOf, pointsOf } from './complexity.ts'
+import { type ExecuteOnce, executeBounded } from '../bounded-execution.ts'
+import type { ResponsesInFlight, Sending } from '../responses-in-flight.ts'
+import { complexityOf, excessOf, pointsOf, weightOf } from './complexity.ts'
 import { type MaskError, topLevelError } from './masking.ts'
 import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
@@ -19,10 +23,18 @@ import type { Work } from './work.ts'
 /** A subscription past the rate waits so long for its turn, since clients begin many at once. */
 const LONGEST_TURN_MS = 60_000
 
+/** A response counts as one more request for each of these, beyond what its fields have been counted as. */
+const BYTES_A_REQUEST = 64 * 1024
+/** Shorter responses are not counted among those that are on their way. */
+const SHORT_RESPONSE_BYTES = 64 * 1024
+
 export interface AdmissionParts {
   maskError: MaskError
   rates: Rates
   work: Work
+  /** Bytes that a response may have. */
+  maxResponseBytes: number
+  inFlight: ResponsesInFlight
 }
 
 interface Hook {
@@ -38,11 +50,16 @@ interface ExecuteHook extends Hook {
 /** What says that nobody waits for the answer any more. */
 interface OfTransport {
   request?: Request
+  res?: ServerResponse
   signal?: AbortSignal
+  sending?: Sending
 }
 
-/** Lets operations begin: those that do not cost too much, within their viewer's rate, and as many at once as there is room for. */
-export function useAdmission({ maskError, rates, work }: AdmissionParts): Plugin {
+/**
+ * Lets operations begin: those that do not cost too much, within their viewer's rate, and as many at once as there is room for. Bounds
+ * their responses, and holds long ones back while too many bytes are on their way to clients.
+ */
+export function useAdmission({ maskError, rates, work, maxResponseBytes, inFlight }: AdmissionParts): Plugin {
   const withdrawals = createWithdrawals()
 
   /** @throws why the operation is refused, unless it withdraws its viewer from something or gives that answer itself */
@@ -66,7 +83,7 @@ export function useAdmission({ maskError, rates, work }: AdmissionParts): Plugin
       if (isSubscription) await rates.takeInTurn('requests', context.viewer, points, LONGEST_TURN_MS)
       else if (refusal === null)
         await rates.take('requests', context.viewer, points).catch((error) => refuse(args, error))
-      return cost.complexity
+      return weightOf(cost)
     } catch (error) {
       setResultAndStopExecution({ errors: [maskError(error)] })
       return null
@@ -81,15 +98,44 @@ export function useAdmission({ maskError, rates, work }: AdmissionParts): Plugin
     setExecuteFn(async (given) => {
       try {
         const end = await work.begin(viewer.id, weight, signal)
-        const execute = async () => executeFn(signal === undefined ? given : { ...(given as object), signal })
-        return await execute().finally(end)
+        const execute: ExecuteOnce = async (contextValue, fieldResolver) =>
+          executeFn({ ...(given as object), contextValue, fieldResolver, signal }) as Promise<ExecutionResult>
+        const { result, bytes } = await Promise.resolve(
+          executeBounded(execute, (given as Hook['args']).contextValue, maxResponseBytes),
+        ).finally(end)
+        await chargeBytes(args.contextValue, bytes)
+        // What a mutation did is not taken back: its response goes out whatever else is on its way.
+        if (operationOf(args)?.operation === OperationTypeNode.QUERY) await holdUntilSent(args.contextValue, bytes)
+        return result
       } catch (error) {
         return { errors: [signal?.aborted ? NOBODY_WAITS : maskError(error)] }
       }
     })
   }
 
+  /** What a response cost beyond its fields counts towards the rate of the viewer that asked for it, never against this operation. */
+  async function chargeBytes({ viewer, weight = 0 }: Context, bytes: number): Promise<void> {
+    const points = Math.floor(bytes / BYTES_A_REQUEST) - pointsOf({ complexity: weight })
+    if (points > 0) await rates.take('requests', viewer, points).catch(() => {})
+  }
+
+  async function holdUntilSent(context: Hook['args']['contextValue'], bytes: number): Promise<void> {
+    if (bytes < SHORT_RESPONSE_BYTES) return
+    const { viewer, res, request, signal = request?.signal, sending = res && sendingBy(res) } = context
+    if (sending !== undefined) await inFlight.hold(viewer.id, bytes, sending, signal)
+  }
+
   return { onExecute: onExecute as never, onSubscribe: admit as never }
+}
+
+function sendingBy(response: ServerResponse): Sending {
+  return {
+    onSent(listener) {
+      if (response.closed) listener()
+      else response.once('close', listener)
+    },
+    cutOff: () => void response.destroy(),
+  }
 }
 
 /** What an operation whose client has gone comes to, which nobody reads. */

@@ -6,7 +6,7 @@ import type { Viewer } from '../../access/viewer.ts'
 import { BadInputError, UnauthenticatedError } from '../../lib/errors.ts'
 import type { Sink } from '../streams/sink.ts'
 import { authenticate } from './authentication.ts'
-import { BodyRefusedError, readBody } from './body.ts'
+import { type BodyReader, BodyRefusedError, ownerOf } from './body.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from './graphql.ts'
 import { type Handler, sendJson } from './health.ts'
 import { CHALLENGE, formatError, type MaskError } from './masking.ts'
@@ -30,6 +30,7 @@ export interface EventStreamsParts {
   signIns: SignIns
   maskError: MaskError
   maxStreamsPerViewer: number
+  bodies: BodyReader
 }
 
 const TOKEN_HEADER = 'x-graphql-event-stream-token'
@@ -59,6 +60,7 @@ export function createEventStreams({
   signIns,
   maskError,
   maxStreamsPerViewer,
+  bodies,
 }: EventStreamsParts): EventStreams {
   const streams = new Map<string, Stream>()
   const unanswered = createUnanswered()
@@ -99,7 +101,8 @@ export function createEventStreams({
   }
 
   async function post(stream: Stream, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const posted = parsed(await readBody(request, { mostBytes: LARGEST_REQUEST_BYTES }))
+    const owner = ownerOf(stream.viewer)
+    const posted = parsed(await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner }))
     const operationId = posted?.extensions?.operationId
     if (posted === null || typeof operationId !== 'string') {
       return sendErrors(response, [
@@ -114,11 +117,19 @@ export function createEventStreams({
     try {
       const { signal } = stream.closed
       const onSlow = () => void stream.response?.destroy()
-      const context = { viewer, signal, onSlow, sink: sinkOf(stream, operationId) }
+      let sent = () => {}
+      const onSent = (listener: () => void) => {
+        sent = listener
+      }
+      const sending = { onSent, cutOff: onSlow }
+      const context = { viewer, signal, onSlow, sink: sinkOf(stream, operationId), sending }
       const operation = prepareOperation(graphql, context, posted)
       if (!operation.isSubscription) unanswered.add(posted)
       sendText(response, 202, '')
-      void answer(stream, operationId, operation.run()).finally(() => unanswered.delete(posted))
+      void answer(stream, operationId, operation.run()).finally(() => {
+        unanswered.delete(posted)
+        whenDrained(stream.response, () => sent())
+      })
     } catch (error) {
       operations.delete(operationId)
       sendErrors(response, errorsOf(error, maskError))
@@ -189,6 +200,15 @@ function sinkOf(stream: Stream, operationId: string): Sink {
       return () => void stream.response?.off('drain', listener)
     },
   }
+}
+
+function whenDrained(response: ServerResponse | null, listener: () => void): void {
+  if (response === null || response.closed || !response.writableNeedDrain) {
+    listener()
+    return
+  }
+  response.once('drain', listener)
+  response.once('close', listener)
 }
 
 function write({ response }: Stream, event: 'next' | 'complete', data: object): void {

@@ -6,11 +6,12 @@ import type { Viewer } from '../../access/viewer.ts'
 import { type Context, createContext } from '../../schema/context.ts'
 import type { Domain } from '../../schema/domain.ts'
 import type { Streams } from '../../schema/streams.ts'
+import { createResponsesInFlight, type Sending } from '../responses-in-flight.ts'
 import type { Sink } from '../streams/sink.ts'
 import type { Subscribe } from '../streams/subscribe.ts'
 import { useAdmission } from './admission.ts'
 import { useAuthentication } from './authentication.ts'
-import { usePostedBody } from './body.ts'
+import { type BodyReader, usePostedBody } from './body.ts'
 import { type DocumentContext, useDocuments } from './document-cache.ts'
 import { useGraphqlResponseJson, useJsonOnly } from './json-only.ts'
 import type { MaskError } from './masking.ts'
@@ -31,6 +32,9 @@ export interface GraphqlOptions {
   maskError: MaskError
   subscribe: Subscribe
   allowedOrigins: readonly string[]
+  /** Bytes that the response of one operation may have. */
+  maxResponseBytes: number
+  bodies: BodyReader
 }
 
 /** What comes with an operation: over HTTP the server's own, over a socket what its session says. */
@@ -44,6 +48,8 @@ export interface OperationContext extends DocumentContext {
   signal?: AbortSignal
   /** Where a socket's subscription is answered. */
   sink?: Sink
+  /** How the operation's response goes out, where that is not by an HTTP response of its own. */
+  sending?: Sending
 }
 
 export type Graphql = YogaServerInstance<OperationContext, Context>
@@ -52,15 +58,8 @@ export type Graphql = YogaServerInstance<OperationContext, Context>
  * The one pipeline that every operation goes through, by POST, GET, SSE and, through `getEnveloped`, by socket: who asks,
  * parsing and validation (once a process for each document), limits, execution, masking.
  */
-export function createGraphql({
-  domain,
-  signIns,
-  schema,
-  streams,
-  maskError,
-  subscribe,
-  allowedOrigins,
-}: GraphqlOptions): Graphql {
+export function createGraphql(options: GraphqlOptions): Graphql {
+  const { domain, signIns, schema, streams, maskError, subscribe, allowedOrigins, bodies, maxResponseBytes } = options
   return createYoga<OperationContext, Context>({
     schema,
     graphqlEndpoint: GRAPHQL_PATH,
@@ -77,12 +76,18 @@ export function createGraphql({
     plugins: [
       useAuthentication(signIns) as never,
       useJsonOnly(),
-      usePostedBody({ mostBytes: LARGEST_REQUEST_BYTES }) as never,
+      usePostedBody(bodies, maskError, LARGEST_REQUEST_BYTES) as never,
       useGraphqlResponseJson(),
       useMultipartSubscriptions(),
       useDeliverable(),
       useDocuments({ maskError, rates: domain.rates }),
-      useAdmission({ maskError, rates: domain.rates, work: createWork() }),
+      useAdmission({
+        maskError,
+        rates: domain.rates,
+        work: createWork(),
+        maxResponseBytes,
+        inFlight: createResponsesInFlight(maxResponseBytes),
+      }),
       useExecutionCancellation(),
       useNoStore(),
       useSubscribe(subscribe),

@@ -55,9 +55,9 @@ export function useDeliverable(): Plugin {
   }
 }
 
-/** A result that has no data ends the subscription: it is told as the protocol's own error. */
-function bodyOf(result: ExecutionResult): string {
-  return result.data == null && result.errors !== undefined
+/** An error that ends the subscription is the protocol's own; an event, which comes with its JSON, is a payload whatever it holds. */
+function bodyOf(result: ExecutionResult & { stringify?: () => string }): string {
+  return result.stringify === undefined && result.data == null && result.errors !== undefined
     ? `{"payload":null,"errors":${JSON.stringify(JSON.parse(jsonOf(result)).errors)}}`
     : `{"payload":${jsonOf(result)}}`
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { DomainError, type DomainErrorCode, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
 import type { Domain } from '../../schema/domain.ts'
-import { type BodyBudget, BodyRefusedError, readBody } from './body.ts'
+import { BodyRefusedError, createBodyReader } from './body.ts'
 import { type Handler, sendJson } from './health.ts'
 
 export const WEBHOOK_PATH = /^\/hooks\/agents\/([^/]+)$/
@@ -25,13 +25,14 @@ export function createWebhookHandler(
   { webhooks, rates }: Pick<Domain, 'rates'> & { webhooks: Pick<Domain['webhooks'], 'receive'> },
   { timeoutMs = BODY_TIMEOUT_MS, mostUnfinishedBytes = MOST_UNFINISHED_BYTES } = {},
 ): Handler {
-  const budget: BodyBudget = { left: mostUnfinishedBytes }
+  // Of their own: strangers do not use the memory that viewers need.
+  const bodies = createBodyReader({ timeoutMs, mostUnfinishedBytes })
   return async (request, response) => {
     const [, webhookId = ''] = WEBHOOK_PATH.exec(new URL(request.url ?? '', 'http://localhost').pathname) ?? []
     try {
       const body = async (mostBytes: number) => {
         await rates.take('triggers', webhookId)
-        return readBody(request, { mostBytes, timeoutMs, budget })
+        return bodies.read(request, { mostBytes, owner: webhookId })
       }
       const accepted = await webhooks.receive(webhookId, headersOf(request), body)
       sendJson(response, 202, { runId: accepted.runId })

@@ -82,6 +82,14 @@ export interface SocketOperations {
  */
 export function socketOperations(graphql: Graphql, maskError: MaskError): SocketOperations {
   const unanswered = createUnanswered()
+  /** To be called once the operation of a message has been answered: graphql-ws completes it when the system has taken the answer. */
+  const whenSent = new WeakMap<SubscribePayload, () => void>()
+
+  const onSent = (session: Session, payload: SubscribePayload) => (listener: () => void) => {
+    whenSent.set(payload, listener)
+    if (session.closed.aborted) listener()
+    else session.closed.addEventListener('abort', listener, { once: true })
+  }
 
   async function begin(
     session: Session,
@@ -91,7 +99,8 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
   ): Promise<Omit<OperationArgs, 'isReplaced'>> {
     const { viewer, writer, closed: signal } = session
     if (viewer === null || session.ended) throw new UnauthenticatedError('Your token is no longer good.')
-    const context = { viewer, signal, onSlow: writer.giveUp, sink: writer.sinkOf(id) }
+    const sending = { onSent: onSent(session, payload), cutOff: writer.giveUp }
+    const context = { viewer, signal, onSlow: writer.giveUp, sink: writer.sinkOf(id), sending }
     const operation = prepareOperation(graphql, context, payload)
     if (operation.isSubscription) {
       if ([...session.subscriptions.keys()].filter(isOpen).length >= MOST_OF_SOCKET) {
@@ -162,6 +171,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     },
     onComplete({ extra: { session } }, id, payload) {
       unanswered.delete(payload)
+      whenSent.get(payload)?.()
       for (const operations of [session.running, session.subscriptions]) {
         if (operations.get(id) === payload) operations.delete(id)
       }

@@ -8,6 +8,8 @@ export interface Answer {
   errors: readonly GraphQLError[]
   hasData: boolean
   asOf: Span
+  /** Bytes that were put together in vain, since the event was too large at first. They count towards the subscriber's pace. */
+  discardedBytes?: number
 }
 
 /** The moments between which something was looked up, by a clock that counts. Where nothing was looked up, it holds at any time. */

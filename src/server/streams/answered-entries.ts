@@ -144,11 +144,11 @@ export class AnsweredEntries {
       if (outcome === undefined || rules.isSpecial(entry)) break
       if (outcome instanceof Map || outcome instanceof Error) break
       if (outcome !== null && isTold(outcome as Answer)) {
-        const { text } = outcome as Answer
-        characters += text.length
+        const answer = outcome as Answer
+        characters += answer.text.length
         if (characters > MOST_PORTION_CHARACTERS && answers.length > 0) break
-        large += largeCharactersOf(text)
-        answers.push(outcome as Answer)
+        large += largeCharactersOf(answer)
+        answers.push(answer)
       }
       to = n
     }
@@ -160,7 +160,7 @@ export class AnsweredEntries {
     if (outcome === undefined) return null
     if (outcome === null) return { type: 'common', to: n, answers: [], large: 0 }
     if (outcome instanceof Error || isPersonal(outcome)) return { type: 'each', to: n, outcome }
-    return { type: 'common', to: n, answers: isTold(outcome) ? [outcome] : [], large: largeCharactersOf(outcome.text) }
+    return { type: 'common', to: n, answers: isTold(outcome) ? [outcome] : [], large: largeCharactersOf(outcome) }
   }
 }
 

@@ -1,4 +1,4 @@
-import { type ExecutionArgs, type ExecutionResult, execute, type GraphQLError } from 'graphql'
+import { type ExecutionArgs, execute, type GraphQLError } from 'graphql'
 import { LRUCache } from 'lru-cache'
 import type { Viewer } from '../../access/viewer.ts'
 import { sleep } from '../../lib/async.ts'
@@ -7,6 +7,7 @@ import { createContext } from '../../schema/context.ts'
 import type { Domain } from '../../schema/domain.ts'
 import { type CommonLoaders, createCommonLoaders } from '../../schema/loaders.ts'
 import type { Streams } from '../../schema/streams.ts'
+import { type BoundedResult, executeBounded } from '../bounded-execution.ts'
 import { formatError, type MaskError } from '../http/masking.ts'
 import { type Answer, identityOf, isPersonal, type Outcome, type PersonalAnswers, type Span } from './answer.ts'
 import type { Told } from './feed.ts'
@@ -38,12 +39,16 @@ export interface AnswersParts {
   /** See Feed. */
   shownIn: string | null
   maskError: MaskError
+  /** Bytes that one event may have. */
+  maxResponseBytes: number
 }
 
 /** Pauses before an event that could not be answered is tried again: what is looked up may be away for a moment. */
 const RETRIES_AFTER_MS = [100, 500]
 /** Executions in a row for one event. */
 const VIEWERS_AT_ONCE = 512
+/** Viewers beyond this many characters of their answers to one event are answered one by one, when they are ready for it. */
+const MOST_PERSONAL_CHARACTERS = 16 * 1024 * 1024
 /** Of all answers that this process keeps with their entries, in characters. */
 const MOST_KEPT_CHARACTERS = 16 * 1024 * 1024
 const NO_ERRORS: readonly GraphQLError[] = []
@@ -62,7 +67,7 @@ export function moment(): number {
 export function createAnswers(parts: AnswersParts): Answers {
   const { anyViewer, maskError } = parts
   const remembered = createMemory()
-  const plainAnswer = createPlainAnswer(parts.operation)
+  const plainAnswer = createPlainAnswer(parts.operation, parts.maxResponseBytes)
 
   async function answerEach(
     event: object,
@@ -71,13 +76,16 @@ export function createAnswers(parts: AnswersParts): Answers {
   ): Promise<PersonalAnswers> {
     const answers = new Map<string, Answer | Error>()
     const distinct = [...new Map(Array.from(viewers, (viewer) => [identityOf(viewer), viewer]))]
-    for (let from = 0; from < distinct.length; from += VIEWERS_AT_ONCE) {
+    let characters = 0
+    for (let from = 0; from < distinct.length && characters < MOST_PERSONAL_CHARACTERS; from += VIEWERS_AT_ONCE) {
       const some = distinct.slice(from, from + VIEWERS_AT_ONCE)
       const began = moment()
       const results = await Promise.all(some.map(([, viewer]) => run(parts, event, viewer, common)))
       for (const [index, [identity]] of some.entries()) {
+        if (characters >= MOST_PERSONAL_CHARACTERS) break
         const answer = answerOf(results[index]!, { from: began, to: moment() }, maskError)
         answers.set(identity, isLost(answer) ? lossOf(answer) : answer)
+        characters += answer.text.length
       }
     }
     return answers
@@ -170,20 +178,29 @@ function run(
   rootValue: object,
   viewer: Viewer,
   common: () => CommonLoaders,
-): MaybePromise<ExecutionResult> {
-  const { operation, domain, streams, takesCursors, shownIn } = parts
-  const contextValue = createContext({ domain, streams, viewer, takesCursors, onSlow, common, shownIn })
-  return execute({ ...operation, rootValue, contextValue })
+): MaybePromise<BoundedResult> {
+  const { operation, domain, streams, takesCursors, shownIn, maxResponseBytes } = parts
+  const context = createContext({ domain, streams, viewer, takesCursors, onSlow, common, shownIn })
+  return executeBounded(
+    (contextValue, fieldResolver) => execute({ ...operation, rootValue, contextValue, fieldResolver }),
+    context,
+    maxResponseBytes,
+  )
 }
 
-function answerOf(result: ExecutionResult, asOf: Span, maskError: MaskError): Answer {
+function answerOf({ result, discardedBytes }: BoundedResult, asOf: Span, maskError: MaskError): Answer {
   const hasData = result.data != null
-  if (result.errors === undefined) return { text: JSON.stringify(result), errors: NO_ERRORS, hasData, asOf }
+  if (result.errors === undefined)
+    return { text: JSON.stringify(result), errors: NO_ERRORS, hasData, asOf, discardedBytes }
   // Nor is it a fault, to be logged, that what an event is about has been deleted.
-  if (result.errors.every(isOfGone)) return { text: UNTOLD, errors: NO_ERRORS, hasData, asOf }
+  if (result.errors.every(isOfGone)) return { text: UNTOLD, errors: NO_ERRORS, hasData, asOf, discardedBytes }
   const errors = result.errors.map(maskError)
-  return { text: JSON.stringify({ ...result, errors: errors.map(formatError) }), errors, hasData, asOf }
+  const text = JSON.stringify({ ...result, errors: errors.map(formatError) })
+  // An event that is too large is delivered as its error, and does not end the subscription.
+  return { text, errors, hasData: hasData || errors.some(isTooComplex), asOf, discardedBytes }
 }
+
+const isTooComplex = ({ extensions }: GraphQLError) => extensions['code'] === 'QUERY_TOO_COMPLEX'
 
 /** Whether what the event itself names is gone, and not something deep in what is asked about it. */
 const isOfGone = ({ originalError, path = [] }: GraphQLError) =>

@@ -60,7 +60,10 @@ export function createGuards(
       const look = async () => {
         if (!(await tokens.stands(token))) emit('revoked')
       }
-      const leave = await signals.subscribe(tokenChannel(tokenId), () => emit('revoked'))
+      // What is published only says when to look: the database says whether the token is revoked, which stays so for good.
+      const leave = await signals.subscribe(tokenChannel(tokenId), (payload) => {
+        if (isRevocation(payload)) void lookAgain(look, over.signal)
+      })
       const leaveReconnect = signals.onReconnect(() => void lookAgain(look, over.signal))
       const leaveLooks = secondLook.token(tokenId, () => emit('revoked'))
       const stop = () => {
@@ -167,6 +170,9 @@ export function createGuards(
     entityChanges: (entityId, listener) => entities.join(entityId, listener),
   }
 }
+
+const isRevocation = (payload: unknown): boolean =>
+  typeof payload === 'object' && payload !== null && 'type' in payload && payload.type === 'revoked'
 
 const mayHaveMissed = (type: EntityChange['type']): boolean => type === 'reconnected' || type === 'missed'
 

@@ -238,7 +238,7 @@ class LiveGroup {
         member.leave(own)
         return
       }
-      const large = largeCharactersOf(own.text)
+      const large = largeCharactersOf(own)
       if (large > 0 && !this.#isInPace(member, large)) return
       if (isTold(own)) member.sink.send([own])
     }

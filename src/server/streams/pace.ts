@@ -1,4 +1,5 @@
 import { sleep } from '../../lib/async.ts'
+import type { Answer } from './answer.ts'
 
 /** Characters of one event that cost nothing: what an ordinary event contains. */
 export const FREE_CHARACTERS = 16 * 1024
@@ -44,8 +45,8 @@ export interface PacesOptions {
 }
 
 /** Characters of an answer that count. */
-export function largeCharactersOf({ length }: string): number {
-  return length > FREE_CHARACTERS ? length - FREE_CHARACTERS : 0
+export function largeCharactersOf({ text, discardedBytes = 0 }: Pick<Answer, 'text' | 'discardedBytes'>): number {
+  return Math.max(0, text.length - FREE_CHARACTERS) + discardedBytes
 }
 
 /**

@@ -56,7 +56,7 @@ interface Plan {
  * Answers a valid subscription's events by what execution would look up anew for each: which fields are selected, of which type, under
  * which names. What is executed and what is answered here have the same bytes: test/server/plain-answers.test.ts.
  */
-export function createPlainAnswer(operation: Operation): PlainAnswer {
+export function createPlainAnswer(operation: Operation, maxBytes: number): PlainAnswer {
   const question = questionOf(operation)
   const plans = plansOf(operation)
 
@@ -70,7 +70,7 @@ export function createPlainAnswer(operation: Operation): PlainAnswer {
       plan = planOf(type, question)
       plans.set(type, plan)
     }
-    return plan && textOf(source as Record<string, unknown>, plan)
+    return plan && textOf(source as Record<string, unknown>, plan, maxBytes)
   }
 }
 
@@ -181,13 +181,17 @@ function partOf(parent: GraphQLObjectType, name: string, before: string): Part |
   return isLeafType(type) ? { before, name, type, isNonNull: isNonNullType(field.type) } : null
 }
 
-/** Null where a value is not as its type has it: what that comes to is execution's. */
-function textOf(event: Record<string, unknown>, { parts, end }: Plan): string | null {
+/** Bytes that a UTF-16 unit may have in UTF-8. */
+const MOST_BYTES_A_UNIT = 3
+
+/** Null where a value is not as its type has it, or the text may be too long: then the event is executed. */
+function textOf(event: Record<string, unknown>, { parts, end }: Plan, maxBytes: number): string | null {
   let text = ''
   for (const { before, name, type, isNonNull } of parts) {
     const value = jsonOf(event[name], type)
     if (value === null || (isNonNull && value === 'null')) return null
     text += before + value
+    if (text.length * MOST_BYTES_A_UNIT > maxBytes) return null
   }
   return text + end
 }

@@ -55,12 +55,12 @@ export function receiverOf(
   /** The answer, once it may be delivered. One that has to wait is not kept meanwhile, but made again. */
   async function pacedAnswer(told: Told<object>): Promise<Answer> {
     const own = await ownAnswer(told)
-    const large = largeCharactersOf(own.text)
+    const large = largeCharactersOf(own)
     if (pace.take(large)) return own
     await ownTurn()
     if (!isThere()) return own
     const again = await ownAnswer(told)
-    pace.spend(largeCharactersOf(again.text))
+    pace.spend(largeCharactersOf(again))
     return again
   }
 

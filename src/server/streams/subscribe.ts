@@ -32,6 +32,8 @@ export interface SubscribeParts {
   live: LiveGroups
   /** Over sockets, event streams and multipart together. */
   maxSubscriptionsPerViewer: number
+  /** Bytes that one event may have. */
+  maxResponseBytes: number
   paces: Paces
 }
 
@@ -102,7 +104,7 @@ function askedBy({ document, operationName, contextValue }: ExecutionArgs) {
 }
 
 /** The answers of operations that somebody subscribes by, by what they have in common. */
-function createRegistry({ domain, streams, maskError }: SubscribeParts) {
+function createRegistry({ domain, streams, maskError, maxResponseBytes }: SubscribeParts) {
   const known = new Map<string, { answers: Answers; users: number }>()
   return (
     { schema, document, operationName, variableValues, contextValue }: ExecutionArgs,
@@ -113,7 +115,16 @@ function createRegistry({ domain, streams, maskError }: SubscribeParts) {
     const { takesCursors } = contextValue as Context
     const operation = { schema, document, operationName, variableValues }
     const entry = known.get(key) ?? {
-      answers: createAnswers({ operation, anyViewer: viewer, domain, streams, takesCursors, shownIn, maskError }),
+      answers: createAnswers({
+        operation,
+        anyViewer: viewer,
+        domain,
+        streams,
+        takesCursors,
+        shownIn,
+        maskError,
+        maxResponseBytes,
+      }),
       users: 0,
     }
     known.set(key, entry)

@@ -77,7 +77,8 @@ export function createViewerSources(
     if (audience === 'deciders' && channel !== entityChannel(viewer.id)) return true
     const [call] = await domain.toolCalls.getMany([toolCallId])
     if (call == null) return false
-    if (audience === 'deciders') return (await domain.visibility.toolCalls(viewer, [call])).has(call.id)
+    // That others have decided is the last that is delivered of it to who was asked.
+    if (audience === 'deciders') return (await domain.visibility.toolCallsAskedAbout(viewer, [call])).has(call.id)
     return isForViewer(viewer, call)
   }
 

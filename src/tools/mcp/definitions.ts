@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { ListToolsResult } from '@ai-sdk/mcp'
 import { MCP_NAME_SEPARATOR } from '../../agents/tool-names.ts'
-import { canonicalText, cut, DEEPEST_JSON, isTooDeep, type JsonObject, storableText } from '../../lib/json.ts'
+import { canonicalText, cut, DEEPEST_JSON, isTooDeep, type JsonObject } from '../../lib/json.ts'
+import { hasNameCharacters } from '../../lib/validate.ts'
 
 /** A tool of an MCP server, as a model is shown it. */
 export interface McpTool {
@@ -94,10 +95,12 @@ function readDefinition(
   return { tool, reason }
 }
 
+const isText = (name: string) => hasNameCharacters(name) && name.isWellFormed()
+
 /** Why a tool cannot be offered, in a sentence; null where it can. */
 function faultOf(toolName: string, schema: JsonObject): string | null {
-  if (toolName === '' || toolName.length > LONGEST_OWN_NAME || storableText(toolName) !== toolName)
-    return `Its name is empty, longer than ${LONGEST_OWN_NAME} characters, or no text.`
+  if (toolName === '' || toolName.length > LONGEST_OWN_NAME || !isText(toolName))
+    return `Its name is empty, longer than ${LONGEST_OWN_NAME} characters, or contains control characters.`
   if (isTooDeep(schema)) return `Its input schema is nested deeper than ${DEEPEST_JSON}.`
   if (JSON.stringify(schema).length > LONGEST_SCHEMA)
     return `Its input schema is longer than ${LONGEST_SCHEMA} characters.`

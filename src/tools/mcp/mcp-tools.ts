@@ -66,7 +66,8 @@ export function createMcpTools(options: McpToolsOptions): McpTools {
 
   async function listServer({ name, allowedTools, fingerprints, ...server }: McpServerAccess): Promise<McpListing> {
     try {
-      return await compare(name, await servers.list(server), allowedTools, fingerprints)
+      const list = await servers.list(server)
+      return await compare({ name, url: server.url, allowedTools, fingerprints }, list)
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
       return { tools: [], unconfirmed: [], failed: [{ serverName: name, toolName: null, reason }], listed: {} }
@@ -90,17 +91,16 @@ export function createMcpTools(options: McpToolsOptions): McpTools {
 
 /** What a server lists against what is trusted of it. The schemas of what is not trusted are not even looked at. */
 async function compare(
-  serverName: string,
+  { name: serverName, url, allowedTools, fingerprints }: Omit<McpServerAccess, 'headers' | 'again'>,
   list: ListToolsResult['tools'],
-  allowedTools: string[] | null,
-  fingerprints: Record<string, string> | null,
 ): Promise<McpListing> {
   const { tools: listed, refused, seen } = readDefinitions(serverName, list, allowedTools)
   const trusted = new Map(Object.entries(fingerprints ?? seen))
   const [confirmed = [], unconfirmed = []] = [true, false].map((isTrusted) =>
     listed.filter(({ toolName, fingerprint }) => (trusted.get(toolName) === fingerprint) === isTrusted),
   )
-  const faults = await Promise.all(confirmed.map(({ inputSchema }) => checkInputSchema(inputSchema)))
+  const requester = { id: url, isPatient: true }
+  const faults = await Promise.all(confirmed.map(({ inputSchema }) => checkInputSchema(inputSchema, requester)))
   const unusable = confirmed.flatMap(({ toolName }, index) => {
     const reason = faults[index] ?? null
     return reason === null ? [] : [{ toolName, reason }]

@@ -5,6 +5,7 @@ import type { McpServer } from '../../generated/prisma/client.ts'
 import { messageOf } from '../../lib/errors.ts'
 import { type JsonObject, jsonbText } from '../../lib/json.ts'
 import type { Platform } from '../../platform/platform.ts'
+import { digestOf } from '../../runs/approval.ts'
 import { askedApproval } from '../asked-approval.ts'
 import { type CarriedCall, type Tool, ToolFailure } from '../tool.ts'
 import { type McpTool, mayBeOf } from './definitions.ts'
@@ -85,12 +86,19 @@ export function createMcpToolset({ db, secretBox, logger, config }: Platform, mc
       if (outcome.type === 'failure') throw new ToolFailure(outcome.code, outcome.message)
       return outcome.output
     }
-    const { name, description, inputSchema } = tool
+    const { name, description, inputSchema, serverName, toolName, fingerprint } = tool
+    const versionDigest = digestOf({ serverName, url: access.url, toolName, fingerprint })
     const policy = policyOf(servers, tool)
     const outside = { mayReceiveConfidential: mayReceiveConfidential(servers, tool) }
-    const terms = { inputSchema, visible: false, answerMs: null }
+    const terms = { inputSchema, versionDigest, visible: false, answerMs: null }
     return {
-      ...{ name, description, inputSchema, isForeign: true, presence: { type: 'hidden' }, execution: null },
+      name,
+      description,
+      inputSchema,
+      isForeign: true,
+      versionDigest,
+      presence: { type: 'hidden' },
+      execution: null,
       outside,
       ...(policy === null ? {} : { approval: askedApproval(policy, terms, config.limits) }),
       carryOut,

@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../../lib/json.ts'
 import type { ReplyWaits, WaitState } from '../../runs/reply-waits.ts'
 import type { Replies } from '../../spaces/replies.ts'
 import type { Reply, WaitCondition } from '../../spaces/reply-search.ts'
-import { checkInput, withoutNulls } from '../custom/schema-checks.ts'
+import { checkOurs, withoutOurNulls } from '../custom/schema-checks.ts'
 import { type CompositeSpeech, type Tool, ToolFailure, type ToolUse } from '../tool.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 60
@@ -45,9 +45,9 @@ export function sendSpaceMessageTool(parts: SendParts): Tool {
 
 /** What can be known to be wrong before the text is written: models write the fields in whatever order. @throws ToolFailure */
 async function refuseBefore(parts: SendParts, before: JsonObject): Promise<void> {
-  const tool = { inputSchema: { ...INPUT_SCHEMA, required: [] } }
-  const fields = (await withoutNulls(tool, before)) as JsonObject
-  const fault = await checkInput(tool, fields)
+  const schema = { ...INPUT_SCHEMA, required: [] }
+  const fields = withoutOurNulls(schema, before) as JsonObject
+  const fault = checkOurs(schema, fields)
   if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
   if (fields['wait'] === undefined) return
   const { isInVain } = asked(parts, String(fields['spaceId']), fields['wait'] as JsonObject)

@@ -1,0 +1,2 @@
+-- AlterTable
+ALTER TABLE "ToolCall" ADD COLUMN     "claimChanges" INTEGER NOT NULL DEFAULT 0;

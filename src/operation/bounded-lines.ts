@@ -1,0 +1,37 @@
+/** The longest row of an export: a step with everything that it was sent. */
+const LONGEST_LINE = 32 * 1024 * 1024
+
+/** The lines of a stream of UTF-8, without their breaks; memory is bounded by one line. @throws Error for a line that is too long */
+export async function* boundedLines(
+  stream: AsyncIterable<Buffer | string>,
+  longest = LONGEST_LINE,
+): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let parts: string[] = []
+  let length = 0
+  let number = 1
+  const add = (part: string) => {
+    length += part.length
+    if (length > longest)
+      throw new Error(`Line ${number} is longer than ${longest} characters: that is no export of a space.`)
+    parts.push(part)
+  }
+  const take = (): string => {
+    const line = parts.join('')
+    parts = []
+    length = 0
+    number += 1
+    return line.endsWith('\r') ? line.slice(0, -1) : line
+  }
+  for await (const chunk of stream) {
+    const pieces = (typeof chunk === 'string' ? chunk : decoder.decode(chunk, { stream: true })).split('\n')
+    const last = pieces.pop() ?? ''
+    for (const piece of pieces) {
+      add(piece)
+      yield take()
+    }
+    add(last)
+  }
+  add(decoder.decode())
+  if (length > 0) yield take()
+}

@@ -1,0 +1,40 @@
+import { oneLine } from '../lib/json.ts'
+import type { Imported, NewAgent } from './import.ts'
+
+/**
+ * What an import did, or would do, for the operator: agents and the addresses of their tools first. Names come from the file: each is one line,
+ * in quotes.
+ */
+export function importReport({ spaceId, agents, here, counts, leftOut }: Imported, isDryRun: boolean): string[] {
+  const quoted = (text: string) => JSON.stringify(oneLine(text))
+  const [creates, names] = isDryRun ? ['would create', 'would name'] : ['created', 'names']
+  const confidential = (mayReceive: boolean) => (mayReceive ? ', may receive what is confidential' : '')
+  const agentLines = ({ name, id, tools, mcpServers }: NewAgent) => {
+    const local = tools.filter(({ url }) => url === null).length
+    return [
+      `  ${quoted(name)} (${id})${local === 0 ? '' : `, with ${local} tools without an address`}`,
+      ...tools
+        .filter(({ url }) => url !== null)
+        .map(
+          (tool) =>
+            `    tool ${quoted(tool.name)} calls ${quoted(tool.url ?? '')}${confidential(tool.mayReceiveConfidential)}`,
+        ),
+      ...mcpServers.map(
+        (server) =>
+          `    MCP server ${quoted(server.name)} at ${quoted(server.url)}${confidential(server.mayReceiveConfidential)}`,
+      ),
+    ]
+  }
+  return [
+    `${creates} ${agents.length} agents${agents.length === 0 ? '' : ':'}`,
+    ...agents.flatMap(agentLines),
+    ...(here.length === 0 ? [] : [`${names} ${here.length} people and agents who are here already:`]),
+    ...here.map(({ id, name }) => `  ${quoted(name)} (${id})`),
+    ...(leftOut.length === 0 ? [] : ['left out:']),
+    ...leftOut.map(
+      ({ table, reason, count, firstLine }) => `  ${count} × ${table}: ${reason} (first on line ${firstLine})`,
+    ),
+    `${isDryRun ? 'would import' : 'imported'} ${spaceId}: ${JSON.stringify(counts)}`,
+    ...(isDryRun ? ['nothing was written: run it again without --dry-run'] : []),
+  ]
+}

@@ -1,0 +1,104 @@
+import { checkUrl } from '../agents/outgoing-request.ts'
+import { BUILT_IN_TOOL_NAMES, checkToolName, MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
+import { messageOf } from '../lib/errors.ts'
+import { checkName } from '../lib/validate.ts'
+import { type Column, MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
+
+type Row = Record<string, unknown>
+
+/** A column of a row that is not imported. */
+export interface LeftOutColumn {
+  column: string
+  reason: string
+}
+
+/** A row as it may be written, or why it may not. */
+export type CheckedRow = { type: 'row'; row: Row; leftOut: LeftOutColumn[] } | { type: 'refused'; reason: string }
+
+export const isMovedTable = (table: unknown): table is MovedTable =>
+  typeof table === 'string' && Object.hasOwn(MOVED_TABLES, table)
+
+const UNKNOWN_COLUMN = 'this version does not know the column'
+const SECRET_COLUMN = 'a secret is never imported'
+
+/** Only columns of the table that are moved, each of its type; and rules of single tables. Looks nothing up. */
+export function checkRow(table: MovedTable, given: unknown): CheckedRow {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return refused('the row is no object')
+  const { columns, fixed } = specOf(table)
+  const known = Object.entries(given).filter(([name]) => Object.hasOwn(columns, name))
+  const row: Row = Object.fromEntries(known)
+  const fault = faultOfColumns(columns, row) ?? RULES[table]?.(row) ?? null
+  if (fault !== null) return refused(fault)
+  return { type: 'row', row: { ...(ENDED[table]?.(row) ?? row), ...fixed }, leftOut: leftOutOf(table, given) }
+}
+
+function faultOfColumns(columns: Record<string, Column>, row: Row): string | null {
+  for (const [name, { isNullable, hasDefault, faultOf }] of Object.entries(columns)) {
+    const value = row[name]
+    if (value === undefined && !isNullable && !hasDefault) return `${name} is missing`
+    if (value === null && !isNullable) return `${name} must not be null`
+    const fault = value == null ? null : faultOf(value)
+    if (fault !== null) return `${name} ${fault}`
+  }
+  return null
+}
+
+/** Columns of a row that are not imported, though they hold something. What is always written the same way is not worth a word. */
+function leftOutOf(table: MovedTable, given: object): LeftOutColumn[] {
+  const { columns, fixed, secret } = specOf(table)
+  return Object.entries(given)
+    .filter(([name, value]) => value !== null && !Object.hasOwn(columns, name) && !Object.hasOwn(fixed, name))
+    .map(([column]) => ({ column, reason: secret.includes(column) ? SECRET_COLUMN : UNKNOWN_COLUMN }))
+}
+
+const refused = (reason: string): CheckedRow => ({ type: 'refused', reason })
+
+/** What is wrong with a row as a whole. */
+const RULES: Partial<Record<MovedTable, (row: Row) => string | null>> = {
+  Entity: ({ id, kind, name, formerly, externalId }) => {
+    if (String(id).startsWith('agt_') !== (kind === 'AGENT')) return 'the id is of another kind'
+    if (kind === 'AGENT' && externalId != null) return 'an agent has no externalId'
+    // Of a human this is an erasure that is under way.
+    if (kind === 'HUMAN' && formerly != null) return 'a human who is being erased is not moved'
+    return faultIn(() => checkName(String(name), 'name'))
+  },
+  Space: ({ name }) => faultIn(() => checkName(String(name), 'name')),
+  AgentTool({ name, execution, url }) {
+    if (BUILT_IN_TOOL_NAMES.has(String(name))) return 'a built-in tool has this name'
+    if ((execution === 'HTTP') !== (url != null)) return 'an HTTP tool has a URL, and no other has'
+    return faultIn(() => [checkToolName(String(name), 'name'), url == null ? null : checkUrl(String(url), 'url')])
+  },
+  McpServer({ name, url }) {
+    if (String(name).includes(MCP_NAME_SEPARATOR)) return 'the name has two underscores in a row'
+    return faultIn(() => [checkToolName(String(name), 'name'), checkUrl(String(url), 'url')])
+  },
+}
+
+function faultIn(check: () => unknown): string | null {
+  try {
+    check()
+    return null
+  } catch (error) {
+    return messageOf(error)
+  }
+}
+
+const isOver = (status: unknown, over: string[]) => over.includes(String(status))
+
+/** What was active when it was exported is over. */
+const ENDED: Partial<Record<MovedTable, (row: Row) => Row>> = {
+  Run: (row) =>
+    isOver(row['status'], ['COMPLETED', 'FAILED', 'CANCELED'])
+      ? row
+      : { ...row, status: 'CANCELED', stopReason: 'GONE', finishedAt: new Date().toISOString() },
+  ToolCall: (row) =>
+    isOver(row['status'], ['DONE', 'FAILED', 'TIMED_OUT', 'CANCELED'])
+      ? row
+      : {
+          ...row,
+          status: 'CANCELED',
+          settledAt: new Date().toISOString(),
+          ...(row['approvalState'] === 'PENDING' ? { approvalState: 'CANCELED' } : {}),
+        },
+  Message: (row) => (isOver(row['status'], ['COMPLETE', 'INTERRUPTED']) ? row : { ...row, status: 'INTERRUPTED' }),
+}

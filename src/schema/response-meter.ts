@@ -1,0 +1,229 @@
+import type { ResponsePath } from './response-path.ts'
+import { instancePath, isWithin, selectionPath } from './response-path.ts'
+
+/** Leaves that one response may have, however short they are: each costs time to resolve. */
+const MOST_LEAVES = 50_000
+/** A measuring execution goes on up to so many times the limit, so that it finds what repeats and how long each edge is. */
+const MEASURED_LIMITS = 4
+/** Shorter values are not looked at for repetition. */
+const LONG_VALUE_BYTES = 1024
+
+/** A connection as it was resolved in a measuring execution. */
+export interface MeasuredConnection {
+  path: ResponsePath
+  edges: number
+  /** Whether the page is read from the end of the connection's order. */
+  fromEnd: boolean
+}
+
+/** How many edges a connection keeps, by the path of its instance in the response (see `instancePath`). */
+export type EdgeCuts = ReadonlyMap<string, number>
+
+export const NO_CUTS: EdgeCuts = new Map()
+
+export interface ResponseMeterOptions {
+  /** Bytes. */
+  limit: number
+  isMeasuring?: boolean
+  cuts?: EdgeCuts
+}
+
+/**
+ * Counts what one execution of an operation adds to the response. Resolvers call it (see bounded.ts). Once the limit is exceeded
+ * the execution is abandoned: every further resolver returns a promise that never settles. (Errors would be wrapped for thousands of
+ * fields, and graphql-js leaves rejections of list items unhandled.) A measuring meter also records how much each list item holds, from
+ * which `planCuts` decides how many edges fit.
+ */
+export class ResponseMeter {
+  readonly limit: number
+  readonly cuts: EdgeCuts
+  readonly isMeasuring: boolean
+  isExceeded = false
+  /** Resolves when the limit is exceeded. */
+  readonly whenExceeded: Promise<void>
+  /** Bytes of JSON counted so far. */
+  bytes = 0
+  leaves = 0
+  /** What a measuring execution came to, in the unit of `costOf`: in all, in each list item's fields, and in each item of a list itself. */
+  cost = 0
+  readonly items = new Map<ResponsePath, number>()
+  readonly itemsOfList = new Map<ResponsePath, number>()
+  readonly connections: MeasuredConnection[] = []
+  /** Bytes of long values, and of those among them that the request selects at two places at least. */
+  longBytes = 0
+  repeatedBytes = 0
+  readonly #mostBytes: number
+  #onExceeded: () => void = () => {}
+  #never: Promise<never> | undefined
+  readonly #firstSelections = new Map<string, string>()
+
+  constructor({ limit, isMeasuring = false, cuts = NO_CUTS }: ResponseMeterOptions) {
+    this.limit = limit
+    this.cuts = cuts
+    this.isMeasuring = isMeasuring
+    this.#mostBytes = isMeasuring ? limit * MEASURED_LIMITS : limit
+    this.whenExceeded = new Promise((resolve) => {
+      this.#onExceeded = resolve
+    })
+  }
+
+  /** What resolvers return once the limit is exceeded. It goes with the meter, so that what waits for it is collected. */
+  get never(): Promise<never> {
+    this.#never ??= new Promise(() => {})
+    return this.#never
+  }
+
+  /** Counts the keys of a list's items before they are resolved; `bytes` and `leaves` are those of one item. */
+  addItems(path: ResponsePath, count: number, { bytes, leaves }: { bytes: number; leaves: number }): void {
+    this.leaves += count * leaves
+    if (this.isMeasuring) {
+      this.#charge(path, this.costOf(count * bytes, count * leaves))
+      this.itemsOfList.set(path, this.costOf(bytes, leaves))
+    }
+    this.#add(count * bytes)
+  }
+
+  /** Counts the value of a leaf. */
+  addValue(path: ResponsePath, bytes: number, contentKey: () => string): void {
+    if (this.isMeasuring) {
+      this.#charge(path, bytes)
+      if (bytes >= LONG_VALUE_BYTES) this.#noteRepetition(path, bytes, contentKey())
+    }
+    this.#add(bytes)
+  }
+
+  /** Bytes that a leaf may still have; past it nothing of it needs to be measured. */
+  get remainingBytes(): number {
+    return this.#mostBytes - this.bytes
+  }
+
+  /** What counts towards a cut: bytes, and for many short leaves their share of the leaves that are allowed. */
+  costOf(bytes: number, leaves: number): number {
+    return Math.max(bytes, leaves * (this.limit / MOST_LEAVES))
+  }
+
+  #add(bytes: number): void {
+    this.bytes += bytes
+    if (this.bytes <= this.#mostBytes && this.leaves <= MOST_LEAVES) return
+    this.isExceeded = true
+    this.#onExceeded()
+  }
+
+  #charge(path: ResponsePath, cost: number): void {
+    this.cost += cost
+    for (let at: ResponsePath | undefined = path; at !== undefined; at = at.prev) {
+      if (typeof at.key === 'number') this.items.set(at, (this.items.get(at) ?? 0) + cost)
+    }
+  }
+
+  #noteRepetition(path: ResponsePath, bytes: number, contentKey: string): void {
+    this.longBytes += bytes
+    const selection = selectionPath(path)
+    const first = this.#firstSelections.get(contentKey)
+    if (first === undefined) this.#firstSelections.set(contentKey, selection)
+    else if (first !== selection) this.repeatedBytes += bytes
+  }
+}
+
+/** Of the bytes that a cut response aims at: the rest is for what is estimated. */
+const AIM = 0.95
+
+interface Sized {
+  connection: MeasuredConnection
+  /** By index: what each edge holds, with what is nested in it. */
+  edges: number[]
+  total: number
+  /** Connections within this one's edges. */
+  nested: Sized[]
+}
+
+/**
+ * Decides how many edges each connection keeps so that the response fits. Connections side by side share what there is; each
+ * keeps one edge at least, and only where that one alone is too large, connections nested in it are cut too.
+ * Returns null where nothing can be cut.
+ */
+export function planCuts(meter: ResponseMeter): EdgeCuts | null {
+  const cuts = new Map(meter.cuts)
+  const roots = nest(sizesOf(meter))
+  const inConnections = roots.reduce((sum, { total }) => sum + total, 0)
+  const isCut = share(roots, AIM * meter.limit - (meter.cost - inConnections), cuts)
+  return isCut ? cuts : null
+}
+
+/** Returns whether anything was cut. */
+function share(connections: readonly Sized[], available: number, cuts: Map<string, number>): boolean {
+  let isCut = false
+  let left = available
+  // The smallest first: what they do not need is for the others.
+  const bySize = connections.toSorted((one, other) => one.total - other.total)
+  for (const [index, sized] of bySize.entries()) {
+    const part = left / (bySize.length - index)
+    const { isCut: here, kept } = sized.total <= part ? { isCut: false, kept: sized.total } : cut(sized, part, cuts)
+    isCut ||= here
+    left -= kept
+  }
+  return isCut
+}
+
+function cut({ connection, edges, nested }: Sized, available: number, cuts: Map<string, number>) {
+  const inReadingOrder = connection.fromEnd ? edges.toReversed() : edges
+  let count = 0
+  let kept = 0
+  for (const size of inReadingOrder) {
+    if (count > 0 && kept + size > available) break
+    count += 1
+    kept += size
+  }
+  const isCut = count < connection.edges
+  if (isCut) cuts.set(instancePath(connection.path), count)
+  if (count !== 1 || kept <= available) return { isCut, kept }
+  const only = connection.fromEnd ? edges.length - 1 : 0
+  const inside = nested.filter(({ connection: { path } }) => isWithin(path, connection.path, only))
+  const insideSize = inside.reduce((sum, { total }) => sum + total, 0)
+  const inner = new Map<string, number>()
+  const isInnerCut = share(inside, available - (kept - insideSize), inner)
+  // The one edge that is left stands first in the next execution.
+  for (const [path, keep] of inner) cuts.set(atFirstEdge(path, instancePath(connection.path), only), keep)
+  return { isCut: isCut || isInnerCut, kept }
+}
+
+/** The path of something nested in a connection once only the edge `index` of that is left. */
+function atFirstEdge(path: string, ofConnection: string, index: number): string {
+  const [, field = '', ...rest] = path.slice(ofConnection.length).split('.')
+  return [ofConnection, field, ...(rest[0] === String(index) ? ['0', ...rest.slice(1)] : rest)].join('.')
+}
+
+function sizesOf(meter: ResponseMeter): Sized[] {
+  const byConnection = new Map(
+    meter.connections.map(({ path, edges }) => [path, Array.from({ length: edges }, () => 0)]),
+  )
+  // Their paths: connection → edges → index. `edges` may be selected more than once.
+  for (const [item, size] of meter.items) {
+    const edges = item.prev?.prev && byConnection.get(item.prev.prev)
+    if (edges !== undefined) edges[item.key as number]! += size
+  }
+  for (const [list, size] of meter.itemsOfList) {
+    const edges = list.prev && byConnection.get(list.prev)
+    edges?.forEach((_, index) => {
+      edges[index]! += size
+    })
+  }
+  return meter.connections.map((connection) => {
+    const edges = byConnection.get(connection.path) ?? []
+    return { connection, edges, total: edges.reduce((sum, size) => sum + size, 0), nested: [] }
+  })
+}
+
+/** Puts each connection into the one whose edges hold it. Returns those that are in none. */
+function nest(all: readonly Sized[]): Sized[] {
+  const byPath = new Map(all.map((sized) => [sized.connection.path, sized]))
+  return all.filter((sized) => {
+    for (let at = sized.connection.path.prev; at !== undefined; at = at.prev) {
+      const outer = byPath.get(at)
+      if (outer === undefined) continue
+      outer.nested.push(sized)
+      return false
+    }
+    return true
+  })
+}

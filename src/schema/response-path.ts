@@ -1,0 +1,31 @@
+/** Where a value stands in a response, as graphql-js gives it to resolvers: one object for each place, linked to the place above. */
+export interface ResponsePath {
+  readonly prev: ResponsePath | undefined
+  readonly key: string | number
+}
+
+/** Returns the path with the indexes of list items, `space.messages.edges.0.node`. */
+export function instancePath(path: ResponsePath): string {
+  return keysOf(path).join('.')
+}
+
+/** Returns the path without the indexes: what the request selects, wherever it occurs. */
+export function selectionPath(path: ResponsePath): string {
+  return keysOf(path)
+    .filter((key) => typeof key === 'string')
+    .join('.')
+}
+
+/** Whether a path lies within the edge `index` of a connection. */
+export function isWithin(path: ResponsePath, connection: ResponsePath, index: number): boolean {
+  for (let at: ResponsePath | undefined = path; at !== undefined; at = at.prev) {
+    if (at.key === index && at.prev?.prev === connection) return true
+  }
+  return false
+}
+
+function keysOf(path: ResponsePath): (string | number)[] {
+  const keys: (string | number)[] = []
+  for (let at: ResponsePath | undefined = path; at !== undefined; at = at.prev) keys.unshift(at.key)
+  return keys
+}

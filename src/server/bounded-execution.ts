@@ -1,0 +1,95 @@
+import type { ExecutionResult } from 'graphql'
+import { countedFieldResolver } from '../schema/bounded.ts'
+import type { Context } from '../schema/context.ts'
+import { type EdgeCuts, NO_CUTS, planCuts, ResponseMeter } from '../schema/response-meter.ts'
+import { jsonOf, topLevelError } from './http/masking.ts'
+
+/** Executes an operation once for a context, whose meter counts the response; fields without a resolver by `fieldResolver`. */
+export type ExecuteOnce = (
+  contextValue: Context,
+  fieldResolver: typeof countedFieldResolver,
+) => MaybePromise<ExecutionResult>
+
+type MaybePromise<T> = T | Promise<T>
+
+/** A result whose JSON has at most the bytes that it may have. */
+export interface BoundedResult {
+  result: ExecutionResult
+  /** Bytes of JSON that were counted, over all executions. */
+  bytes: number
+  /** Of these, the ones of executions whose response did not fit. */
+  discardedBytes: number
+}
+
+/** Executions that look for a response that fits, after the first one. */
+const MOST_ATTEMPTS = 6
+/** Share of the bytes of long values above which the request is refused for repeating them. */
+const REPEATED_SHARE = 0.25
+/** A counted response is measured exactly above this share of the limit, since the count is an estimate. */
+const EXACT_FROM = 0.5
+/** More errors than this are measured too. */
+const FEW_ERRORS = 100
+
+/**
+ * Executes an operation so that its response has at most `limit` bytes of JSON: connections return fewer edges where it would have
+ * more. The result is a QUERY_TOO_COMPLEX error where the request selects the same content repeatedly, or where a single
+ * object is too large. Synchronous where the execution is and fits.
+ */
+export function executeBounded(execute: ExecuteOnce, context: Context, limit: number): MaybePromise<BoundedResult> {
+  const meter = new ResponseMeter({ limit })
+  const mutationResults = new Map<string, unknown>()
+  const first = executeMetered(execute, { ...context, meter, mutationResults })
+  const finish = (result: ExecutionResult | null) =>
+    result !== null && fits(result, meter)
+      ? { result, bytes: meter.bytes, discardedBytes: 0 }
+      : shorten(execute, { ...context, mutationResults }, { limit, spentBytes: meter.bytes })
+  return first instanceof Promise ? first.then(finish) : finish(first)
+}
+
+/** Null where the execution was abandoned, since its response exceeds the limit of the meter. */
+function executeMetered(
+  execute: ExecuteOnce,
+  context: Context & { meter: ResponseMeter },
+): MaybePromise<ExecutionResult | null> {
+  const result = execute(context, countedFieldResolver)
+  if (!(result instanceof Promise)) return result
+  return Promise.race([result, context.meter.whenExceeded.then(() => null)])
+}
+
+async function shorten(
+  execute: ExecuteOnce,
+  context: Context,
+  { limit, spentBytes }: { limit: number; spentBytes: number },
+): Promise<BoundedResult> {
+  let discardedBytes = spentBytes
+  let cuts: EdgeCuts = NO_CUTS
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    // Others have their turn between two executions.
+    await new Promise(setImmediate)
+    const meter = new ResponseMeter({ limit, isMeasuring: true, cuts })
+    const result = await executeMetered(execute, { ...context, meter })
+    if (result !== null && meter.bytes <= limit && fits(result, meter))
+      return { result, bytes: discardedBytes + meter.bytes, discardedBytes }
+    discardedBytes += meter.bytes
+    if (meter.repeatedBytes > meter.longBytes * REPEATED_SHARE) return refused(REPEATS, limit, discardedBytes)
+    const planned = planCuts(meter)
+    if (planned === null) break
+    cuts = planned
+  }
+  return refused(TOO_LARGE, limit, discardedBytes)
+}
+
+function fits(result: ExecutionResult, { isExceeded, bytes, limit }: ResponseMeter): boolean {
+  if (isExceeded) return false
+  const isEstimateEnough = bytes <= limit * EXACT_FROM && (result.errors?.length ?? 0) <= FEW_ERRORS
+  return isEstimateEnough || Buffer.byteLength(jsonOf(result)) <= limit
+}
+
+const REPEATS = 'It selects the same content more than once: select each text under one name.'
+const TOO_LARGE = 'Single objects of it are too large: select fewer fields, or fewer objects at a time.'
+
+function refused(reason: string, limit: number, discardedBytes: number): BoundedResult {
+  const message = `The response would exceed ${limit} bytes. ${reason}`
+  const errors = [topLevelError('QUERY_TOO_COMPLEX', message, { status: 400, spec: true })]
+  return { result: { errors }, bytes: discardedBytes, discardedBytes }
+}

@@ -1,0 +1,181 @@
+import { createClient } from 'graphql-ws'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import type { HumanViewer } from '../../src/access/viewer.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const LIMIT = 64 * 1024
+const TEXT = 'x'.repeat(2000)
+const MESSAGES = 60
+
+interface Edge {
+  cursor: string
+  node: { seq: number; text: string }
+}
+interface Connection {
+  edges: Edge[]
+  pageInfo: { hasNextPage: boolean; hasPreviousPage: boolean; startCursor: string | null; endCursor: string | null }
+}
+interface Answer {
+  data?: { space: { messages: Connection } & Record<string, Connection> } | null
+  errors?: { message: string; extensions: { code: string } }[]
+}
+
+const PAGE = 'edges { cursor node { seq text } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor }'
+
+describe('a response of at most 64 KiB', () => {
+  let parley: TestServer
+  let ada: HumanViewer
+  let token: string
+  let spaceId: string
+
+  beforeAll(async () => {
+    const settings = { PARLEY_MAX_RESPONSE_BYTES: String(LIMIT), PARLEY_RATE_MESSAGES: '0' }
+    parley = await startTestServer({ stack: 'embedded', worker: false, settings })
+    ada = await parley.human('Ada')
+    token = await parley.tokenOf(ada)
+    spaceId = (await parley.space(ada, [])).id
+    for (let n = 0; n < MESSAGES; n++) await parley.send(ada, spaceId, TEXT)
+  })
+  afterAll(() => parley?.close())
+
+  async function post(query: string, variables: object = {}) {
+    const response = await fetch(`${parley.origin}/graphql`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+      body: JSON.stringify({ query, variables: { spaceId, ...variables } }),
+    })
+    const text = await response.text()
+    return { bytes: Buffer.byteLength(text), answer: JSON.parse(text) as Answer }
+  }
+  const messages = (args: string, page = PAGE) =>
+    post(`query ($spaceId: ID!) { space(id: $spaceId) { messages(${args}) { ${page} } } }`)
+
+  test('has fewer edges than were asked for, as many as fit', async () => {
+    const { bytes, answer } = await messages('last: 50')
+    const found = answer.data!.space.messages
+    expect(bytes).toBeLessThanOrEqual(LIMIT)
+    expect(bytes).toBeGreaterThan(LIMIT / 2)
+    expect(found.edges.map(({ node }) => node.seq)).toEqual(
+      Array.from({ length: found.edges.length }, (_, n) => MESSAGES - found.edges.length + 1 + n),
+    )
+    expect(found.pageInfo).toEqual({
+      hasNextPage: false,
+      hasPreviousPage: true,
+      startCursor: found.edges[0]!.cursor,
+      endCursor: found.edges.at(-1)!.cursor,
+    })
+  })
+
+  test('is read to its end by its cursors, forwards and backwards', async () => {
+    for (const [direction, cursorOf, hasMore] of [
+      ['first: 50, after', (page: Connection) => page.pageInfo.endCursor, 'hasNextPage'],
+      ['last: 50, before', (page: Connection) => page.pageInfo.startCursor, 'hasPreviousPage'],
+    ] as const) {
+      const seen: number[] = []
+      let cursor: string | null = null
+      for (let page = 0; page < MESSAGES; page++) {
+        const { bytes, answer } = await messages(`${direction}: ${cursor === null ? 'null' : `"${cursor}"`}`)
+        expect(bytes).toBeLessThanOrEqual(LIMIT)
+        const found: Connection = answer.data!.space.messages
+        seen.push(...found.edges.map(({ node }) => node.seq))
+        cursor = cursorOf(found)
+        if (!found.pageInfo[hasMore]) break
+      }
+      expect(seen.toSorted((one, other) => one - other)).toEqual(Array.from({ length: MESSAGES }, (_, n) => n + 1))
+    }
+  })
+
+  test('is refused where the request selects the same content under several names', async () => {
+    const names = Array.from({ length: 12 }, (_, n) => `a${n}: messages(last: 20) { edges { node { text } } }`)
+    const { bytes, answer } = await post(`query ($spaceId: ID!) { space(id: $spaceId) { ${names.join(' ')} } }`)
+    expect(bytes).toBeLessThan(2000)
+    expect(answer.errors?.map(({ extensions }) => extensions.code)).toEqual(['QUERY_TOO_COMPLEX'])
+    expect(answer.errors?.[0]?.message).toContain('same content more than once')
+  })
+
+  test('shares what there is among connections side by side, each with an edge at least', async () => {
+    const { bytes, answer } = await post(`query ($spaceId: ID!) { space(id: $spaceId) {
+      first: messages(first: 30) { ${PAGE} } last: messages(last: 30) { ${PAGE} } } }`)
+    expect(bytes).toBeLessThanOrEqual(LIMIT)
+    const { first, last } = answer.data!.space
+    expect(first!.edges.length).toBeGreaterThan(5)
+    expect(last!.edges.length).toBeGreaterThan(5)
+    expect(first!.pageInfo).toMatchObject({ hasNextPage: true, hasPreviousPage: false })
+    expect(last!.pageInfo).toMatchObject({ hasNextPage: false, hasPreviousPage: true })
+  })
+
+  test('cuts a connection within the only edge that is left of another', async () => {
+    const { bytes, answer } = await post(
+      'query { spaces(first: 5) { edges { node { messages(last: 50) { edges { node { seq text } } } } } } }',
+    )
+    const spaces = (answer.data as unknown as { spaces: { edges: { node: { messages: Connection } }[] } }).spaces
+    expect(bytes).toBeLessThanOrEqual(LIMIT)
+    expect(spaces.edges).toHaveLength(1)
+    expect(spaces.edges[0]!.node.messages.edges.at(-1)!.node.seq).toBe(MESSAGES)
+    expect(spaces.edges[0]!.node.messages.edges.length).toBeGreaterThan(10)
+  })
+
+  test('of a mutation is shortened too, and the mutation is done once', async () => {
+    const { answer } = await post(
+      `mutation ($spaceId: ID!) { sendMessage(input: { spaceId: $spaceId, text: "once" }) { __typename
+        ... on SendMessagePayload { sentMessage { seq space { messages(last: 50) { edges { node { seq text } } } } } } } }`,
+    )
+    const { sentMessage } = (
+      answer.data as unknown as { sendMessage: { sentMessage: { seq: number; space: { messages: Connection } } } }
+    ).sendMessage
+    expect(sentMessage.seq).toBe(MESSAGES + 1)
+    const seqs = sentMessage.space.messages.edges.map(({ node }) => node.seq)
+    expect(seqs.at(-1)).toBe(MESSAGES + 1)
+    expect(seqs.length).toBeLessThan(40)
+    const after = await messages('last: 2')
+    expect(after.answer.data!.space.messages.edges.map(({ node }) => node.text)).toEqual([TEXT, 'once'])
+  })
+
+  test('of an event is shortened, and an event that repeats content is an error that ends nothing', async () => {
+    const client = await parley.clientOf(ada)
+    type Snapshot = { __typename: string; space?: { messages: Connection } }
+    const snapshots: Snapshot[] = []
+    client.subscribe<{ spaceMessages: Snapshot }, object>(
+      `subscription { spaceMessages(spaceId: "${spaceId}") { __typename
+        ... on SpaceSnapshot { space { messages(last: 50) { ${PAGE} } } } } }`,
+      {},
+      ({ spaceMessages }) => void snapshots.push(spaceMessages),
+    )
+    await until('the snapshot has come', async () => snapshots.length > 0)
+    const page = snapshots[0]!.space!.messages
+    expect(page.edges.length).toBeLessThan(40)
+    expect(page.edges.length).toBeGreaterThan(10)
+    expect(page.pageInfo).toMatchObject({ hasNextPage: false, hasPreviousPage: true })
+
+    const names = Array.from({ length: 12 }, (_, n) => `a${n}: messages(last: 20) { edges { node { text } } }`)
+    const results: { data?: unknown; errors?: readonly { extensions?: unknown }[] }[] = []
+    const heavy = createClient({
+      url: `${parley.origin.replace('http', 'ws')}/graphql`,
+      webSocketImpl: WebSocket,
+      connectionParams: { authorization: `Bearer ${token}` },
+      retryAttempts: 0,
+    })
+    const query = `subscription { spaceMessages(spaceId: "${spaceId}") { __typename ... on MessagePosted { message { seq space { ${names.join(' ')} } } } } }`
+    const ended: unknown[] = []
+    heavy.subscribe(
+      { query },
+      {
+        next: (result) => void results.push(result),
+        error: (error) => ended.push(error),
+        complete: () => ended.push(0),
+      },
+    )
+    await until('it stands', async () => results.length === 1)
+    await parley.send(ada, spaceId, 'short')
+    await parley.send(ada, spaceId, 'short again')
+    await until('both events have come', async () => results.length === 3)
+    expect(results.slice(1).map(({ errors }) => errors?.[0]?.extensions)).toEqual([
+      { code: 'QUERY_TOO_COMPLEX' },
+      { code: 'QUERY_TOO_COMPLEX' },
+    ])
+    expect(ended).toEqual([])
+    await heavy.dispose()
+  })
+})

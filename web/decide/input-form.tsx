@@ -1,0 +1,67 @@
+import { lazy, Suspense, useState } from 'react'
+import { ParleyError } from '../../client/errors.ts'
+import { Boundary } from '../ui/boundary.tsx'
+import { Button } from '../ui/button.tsx'
+import { AreaField, Form } from '../ui/field.tsx'
+import { jsonText } from '../ui/json-text.ts'
+import { Loading } from '../ui/notice.tsx'
+import { fitsForm } from './form-limits.ts'
+import type { SchemaFormProps } from './schema-form.tsx'
+
+const SchemaForm = lazy(() => import('./schema-form.tsx'))
+
+/** A value for a JSON Schema, by a form of its fields; as JSON where the schema makes no form that a page can show. */
+export function InputForm(props: SchemaFormProps) {
+  const asJson = <JsonForm {...props} />
+  if (!fitsForm(props.schema, props.value)) return asJson
+  return (
+    <Boundary what="form" fallback={asJson}>
+      <Suspense fallback={<Loading what="the form" />}>
+        <SchemaForm {...props} />
+      </Suspense>
+    </Boundary>
+  )
+}
+
+/** Of what a browser edits without trouble. */
+const MOST = { characters: 300_000, depth: 200 }
+
+function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: SchemaFormProps) {
+  const [failure, setFailure] = useState<ParleyError | null>(null)
+  const { text, isCut } = value === undefined ? { text: '', isCut: false } : jsonText(value, MOST)
+  const send = (values: FormData) => {
+    setFailure(null)
+    try {
+      onSubmit(JSON.parse(String(values.get('json'))))
+    } catch {
+      setFailure(new ParleyError('This is not valid JSON. Correct it and try again.', 'BAD_INPUT'))
+    }
+  }
+  const back = onBack && (
+    <Button look="quiet" onClick={onBack}>
+      Back
+    </Button>
+  )
+  if (isCut) {
+    return (
+      <div className="schema-form">
+        <p className="plain-note">This input is too large to be edited here. Approve or deny it as it is.</p>
+        {back}
+      </div>
+    )
+  }
+  return (
+    <Form label={label} submit={submit} isBusy={isBusy} error={failure ?? error} onSubmit={send}>
+      <AreaField
+        label="Value"
+        name="json"
+        rows={10}
+        required
+        spellCheck={false}
+        defaultValue={text}
+        hint="As JSON, since it has too many fields for a form. The server checks it."
+      />
+      {back && <div>{back}</div>}
+    </Form>
+  )
+}

@@ -1,0 +1,39 @@
+import { useState } from 'react'
+import { Button } from './button.tsx'
+import { Fold } from './fold.tsx'
+
+/** As long as a message may be: longer texts are outputs of tools and models. */
+const CHARACTERS_AT_ONCE = 32_000
+
+interface PlainTextProps {
+  text: string
+  className?: string
+  /** Folds what is higher. */
+  tallPx?: number
+}
+
+/** In the place of something formatted. */
+export const FALLBACK_TALL_PX = 480
+
+/** Text as it was written, with its lines. Of a very long one the beginning is shown, and more on request. */
+export function PlainText({ text, className = '', tallPx }: PlainTextProps) {
+  const [shown, setShown] = useState(CHARACTERS_AT_ONCE)
+  return (
+    <Fold text={text} tallPx={tallPx}>
+      <div className={`plain-text ${className}`} dir="auto">
+        {text.slice(0, shown)}
+      </div>
+      <ShowMore rest={text.length - shown} onMore={() => setShown(shown + CHARACTERS_AT_ONCE)} />
+    </Fold>
+  )
+}
+
+/** Under a text of which only the beginning is shown. */
+export function ShowMore({ rest, onMore }: { rest: number; onMore(): void }) {
+  if (rest <= 0) return null
+  return (
+    <Button look="quiet" icon="down" onClick={onMore}>
+      Show more ({rest.toLocaleString()} characters)
+    </Button>
+  )
+}
