@@ -43,6 +43,7 @@ const LONG_FUNCTIONS: { reason: string; functions: string[] }[] = [
       'src/server/streams/agent-activity.ts createAgentActivity',
       'src/server/streams/answers.ts createAnswers',
       'src/server/streams/guards.ts createGuards',
+      'src/server/streams/receiver.ts receiverOf',
       'src/server/streams/run-events.ts createRunEvents',
       'src/server/streams/space-messages.ts createSpaceMessages',
       'src/server/streams/viewer-sources.ts createViewerSources',

@@ -9,9 +9,9 @@ import {
   visit,
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import { LRUCache } from 'lru-cache'
 import type { Rates } from '../../access/rates.ts'
 import type { Viewer } from '../../access/viewer.ts'
+import { FairCache } from '../../lib/fair-cache.ts'
 import { type MaskError, topLevelError } from './masking.ts'
 
 /** Tokens of one document: bounds what parsing and validating it may cost. */
@@ -19,14 +19,17 @@ const MOST_TOKENS = 5000
 /** What is kept of documents in all, in nodes of their trees: one is some 200 bytes, with its share of the text. */
 const MOST_NODES = 100_000
 
-/** The valid documents seen last, each without its places in the text, and counted by what it weighs. */
+/**
+ * The valid documents seen last, each without its places in the text, counted by what it weighs for the viewer who sent it first: sending
+ * many documents does not make other viewers pay for reading theirs again.
+ */
 function createValidDocuments() {
-  const documents = new LRUCache<string, DocumentNode>({ maxSize: MOST_NODES })
+  const documents = new FairCache<DocumentNode>(MOST_NODES)
   return {
     get: (text: string) => documents.get(text),
     /** Takes a document's places in its text away: they are most of what it weighs. */
-    keep: (text: string, document: DocumentNode) =>
-      void documents.set(text, document, { size: dropPlaces(document) + Math.ceil(text.length / 100) }),
+    keep: (text: string, document: DocumentNode, owner: string) =>
+      documents.set(text, document, { size: dropPlaces(document) + Math.ceil(text.length / 100), owner }),
     has: (document: DocumentNode, text: string) => documents.peek(text) === document,
   }
 }
@@ -117,7 +120,7 @@ export function useDocuments({ rates, maskError }: { rates: Rates; maskError: Ma
         else if (result !== null) take(result)
       }
     },
-    onValidate({ params: { documentAST }, setResult, setValidationFn }) {
+    onValidate({ context, params: { documentAST }, setResult, setValidationFn }) {
       const document = documentAST as DocumentNode
       const text = texts.get(document)
       if (text !== undefined && valid.has(document, text)) return setResult([])
@@ -125,7 +128,8 @@ export function useDocuments({ rates, maskError }: { rates: Rates; maskError: Ma
         validate(schema, ast, rules, { ...options, hideSuggestions: true })) as typeof validate)
       return ({ result }) => {
         for (const error of result) markRequestError(error as GraphQLError, 'GRAPHQL_VALIDATION_FAILED')
-        if (result.length === 0 && text !== undefined) valid.keep(text, document)
+        if (result.length === 0 && text !== undefined)
+          valid.keep(text, document, (context as { viewer?: Viewer }).viewer?.id ?? '')
       }
     },
   }

@@ -14,15 +14,25 @@ export interface WorkOptions {
   /** Of one viewer, and of all; one operation is at work whatever it weighs. */
   mostOfViewer?: number
   mostInAll?: number
+  /** Operations of one viewer, whatever they weigh. */
+  mostAtOnce?: number
   mostWaitingOfViewer?: number
   longestWaitMs?: number
+  /** Operations that weigh no more are small. */
+  small?: number
 }
 
 /** Many small operations, or one that is as heavy as may be. */
 const MOST_OF_VIEWER = 25_000
 const MOST_IN_ALL = 100_000
+/** Each may hold a connection of the database's pool, or wait for one in a queue that does not ask whose operation it is. */
+const MOST_AT_ONCE = 20
 const MOST_WAITING = 500
 const LONGEST_WAIT_MS = 10_000
+/** Of operations that weigh no more than this a viewer may have a minute's allowance at once: they wait longer, and more of them. */
+const SMALL = 500
+const MORE_IF_SMALL = 12
+const LONGER_IF_SMALL = 6
 
 interface Waiting {
   weight: number
@@ -31,8 +41,9 @@ interface Waiting {
 
 interface Queue {
   viewerId: string
-  /** At work. */
+  /** At work: what they weigh, and how many they are. */
   weight: number
+  count: number
   waiting: Waiting[]
 }
 
@@ -53,42 +64,50 @@ class Places implements Work {
     this.#most = {
       mostOfViewer: MOST_OF_VIEWER,
       mostInAll: MOST_IN_ALL,
+      mostAtOnce: MOST_AT_ONCE,
       mostWaitingOfViewer: MOST_WAITING,
       longestWaitMs: LONGEST_WAIT_MS,
+      small: SMALL,
       ...options,
     }
   }
 
   async begin(viewerId: string, weight: number, signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted()
-    const queue = this.#queues.get(viewerId) ?? { viewerId, weight: 0, waiting: [] }
+    const queue = this.#queues.get(viewerId) ?? { viewerId, weight: 0, count: 0, waiting: [] }
     this.#queues.set(viewerId, queue)
     if (queue.waiting.length === 0 && this.#fits(queue, weight)) return this.#start(queue, weight)
-    const { mostWaitingOfViewer, longestWaitMs } = this.#most
-    if (queue.waiting.length >= mostWaitingOfViewer) throw tooBusy(longestWaitMs)
-    const begun = this.#wait(queue, weight, signal)
+    const { mostWaitingOfViewer, longestWaitMs, small } = this.#most
+    const [more, longer] = weight <= small ? [MORE_IF_SMALL, LONGER_IF_SMALL] : [1, 1]
+    if (queue.waiting.length >= mostWaitingOfViewer * more) throw tooBusy(longestWaitMs)
+    const begun = this.#wait(queue, { weight, waitMs: longestWaitMs * longer }, signal)
     this.#serveLater()
     return begun
   }
 
-  #fits({ weight: atWork }: Queue, weight: number): boolean {
-    const { mostOfViewer, mostInAll } = this.#most
+  #fits({ weight: atWork, count }: Queue, weight: number): boolean {
+    const { mostOfViewer, mostInAll, mostAtOnce, small } = this.#most
+    if (count >= mostAtOnce) return false
+    // Others' heavy operations do not hold up what is small.
+    if (count === 0 && weight <= small) return true
     return (atWork === 0 || atWork + weight <= mostOfViewer) && (this.#inAll === 0 || this.#inAll + weight <= mostInAll)
   }
 
   #start(queue: Queue, weight: number): () => void {
     queue.weight += weight
+    queue.count += 1
     this.#inAll += weight
     return () => {
       queue.weight -= weight
+      queue.count -= 1
       this.#inAll -= weight
       this.#forgetIdle(queue)
       this.#serveLater()
     }
   }
 
-  #forgetIdle({ viewerId, weight, waiting }: Queue): void {
-    if (weight === 0 && waiting.length === 0) this.#queues.delete(viewerId)
+  #forgetIdle({ viewerId, count, waiting }: Queue): void {
+    if (count === 0 && waiting.length === 0) this.#queues.delete(viewerId)
   }
 
   /** In a turn of its own, so that whatever else came meanwhile has one too. */
@@ -111,7 +130,11 @@ class Places implements Work {
     this.#serveLater()
   }
 
-  #wait(queue: Queue, weight: number, signal?: AbortSignal): Promise<() => void> {
+  #wait(
+    queue: Queue,
+    { weight, waitMs }: { weight: number; waitMs: number },
+    signal?: AbortSignal,
+  ): Promise<() => void> {
     const { longestWaitMs } = this.#most
     this.#waitingInAll += 1
     return new Promise((resolve, reject) => {
@@ -127,7 +150,7 @@ class Places implements Work {
         reject(reason)
       }
       const onAbort = () => leave(signal?.reason)
-      const timer = setTimeout(() => leave(tooBusy(longestWaitMs)), longestWaitMs)
+      const timer = setTimeout(() => leave(tooBusy(longestWaitMs)), waitMs)
       const start = () => {
         over()
         resolve(this.#start(queue, weight))
