@@ -1,3 +1,4 @@
+import { HiddenError } from '../lib/errors.ts'
 import { builder } from './builder.ts'
 import { Run, Space, TokenUsage, ToolCall } from './refs.ts'
 import { type RunEvent as AnyRunEvent, itself } from './streams.ts'
@@ -117,10 +118,16 @@ event('RunToolInputDelta').implement({
 })
 
 event('RunSpaceEntered').implement({
-  description: '`space` is null where the viewer is not a member of it.',
+  description:
+    'Where the viewer may not see the space, `space` is null, and an event that is asked for `spaceId` is not delivered.',
   interfaces: [RunEvent],
   fields: (t) => ({
-    spaceId: t.exposeID('spaceId'),
+    spaceId: t.id({
+      async resolve({ spaceId }, _, { loaders }) {
+        if ((await loaders.visible.spaces.load(spaceId)) === null) throw new HiddenError()
+        return spaceId
+      },
+    }),
     space: t.field({
       type: Space,
       nullable: true,

@@ -2,7 +2,7 @@ import { type ExecutionArgs, type ExecutionResult, execute, type GraphQLError } 
 import { LRUCache } from 'lru-cache'
 import type { Viewer } from '../../access/viewer.ts'
 import { sleep } from '../../lib/async.ts'
-import { GoneError } from '../../lib/errors.ts'
+import { GoneError, HiddenError } from '../../lib/errors.ts'
 import { createContext } from '../../schema/context.ts'
 import type { Domain } from '../../schema/domain.ts'
 import { type CommonLoaders, createCommonLoaders } from '../../schema/loaders.ts'
@@ -181,15 +181,15 @@ function run(
 function answerOf(result: ExecutionResult, asOf: Span, maskError: MaskError): Answer {
   const hasData = result.data != null
   if (result.errors === undefined) return { text: JSON.stringify(result), errors: NO_ERRORS, hasData, asOf }
-  // Nor is it a fault, to be logged, that what an event is about has been deleted.
-  if (result.errors.every(isOfGone)) return { text: UNTOLD, errors: NO_ERRORS, hasData, asOf }
+  // It is no fault, to be logged, that what an event is about has been deleted, or is hidden from this viewer.
+  if (result.errors.every(isUntellable)) return { text: UNTOLD, errors: NO_ERRORS, hasData, asOf }
   const errors = result.errors.map(maskError)
   return { text: JSON.stringify({ ...result, errors: errors.map(formatError) }), errors, hasData, asOf }
 }
 
-/** Whether what the event itself names is gone, and not something deep in what is asked about it. */
-const isOfGone = ({ originalError, path = [] }: GraphQLError) =>
-  originalError instanceof GoneError && path.length <= PATH_TO_SUBJECT
+/** Whether what the event itself names is gone or hidden, and not something deep in what is asked about it. */
+const isUntellable = ({ originalError, path = [] }: GraphQLError) =>
+  (originalError instanceof GoneError || originalError instanceof HiddenError) && path.length <= PATH_TO_SUBJECT
 
 interface Kept {
   /** Undefined once too much has come after it. */
@@ -246,7 +246,7 @@ function createMemory() {
   return { keep, get }
 }
 
-/** The text of what is told to nobody, since what it is about was deleted. */
+/** The text of an event that is not delivered, since what it is about was deleted or is hidden. */
 const UNTOLD = ''
 
 /** Whether it is to be told. */
