@@ -118,11 +118,11 @@ event('RunToolInputDelta').implement({
 })
 
 event('RunSpaceEntered').implement({
-  description:
-    'Where the viewer may not see the space, `space` is null, and an event that is asked for `spaceId` is not delivered.',
+  description: '`space` is null where the viewer is not a member of it.',
   interfaces: [RunEvent],
   fields: (t) => ({
     spaceId: t.id({
+      description: 'An event that is asked for it is not delivered to a viewer who may not see the space.',
       async resolve({ spaceId }, _, { loaders }) {
         if ((await loaders.visible.spaces.load(spaceId)) === null) throw new HiddenError()
         return spaceId

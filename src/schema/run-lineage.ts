@@ -57,7 +57,7 @@ builder.objectFields(Run, (t) => ({
 const RunFilter = builder.inputType('RunFilter', {
   fields: (t) => ({
     agentId: t.id(),
-    spaceId: t.id({ description: 'Triggered from it or written in it; none where the viewer may not see it.' }),
+    spaceId: t.id({ description: 'Triggered from it or written in it.' }),
     rootId: t.id(),
     status: t.field({ type: [RunStatusType] }),
     since: t.field({ type: 'DateTime', description: 'Queued at or after.' }),
