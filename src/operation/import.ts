@@ -4,6 +4,7 @@ import { cut, jsonbText, oneLine } from '../lib/json.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import { MOST_MEMBERS } from '../spaces/members.ts'
 import {
+  createForgetting,
   createStaging,
   type LeftOut,
   missingLabels,
@@ -49,7 +50,7 @@ export interface NewAgent {
 const ROWS_AT_ONCE = 200
 const LARGE_ROWS_AT_ONCE = 20
 const LARGE_TABLES: MovedTable[] = ['Run', 'Step', 'ToolCall']
-const CHARACTERS_AT_ONCE = 4 * 1024 * 1024
+const CHARACTERS_AT_ONCE = 1024 * 1024
 const MOST_PEOPLE = 10_000
 const MOST_LABELS = 1000
 /** Reasons that are told apart; column names come from the file. */
@@ -174,6 +175,7 @@ function checkWhole({ version }: Heading, { rows, promised }: { rows: number; pr
 
 /** Rows that are staged together. */
 function createBatch(tx: Tx, leftOut: LeftOutList) {
+  const forget = createForgetting(tx)
   let rows: StagedRow[] = []
   let characters = 0
   async function flush(): Promise<void> {
@@ -181,6 +183,7 @@ function createBatch(tx: Tx, leftOut: LeftOutList) {
     const repeated = first === undefined ? 0 : await stage(tx, rows)
     if (first !== undefined && repeated > 0)
       leftOut.add({ table: first.table, reason: 'repeats a row of the file', count: repeated, firstLine: first.line })
+    await forget(characters)
     rows = []
     characters = 0
   }
@@ -345,6 +348,7 @@ async function writeAll(
   const missing = await missingLabels(tx, spaceId)
   // One that was deleted here comes back in the place of what stayed of it.
   await tx.space.deleteMany({ where: { id: spaceId, ...REMAINS } })
+  const forget = createForgetting(tx)
   const deletedAt = new Date()
   await tx.space.createMany({
     data: missing.map((id) => ({ id, name: '', routing: 'BROADCAST' as const, confidential: true, deletedAt })),
@@ -358,6 +362,7 @@ async function writeAll(
         table,
         rows.map(({ row }) => renamed(row, names) as Record<string, unknown>),
       )
+      await forget(LARGE_TABLES.includes(table) ? JSON.stringify(rows).length : 0)
       if (written > 0) counts[table] = (counts[table] ?? 0) + written
       const count = rows.length - written
       if (count > 0)
