@@ -37,6 +37,7 @@ export async function isActive(agentId: string, { loaders }: Context): Promise<b
 }
 
 Agent.implement({
+  description: 'An AI agent: a model with instructions and tools.',
   interfaces: [Node, Entity],
   fields: (t) => ({
     description: t.string({
@@ -61,14 +62,14 @@ Agent.implement({
     }),
     activeRuns: t.field({
       type: [Run],
-      description: 'QUEUED, RUNNING and WAITING_TOOL ones that the viewer may see, newest first.',
+      description: "The agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first.",
       complexity: { field: 1, multiplier: 3 },
       resolve: ({ id }, _, context) => activeRunsOf(id, context),
     }),
     runs: t.connection(
       {
         type: Run,
-        description: 'Those the viewer may see, newest first.',
+        description: "The agent's runs that the viewer may see, newest first.",
         complexity: sizeOfPage(),
         args: { status: t.arg({ type: [RunStatusType] }) },
         async resolve({ id: parentId }, { status, ...page }, { loaders }) {
@@ -87,7 +88,7 @@ Agent.implement({
 builder.objectFields(Agent, (t) => ({
   paused: t.boolean({
     description:
-      "Nothing wakes it: triggers of a stateless agent are lost (PAUSED), a persistent one's wait; QUEUED runs wait, those under way go on; its plans' slots pass; MENTION_CHAIN passes over it; to mention or delegate to it is an error; `triggerAgent` answers ConflictError (a webhook 409).",
+      'Nothing wakes a paused agent. Triggers of a stateless agent are dropped (outcome PAUSED); those of a persistent agent wait in its inbox. QUEUED runs wait, running ones continue. Plans skip the slots that fall in the pause. MENTION_CHAIN routing passes over the agent, and agents that mention it or delegate to it get an error. `triggerAgent` returns ConflictError, a webhook responds with 409.',
     resolve: async (agent, _, context) => (await wholeOf(agent, context)).paused,
   }),
   deletedAt: t.field({
@@ -98,7 +99,7 @@ builder.objectFields(Agent, (t) => ({
   internals: t.field({
     type: AgentInternals,
     nullable: true,
-    description: 'Null for everybody but admins.',
+    description: 'Null unless the viewer is an admin.',
     resolve: async ({ id }, _, { viewer, loaders }) =>
       viewer.scope === 'ADMIN' && (await loaders.agents.load(id)) !== null ? { agentId: id } : null,
   }),
@@ -108,7 +109,7 @@ builder.queryFields((t) => ({
   agents: t.connection(
     {
       type: Agent,
-      description: 'The directory, newest first.',
+      description: 'All agents, newest first. A SERVICE token sees only the agents that it may trigger.',
       // A search reads all names.
       complexity: ({ search, ...page }) => ({ ...sizeOfPage()(page), field: search == null ? 1 : 50 }),
       args: { search: t.arg.string() },
@@ -135,7 +136,7 @@ builder.queryFields((t) => ({
 builder.objectField(Agent, 'addableBy', (t) =>
   t.field({
     type: AddableByType,
-    description: 'ForbiddenError for others, in `createSpace` too.',
+    description: 'Who may add this agent to a space, with `addMember` or `createSpace`. Others get a ForbiddenError.',
     resolve: async (agent, _, context) => (await wholeOf(agent, context)).addableBy,
   }),
 )

@@ -33,7 +33,7 @@ async function askersOf({ askers }: { askers: string[] }, _: object, { loaders }
 builder.objectField(Space, 'agentsElsewhere', (t) =>
   t.field({
     type: [Agent],
-    description: 'Its agents that belong to other spaces too.',
+    description: 'Agents of this space that are also members of other spaces.',
     resolve: ({ id }, _, { loaders }) => loaders.agentsElsewhere.load(id),
   }),
 )
@@ -41,11 +41,11 @@ builder.objectField(Space, 'agentsElsewhere', (t) =>
 builder.objectFields(Memory, (t) => ({
   id: t.exposeID('id', {
     description:
-      'The same key under another label is another memory. `setMemories` writes the one without a label, `deleteMemories` removes a key under every label.',
+      'The same key under another confidentiality label is another memory. `setMemories` writes the memory without a label; `deleteMemories` removes a key under every label.',
   }),
   confidentialTo: t.field({
     type: [Space],
-    description: 'The confidential spaces that it comes from, those that the viewer may see.',
+    description: "The confidential spaces that the memory's content comes from, as far as the viewer may see them.",
     resolve: confidentialOf,
   }),
 }))
@@ -59,7 +59,7 @@ builder.objectFields(Plan, (t) => ({
   askers: t.field({
     type: [Human],
     nullable: true,
-    description: "The humans that its runs work for; null for an admin's.",
+    description: "The requesters: humans for whom the plan's runs work. Null for a plan that an admin made.",
     resolve: askersOf,
   }),
 }))
@@ -67,21 +67,21 @@ builder.objectFields(Plan, (t) => ({
 builder.objectFields(RunInternals, (t) => ({
   confidentialTo: t.field({
     type: [Space],
-    description: 'The confidential spaces whose words this run has been shown so far.',
+    description: 'The confidential spaces whose content the run has read so far.',
     resolve: async ({ runId }, args, context) =>
       confidentialOf(await loadExisting(context.loaders.runs, runId), args, context),
   }),
   askers: t.field({
     type: [Human],
     nullable: true,
-    description: "The humans that it works for; null for an admin's plan or a service.",
+    description: "The requesters: humans for whom the run works. Null for a run of an admin's plan or of a service.",
     resolve: async ({ runId }, args, context) =>
       askersOf(await loadExisting(context.loaders.runs, runId), args, context),
   }),
 }))
 
 const Withheld = builder.objectRef<WithheldRow>('Withheld').implement({
-  description: 'How much of what came from a space was not shown.',
+  description: 'How many items that come from a confidential space were not shown to the model.',
   fields: (t) => ({
     space: t.field({ type: Space, resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId) }),
     memories: t.exposeInt('memories'),

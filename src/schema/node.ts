@@ -37,11 +37,12 @@ function nodeTypeOf(id: string): NodeType | undefined {
 }
 
 Node.implement({
+  description: 'An object with a globally unique id (Relay).',
   resolveType: ({ id }) => nodeTypeOf(id)?.name,
   fields: (t) => ({
     id: t.exposeID('id', {
       description:
-        'Globally unique and self-describing: a prefix for the type (`spc_`, `msg_`, `agt_`, `hum_`, `run_`, `tcl_`, `pln_`, `gol_`, `inb_`, `acc_`, `whk_`) and a time-ordered part. The same id that agents see in tools and operators see in logs.',
+        "Globally unique. The prefix names the type (`spc_`, `msg_`, `agt_`, `hum_`, `run_`, `tcl_`, `pln_`, `gol_`, `plf_`, `cyc_`, `inb_`, `acc_`, `aud_`, `whk_`); the rest is ordered by time. Agents' tools and the server's logs use the same ids.",
     }),
   }),
 })

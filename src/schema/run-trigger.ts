@@ -36,13 +36,14 @@ builder.objectFields(Run, (t) => ({
   triggerType: t.expose('triggerType', { type: TriggerTypeType }),
   triggerSummary: t.string({
     description:
-      'One line a person can read: who or what started it, and about what; without the what for those who may not see it.',
+      'One readable line: who or what started the run, and why. The reason is left out for viewers who may not see it.',
     resolve: (run, _, context) => triggerSummaryFor(run, context),
   }),
   triggerSpace: t.field({
     type: Space,
     nullable: true,
-    description: "The trigger's and the active space and message: null where there is none, or not for the viewer.",
+    description:
+      '`triggerSpace`, `triggerMessage` and `activeSpace` are null if there is none or the viewer may not see it.',
     resolve: ({ triggerSpaceId }, _, { loaders }) => loadOptional(loaders.visible.spaces, triggerSpaceId),
   }),
   triggerMessage: t.field({
@@ -51,9 +52,9 @@ builder.objectFields(Run, (t) => ({
     resolve: ({ triggerMessageId }, _, { loaders }) => loadOptional(loaders.visible.messages, triggerMessageId),
   }),
   depth: t.exposeInt('depth', {
-    description: "How many agent-to-agent hops lie behind this run; 0 for a human's, plan's or service's trigger.",
+    description: 'Number of agent-to-agent hops before this run; 0 if a human, a plan or a service triggered it.',
   }),
   rootId: t.exposeID('rootId', {
-    description: 'The human message, plan firing or service call that the whole chain of triggers began with.',
+    description: 'The human message, plan firing or service call that started the tree of runs.',
   }),
 }))

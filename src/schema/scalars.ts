@@ -27,7 +27,7 @@ builder.scalarType('DateTime', {
 
 builder.scalarType('StreamCursor', {
   description:
-    'An opaque position in an event stream, not in a page. Hand the last one you saw back as `after` to resume without a gap.',
+    'An opaque position in an event stream (not in a page). Pass the last one that you received as `after` to resume without a gap.',
   serialize: (cursor) => cursor,
   parseValue(value) {
     if (typeof value !== 'string') throw new GraphQLError('A cursor is a string.')
