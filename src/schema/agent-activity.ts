@@ -6,7 +6,7 @@ import { Agent, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 import { type AgentActivityEvent, itself } from './streams.ts'
 
-/** What of a run can be answered by what is told of it: whatever else is asked for, its row is read. */
+/** The fields of a run that the event itself contains. For any other field, the run's row is read. */
 const TOLD: ReadonlySet<string> = new Set([
   ...['__typename', 'id', 'agent', 'status', 'triggerType', 'triggerSummary', 'queuedAt', 'startedAt'],
 ])
@@ -29,7 +29,7 @@ const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').imp
       type: [Run],
       description: "The agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see.",
       complexity: { field: 1, multiplier: 3 },
-      // Of those that were told of, no more is asked than was told.
+      // Runs of the event were selected with only the fields that it contains.
       resolve: ({ agentId, activeRuns }, _, context) =>
         activeRunsOf(agentId, context, activeRuns as shapes.Run[] | null),
     }),

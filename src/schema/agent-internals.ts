@@ -101,7 +101,6 @@ AgentInternals.implement({
   }),
 })
 
-/** What it carries in itself. */
 builder.objectFields(AgentInternals, (t) => ({
   tools: t.field({ type: [Tool], resolve: ({ agentId }, _, { loaders }) => loaders.tools.load(agentId) }),
   mcpServers: t.field({

@@ -9,17 +9,20 @@ import type * as shapes from './shapes.ts'
 
 type PublicFields = Pick<shapes.Agent, 'description' | 'model' | 'mind' | 'toolset' | 'paused' | 'addableBy'>
 
-/** What everybody may know of an agent, of which its name in a list of entities is all that is known; of one that was deleted, what it was. */
+/** Loads the public fields of an agent. For a deleted agent, returns those that were kept. */
 async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<PublicFields> {
   const agent = await loaders.agents.load(id)
   if (agent !== null) return agent
-  // It may have been deleted since its name was read.
+  // The agent may have been deleted since its name was read.
   const formerly = (await loadExisting(loaders.entities, id)).formerly ?? (await loaders.entities.reload(id))?.formerly
   const was = formerly as Pick<PublicFields, 'model' | 'mind' | 'toolset'>
   return { description: null, paused: false, addableBy: 'ADMINS', ...was }
 }
 
-/** Its QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first; of those told of, or of its own. */
+/**
+ * Returns the agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first. `told`: the
+ * runs that an event contains; otherwise they are loaded.
+ */
 export async function activeRunsOf(
   agentId: string,
   { loaders, shownIn }: Context,
@@ -31,7 +34,7 @@ export async function activeRunsOf(
   return visible.filter((run) => run !== null)
 }
 
-/** Whether a run or cycle of it executes, in whichever space. */
+/** Whether a run or think cycle of the agent is RUNNING, in any space. */
 export async function isActive(agentId: string, { loaders }: Context): Promise<boolean> {
   return (await loaders.activeRuns.load(agentId)).some(({ status }) => status === 'RUNNING')
 }
@@ -110,7 +113,7 @@ builder.queryFields((t) => ({
     {
       type: Agent,
       description: 'All agents, newest first. A SERVICE token sees only the agents that it may trigger.',
-      // A search reads all names.
+      // A search reads the names of all agents.
       complexity: ({ search, ...page }) => ({ ...sizeOfPage()(page), field: search == null ? 1 : 50 }),
       args: { search: t.arg.string() },
       async resolve(_, { search, ...page }, { domain, viewer, loaders }) {

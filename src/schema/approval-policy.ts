@@ -25,7 +25,7 @@ export const ApprovalPolicyInput = builder.inputType('ApprovalPolicyInput', {
   }),
 })
 
-/** Those who are there of those who are named; null where nobody is. */
+/** Returns the humans that still exist; null for null. */
 async function humansOf(ids: string[] | null, { loaders }: Context) {
   if (ids === null) return null
   return (await loadAll(loaders.entities, ids)).filter((human) => human !== null)

@@ -39,7 +39,7 @@ const ApprovalDecision = builder.objectRef<shapes.ApprovalStanding['decisions'][
 
 const standingOf = (call: shapes.ToolCall, { loaders }: Context) => loaders.approvals.load(call)
 
-/** Of a call that was asked to be approved. */
+/** A call that needs approval. */
 export const Approval = builder.objectRef<shapes.ToolCall>('Approval').implement({
   description: 'The approval that one tool call needs. Every subscription that shows the call delivers changes.',
   fields: (t) => ({
@@ -111,7 +111,7 @@ async function seen(call: shapes.ToolCall, { loaders }: Context): Promise<{ tool
   return { toolCall: existing(toolCall) }
 }
 
-/** A claim is on record and notifies whoever the agent's `notifyUrl` names: it counts as so many messages. */
+/** A claim is audited and sends a notification to `notifyUrl`, so it counts as this many messages. */
 const CLAIM_POINTS = 10
 
 builder.mutationFields((t) => ({
@@ -126,7 +126,7 @@ builder.mutationFields((t) => ({
     },
     args: { input: t.arg({ type: DecideToolCallInput, required: true }) },
     async resolve(_, { input }, context) {
-      // A denial ends the call and is never refused for what its human sent before.
+      // A denial ends the call, so it is not limited by the rate of messages.
       if (input.approve) await takeRate(context, 'messages')
       else checkRequestRate(context)
       const fresh = renewed(context)

@@ -4,7 +4,7 @@ import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { AgentInternals, Space } from './refs.ts'
 
-/** A budget, and whose: of an agent or of a space. */
+/** A budget, and the id of the agent or space that has it. */
 interface OwnedBudget {
   ownerId: string
   limits: BudgetLimits
@@ -64,7 +64,7 @@ builder.objectField(Space, 'budget', (t) =>
     type: Budget,
     nullable: true,
     description: 'Null unless the viewer is an admin or a human member.',
-    // Of humans only members see a space.
+    // Humans see only spaces of which they are members.
     resolve: ({ id, budget }, _, { viewer }) => (viewer.scope === 'SERVICE' ? null : budgetOf(id, budget)),
   }),
 )

@@ -6,7 +6,7 @@ import { Agent, Chain, Run } from './refs.ts'
 interface Waiter {
   entityId: string
   reason: string | null
-  /** Of all that was said in its chain so far. */
+  /** The confidentiality label of the whole chain so far. */
   label: string[]
 }
 
@@ -45,7 +45,7 @@ builder.objectField(Run, 'chain', (t) =>
     type: Chain,
     nullable: true,
     description: 'Null unless the space has MENTION_CHAIN routing.',
-    // What its agents say to one another is nothing to who is only asked to decide on a call.
+    // A viewer who may only decide on a call does not see what the chain's agents wrote to one another.
     resolve: ({ chainId, onlyAsked }, _, { loaders }) =>
       onlyAsked === true ? null : loadOptional(loaders.chains, chainId),
   }),

@@ -10,13 +10,16 @@ interface Marked {
   label: string[]
 }
 
-/** Those of the spaces that are confidential now, and the viewer's to see. */
+/** Returns those of the row's source spaces that are confidential now and that the viewer may see. */
 async function confidentialOf({ places, label }: Marked, _: object, { loaders }: Context): Promise<shapes.Space[]> {
   const spaces = await loadAll(loaders.visible.spaces, [...new Set([...places, ...label])].sort())
   return spaces.filter((space) => space?.confidential === true) as shapes.Space[]
 }
 
-/** Whether what comes from there may be shown to the viewer: to who belongs to all that is confidential, and to admins. */
+/**
+ * Whether content from these spaces may be shown to the viewer: to members of all that are confidential, and to
+ * admins.
+ */
 export async function mayHear(spaceIds: readonly string[], { viewer, loaders }: Context): Promise<boolean> {
   if (spaceIds.length === 0 || viewer.scope === 'ADMIN') return true
   if (viewer.scope === 'SERVICE') return false
@@ -24,7 +27,7 @@ export async function mayHear(spaceIds: readonly string[], { viewer, loaders }: 
   return !(await loadAll(loaders.ofHumans.isUnheard, asked)).includes(true)
 }
 
-/** Null where there is none. */
+/** Null if there are none. */
 async function askersOf({ askers }: { askers: string[] }, _: object, { loaders }: Context) {
   if (askers.length === 0) return null
   return (await loadAll(loaders.entities, askers)).filter((human) => human !== null)

@@ -1,6 +1,6 @@
 import { builder } from './builder.ts'
 
-/** The enums that more than one file of this folder names. */
+/** Enums that several files of this folder use. */
 export const MindType = builder.enumType('Mind', {
   description: 'How an agent keeps context between runs (agent memory mode).',
   values: {

@@ -21,7 +21,7 @@ Message.implement({
   fields: (t) => ({
     space: t.field({
       type: Space,
-      // Who sees a message sees its space.
+      // A viewer who sees a message also sees its space.
       resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId),
     }),
     seq: t.exposeInt('seq', { description: '1, 2, 3, … within the space, without gaps.' }),
@@ -48,7 +48,7 @@ Message.implement({
       type: Run,
       nullable: true,
       description: "The run that wrote the message. Null for a human's message, and if the viewer may not see the run.",
-      // Whoever sees a message is in its space, and so sees the runs that wrote there: nobody has to be looked up.
+      // A viewer who sees a message is a member of its space, and so sees the runs that post there.
       resolve: ({ runId }, _, { loaders }) => loadOptional(loaders.runs, runId),
     }),
     waitingCall: t.field({

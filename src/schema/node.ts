@@ -13,7 +13,7 @@ interface NodeType {
   adminsOnly?: true
 }
 
-/** What an id names, and how it is loaded as far as the viewer may see it: the same checks as of the fields that lead there. */
+/** The type of each id prefix, with a loader that checks visibility as the fields that lead there do. */
 const NODE_TYPES: Partial<Record<IdPrefix, NodeType>> = {
   spc: { name: 'Space', loader: ({ visible }) => visible.spaces as NodeLoader },
   msg: { name: 'Message', loader: ({ visible }) => visible.messages as NodeLoader },
@@ -47,7 +47,7 @@ Node.implement({
   }),
 })
 
-/** Null for an id that names nothing, nothing that the viewer may see, or nothing at all. */
+/** Returns null if nothing has this id or the viewer may not see it. */
 async function loadNode(id: string, { loaders, viewer }: Context): Promise<{ id: string } | null> {
   const type = nodeTypeOf(id)
   if (type === undefined || (type.adminsOnly && viewer.scope !== 'ADMIN')) return null

@@ -5,7 +5,7 @@ import { RunStatusType, RunStopReasonType } from './enums.ts'
 import { Entity, Run } from './refs.ts'
 import { RunConnection, RunEdge } from './run-connection.ts'
 
-/** Where runs come from, what they set off and why they ended; and finding them. */
+/** Why a run ended, and which runs started it or were started by it; the query of all runs. */
 builder.objectFields(Run, (t) => ({
   stopReason: t.expose('stopReason', {
     type: RunStopReasonType,

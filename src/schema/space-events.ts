@@ -18,7 +18,7 @@ const SpaceEvent = builder.interfaceRef<AnySpaceEvent>('SpaceEvent').implement({
 
 const event = <T extends AnySpaceEvent['type']>(type: T) => builder.objectRef<Shape<T>>(type)
 
-/** Events that differ in name alone are made together. */
+/** Events with the same fields share an implementation. */
 type OfSpace = 'SpaceSnapshot' | 'SpaceUpdated'
 const spaceEvent = (type: OfSpace, description: string) =>
   event<OfSpace>(type).implement({

@@ -55,7 +55,7 @@ Space.implement({
   }),
 })
 
-/** What each viewer has read of it. */
+/** Depends on the viewer's read marker. */
 builder.objectFields(Space, (t) => ({
   firstUnreadMessage: t.field({
     type: Message,
@@ -66,7 +66,7 @@ builder.objectFields(Space, (t) => ({
     resolve: ({ id }, _, { loaders }) => loaders.firstUnread.load(id),
   }),
   unreadCount: t.int({
-    // It counts messages.
+    // Counting reads messages.
     complexity: 10,
     description: "Number of messages after the viewer's read marker that others sent. 0 if the viewer is not human.",
     resolve: ({ id }, _, { loaders }) => loaders.unreadCounts.load(id),

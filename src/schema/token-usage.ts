@@ -23,7 +23,7 @@ TokenUsage.implement({
   }),
 })
 
-/** The usage of a run or a step, as its row holds it. */
+/** Converts the usage columns of a run or a step. */
 export function usageOf(row: UsageRow): shapes.Usage {
   const { inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated } = row
   return { inputTokens, cachedInputTokens, outputTokens, estimated, costUsd: usdOf(row.costNanos) }

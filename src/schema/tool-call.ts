@@ -28,7 +28,7 @@ const ToolCallWait = builder.enumType('ToolCallWait', {
   } as const,
 })
 
-/** Whether a call is a part of what is shown here, or else one that the viewer may look into. */
+/** Whether the call is a part of a message that is shown here, or the viewer may read its content. */
 async function isSeen(call: shapes.ToolCall, { loaders, shownIn }: Context): Promise<boolean> {
   const isPart = (call.execution !== null || call.approvalState !== null) && call.messageId !== null
   return (shownIn !== null && isPart && call.spaceId === shownIn) || loaders.visible.toolCallContents.load(call)
@@ -36,7 +36,7 @@ async function isSeen(call: shapes.ToolCall, { loaders, shownIn }: Context): Pro
 
 type MaybePromise<T> = T | Promise<T>
 
-/** A call's input or output; one that is too long to come with the call is read now. */
+/** Returns a call's input or output. Loads it if it was too long to be loaded with the call. */
 async function contentOf(
   call: shapes.ToolCall,
   name: 'input' | 'output',
@@ -47,14 +47,20 @@ async function contentOf(
   return (await loaders.callContents.load({ id: call.id, meter }))?.[name] ?? null
 }
 
-/** What comes out of a call, for those who may see it: of a tool that is not visible not for those who see it only as a part. */
+/**
+ * Resolves what a call returned, for viewers who may read it. The output of a tool that is shown only because it
+ * needs approval is private to its run.
+ */
 async function outOf<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
   const { hidesOutput = false } = (call.approval ?? {}) as { hidesOutput?: boolean }
   if (hidesOutput && context.viewer.scope === 'HUMAN') return null
   return (await isSeen(call, context)) ? content() : null
 }
 
-/** What goes into it, and what is asked about that: also for those who are asked by name, and may hear it. */
+/**
+ * Resolves a call's input and approval, for viewers who may read them. Includes approvers named by the policy,
+ * if they may read the confidential spaces that the call draws on.
+ */
 async function intoIt<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
   if (await isSeen(call, context)) return content()
   const { places, label } = call
@@ -65,7 +71,7 @@ function isAskedByName({ approverIds, escalateToIds, escalatedAt }: shapes.ToolC
   return approverIds.includes(viewer.id) || (escalatedAt !== null && escalateToIds.includes(viewer.id))
 }
 
-/** Whether the viewer may submit what the call waits for now. */
+/** Whether the viewer may submit the result that the call waits for. */
 async function maySubmit(call: shapes.ToolCall, { domain, viewer, loaders }: Context): Promise<boolean> {
   if (domain.toolCalls.waitsFor(call) !== 'RESULT' || viewer.scope === 'ADMIN') return viewer.scope === 'ADMIN'
   if (viewer.scope === 'SERVICE')
@@ -121,7 +127,6 @@ ToolCall.implement({
   }),
 })
 
-/** What is asked about it, of whom, and who answered. */
 builder.objectFields(ToolCall, (t) => ({
   approval: t.field({
     type: Approval,

@@ -30,7 +30,7 @@ Viewer.implement({
     serviceName: t.string({ nullable: true, resolve: (viewer) => (viewer.scope === 'SERVICE' ? viewer.name : null) }),
     unreadCount: t.int({
       description: 'Unread messages in all spaces of the viewer.',
-      // It counts the messages of every space.
+      // Counting reads the messages of every space.
       complexity: 50,
       resolve: ({ scope, id }, _, { domain }) => (scope === 'HUMAN' ? domain.reading.unreadTotal(id) : 0),
     }),
