@@ -23,7 +23,7 @@ interface Failure {
 
 const UNAUTHENTICATED_CLOSE = 4403
 const MEANINGS: Record<string, string> = {
-  UNAUTHENTICATED: 'The server does not know this token. It may have been revoked, or have expired.',
+  UNAUTHENTICATED: 'The server does not accept this token. It may have been revoked or have expired.',
   FORBIDDEN: 'You may not see this any more.',
   NOT_FOUND: 'This does not exist, or not for you.',
 }

@@ -18,7 +18,7 @@ const queries = new QueryClient({
 })
 
 const root = document.getElementById('root')
-if (root === null) throw new Error('The page has no place for the console.')
+if (root === null) throw new Error('index.html has no #root element.')
 createRoot(root).render(
   <StrictMode>
     <CSPProvider disableStyleElements>

@@ -25,7 +25,7 @@ const SessionContext = createContext<Session | null>(null)
 
 export function useSession(): Session {
   const session = use(SessionContext)
-  if (session === null) throw new Error('useSession stands outside of a session')
+  if (session === null) throw new Error('useSession must be called inside a SessionProvider')
   return session
 }
 

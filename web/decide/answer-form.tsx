@@ -65,7 +65,7 @@ function FreeForm({ toolName, onCancel, answer }: FreeFormProps) {
       error={answer.error}
       onSubmit={(values) => answer.start(meaningOf(String(values.get('result') ?? '')))}
     >
-      <AreaField label="Your answer" name="result" rows={3} required autoFocus hint="Plain words, or JSON." />
+      <AreaField label="Your answer" name="result" rows={3} required autoFocus hint="Plain text or JSON." />
       <div>
         <Button look="quiet" onClick={onCancel}>
           Back to Approve and Deny

@@ -27,8 +27,8 @@ export function ApprovalView({ call }: { call: ToolCall }) {
         {state === 'PENDING' && (
           <span className="note">
             {approved} of {quorum} {quorum === 1 ? 'approval' : 'approvals'}
-            {!mayDecide && approvers.length > 0 && `, asked of ${approvers.map(({ name }) => name).join(', ')}`}
-            {approval.escalatedAt !== null && ', asked of more people'}
+            {!mayDecide && approvers.length > 0 && `, requested from ${approvers.map(({ name }) => name).join(', ')}`}
+            {approval.escalatedAt !== null && ', escalated'}
           </span>
         )}
       </p>
@@ -51,7 +51,7 @@ function Decisions({ decisions }: { decisions: Approval['decisions'] }) {
           <span className="grow">
             <b>{human.name}</b> {approve ? 'approved' : 'denied'}
             {reason !== null && <q dir="auto">{reason}</q>}
-            {!counts && <span className="note"> (of an input that was changed since)</span>}
+            {!counts && <span className="note"> (for an earlier input)</span>}
           </span>
           <Moment at={at} />
         </li>
@@ -75,7 +75,7 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
   if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
       <InputForm
-        label={`Edit what goes into ${call.toolName}`}
+        label={`Edit the input of ${call.toolName}`}
         schema={schema as Record<string, unknown>}
         value={edited.input}
         submit="Approve this"
@@ -90,7 +90,7 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
     <div className="decide">
       <input
         aria-label="Reason"
-        placeholder="Reason, if you like"
+        placeholder="Reason (optional)"
         value={reason}
         onChange={(event) => setReason(event.target.value)}
       />
@@ -119,13 +119,13 @@ export function Claim({ call }: { call: ToolCall }) {
   })
   if (humanId === null) return null
   const { claimedBy } = call
-  if (claimedBy !== null && claimedBy.id !== humanId) return <p className="note">{claimedBy.name} sees to it.</p>
+  if (claimedBy !== null && claimedBy.id !== humanId) return <p className="note">{claimedBy.name} is handling this.</p>
   const mayAnswer = call.waitsFor === 'RESULT' || call.approval?.mayDecide === true
   if (!mayAnswer) return null
   return (
     <div className="decide">
       <Button look="quiet" icon="people" isBusy={claim.isBusy} onClick={() => claim.start(claimedBy !== null)}>
-        {claimedBy === null ? 'I’ll see to it' : 'Leave it to others'}
+        {claimedBy === null ? 'I’ll handle this' : 'Release'}
       </Button>
       <Refused error={claim.error} />
     </div>

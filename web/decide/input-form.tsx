@@ -34,7 +34,7 @@ function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: Sch
     try {
       onSubmit(JSON.parse(String(values.get('json'))))
     } catch {
-      setFailure(new ParleyError('This is not valid JSON. Correct it and try again.', 'BAD_INPUT'))
+      setFailure(new ParleyError('The value is not valid JSON. Correct it and try again.', 'BAD_INPUT'))
     }
   }
   const back = onBack && (
@@ -45,7 +45,7 @@ function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: Sch
   if (isCut) {
     return (
       <div className="schema-form">
-        <p className="plain-note">This input is too large to be edited here. Approve or deny it as it is.</p>
+        <p className="plain-note">This input is too large to edit here. Approve or deny it unchanged.</p>
         {back}
       </div>
     )
@@ -59,7 +59,7 @@ function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: Sch
         required
         spellCheck={false}
         defaultValue={text}
-        hint="As JSON, since it has too many fields for a form. The server checks it."
+        hint="JSON, because the schema has too many fields for a form. The server validates the value."
       />
       {back && <div>{back}</div>}
     </Form>

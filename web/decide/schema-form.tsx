@@ -106,7 +106,7 @@ function errorsOf(schema: RJSFSchema | boolean, formData: unknown): RJSFValidati
       const missing = keyword === 'required' ? /"([^"]+)"/.exec(error)?.[1] : undefined
       const path = instanceLocation.replace(/^#\/?/, '').split('/').filter(Boolean)
       const property = [...path, ...(missing === undefined ? [] : [missing])].join('.')
-      const message = missing === undefined ? error : 'This is needed.'
+      const message = missing === undefined ? error : 'This field is required.'
       return { name: keyword, property: `.${property}`, message, stack: message }
     })
 }

@@ -19,17 +19,15 @@ export function WaitingPage() {
       <PageHead
         title="Waiting for you"
         note={
-          calls.length === 0
-            ? null
-            : `${calls.length} ${calls.length === 1 ? 'agent waits' : 'agents wait'}, the oldest first`
+          calls.length === 0 ? null : `${calls.length} ${calls.length === 1 ? 'request' : 'requests'}, oldest first`
         }
       >
         <NotifyButton />
       </PageHead>
       <div className="page-scroll">
         {calls.length === 0 ? (
-          <Empty icon="check" title="Nothing waits for you">
-            <p>When an agent asks for an approval or an answer, it stands here, whichever space it is in.</p>
+          <Empty icon="check" title="Nothing is waiting for you">
+            <p>When an agent in any of your spaces needs an approval or an answer, its request appears here.</p>
           </Empty>
         ) : (
           <ul className="waiting-list">

@@ -45,7 +45,7 @@ export function AuditPage() {
           <ActionField action={filter.action} onAction={onAction} />
           {isNarrowed && (
             <Button icon="cross" onClick={() => setSought(filter.action === null ? {} : { action: filter.action })}>
-              {filter.actorId === null ? 'Done to anything' : 'By anybody'}
+              {filter.actorId === null ? 'Any target' : 'Any actor'}
             </Button>
           )}
         </div>
@@ -60,10 +60,10 @@ function ActionField({ action, onAction }: { action: string | null; onAction(act
   const mutations = (data?.__schema.mutationType?.fields ?? []).map(({ name }) => name)
   const known = new Set([...mutations, ...OTHER_ACTIONS, ...(action === null ? [] : [action])])
   return (
-    <Field label="What was done">
+    <Field label="Action">
       {(given) => (
         <select {...given} value={action ?? ''} onChange={(event) => onAction(event.target.value)}>
-          <option value="">Anything</option>
+          <option value="">Any action</option>
           {[...known].sort().map((name) => (
             <option key={name} value={name}>
               {name}
@@ -85,8 +85,8 @@ function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
   if (!log) return <Unanswered what="the log" ask={ask} />
   if (entries.length === 0 && after === null) {
     return (
-      <Empty icon="record" title="Nothing of this is on record">
-        <p>What people, services and agents change stands here from the moment they do.</p>
+      <Empty icon="record" title="No audit entries">
+        <p>Every change by a person, a service or an agent is recorded here.</p>
       </Empty>
     )
   }

@@ -11,7 +11,7 @@ const VERBS: Record<string, readonly [done: string, tried: string]> = {
   add: ['added', 'add'],
   claim: ['claimed', 'claim'],
   confirm: ['confirmed', 'confirm'],
-  create: ['made', 'make'],
+  create: ['created', 'create'],
   decide: ['decided on', 'decide on'],
   delete: ['deleted', 'delete'],
   erase: ['erased', 'erase'],

@@ -47,8 +47,8 @@ function FollowedRun({ runId, onRetry }: { runId: string; onRetry(): void }) {
           <Unanswered what="the run" ask={ask} />
         </div>
       ) : (
-        <Empty icon="branch" title="There is no such run">
-          <p>Or none that you may see: a run belongs to the spaces that triggered it and that it wrote in.</p>
+        <Empty icon="branch" title="Run not found">
+          <p>The run does not exist, or you are not a member of a space that triggered it or that it posted in.</p>
         </Empty>
       )}
     </>
@@ -89,7 +89,7 @@ function RunView({ run, live, onRetry }: RunViewProps) {
         </Boundary>
         {now.error !== null && (
           <p className="failure">
-            <strong>It failed.</strong> {now.error}
+            <strong>The run failed.</strong> {now.error}
             {isAdmin && now.stopReason === 'OVER_BUDGET' && (
               <>
                 {' '}
@@ -100,18 +100,18 @@ function RunView({ run, live, onRetry }: RunViewProps) {
         )}
         {run.summary !== null && run.summary !== '' && (
           <section className="block">
-            <h2>Closing words</h2>
-            <p className="hint">Internal: nobody in the space saw them.</p>
+            <h2>Closing text</h2>
+            <p className="hint">Internal: not posted to any space.</p>
             <blockquote>
               <PlainText text={run.summary} />
             </blockquote>
           </section>
         )}
         <section className="block">
-          <h2>What happened</h2>
+          <h2>Steps</h2>
           <Refused error={live.error} onRetry={onRetry} />
           {steps.length === 0 && live.error === null && (
-            <p className="hint">{isOver ? 'It ended before its first step.' : 'It has not begun yet.'}</p>
+            <p className="hint">{isOver ? 'The run ended before its first step.' : 'The run has not started yet.'}</p>
           )}
           <ol className="steps">
             {steps.map((step) => (
@@ -151,7 +151,7 @@ function Facts({ run, now }: { run: Run; now: Now }) {
         <Link href={`/agents/${run.agent.id}`}>{run.agent.name}</Link>
       </Fact>
       {run.triggerSpace !== null && (
-        <Fact name="Set off in">
+        <Fact name="Triggered in">
           <Link
             href={`/spaces/${run.triggerSpace.id}${run.triggerMessage === null ? '' : `#${run.triggerMessage.id}`}`}
           >
@@ -162,15 +162,15 @@ function Facts({ run, now }: { run: Run; now: Now }) {
       <Fact name="Queued">
         <Moment at={now.queuedAt} />
       </Fact>
-      {tookMs !== null && <Fact name="Took">{wordsOfDuration(tookMs)}</Fact>}
+      {tookMs !== null && <Fact name="Duration">{wordsOfDuration(tookMs)}</Fact>}
       <Fact name="Tokens">{wordsOfUsage(usage)}</Fact>
       {run.retryOf !== null && (
-        <Fact name="Repeats">
+        <Fact name="Retry of">
           <Link href={`/runs/${run.retryOf.id}`}>a failed run</Link>
         </Fact>
       )}
       {run.retriedBy !== null && (
-        <Fact name="Repeated by">
+        <Fact name="Retried by">
           <Link href={`/runs/${run.retriedBy.id}`}>another run</Link>
         </Fact>
       )}

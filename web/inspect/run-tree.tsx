@@ -22,13 +22,13 @@ export function RunTree({ rootId, currentId, isOver }: RunTreeProps) {
   const tops = runs.filter(({ parent }) => parent === null || !runs.some(({ id }) => id === parent.id))
   return (
     <section className="block">
-      <h2>What the same trigger set off</h2>
+      <h2>Runs of the same trigger</h2>
       <ul className="tree">
         {tops.map((run) => (
           <Branch key={run.id} run={run} runs={runs} currentId={currentId} />
         ))}
       </ul>
-      {data?.runs.pageInfo.hasNextPage && <p className="hint">The newest {runs.length} of them.</p>}
+      {data?.runs.pageInfo.hasNextPage && <p className="hint">Showing the newest {runs.length}.</p>}
     </section>
   )
 }

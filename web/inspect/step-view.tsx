@@ -30,7 +30,7 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
       )}
       {text !== '' && (
         <div>
-          <span className="kind">to itself</span>
+          <span className="kind">internal text</span>
           <PlainText className="thought" text={text} />
         </div>
       )}

@@ -67,7 +67,7 @@ function BudgetView({ whose, budget, save }: BudgetViewProps) {
       {budget === null ? <SpentToday {...whose} /> : <Meters budget={budget} />}
       {isDaySpent(budget) && (
         <p className="over-budget" role="status">
-          Today’s budget is spent: it goes on with the next day, at midnight UTC, or with another budget.
+          Today’s budget is exhausted. Work resumes at midnight UTC, or when the budget is raised.
         </p>
       )}
       {isAdmin && <BudgetForm budget={budget} save={save} />}
@@ -102,7 +102,7 @@ function Meters({ budget }: { budget: Budget }) {
       <Meter name="Tokens today" spent={tokensSpentToday} limit={tokensPerDay} wordsOf={(of) => of.toLocaleString()} />
       <Meter name="Cost today" spent={usdSpentToday} limit={usdPerDay} wordsOf={wordsOfCost} />
       {perRoot.length > 0 && (
-        <p className="hint">Whatever one message, plan or call sets off may use {perRoot.join(' and ')}.</p>
+        <p className="hint">All runs of one message, plan or service call may use {perRoot.join(' and ')}.</p>
       )}
     </>
   )
@@ -119,7 +119,7 @@ interface MeterProps {
 }
 
 function Meter({ name, spent, limit, wordsOf }: MeterProps) {
-  const words = `${spent === null ? 'not known' : wordsOf(spent)}${limit === null ? '' : ` of ${wordsOf(limit)}`}`
+  const words = `${spent === null ? 'unknown' : wordsOf(spent)}${limit === null ? '' : ` of ${wordsOf(limit)}`}`
   const share = spent === null || limit === null ? 0 : limit === 0 ? 100 : Math.min(100, (spent / limit) * 100)
   return (
     <div className={`meter ${isReached(limit, spent) ? 'spent' : ''}`}>
@@ -136,10 +136,10 @@ function Meter({ name, spent, limit, wordsOf }: MeterProps) {
 }
 
 const LIMITS = [
-  ['tokensPerDay', 'Tokens a day', 1],
-  ['usdPerDay', 'US dollars a day', 'any'],
-  ['tokensPerRoot', 'Tokens for one root', 1],
-  ['usdPerRoot', 'US dollars for one root', 'any'],
+  ['tokensPerDay', 'Tokens per day', 1],
+  ['usdPerDay', 'US dollars per day', 'any'],
+  ['tokensPerRoot', 'Tokens per root', 1],
+  ['usdPerRoot', 'US dollars per root', 'any'],
 ] as const
 
 function BudgetForm({ budget, save }: Pick<BudgetViewProps, 'budget' | 'save'>) {
@@ -167,8 +167,8 @@ function BudgetForm({ budget, save }: Pick<BudgetViewProps, 'budget' | 'save'>) 
       </div>
       <p role="status" className="hint">
         {isSaved
-          ? 'Saved: it counts at once.'
-          : 'Days are UTC. A root is a person’s message, a plan’s firing or a service’s call, with all that comes of it.'}
+          ? 'Saved. The budget applies at once.'
+          : 'Days are UTC. A root is a person’s message, a plan’s firing or a service’s call, with all runs that follow from it.'}
       </p>
     </Form>
   )

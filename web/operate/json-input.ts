@@ -8,6 +8,6 @@ export function jsonIn(values: FormData, name: string, label: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw new ParleyError(`${label} must be JSON: names and texts stand in double quotes.`, 'BAD_INPUT')
+    throw new ParleyError(`${label} must be valid JSON: put names and strings in double quotes.`, 'BAD_INPUT')
   }
 }

@@ -71,7 +71,7 @@ function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): vo
     const name = textIn(values, 'name') ?? OWN_NAME
     onBegin(await openScratch(connection, agent, { humanId: humanId === NOBODY_YET ? null : humanId, name }))
   })
-  if (ask.data === undefined) return <Unanswered what="who may speak" ask={ask} />
+  if (ask.data === undefined) return <Unanswered what="people" ask={ask} />
   return (
     <Form
       label="Try it"
@@ -81,13 +81,13 @@ function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): vo
       onSubmit={begin.start}
     >
       <p className="hint">
-        A space of its own, with one person and {agent.name} alone. What you save counts from its next answer on.
+        A separate space with one person and {agent.name}. Saved settings apply from the next answer.
       </p>
       <SelectField
         label="Speak as"
         value={humanId}
         onChange={(event) => setChosen(event.target.value)}
-        options={[...people.map(({ id, name }) => [id, name] as const), [NOBODY_YET, 'somebody new']]}
+        options={[...people.map(({ id, name }) => [id, name] as const), [NOBODY_YET, 'a new person']]}
       />
       {humanId === NOBODY_YET && (
         <TextField label="Name" name="name" required maxLength={200} defaultValue={OWN_NAME} />
@@ -102,7 +102,7 @@ function Talk({ spaceId }: { spaceId: string }) {
   const { space, status, error, messages, activity } = state
   if (status === 'ended') {
     return (
-      <Empty icon="space" title="It is gone">
+      <Empty icon="space" title="The conversation has ended">
         <p>{error?.message}</p>
       </Empty>
     )
@@ -111,8 +111,8 @@ function Talk({ spaceId }: { spaceId: string }) {
   return (
     <div className="scratch-talk">
       {messages.length === 0 ? (
-        <Empty icon="space" title="Say something to it">
-          <p>It answers as its settings have it, once they are saved.</p>
+        <Empty icon="space" title="Write a message">
+          <p>The agent answers with its saved settings.</p>
         </Empty>
       ) : (
         <Boundary what="conversation">

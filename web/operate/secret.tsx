@@ -23,7 +23,7 @@ export function Secret({ label, value, isOnce = false }: SecretProps) {
       >
         {isCopied ? 'Copied' : 'Copy'}
       </Button>
-      {isOnce && <p className="hint">Shown this once: keep it now.</p>}
+      {isOnce && <p className="hint">Shown only once. Copy it now.</p>}
     </div>
   )
 }

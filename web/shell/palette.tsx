@@ -134,7 +134,7 @@ function useCommands(onNewSpace: () => void): Goal[] {
     isDark
       ? { id: 'light', icon: 'sun', words: 'Light colours', to: toggle }
       : { id: 'dark', icon: 'moon', words: 'Dark colours', to: toggle },
-    mayGoBack && { id: 'operator', icon: 'people', words: 'Go back to the operator', to: goBack },
+    mayGoBack && { id: 'operator', icon: 'people', words: 'Return to the operator', to: goBack },
     { id: 'out', icon: 'out', words: 'Sign out', to: signOut },
   ]
   return commands.filter((command) => command !== false)

@@ -7,7 +7,7 @@ import { Refused } from '../ui/notice.tsx'
 import { STOP_RUN } from './operations.ts'
 
 const WORDS: Record<string, string> = {
-  QUEUED: 'will begin soon',
+  QUEUED: 'is queued',
   RUNNING: 'is at work',
   WAITING_TOOL: 'waits for an answer',
 }

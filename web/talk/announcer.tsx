@@ -7,7 +7,7 @@ const MOST_LOOKED_AT = 200
 
 function wordsOf(part: MessagePart): string {
   if (part.__typename === 'TextPart') return part.text
-  return part.__typename === 'ToolCallPart' ? `asks by ${part.toolCall.toolName}` : ''
+  return part.__typename === 'ToolCallPart' ? `tool call ${part.toolCall.toolName}` : ''
 }
 
 /** Says finished messages to who listens instead of looking: not the letters while they come, and not what was there before. */

@@ -86,20 +86,20 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
         </Button>
       </div>
       <p className="composer-hint">
-        {named === null ? wordsOfRouting(space, agents) : `Asks ${named.name}.`}{' '}
-        <span className="keys">Enter sends, Shift Enter is a new line.</span>
+        {named === null ? wordsOfRouting(space, agents) : `Goes to ${named.name}.`}{' '}
+        <span className="keys">Enter sends, Shift+Enter starts a new line.</span>
       </p>
     </form>
   )
 })
 
 function wordsOfRouting({ routing, adminAgent }: Space, agents: Agent[]): string {
-  if (agents.length === 0) return 'No agent listens here.'
+  if (agents.length === 0) return 'There is no agent in this space.'
   if (routing === 'ADMIN')
-    return adminAgent === null ? 'Goes to the agent at the door.' : `Goes to ${adminAgent.name}; @ asks another.`
-  if (routing === 'MENTION_CHAIN') return 'Goes to one agent, in turn; @ says to whom.'
-  if (agents.length === 2) return `${agents[0]?.name} and ${agents[1]?.name} hear it.`
-  return agents.length === 1 ? `${agents[0]?.name} hears it.` : `All ${agents.length} agents hear it.`
+    return adminAgent === null ? 'Goes to the admin agent.' : `Goes to ${adminAgent.name}. Use @ for another agent.`
+  if (routing === 'MENTION_CHAIN') return 'Goes to the next agent in turn. Use @ to choose one.'
+  if (agents.length === 2) return `Goes to ${agents[0]?.name} and ${agents[1]?.name}.`
+  return agents.length === 1 ? `Goes to ${agents[0]?.name}.` : `Goes to all ${agents.length} agents.`
 }
 
 /** The agent whose name stands after the first `@` that names one. */

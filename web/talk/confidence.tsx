@@ -9,7 +9,8 @@ import { Icon } from '../ui/icons.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { SPACE_CONFIDENCE, UPDATE_SPACE } from './operations.ts'
 
-export const WHAT_IT_MEANS = 'What is said here is carried only to where everyone who hears it belongs here too.'
+export const WHAT_IT_MEANS =
+  'Agents repeat what is written here only where everyone who can read it is also a member of this space.'
 
 /** Under the head of a confidential space: that it is one, and what that means. */
 export function ConfidenceLine() {
@@ -34,13 +35,13 @@ export function Confidence({ space: { id, confidential } }: { space: Space }) {
   })
   const lift = () => (isAsked ? set.start(false) : setAsked(true))
   return (
-    <section className={`block confidence ${confidential ? 'kept' : ''}`} aria-label="Confidence">
+    <section className={`block confidence ${confidential ? 'kept' : ''}`} aria-label="Confidentiality">
       <h3>
         <Icon name="lock" size={15} /> {confidential ? 'Confidential' : 'Not confidential'}
       </h3>
       <p className="hint">
-        {confidential ? WHAT_IT_MEANS : 'Its agents may carry what they hear here into other spaces.'}
-        {confidential && !isAdmin && ' Only an admin can lift it.'}
+        {confidential ? WHAT_IT_MEANS : 'Its agents may repeat what is written here in other spaces.'}
+        {confidential && !isAdmin && ' Only an admin can turn this off.'}
       </p>
       <Elsewhere spaceId={id} />
       {!confidential && (
@@ -50,7 +51,7 @@ export function Confidence({ space: { id, confidential } }: { space: Space }) {
       )}
       {confidential && isAdmin && (
         <Button look="danger" isBusy={set.isBusy} onClick={lift}>
-          {isAsked ? 'Yes, what was said here is free' : 'Lift it…'}
+          {isAsked ? 'Yes, turn it off' : 'Turn off confidentiality…'}
         </Button>
       )}
       <Refused error={set.error} />
@@ -62,11 +63,11 @@ function Elsewhere({ spaceId }: { spaceId: string }) {
   const { data } = useAsk(SPACE_CONFIDENCE, { id: spaceId })
   const agents = data?.space?.agentsElsewhere
   if (agents === undefined) return null
-  if (agents.length === 0) return <p className="hint">None of its agents sits in another space.</p>
+  if (agents.length === 0) return <p className="hint">None of its agents is a member of another space.</p>
   return (
     <>
-      <p className="hint">In other spaces too:</p>
-      <ul className="member-chips" aria-label="Agents that sit in other spaces too">
+      <p className="hint">Also in other spaces:</p>
+      <ul className="member-chips" aria-label="Agents that are also in other spaces">
         {agents.map((agent) => (
           <li key={agent.id}>
             <Link href={`/agents/${agent.id}`}>

@@ -92,7 +92,11 @@ function PartView({ part, isGrowing }: { part: MessagePart; isGrowing: boolean }
     case 'ToolCallPart':
       return <CallCard call={part.toolCall} />
     default:
-      return <p className="plain-note">This part is of a kind that the console does not know. Reload the page.</p>
+      return (
+        <p className="plain-note">
+          The console does not know this kind of part. Reload the page to update the console.
+        </p>
+      )
   }
 }
 
@@ -112,7 +116,7 @@ function MessageHead({ message: { id, sender, createdAt, mentionedAgent, run } }
         <Time at={createdAt} />
       </a>
       {run !== null && (
-        <Link className="inside" href={`/runs/${run.id}`} aria-label="Look inside the run that wrote this">
+        <Link className="inside" href={`/runs/${run.id}`} aria-label="Open the run that wrote this message">
           <Icon name="branch" size={14} /> run
         </Link>
       )}
@@ -126,7 +130,7 @@ function Cost({ message: { rootUsage } }: { message: Message }) {
   const { totalTokens, costUsd } = rootUsage
   const cost = costUsd === null || costUsd === 0 ? '' : ` · ${wordsOfCost(costUsd)}`
   return (
-    <span className="cost" title="What all that this message set off has used">
+    <span className="cost" title="Usage of all runs that this message started">
       {totalTokens.toLocaleString()} tokens{cost}
     </span>
   )

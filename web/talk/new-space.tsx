@@ -53,14 +53,18 @@ export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
       <Form label="New space" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
         <TextField label="Name" name="name" required maxLength={200} autoFocus placeholder="Kitchen" />
         <TextField label="What it is for" name="description" placeholder="Optional" />
-        <SelectField label="Who wakes" name="routing" options={ROUTINGS} />
-        <CheckField label="Confidential" name="confidential" hint={`${WHAT_IT_MEANS} Only an admin can lift it.`} />
+        <SelectField label="Which agents wake" name="routing" options={ROUTINGS} />
+        <CheckField
+          label="Confidential"
+          name="confidential"
+          hint={`${WHAT_IT_MEANS} Only an admin can turn this off.`}
+        />
         <fieldset className="choices">
-          <legend>Agents in it</legend>
+          <legend>Agents</legend>
           {found.length > 8 || search !== '' ? (
             <TextField label="Search agents" value={search} onChange={(event) => setSearch(event.target.value)} />
           ) : null}
-          {found.length === 0 && <p className="hint">There is no agent yet.</p>}
+          {found.length === 0 && <p className="hint">There are no agents yet.</p>}
           {found.slice(0, 12).map((agent) => (
             <label key={agent.id} className="choice">
               <input type="checkbox" checked={chosen.has(agent.id)} onChange={() => toggle(agent.id, agent.name)} />

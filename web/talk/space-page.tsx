@@ -39,8 +39,8 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
     return (
       <>
         <PageHead title={space?.name ?? 'Space'} />
-        <Empty icon="space" title={isForGood ? 'This space is closed to you' : 'This space could not be loaded'}>
-          <p>{error?.message ?? 'It is no longer live.'}</p>
+        <Empty icon="space" title={isForGood ? 'You cannot see this space' : 'This space could not be loaded'}>
+          <p>{error?.message ?? 'Live updates have ended.'}</p>
           {!isForGood && (
             <Button icon="retry" onClick={onRetry}>
               Try again
@@ -79,11 +79,11 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
       </PageHead>
       {space.confidential && <ConfidenceLine />}
       {messages.length === 0 ? (
-        <Empty icon="space" title={`Nothing was said in ${space.name} yet`}>
+        <Empty icon="space" title={`No messages in ${space.name} yet`}>
           <p>
             {space.members.some(({ kind }) => kind === 'AGENT')
-              ? 'Say hello: its agents are listening.'
-              : 'Add an agent to it by its details, above.'}
+              ? 'Say hello to its agents.'
+              : 'Open the details above to add an agent.'}
           </p>
         </Empty>
       ) : (
@@ -110,7 +110,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
         </Boundary>
       ) : (
         <p className="spectator">
-          You see everything as the operator, and speak as nobody. <Link href="/people">Go on as a person</Link> to
+          As the operator you can read everything, but not post. <Link href="/people">Continue as a person</Link> to
           write here.
         </p>
       )}

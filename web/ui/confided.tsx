@@ -16,7 +16,7 @@ export function Confided({ to }: { to: Named }) {
   if (to.length === 0) return null
   return (
     <>
-      <span className="sr-only">In confidence, from</span> <InConfidence spaces={to} />
+      <span className="sr-only">Confidential, from</span> <InConfidence spaces={to} />
     </>
   )
 }

@@ -25,7 +25,7 @@ export const Json = memo(function Json({ label, value }: { label: string; value:
       <pre tabIndex={0}>{text}</pre>
       {isCut && (
         <p className="plain-note">
-          Shortened: “…” stands for what is missing.{' '}
+          Shortened: “…” marks omitted parts.{' '}
           {mayGrow && (
             <Button look="quiet" icon="down" onClick={grow}>
               Show more

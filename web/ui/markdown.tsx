@@ -10,7 +10,7 @@ const REASONS: Record<MarkdownLimit, string> = {
   LONG: 'it is too long to be formatted.',
   DEEP: 'its formatting is nested too deeply.',
   MANY: 'its formatting has too many parts.',
-  SLOW: 'its formatting takes too long to read.',
+  SLOW: 'its formatting takes too long to parse.',
 }
 
 interface MarkdownProps {
