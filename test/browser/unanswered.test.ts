@@ -24,7 +24,7 @@ describe.skipIf(!hasBrowser)('what the console shows where no answer comes', () 
     page
       .getByRole('main')
       .getByRole('alert')
-      .filter({ hasText: 'The server does not answer.' })
+      .filter({ hasText: 'The server does not respond.' })
       .getByRole('button', { name: 'Try again' })
 
   test('a page says so, and asks again when it is told to', async () => {
