@@ -60,7 +60,7 @@ export function App() {
   )
 }
 
-/** The side bar, and the page that the address names. On a narrow screen the page is all, and the side bar comes when it is asked for. */
+/** The side bar and the current page. On a narrow screen the side bar opens on request. */
 function Shell() {
   const { viewer } = useSession()
   const [isSideOpen, setSideOpen] = useState(false)
@@ -120,7 +120,7 @@ function Shell() {
   )
 }
 
-/** Over every page: what is live there is not, until the server is back. */
+/** Shown on every page while the connection is lost, because live data may be out of date. */
 function LostConnection() {
   const { connection } = useSession()
   const isLost = useLive(connection) === 'lost'
@@ -186,7 +186,7 @@ function Pages() {
   )
 }
 
-/** Where one begins: the space with the last activity; for an operator of an empty server, the way to begin. */
+/** Redirects to the space with the latest activity; on an empty server, an operator gets the start page. */
 function Home() {
   const { viewer, isAdmin } = useSession()
   const [first] = viewer.spaces

@@ -11,7 +11,8 @@ import { createRoot } from 'react-dom/client'
 import { App } from './app.tsx'
 import { Boundary } from './ui/boundary.tsx'
 
-// Without internet the server may still be there, on this machine: whether it answers is found out by asking.
+// A server on this machine can be reachable without internet, so requests are sent although the browser reports
+// being offline.
 const networkMode = 'always'
 const queries = new QueryClient({
   defaultOptions: { queries: { retry: 1, refetchOnWindowFocus: false, networkMode }, mutations: { networkMode } },

@@ -14,7 +14,7 @@ import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL } from './operations.ts'
 
 type Approval = NonNullable<ToolCall['approval']>
 
-/** What people are asked before a call is carried out: how it stands, who decided, and for who may, the way to decide. */
+/** The approval of a call: its state, its decisions, and a form for viewers who may decide. */
 export function ApprovalView({ call }: { call: ToolCall }) {
   const { approval } = call
   if (approval === null) return null
@@ -63,7 +63,7 @@ function Decisions({ decisions }: { decisions: Approval['decisions'] }) {
 function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) {
   const { connection } = useSession()
   const [reason, setReason] = useState('')
-  // What is edited, as it stood when that began: who else has changed it since is not overruled unseen.
+  // The edited input, with the digest from when editing began, so that a concurrent edit causes a conflict.
   const [edited, setEdited] = useState<{ input: unknown; inputDigest: string } | null>(null)
   const decide = useDo(async (choice: { approve: boolean; input?: unknown }) => {
     const { inputDigest } = edited ?? approval
@@ -110,7 +110,7 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
   )
 }
 
-/** Who sees to it, so that two people do not do the same. */
+/** Claims a call, so that two people do not handle it at once. */
 export function Claim({ call }: { call: ToolCall }) {
   const { connection, humanId } = useSession()
   const claim = useDo(async (release: boolean) => {
@@ -132,7 +132,7 @@ export function Claim({ call }: { call: ToolCall }) {
   )
 }
 
-/** Who answered, once somebody has. */
+/** Shows who answered, if somebody did. */
 export function AnsweredBy({ call }: { call: ToolCall }) {
   const { answeredBy, answeredByService, settledAt } = call
   const name = answeredBy?.name ?? answeredByService
@@ -146,7 +146,7 @@ export function AnsweredBy({ call }: { call: ToolCall }) {
 
 const VERDICTS = { APPROVED: 'Approved', DENIED: 'Denied', NONE: 'Answered' }
 
-/** What a person answered with nothing but yes or no; null of every other call. */
+/** Returns the verdict of an answer that is only yes or no; null for every other call. */
 export function verdictOf({ output, answeredBy }: ToolCall): 'APPROVED' | 'DENIED' | null {
   if (answeredBy === null) return null
   if (isSameJson(output, { approved: true })) return 'APPROVED'

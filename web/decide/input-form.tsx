@@ -10,7 +10,7 @@ import type { SchemaFormProps } from './schema-form.tsx'
 
 const SchemaForm = lazy(() => import('./schema-form.tsx'))
 
-/** A value for a JSON Schema, by a form of its fields; as JSON where the schema makes no form that a page can show. */
+/** Edits a value for a JSON Schema: with a form, or as JSON if the schema does not fit a form. */
 export function InputForm(props: SchemaFormProps) {
   const asJson = <JsonForm {...props} />
   if (!fitsForm(props.schema, props.value)) return asJson
@@ -23,7 +23,7 @@ export function InputForm(props: SchemaFormProps) {
   )
 }
 
-/** Of what a browser edits without trouble. */
+/** Maximum size that a browser edits smoothly. */
 const MOST = { characters: 300_000, depth: 200 }
 
 function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: SchemaFormProps) {

@@ -10,7 +10,7 @@ import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
 
-/** Everything that waits for the viewer, over all spaces. */
+/** Every call that waits for the viewer, in all spaces. */
 export function WaitingPage() {
   const { viewer } = useSession()
   const calls = viewer.pendingToolCalls
@@ -66,7 +66,7 @@ function Waiting({ call }: { call: WaitingCall }) {
   )
 }
 
-/** Asks the browser whether it may say that something waits; nothing where it was asked already. */
+/** Asks the browser for permission to notify, unless it was asked before. */
 function NotifyButton() {
   const [permission, setPermission] = useState(() => ('Notification' in window ? Notification.permission : 'denied'))
   if (permission !== 'default') return null

@@ -16,7 +16,7 @@ import { type AuditEntry, addressOf, detailsOf, idsIn, isId, type Named, nameOf,
 import { AUDIT_LOG, MUTATIONS, NAMES } from './operations.ts'
 
 const EVERY_MS = 5000
-/** What is on record and is no mutation. */
+/** Audited actions that are not mutations. */
 const OTHER_ACTIONS = ['redeemInvitation', 'tool:stop_run', 'tool:send_message', 'tool:set_memories', 'tool:set_goals']
 
 interface Filter {
@@ -25,7 +25,7 @@ interface Filter {
   targetId: string | null
 }
 
-/** Who did what to the server, and what was refused to whom, newest first. The address holds what is looked for. */
+/** The audit log, newest first. The address contains the filter. */
 export function AuditPage() {
   const [sought, setSought] = useSearchParams()
   const filter = { action: sought.get('action'), actorId: sought.get('actor'), targetId: sought.get('target') }
@@ -138,7 +138,7 @@ function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
   )
 }
 
-/** What an id names, and the way there where there is a page for it. */
+/** The name of an object, with a link to its page if there is one. */
 function Target({ id, named }: { id: string; named: Names }) {
   const known = named.get(id)
   const address = addressOf(id, known)
@@ -146,7 +146,7 @@ function Target({ id, named }: { id: string; named: Names }) {
   return address === null ? <b title={id}>{words}</b> : <Link href={address}>{words}</Link>
 }
 
-/** Texts are not on record; that they were given is. */
+/** Texts are not recorded, only the names of the fields that had one. */
 function Details({ entry, named }: { entry: AuditEntry; named: Names }) {
   const { shown, texts } = detailsOf(entry)
   if (shown.length === 0 && texts.length === 0) return null

@@ -15,7 +15,10 @@ const KINDS = [
   ['cycles', 'think cycle', 'think cycles'],
 ] as const
 
-/** For admins: whom a run works for, what it knows in confidence, and what of its agent's was kept from it, step by step. */
+/**
+ * For admins: the requesters of a run, the confidential spaces that it has read from, and what was withheld from
+ * each step.
+ */
 export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolean }) {
   const { data } = useAsk(RUN_CONFIDENCE, { id: runId }, isOver ? {} : { everyMs: EVERY_MS })
   const internals = data?.run?.internals
@@ -49,7 +52,7 @@ export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolea
   )
 }
 
-/** Steps in a row that knew the same, and that the same was kept from. */
+/** Consecutive steps with the same confidential spaces and the same withheld items. */
 interface Stretch {
   from: number
   to: number

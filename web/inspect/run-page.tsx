@@ -21,13 +21,13 @@ import { SentSteps } from './sent-steps.tsx'
 import { StepView } from './step-view.tsx'
 
 type Run = NonNullable<ConsoleRunQuery['run']>
-/** As the events tell it, which is newer. */
+/** From events, which are newer than the query. */
 type Now = Pick<Run, 'status' | 'stopReason' | 'queuedAt' | 'startedAt' | 'finishedAt' | 'usage'>
 
 const EVERY_MS = 3000
 const OVER = ['COMPLETED', 'FAILED', 'CANCELED']
 
-/** A run from what set it off to its end: its steps, tools and waits, what each was sent, and what it cost. */
+/** A run from its trigger to its end: steps, tool calls, waiting, model input, and cost. */
 export function RunPage({ runId }: { runId: string }) {
   const [attempt, setAttempt] = useState(0)
   return <FollowedRun key={attempt} runId={runId} onRetry={() => setAttempt(attempt + 1)} />
@@ -58,7 +58,7 @@ function FollowedRun({ runId, onRetry }: { runId: string; onRetry(): void }) {
 interface RunViewProps {
   run: Run
   live: ReturnType<typeof useRun>
-  /** Follows the run anew. */
+  /** Follows the run again. */
   onRetry(): void
 }
 
@@ -133,7 +133,6 @@ function RunView({ run, live, onRetry }: RunViewProps) {
   )
 }
 
-/** What is known of it at a glance. */
 function Facts({ run, now }: { run: Run; now: Now }) {
   const { usage } = now
   const tookMs =

@@ -14,7 +14,7 @@ interface RunTreeProps {
   isOver: boolean
 }
 
-/** Every run that one message, plan or service set off, each under the one that set it off. */
+/** All runs of one root, each below the run that started it. */
 export function RunTree({ rootId, currentId, isOver }: RunTreeProps) {
   const { data } = useAsk(RUNS, { filter: { rootId }, after: null }, isOver ? {} : { everyMs: 3000 })
   const runs = (data?.runs.edges ?? []).map(({ node }) => node).toReversed()

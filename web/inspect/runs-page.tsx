@@ -42,7 +42,7 @@ export function RunsPage() {
   )
 }
 
-/** A list of runs, kept up to date. */
+/** A list of runs, refreshed periodically. */
 export function RunList({ filter }: { filter: RunFilter }) {
   return <Pages>{(page) => <RunRows filter={filter} page={page} />}</Pages>
 }

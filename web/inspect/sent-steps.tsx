@@ -15,7 +15,7 @@ type Step = NonNullable<
   NonNullable<NonNullable<ConsoleRunStepsQuery['run']>['internals']>
 >['steps']['edges'][number]['node']
 
-/** What each step was really sent, asked for when one opens it. */
+/** The exact model input of each step, loaded when opened. */
 export function SentSteps({ runId, stepCount }: { runId: string; stepCount: number }) {
   const [isOpen, setOpen] = useState(false)
   const [sought, setSought] = useState('')
@@ -100,7 +100,7 @@ function StepsOfPage({ runId, sought, page, size, onFewer }: StepsOfPageProps) {
   )
 }
 
-/** The messages of a step; those that the step before had not been sent stand out, the others are folded. */
+/** The messages of a step. Those that the previous step also had are folded. */
 function SentStep({ step, before, sought }: { step: Step; before: Step | undefined; sought: string }) {
   const messages = listOf(step.messages)
   const known = listOf(before?.messages)

@@ -18,7 +18,7 @@ const DIMENSIONS: readonly (readonly [UsageDimension, string])[] = [
 ]
 const SHORT_DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
-/** What everything used and cost, by day, and by agent, space and model. */
+/** Tokens and cost by day, and by agent, space or model. */
 export function UsagePage() {
   const [days, setDays] = useState<number>(7)
   const [dimension, setDimension] = useState<UsageDimension>('AGENT')

@@ -7,7 +7,7 @@ import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Moment } from '../ui/time.tsx'
 import { DELETE_WEBHOOK, REVOKE_TOKEN, TOKENS, WEBHOOKS } from './operations.ts'
 
-/** The tokens and webhooks that there are, and their end. */
+/** Lists tokens and webhooks, and revokes or deletes them. */
 export function AccessLists() {
   return (
     <>

@@ -22,7 +22,7 @@ import { WakeUp } from './wake-up.tsx'
 
 const EVERY_MS = 4000
 
-/** An agent: what it is made of, what it does, and what it keeps in mind. */
+/** An agent: its runs, settings, tools, memory and plans. */
 export function AgentPage({ agentId, tab }: { agentId: string; tab: string | undefined }) {
   const { isAdmin } = useSession()
   const [, go] = useLocation()
@@ -79,7 +79,7 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
   )
 }
 
-/** Nothing wakes a paused agent; what it does now goes on. */
+/** Pauses an agent, so that nothing wakes it. Active runs continue. */
 function PauseButton({ agent: { id, paused } }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
   const set = useDo(async (next: boolean) => {
@@ -93,7 +93,7 @@ function PauseButton({ agent: { id, paused } }: { agent: ConsoleAgentSettingsFra
   )
 }
 
-/** Its end, which is asked about twice. */
+/** Deletes the agent, after a confirmation. */
 function DeleteAgent({ agent: { id, name } }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
   const [, go] = useLocation()

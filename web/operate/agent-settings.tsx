@@ -7,7 +7,7 @@ import { AreaField, Form, numberIn, TextField, textIn } from '../ui/field.tsx'
 import { jsonIn } from './json-input.ts'
 import { UPDATE_AGENT } from './operations.ts'
 
-/** What an agent is told and how its model is asked, to change. */
+/** Edits an agent's instructions and model settings. */
 export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
   const [isSaved, setSaved] = useState(false)

@@ -22,7 +22,7 @@ const EXECUTIONS = [
   ['INTERNAL', 'Nothing is executed: the input is shown'],
 ] as const
 
-/** The tools that an agent brings, and the MCP servers that it knows. */
+/** The agent's custom tools and MCP servers. */
 export function AgentTools({ agent }: { agent: Agent }) {
   const { connection } = useSession()
   const [edited, setEdited] = useState<Tool | 'new' | null>(null)
@@ -94,7 +94,10 @@ export function AgentTools({ agent }: { agent: Agent }) {
   )
 }
 
-/** A tool as it is given back: headers are never told, and stay. */
+/**
+ * Converts a tool to its input. Headers are omitted: the API never returns them, and keeps them if they are
+ * absent.
+ */
 function inputOf({ headerNames: _, approval, ...tool }: Tool) {
   return { ...tool, approval: approval === null ? null : policyInputOf(approval) }
 }
@@ -116,7 +119,7 @@ function policyInputOf({
   }
 }
 
-/** The policy of a tool's form; null where nobody is asked. */
+/** Returns the approval policy of the form; null if no approval is required. */
 function policyIn(values: FormData, known: Tool['approval']) {
   const quorum = numberIn(values, 'quorum')
   if (quorum === null || quorum < 1) return null

@@ -13,11 +13,11 @@ import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
 import { AGENTS, CREATE_AGENT } from './operations.ts'
 
-/** The directory of agents. */
+/** All agents, with search. */
 export function AgentsPage() {
   const { isAdmin } = useSession()
   const [search, setSearch] = useState('')
-  // In the address, so that whoever makes one comes here from anywhere.
+  // In the address, so that other pages can link to the dialog.
   const [asked, setAsked] = useSearchParams()
   const setMaking = (isMaking: boolean) => setAsked(isMaking ? { new: '' } : {}, { replace: true })
   return (

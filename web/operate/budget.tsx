@@ -13,7 +13,7 @@ type Budget = ConsoleBudgetFragment
 const DAY_MS = 86_400_000
 const EVERY_MS = 5000
 
-/** Whether what a day allows is used up: nothing wakes it then until the next one (UTC). */
+/** Whether a daily budget is exhausted: nothing wakes the agent until the next day (UTC). */
 export function isDaySpent(budget: Budget | null): boolean {
   if (budget === null) return false
   const { tokensPerDay, tokensSpentToday, usdPerDay, usdSpentToday } = budget
@@ -22,7 +22,7 @@ export function isDaySpent(budget: Budget | null): boolean {
 
 const isReached = (limit: number | null, spent: number | null) => limit !== null && spent !== null && spent >= limit
 
-/** What an agent may spend, and has spent today. */
+/** Shows and edits an agent's budget, with what was spent today. */
 export function AgentBudget({ agent: { id, internals } }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
   const save = async (budget: BudgetInput) => {
@@ -36,7 +36,7 @@ export function AgentBudget({ agent: { id, internals } }: { agent: ConsoleAgentS
   )
 }
 
-/** The same of a space: its members see it, an operator sets it. */
+/** The budget of a space: visible to its members, set by an operator. */
 export function SpaceBudget({ spaceId }: { spaceId: string }) {
   const { connection, isAdmin } = useSession()
   const { data } = useAsk(SPACE_BUDGET, { id: spaceId }, { everyMs: EVERY_MS })
@@ -75,7 +75,7 @@ function BudgetView({ whose, budget, save }: BudgetViewProps) {
   )
 }
 
-/** Where nothing is limited. */
+/** Shown if there is no limit. */
 function SpentToday(whose: BudgetViewProps['whose']) {
   const day = new Date()
   day.setUTCHours(0, 0, 0, 0)
@@ -112,7 +112,7 @@ const wordsOfTokens = (tokens: number) => `${tokens.toLocaleString()} tokens`
 
 interface MeterProps {
   name: string
-  /** Null where it is not known. */
+  /** Null if unknown. */
   spent: number | null
   limit: number | null
   wordsOf(amount: number): string

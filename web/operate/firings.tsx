@@ -19,7 +19,7 @@ const WORDS: Record<PlanFiringResult, string> = {
   LIMIT: 'Skipped: the agent’s plans fired too often within the hour.',
 }
 
-/** One time that a plan fired, and what came of it. */
+/** One firing of a plan, with its result. */
 export function FiringLine({ firing: { firedAt, result, run } }: { firing: ConsoleFiringFragment }) {
   return (
     <li>
@@ -32,7 +32,7 @@ export function FiringLine({ firing: { firedAt, result, run } }: { firing: Conso
   )
 }
 
-/** Every time that a plan fired, newest first, asked for when one opens it. */
+/** All firings of a plan, newest first, loaded when opened. */
 export function Firings({ planId }: { planId: string }) {
   const [isOpen, setOpen] = useState(false)
   return (

@@ -6,7 +6,7 @@ import { Form, TextField, textIn } from '../ui/field.tsx'
 
 type Agent = ConsoleAgentSettingsFragment
 
-/** The Model Context Protocol servers that an agent knows. */
+/** The agent's Model Context Protocol servers. */
 export function McpServers({ agent, onSave }: { agent: Agent; onSave(servers: object[]): void }) {
   const [isMaking, setMaking] = useState(false)
   const servers = agent.internals?.mcpServers ?? []

@@ -26,7 +26,7 @@ import {
 type Internals = NonNullable<NonNullable<ConsoleAgentMindQuery['agent']>['internals']>
 const EVERY_MS = 3000
 
-/** What an agent keeps: what waits for it, what it remembers and wants, and what it thought. */
+/** An agent's stored state: inbox, consciousness, memories and goals. */
 export function MindView({ agentId }: { agentId: string }) {
   const ask = useAsk(AGENT_MIND, { id: agentId }, { everyMs: EVERY_MS })
   const agent = ask.data?.agent
@@ -89,13 +89,13 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
   )
 }
 
-/** Who said it and where, of a message. */
+/** Returns the sender and space of a message event. */
 function whenceOf(payload: unknown): string {
   const { senderName, spaceName } = (payload ?? {}) as { senderName?: string; spaceName?: string }
   return senderName !== undefined && spaceName !== undefined ? `${senderName} in ${spaceName}` : ''
 }
 
-/** A message by its words, anything else by all that it says. */
+/** A message event as its text, any other event as JSON. */
 function InboxPayload({ payload }: { payload: unknown }) {
   const { content } = (payload ?? {}) as { content?: unknown }
   return typeof content === 'string' ? <PlainText text={content} /> : <Json label="Event" value={payload} />
@@ -144,7 +144,7 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
   )
 }
 
-/** What it thought in one go: how it ended, and word for word. */
+/** One think cycle: its summary, and its messages. */
 function CycleView({ cycle: { endedAt, summary, messages, run, confidentialTo } }: { cycle: Cycle }) {
   return (
     <li className="step">

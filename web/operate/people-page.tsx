@@ -13,7 +13,7 @@ import { CREATE_HUMAN, CREATE_INVITATION, CREATE_TOKEN, HUMANS } from './operati
 import { tokenFor } from './people.ts'
 import { Secret } from './secret.tsx'
 
-/** Who may come in: people, and services. */
+/** Manages people, services and their access. */
 export function PeoplePage() {
   return (
     <>

@@ -14,7 +14,7 @@ type Plan = NonNullable<NonNullable<ConsoleAgentPlansQuery['agent']>['internals'
 
 const EVERY_MS = 3000
 
-/** What an agent is woken for by the clock, and when it was. */
+/** An agent's plans, with their last firings. */
 export function Plans({ agentId }: { agentId: string }) {
   const ask = useAsk(AGENT_PLANS, { id: agentId }, { everyMs: EVERY_MS })
   const plans = ask.data?.agent?.internals?.plans

@@ -20,11 +20,11 @@ interface Agent {
   name: string
 }
 
-/** As whom an operator speaks who has not said otherwise. */
+/** The default name of the person as whom an operator writes. */
 const OWN_NAME = 'Operator'
 const NOBODY_YET = ''
 
-/** Tries an agent at once, beside its settings, as one person alone with it. */
+/** Tries an agent next to its settings, as a person alone with it. */
 export function ScratchSpace({ agent }: { agent: Agent }) {
   const [scratch, setScratch] = useState<Scratch | null>(null)
   const around = useQueryClient()
@@ -48,7 +48,7 @@ export function ScratchSpace({ agent }: { agent: Agent }) {
       {scratch === null ? (
         <Begin agent={agent} onBegin={setScratch} />
       ) : (
-        // What is asked here is answered to another viewer than around it: nothing of it is kept together.
+        // Queries inside belong to another viewer, so they must not share a cache with the page.
         <QueryClientProvider client={queries}>
           <SessionProvider key={scratch.token} token={scratch.token} onToken={leave} onRefused={leave}>
             <Talk key={scratch.spaceId} spaceId={scratch.spaceId} />
@@ -59,7 +59,7 @@ export function ScratchSpace({ agent }: { agent: Agent }) {
   )
 }
 
-/** Operators are nobody in a space: they say as whom they speak. */
+/** Asks as whom to write, because operators are not members of spaces. */
 function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): void }) {
   const { connection } = useSession()
   const ask = useAsk(HUMANS, { search: null, after: null })

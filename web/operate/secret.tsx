@@ -4,11 +4,11 @@ import { Button } from '../ui/button.tsx'
 interface SecretProps {
   label: string
   value: string
-  /** Shown this once, and never again. */
+  /** The secret cannot be shown again. */
   isOnce?: boolean
 }
 
-/** Something to copy and hand on. */
+/** A value to copy and pass on. */
 export function Secret({ label, value, isOnce = false }: SecretProps) {
   const [isCopied, setCopied] = useState(false)
   return (

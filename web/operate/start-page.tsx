@@ -7,7 +7,7 @@ import { Icon } from '../ui/icons.tsx'
 import { MODELS } from './operations.ts'
 import { startConversation } from './people.ts'
 
-/** For an operator of a new server: from nothing to a conversation with two agents. */
+/** For an operator of a new server: creates a conversation with two agents. */
 export function StartPage() {
   const { connection, become } = useSession()
   const [, go] = useLocation()

@@ -8,7 +8,7 @@ import { AreaField, Form, TextField, textIn } from '../ui/field.tsx'
 import { CREATE_WEBHOOK, TRIGGER_AGENT } from './operations.ts'
 import { Secret } from './secret.tsx'
 
-/** Wakes an agent as a service would, and makes signed addresses by which services do. */
+/** Triggers an agent as a service, and creates webhooks with which services can do the same. */
 export function WakeUp({ agent }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
   const [runId, setRunId] = useState<string | null>(null)

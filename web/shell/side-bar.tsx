@@ -15,11 +15,11 @@ const MOST_SHOWN = 99
 interface SideBarProps {
   onSearch(): void
   onNewSpace(): void
-  /** A link of it was taken. */
+  /** Called when a link in the side bar is clicked. */
   onGo(): void
 }
 
-/** Where one can go: what waits, the spaces by their last activity, and for operators what runs it all. */
+/** Navigation: waiting calls, spaces by last activity, and the operator's pages. */
 export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
   const { viewer, isAdmin, isHuman } = useSession()
   const waiting = viewer.pendingToolCalls.length

@@ -4,11 +4,11 @@ import { Form, TextField, textIn } from '../ui/field.tsx'
 
 interface SignInProps {
   onToken(token: string): void
-  /** Why one is here again. */
+  /** Why the viewer must sign in again. */
   reason: string | null
 }
 
-/** Who one is, by a token: the operator's stands where the server was started. */
+/** Signs in with a token. The operator's token is on the machine of the server. */
 export function SignIn({ onToken, reason }: SignInProps) {
   const [isTried, setTried] = useState(false)
   const error = reason === null || isTried ? null : new ParleyError(reason, 'UNAUTHENTICATED')

@@ -13,7 +13,7 @@ const WORDS: Record<string, string> = {
 }
 const MOST_SHOWN = 4
 
-/** Which agents are at work, and the way to stop them. Nothing where none is. */
+/** The active agents, with buttons to stop them. Hidden if there are none. */
 export function ActivityBar({ activity }: { activity: readonly AgentActivity[] }) {
   const { connection } = useSession()
   const working = activity.filter(({ active, runs }) => active || runs.length > 0)

@@ -12,7 +12,7 @@ import { SPACE_CONFIDENCE, UPDATE_SPACE } from './operations.ts'
 export const WHAT_IT_MEANS =
   'Agents repeat what is written here only where everyone who can read it is also a member of this space.'
 
-/** Under the head of a confidential space: that it is one, and what that means. */
+/** Shown below the header of a confidential space. */
 export function ConfidenceLine() {
   return (
     <p className="confidence-line">
@@ -24,7 +24,10 @@ export function ConfidenceLine() {
   )
 }
 
-/** Whether what is said in a space stays there, and which of its agents sit in other spaces too: members set it, admins lift it. */
+/**
+ * Shows and changes whether a space is confidential, and lists its agents that are also in other spaces. Members
+ * turn it on, admins turn it off.
+ */
 export function Confidence({ space: { id, confidential } }: { space: Space }) {
   const { connection, isAdmin } = useSession()
   const [isAsked, setAsked] = useState(false)

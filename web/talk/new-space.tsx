@@ -14,7 +14,7 @@ import { ROUTINGS } from './space-details.tsx'
 interface NewSpaceProps {
   open: boolean
   onOpenChange(open: boolean): void
-  /** One is in the new space. */
+  /** Called after the new space was opened. */
   onMade(): void
 }
 
@@ -33,7 +33,7 @@ export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
       routing,
       memberIds,
       adminAgentId: routing === 'ADMIN' ? (memberIds[0] ?? null) : null,
-      // Left out, it is as the server has it for new spaces.
+      // If absent, the server's default for new spaces applies.
       ...(values.get('confidential') === 'on' ? { confidential: true } : {}),
     }
     const { space } = payloadOf((await connection.ask(CREATE_SPACE, { input })).createSpace, 'CreateSpacePayload')

@@ -25,7 +25,7 @@ const WORDS: Record<string, string> = {
   FAILED: 'failed',
 }
 
-/** For those who are not told the reason itself, which is for operators. */
+/** Explanations for viewers who may not see the recorded reason. */
 const EXPLAINED: Record<string, string> = {
   RUN: 'The routing of this space chose this agent.',
   PAUSED: 'Nothing wakes a paused agent until an operator resumes it.',
@@ -39,7 +39,7 @@ const EXPLAINED: Record<string, string> = {
   SKIPPED: 'The agent read the message and decided not to reply.',
 }
 
-/** Who woke from a message, who did not, and why: in a line, and whole when one asks. Whom it failed for is said at once. */
+/** The outcomes of a message: a summary line with details on request. Failures are always shown. */
 export function Outcomes({ message }: { message: Message }) {
   const { outcomes } = message
   const failed = outcomes.filter(({ kind }) => kind === 'FAILED')
@@ -95,7 +95,7 @@ function OutcomeLine({ outcome, isMentioned }: { outcome: Outcome; isMentioned: 
   )
 }
 
-/** `Iris woke · 2 others were not asked`. */
+/** `Iris woke · 2 agents were not woken`. */
 function summaryOf(outcomes: readonly Outcome[]): string {
   const kinds = Map.groupBy(outcomes, ({ kind }) => kind)
   const lines = [...kinds].map(([kind, of]) => {
@@ -110,7 +110,7 @@ function summaryOf(outcomes: readonly Outcome[]): string {
 const plural = (words: string) =>
   words.replace(/^was /, 'were ').replace(/^is /, 'are ').replace(/^has /, 'have ').replaceAll(' it ', ' they ')
 
-/** Whom a spent budget kept asleep, and for an operator whose budget that is. */
+/** The agents that a budget kept from waking, with links to their budgets for an operator. */
 function OverBudget({ outcomes }: { outcomes: readonly Outcome[] }) {
   const { isAdmin } = useSession()
   if (outcomes.length === 0) return null

@@ -25,7 +25,7 @@ interface SpaceDetailsProps {
   onOpenChange(open: boolean): void
 }
 
-/** Who belongs to a space, and how it works: to look at, and to change. */
+/** Members and settings of a space. */
 export function SpaceDetails({ space, open, onOpenChange }: SpaceDetailsProps) {
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const people = space.members.filter(({ kind }) => kind === 'HUMAN')
@@ -84,7 +84,7 @@ function AddAgent({ space }: { space: Space }) {
   return <AddMember label="Add an agent" space={space} found={found} search={search} onSearch={setSearch} />
 }
 
-/** For an operator everybody; for a person, whom it shares a space with. */
+/** An operator can add everybody, a person those with whom they share a space. */
 function AddPerson({ space }: { space: Space }) {
   const [search, setSearch] = useState('')
   const { data } = useAsk(PEOPLE_CHOICES, { search: search === '' ? null : search })
