@@ -63,7 +63,7 @@ async function takeAll({ admin }: TestServer, browser: Browser): Promise<void> {
   await take(page, 'console-dark')
   await page.emulateMedia({ colorScheme: 'light' })
   await page.locator('.outcomes-line').last().click()
-  await page.getByText('Who woke, and why').waitFor()
+  await page.getByText('Which agents woke, and why').waitFor()
   await take(page, 'outcomes')
   await page.keyboard.press('Escape')
   await page.getByRole('link', { name: /Waiting for you/ }).click()

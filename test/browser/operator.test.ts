@@ -65,7 +65,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.getByRole('button', { name: 'New tool' }).click()
     const tool = page.getByRole('form', { name: 'Tool' })
     await tool.getByLabel('Name', { exact: true }).fill('ask_approval')
-    await tool.getByLabel('What it does, for the model').fill('Asks.')
+    await tool.getByLabel('Description for the model').fill('Asks.')
     await tool.getByLabel('Input schema').fill('{ not json')
     await tool.getByRole('button', { name: 'Save' }).click()
     await tool.getByText('must be JSON').waitFor(PATIENCE)

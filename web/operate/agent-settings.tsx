@@ -45,7 +45,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
         <TextField label="Name" name="name" defaultValue={agent.name} required maxLength={200} />
         <TextField label="Model" name="model" defaultValue={agent.model} required />
       </div>
-      <TextField label="What it is for" name="description" defaultValue={agent.description ?? ''} />
+      <TextField label="Description" name="description" defaultValue={agent.description ?? ''} />
       <AreaField label="Instructions" name="instructions" defaultValue={internals.instructions} rows={10} required />
       <TextField
         label="Fallback models"

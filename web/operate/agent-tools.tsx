@@ -168,7 +168,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
     <Form label="Tool" submit="Save" isBusy={isBusy} error={failure ?? error} onSubmit={submit}>
       <TextField label="Name" name="name" defaultValue={tool?.name} required pattern="[A-Za-z0-9_\-]{1,64}" />
       <AreaField
-        label="What it does, for the model"
+        label="Description for the model"
         name="description"
         defaultValue={tool?.description}
         rows={2}

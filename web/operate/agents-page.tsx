@@ -104,11 +104,7 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
     <Dialog title="New agent" open={open} onOpenChange={onOpenChange}>
       <Form label="New agent" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
         <TextField label="Name" name="name" required maxLength={200} autoFocus />
-        <TextField
-          label="What it is for"
-          name="description"
-          placeholder="Shown in the directory, and to other agents"
-        />
+        <TextField label="Description" name="description" placeholder="Shown in the directory, and to other agents" />
         <AreaField label="Instructions" name="instructions" required rows={5} placeholder="You are …" />
         <TextField
           label="Model"

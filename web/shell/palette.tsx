@@ -71,7 +71,7 @@ function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace(): void }) 
         }}
         onKeyDown={onKeyDown}
       />
-      <div className="palette-list" id={listId} role="listbox" aria-label="Places">
+      <div className="palette-list" id={listId} role="listbox" aria-label="Results">
         {goals.map((goal) => (
           // biome-ignore lint/a11y/useFocusableInteractive lint/a11y/useKeyWithClickEvents: the text field keeps the focus and the keys
           <div

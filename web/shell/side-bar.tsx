@@ -27,7 +27,7 @@ export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
     // biome-ignore lint/a11y/useKeyWithClickEvents: a link that is pressed by a key is clicked
     <nav
       className="side-bar"
-      aria-label="Places"
+      aria-label="Navigation"
       onClick={({ target }) => target instanceof Element && target.closest('a') !== null && onGo()}
     >
       <div className="brand">

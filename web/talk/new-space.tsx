@@ -52,7 +52,7 @@ export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
     <Dialog title="New space" open={open} onOpenChange={onOpenChange}>
       <Form label="New space" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
         <TextField label="Name" name="name" required maxLength={200} autoFocus placeholder="Kitchen" />
-        <TextField label="What it is for" name="description" placeholder="Optional" />
+        <TextField label="Description" name="description" placeholder="Optional" />
         <SelectField label="Which agents wake" name="routing" options={ROUTINGS} />
         <CheckField
           label="Confidential"

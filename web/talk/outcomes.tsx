@@ -52,14 +52,14 @@ export function Outcomes({ message }: { message: Message }) {
       <OverBudget outcomes={outcomes.filter(({ kind }) => kind === 'OVER_BUDGET')} />
       <Popover.Root>
         <Popover.Trigger className="outcomes-line">
-          <span className="sr-only">Who woke? </span>
+          <span className="sr-only">Which agents woke? </span>
           {summaryOf(outcomes)}
           <Icon name="chevron" size={12} />
         </Popover.Trigger>
         <Popover.Portal>
           <Popover.Positioner sideOffset={4} align="start" className="positioner">
             <Popover.Popup className="popover">
-              <Popover.Title className="popover-title">Who woke, and why</Popover.Title>
+              <Popover.Title className="popover-title">Which agents woke, and why</Popover.Title>
               <ul className="outcome-list">
                 {outcomes.map((outcome) => (
                   <OutcomeLine
