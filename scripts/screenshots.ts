@@ -81,7 +81,7 @@ async function takeAll({ admin }: TestServer, browser: Browser): Promise<void> {
   await operator.emulateMedia({ reducedMotion: 'reduce' })
   await operator.goto(parley.origin)
   await signIn(operator, `/runs/${stage.runId}`, await parley.tokenOf(admin))
-  await operator.getByText('word for word').waitFor()
+  await operator.getByText('verbatim').waitFor()
   await take(operator, 'run')
 }
 

@@ -104,7 +104,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     await section.getByText('Steps 1 to 2').waitFor(PATIENCE)
     expect(await operator.violations()).toEqual([])
     await operator.page.goto(`${parley.origin}/runs/${open.id}`)
-    await section.getByText('It works for Bob, and was shown nothing').waitFor(PATIENCE)
+    await section.getByText('The run works for Bob, and has read nothing').waitFor(PATIENCE)
     await section.getByText(/Not shown: 1 memory from .*Diary/).waitFor(PATIENCE)
     expect(await operator.violations()).toEqual([])
     await operator.page.goto(`${parley.origin}/agents/${agent.id}/mind`)

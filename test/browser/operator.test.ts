@@ -68,7 +68,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await tool.getByLabel('Description for the model').fill('Asks.')
     await tool.getByLabel('Input schema').fill('{ not json')
     await tool.getByRole('button', { name: 'Save' }).click()
-    await tool.getByText('must be JSON').waitFor(PATIENCE)
+    await tool.getByText('must be valid JSON').waitFor(PATIENCE)
     await tool.getByLabel('Input schema').fill('{ "type": "object" }')
     await tool.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('button', { name: 'Remove ask_approval' }).waitFor(PATIENCE)
