@@ -55,7 +55,7 @@ const ToolPhaseInput = builder.inputType('ToolPhaseInput', {
 
 const CycleSettingsInput = builder.inputType('CycleSettingsInput', {
   description:
-    'Defaults, in the order of the fields: 100000, 10, true, true, none, false. In an update, absent fields stay unchanged.',
+    'Defaults: maxConsciousnessTokens 100000, minRecentCycles 10, inboxPreview true, urgentInjection true, urgentFrom empty, stopWhenAllAnswered false. In an update, absent fields stay unchanged.',
   fields: (t) => ({
     maxConsciousnessTokens: t.int(),
     minRecentCycles: t.int(),

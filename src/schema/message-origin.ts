@@ -4,7 +4,8 @@ import { Message } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const MessageOrigin = builder.objectRef<NonNullable<shapes.Message['origin']>>('MessageOrigin').implement({
-  description: "The last four fields are null if the viewer is not a member of the trigger's space.",
+  description:
+    "`triggerSpaceId`, `triggerSpaceName`, `triggerSenderName` and `triggerMessage` are null if the viewer is not a member of the trigger's space.",
   fields: (t) => ({
     triggerType: t.expose('triggerType', { type: TriggerTypeType }),
     triggerName: t.exposeString('triggerName', {

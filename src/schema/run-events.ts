@@ -122,7 +122,8 @@ event('RunSpaceEntered').implement({
   interfaces: [RunEvent],
   fields: (t) => ({
     spaceId: t.id({
-      description: 'An event that is asked for it is not delivered to a viewer who may not see the space.',
+      description:
+        'If an operation selects this field, the event is not delivered to viewers who may not see the space.',
       async resolve({ spaceId }, _, { loaders }) {
         if ((await loaders.visible.spaces.load(spaceId)) === null) throw new HiddenError()
         return spaceId

@@ -64,7 +64,7 @@ spaceEvent(
 spaceEvent('SpaceUpdated', "The space's name, description, routing or admin agent changed.")
 messageEvent(
   'MessagePosted',
-  "A new message. An agent's message starts with status STREAMING and grows by the following events.",
+  "A new message. An agent's message starts with status STREAMING and grows by MessageTextDelta and MessagePartChanged.",
 )
 messageEvent('MessageUpdated', 'The status, the outcomes or `rootUsage` of the message changed.')
 messageEvent('MessageFinished', 'The message is complete: no more parts follow.')
