@@ -30,7 +30,7 @@ builder.scalarType('StreamCursor', {
     'An opaque position in an event stream (not in a page). Pass the last one that you received as `after` to resume without a gap.',
   serialize: (cursor) => cursor,
   parseValue(value) {
-    if (typeof value !== 'string') throw new GraphQLError('A cursor is a string.')
+    if (typeof value !== 'string') throw new GraphQLError('A StreamCursor must be a string.')
     return value
   },
 })

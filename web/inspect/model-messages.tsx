@@ -27,7 +27,7 @@ export function ModelMessages({ messages, sought = '' }: ModelMessagesProps) {
 const CHARACTERS_AT_ONCE = 50_000
 const MOST_MARKS = 500
 
-/** Unformatted text with matches marked. Of a very long text the beginning is shown, and more on request. */
+/** Unformatted text with matches marked. A very long text is cut, with more on request. */
 export function ModelText({ text, sought }: { text: string; sought: string }) {
   const [shown, setShown] = useState(CHARACTERS_AT_ONCE)
   const pieces = piecesOf(text.slice(0, shown), sought)

@@ -15,7 +15,7 @@ interface PlainTextProps {
 /** For plain text that replaces formatted content. */
 export const FALLBACK_TALL_PX = 480
 
-/** Unformatted text with its line breaks. Of a very long text the beginning is shown, and more on request. */
+/** Unformatted text with its line breaks. A very long text is cut, with more on request. */
 export function PlainText({ text, className = '', tallPx }: PlainTextProps) {
   const [shown, setShown] = useState(CHARACTERS_AT_ONCE)
   return (
