@@ -74,6 +74,8 @@ export const JOURNAL_TABLES = {
     },
     fixed: {
       fruitlessAttempts: 0,
+      reservedTokens: 0,
+      reservedNanos: 0,
       claimableAt: null,
       leaseUntil: null,
       worker: null,
@@ -157,7 +159,14 @@ export const JOURNAL_TABLES = {
       answeredById: to(nullable(id('hum')), 'Entity', 'null'),
       answeredByService: nullable(text(1000)),
     },
-    fixed: { expiresAt: null, approvalExpiresAt: null, escalatesAt: null, carryAt: null, carryAttempt: 0 },
+    fixed: {
+      expiresAt: null,
+      approvalExpiresAt: null,
+      escalatesAt: null,
+      carryAt: null,
+      carryAttempt: 0,
+      claimChanges: 0,
+    },
     secret: [],
   },
   Decision: {

@@ -239,6 +239,7 @@ export const TABLES_THAT_STAY = [
 
   'ModelProviderHealth',
   'DailyUsage',
+  'SpaceCreator',
   'AuditEntry',
 ]
 
