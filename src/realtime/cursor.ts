@@ -25,7 +25,7 @@ export function decodeCursor(cursor: string): Position {
   const match = /^([0-9a-f]{16})\.(0|[1-9]\d{0,14})$/.exec(Buffer.from(cursor, 'base64url').toString())
   const position = match && { epoch: match[1]!, n: Number(match[2]) }
   if (!position || encodeCursor(position) !== cursor) {
-    throw new BadInputError('That is not a cursor of a stream.', 'after')
+    throw new BadInputError('Invalid cursor. Use a streamCursor, or the cursor of an event.', 'after')
   }
   return position
 }

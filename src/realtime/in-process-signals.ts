@@ -12,7 +12,7 @@ export function createInProcessSignals(logger: RealtimeLogger): Signals {
       try {
         listener(JSON.parse(json) as SignalPayload)
       } catch (error) {
-        logger.warn({ channel, error: messageOf(error) }, 'a listener of a signal failed')
+        logger.warn({ channel, error: messageOf(error) }, 'a signal listener failed')
       }
     }
   }

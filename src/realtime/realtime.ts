@@ -61,10 +61,10 @@ function measure(metrics: Registry, { isAway, waiting }: { isAway(): boolean; wa
   gauge(
     metrics,
     'parley_redis_away',
-    'Whether Redis does not answer this process: what is to be told waits in it.',
+    '1 while Redis is unreachable and this process buffers events in memory, else 0.',
     isAwayNow,
   )
-  gauge(metrics, 'parley_redis_waiting', 'What waits in this process to be told over Redis.', waiting)
+  gauge(metrics, 'parley_redis_waiting', 'Writes to Redis that this process has buffered in memory.', waiting)
 }
 
 function realtimeOf(

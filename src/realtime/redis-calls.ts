@@ -34,7 +34,7 @@ export function createRedisCalls(redis: Redis | Cluster, logger: RealtimeLogger,
       } catch (error) {
         if (!isPassing(error)) throw new RedisRefusesError(error)
       }
-      if (Date.now() + RETRY_INTERVAL_MS > deadline) throw new LogUnavailableError('Redis does not answer.')
+      if (Date.now() + RETRY_INTERVAL_MS > deadline) throw new LogUnavailableError('Redis did not respond in time.')
       await becomesReady(redis, deadline, closed)
     }
   }
@@ -47,7 +47,7 @@ export function createRedisCalls(redis: Redis | Cluster, logger: RealtimeLogger,
       } catch (error) {
         if (closed.aborted || !isWanted()) throw error
         if (!(error instanceof RedisRefusesError)) continue
-        if (!told) logger.warn({ error: error.message }, 'what is to be told waits in this process')
+        if (!told) logger.warn({ error: error.message }, 'a Redis call failed; buffering events in memory')
         told = true
         await sleep(REFUSED_PAUSE_MS, closed)
       }

@@ -90,7 +90,7 @@ function guarded(logger: RealtimeLogger, run: () => void): void {
   try {
     run()
   } catch (error) {
-    logger.warn({ error: messageOf(error) }, 'a listener of a Redis channel failed')
+    logger.warn({ error: messageOf(error) }, 'a listener on a Redis channel failed')
   }
 }
 
@@ -172,7 +172,7 @@ class Subscriptions {
       )
     } catch (error) {
       if (this.#closed || redis.status !== 'ready' || redis.stream !== stream) return false
-      this.#logger.warn({ error: messageOf(error) }, 'Redis refuses a subscription')
+      this.#logger.warn({ error: messageOf(error) }, 'Redis refused a channel subscription')
       this.#routes.refused()
       await sleep(REFUSED_PAUSE_MS)
       if (redis.stream === stream) stream.destroy()
@@ -210,7 +210,7 @@ class Subscriptions {
     try {
       payload = JSON.parse(text)
     } catch {
-      this.#logger.warn({ channel: name }, 'what came over a Redis channel is no JSON, and not ours')
+      this.#logger.warn({ channel: name }, 'ignored a message on a Redis channel that is not JSON')
       return
     }
     for (const listener of listeners) guarded(this.#logger, () => listener(payload))

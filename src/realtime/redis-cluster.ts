@@ -48,7 +48,7 @@ export function openCluster(urls: readonly string[], logger: RealtimeLogger): Re
       if (cluster.status === 'ready') return
       const nodes = urls.map((url) => new URL(url).host).join(',')
       throw new Error(
-        `REDIS_URL: the cluster at ${nodes} cannot be used: ${nodeFault ?? lastFault() ?? 'it does not answer'}`,
+        `REDIS_URL: the cluster at ${nodes} cannot be used: ${nodeFault ?? lastFault() ?? 'it does not respond'}`,
       )
     },
     async answers(timeoutMs) {

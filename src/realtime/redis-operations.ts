@@ -81,7 +81,7 @@ export function encode(
 
 /** The operation with the whole text of its part in place of the delta. @throws where that text cannot be had. */
 export function withWhole(operation: Operation): Operation {
-  if (operation.type !== 'text') throw new LogUnavailableError('Redis refuses what has no draft.')
+  if (operation.type !== 'text') throw new LogUnavailableError('Redis refused a write that has no draft.')
   const delta = { ...operation.delta, offset: 0, delta: operation.whole() }
   return { ...operation, delta, replaces: true }
 }

@@ -29,10 +29,11 @@ export function createRedisSignals({ commands, channels, writer }: RedisSignalsP
       await commands.call(() => channels.publish(nameOf(channel), payload))
     } catch (error) {
       lost += 1
-      if (lost === 1) logger.warn({ channel, error: messageOf(error) }, 'a signal is lost')
+      if (lost === 1)
+        logger.warn({ channel, error: messageOf(error) }, 'could not publish a signal; receivers will poll instead')
       return
     }
-    if (lost > 0) logger.info({ lost }, 'signals go out again')
+    if (lost > 0) logger.info({ lost }, 'Redis publishes signals again')
     lost = 0
   }
 

@@ -57,7 +57,7 @@ export class RedisTopicReader implements TopicSource {
   }
 
   get window(): EntryWindow {
-    if (this.#window === null) throw new Error('the reader does not stand yet')
+    if (this.#window === null) throw new Error('the topic reader is not ready')
     return this.#window
   }
 

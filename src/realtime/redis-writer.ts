@@ -198,12 +198,12 @@ export class RedisWriter {
   }
 
   #letGo(queue: Queue): void {
-    if (!this.#isAway) this.#options.logger.warn({}, 'Redis does not answer: what is to be told waits in this process')
+    if (!this.#isAway) this.#options.logger.warn({}, 'Redis is unreachable; buffering events in memory')
     this.#isAway = true
     const isOver = ({ deadline }: Task) => deadline !== null && deadline <= Date.now()
     for (const task of [...(queue.sent?.tasks ?? []), ...queue.waiting]) {
       if (task.deadline === null) task.resolve({ type: 'deferred' })
-      else if (isOver(task)) task.reject(new LogUnavailableError('Redis does not answer.'))
+      else if (isOver(task)) task.reject(new LogUnavailableError('Redis did not respond in time.'))
     }
     const left = queue.waiting.filter((task) => !isOver(task))
     this.#waiting -= queue.waiting.length - left.length
@@ -214,7 +214,7 @@ export class RedisWriter {
   #cameBack(): void {
     if (!this.#isAway) return
     this.#isAway = false
-    this.#options.logger.info({ givenUp: this.#givenUp }, 'Redis answers again: what waited goes out')
+    this.#options.logger.info({ givenUp: this.#givenUp }, 'Redis is reachable again; publishing the buffered events')
     this.#givenUp = 0
   }
 
@@ -227,13 +227,13 @@ export class RedisWriter {
     }
     if (this.#queues.size > MOST_TOPICS) {
       const [oldest] = this.#queues.values()
-      this.#forget(oldest!, new LogUnavailableError('Too much waits for Redis.'))
+      this.#forget(oldest!, new LogUnavailableError('The buffer of writes to Redis is full.'))
     }
   }
 
   #giveUp(queue: Queue, count: number): void {
     for (const { reject } of queue.waiting.splice(0, count))
-      reject(new LogUnavailableError('Too much waits for Redis.'))
+      reject(new LogUnavailableError('The buffer of writes to Redis is full.'))
     this.#waiting -= count
     this.#givenUp += count
     queue.hasHoles = true

@@ -69,7 +69,7 @@ export function openRedis(
       }
       if (redis.status === 'ready') return
       const { host, port } = redis.options
-      throw new Error(`REDIS_URL: Redis at ${host}:${port} cannot be used: ${lastFault() ?? 'it does not answer'}`)
+      throw new Error(`REDIS_URL: Redis at ${host}:${port} cannot be used: ${lastFault() ?? 'it does not respond'}`)
     },
     answers: (timeoutMs) => answersWithin(redis, timeoutMs),
     close() {
@@ -92,7 +92,7 @@ export function reportOutages(redis: Redis | Cluster, role: RedisRole, logger: R
     logger.warn({ connection: role, error: lastFault }, 'lost the connection to Redis')
   })
   redis.on('ready', () => {
-    logger.info({ connection: role }, 'the connection to Redis stands')
+    logger.info({ connection: role }, 'connected to Redis')
     connected = true
     lastFault = null
   })

@@ -85,8 +85,8 @@ function fits(result: ExecutionResult, { isExceeded, bytes, limit }: ResponseMet
   return isEstimateEnough || Buffer.byteLength(jsonOf(result)) <= limit
 }
 
-const REPEATS = 'It selects the same content more than once: select each text under one name.'
-const TOO_LARGE = 'Single objects of it are too large: select fewer fields, or fewer objects at a time.'
+const REPEATS = 'The request selects the same content more than once: select each text under one alias.'
+const TOO_LARGE = 'Single objects are too large: select fewer fields, or fewer objects at a time.'
 
 function refused(reason: string, limit: number, discardedBytes: number): BoundedResult {
   const message = `The response would exceed ${limit} bytes. ${reason}`

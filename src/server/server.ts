@@ -124,7 +124,7 @@ function answering(route: (request: IncomingMessage) => Handler, logger: Platfor
     } catch (error) {
       logger.error({ path: pathToTell(request), error: messageOf(error) }, 'a request failed')
       if (response.headersSent) response.destroy()
-      else sendJson(response, 500, { error: 'Something went wrong on our side.' })
+      else sendJson(response, 500, { error: 'Internal server error. Report the X-Request-Id header to the operator.' })
     }
   }, logger)
 }

@@ -139,7 +139,7 @@ function sendingBy(response: ServerResponse): Sending {
 }
 
 /** What an operation whose client has gone comes to, which nobody reads. */
-const NOBODY_WAITS = topLevelError('BAD_USER_INPUT', 'Its client has gone.')
+const NOBODY_WAITS = topLevelError('BAD_USER_INPUT', 'The client closed the connection.')
 
 const operationOf = ({ document, operationName }: ExecutionArgs) => getOperationAST(document, operationName)
 

@@ -124,7 +124,7 @@ export function weightOf({ complexity }: Cost): number {
 export function excessOf({ complexity, depth, introspection }: Cost): GraphQLError | null {
   const reason = reasonOf({ complexity, depth, introspection })
   if (reason === null) return null
-  return topLevelError('QUERY_TOO_COMPLEX', `The operation ${reason}: ask for less at a time.`, {
+  return topLevelError('QUERY_TOO_COMPLEX', `The operation ${reason}: select fewer fields, or smaller pages.`, {
     status: 400,
     spec: true,
   })
@@ -132,6 +132,6 @@ export function excessOf({ complexity, depth, introspection }: Cost): GraphQLErr
 
 function reasonOf({ complexity, depth, introspection }: Cost): string | null {
   if (introspection > MOST_INTROSPECTION) return `selects more than ${MOST_INTROSPECTION} introspection fields`
-  if (complexity > MOST_FIELDS) return `may come to ${complexity} fields, of ${MOST_FIELDS}`
-  return depth > DEEPEST ? `is ${depth} fields deep, of ${DEEPEST}` : null
+  if (complexity > MOST_FIELDS) return `may return ${complexity} fields; the limit is ${MOST_FIELDS}`
+  return depth > DEEPEST ? `is ${depth} fields deep; the limit is ${DEEPEST}` : null
 }

@@ -62,7 +62,7 @@ export function createConsole(): Handler {
     const known = await assets()
     if (known.size === 0) {
       response.writeHead(503, { 'content-type': 'text/plain; charset=utf-8' })
-      response.end('The console is not built here. Run `npm run generate`, and ask again.\n')
+      response.end('The console is not built. Run `npm run generate`, then reload this page.\n')
       loading = null
       return
     }

@@ -68,7 +68,7 @@ export function createEventStreams({
   function reserve(viewer: Viewer, response: ServerResponse): void {
     const own = [...streams.values()].filter((stream) => isSame(stream.viewer, viewer)).length
     if (own >= maxStreamsPerViewer || unanswered.isDraining()) {
-      sendText(response, 503, 'Too many event streams.')
+      sendText(response, 503, 'Too many event streams. Close one, then try again.')
       return
     }
     const token = randomUUID()
@@ -110,7 +110,8 @@ export function createEventStreams({
       ])
     }
     const { operations, viewer } = stream
-    if (operations.has(operationId)) return sendText(response, 409, 'There is an operation with that id.')
+    if (operations.has(operationId))
+      return sendText(response, 409, 'This operation id is already in use. Choose another.')
     if (operations.size >= MOST_OPERATIONS || unanswered.isDraining())
       return sendText(response, 503, 'Try again later.')
     operations.set(operationId, null)

@@ -64,7 +64,7 @@ export function createGraphql(options: GraphqlOptions): Graphql {
     schema,
     graphqlEndpoint: GRAPHQL_PATH,
     context: ({ viewer, res, onSlow, takesCursors = false }) => {
-      if (viewer === undefined) throw new Error('an operation without a viewer')
+      if (viewer === undefined) throw new Error('the operation has no viewer')
       return createContext({
         domain,
         streams,

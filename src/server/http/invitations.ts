@@ -28,5 +28,7 @@ export function createInvitationHandler({ invitations, page, origins, signIns }:
 }
 
 function refuse(response: Parameters<Handler>[1]): void {
-  sendJson(response, 404, { error: 'There is no such invitation, or it was used, or is too old: ask for a new one.' })
+  sendJson(response, 404, {
+    error: 'The invitation does not exist, has expired or was already used. Ask for a new one.',
+  })
 }

@@ -17,9 +17,8 @@ export async function listen(server: Server, { port, host }: Address): Promise<v
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EADDRINUSE') throw new Error(`PORT: ${host}:${port} is in use; stop what uses it, or set PORT`)
-    if (code === 'EACCES')
-      throw new Error(`PORT: ${host}:${port} may not be used by this user; set PORT to another one`)
-    throw new Error(`HOST: ${host}:${port} cannot be listened on: ${messageOf(error)}`)
+    if (code === 'EACCES') throw new Error(`PORT: this user may not listen on ${host}:${port}; set PORT to another one`)
+    throw new Error(`HOST: cannot listen on ${host}:${port}: ${messageOf(error)}`)
   }
 }
 

@@ -107,7 +107,7 @@ export function createMasking({ logger, metrics }: Pick<Platform, 'logger' | 'me
   const unexpected = counter(
     metrics,
     'parley_unexpected_errors_total',
-    'Errors of operations that nobody expected: clients are told a request id, the log has the rest.',
+    'Unexpected errors of operations. Clients receive a request id; the log holds the details.',
   )
   const masked = new WeakSet<GraphQLError>()
 
@@ -121,10 +121,10 @@ export function createMasking({ logger, metrics }: Pick<Platform, 'logger' | 'me
       const requestId = requestIdHere()
       logger.error(
         { requestId, path: place?.path, error: root instanceof Error ? (root.stack ?? root.message) : messageOf(root) },
-        'unexpected',
+        'an operation failed with an unexpected error',
       )
       const extensions = { code: 'INTERNAL_SERVER_ERROR', requestId, ...(place?.path ? {} : { http: { status: 500 } }) }
-      return new GraphQLError('Something went wrong on our side. Tell the operator the request id.', {
+      return new GraphQLError('Internal server error. Report the request id to the operator.', {
         ...at,
         extensions,
       })

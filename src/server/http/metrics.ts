@@ -19,10 +19,20 @@ export interface MetricsParts {
 export function createMetrics({ others, signIns, sockets, followed }: MetricsParts): Handler {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  gauge(registry, 'parley_sockets', 'WebSockets open in this process.', sockets)
-  gauge(registry, 'parley_refused_sign_ins', 'Tokens that this process has refused since its start.', signIns.refused)
-  gauge(registry, 'parley_followed_topics', 'Event log topics that this process follows.', () => followed().topics)
-  gauge(registry, 'parley_followers', 'Followers of event log topics in this process.', () => followed().followers)
+  gauge(registry, 'parley_sockets', 'Open WebSockets of this process.', sockets)
+  gauge(
+    registry,
+    'parley_refused_sign_ins',
+    'Sign-ins that this process has refused since it started.',
+    signIns.refused,
+  )
+  gauge(
+    registry,
+    'parley_followed_topics',
+    'Event log topics to which this process is subscribed.',
+    () => followed().topics,
+  )
+  gauge(registry, 'parley_followers', 'Subscribers to event log topics in this process.', () => followed().followers)
 
   return async (request, response) => {
     if (!isLocal(request) && !(await isAdmin(request, signIns))) {

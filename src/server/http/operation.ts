@@ -41,7 +41,11 @@ export function prepareOperation(graphql: Graphql, context: OperationContext, re
   const errors = enveloped.validate(schema, document)
   if (errors.length > 0) throw new OperationFailed(errors)
   const operation = getOperationAST(document, operationName)
-  if (operation == null) throw topLevelError('BAD_USER_INPUT', 'There is no such operation in the document.')
+  if (operation == null)
+    throw topLevelError(
+      'BAD_USER_INPUT',
+      'The document has no operation with this name. Set operationName to one that the document contains.',
+    )
   const isSubscription = operation.operation === 'subscription'
   const args: ExecutionArgs = { schema, document, operationName, variableValues: variables }
   return {

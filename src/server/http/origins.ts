@@ -18,7 +18,10 @@ export function createOrigins(allowed: readonly string[], logger: Pick<Logger, '
   function logRefused(origin: string): void {
     if (logged.has(origin) || logged.size >= MOST_LOGGED) return
     logged.add(origin)
-    logger.warn({ origin }, 'a web page of another origin is refused: if it is yours, add it to PARLEY_ALLOWED_ORIGINS')
+    logger.warn(
+      { origin },
+      'refused a web page of another origin; if the origin is yours, add it to PARLEY_ALLOWED_ORIGINS',
+    )
   }
 
   return {

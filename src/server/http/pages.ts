@@ -30,8 +30,8 @@ function policyOf(page: string): string {
 
 const FIRST_QUERY = `# Welcome to Parley. Type your token into the Headers pane below:
 #   { "Authorization": "Bearer <token>" }
-# then run this. The token goes with every tab of this page from then on, the documentation
-# is there too, and it is kept nowhere: not in this browser either.
+# then run this query. From then on every tab of this page sends the token, and the documentation
+# is available. The token is not stored, not even in this browser.
 {
   viewer { scope unreadCount }
   spaces(first: 10) { edges { node { id name members { name kind } } } }
@@ -107,5 +107,5 @@ export function wantsPage({ method, headers }: IncomingMessage): boolean {
 
 export function sendNotFound(response: ServerResponse): void {
   response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' })
-  response.end('There is nothing here.\n')
+  response.end('Not found.\n')
 }

@@ -163,5 +163,5 @@ class Places implements Work {
 }
 
 function tooBusy(retryAfterMs: number): RateLimitedError {
-  return new RateLimitedError('Too much of yours is at work: wait, and send fewer operations at once.', retryAfterMs)
+  return new RateLimitedError('You have too many operations in progress. Wait, then send fewer at once.', retryAfterMs)
 }

@@ -98,7 +98,8 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     payload: SubscribePayload,
   ): Promise<Omit<OperationArgs, 'isReplaced'>> {
     const { viewer, writer, closed: signal } = session
-    if (viewer === null || session.ended) throw new UnauthenticatedError('Your token is no longer good.')
+    if (viewer === null || session.ended)
+      throw new UnauthenticatedError('Your token is no longer valid. Log in with another token.')
     const sending = { onSent: onSent(session, payload), cutOff: writer.giveUp }
     const context = { viewer, signal, onSlow: writer.giveUp, sink: writer.sinkOf(id), sending }
     const operation = prepareOperation(graphql, context, payload)

@@ -67,9 +67,7 @@ export function createSockets(options: SocketsOptions): Sockets {
     perMessageDeflate: false,
     handleProtocols,
   })
-  const closes = counter(options.metrics, 'parley_socket_closes_total', 'WebSockets that have ended, by close code.', [
-    'code',
-  ])
+  const closes = counter(options.metrics, 'parley_socket_closes_total', 'WebSockets closed, by close code.', ['code'])
   const socketsOfViewer = new Map<string, number>()
   const lateCloses = createLateCloses()
   const silent = new WeakMap<WebSocket, () => void>()
@@ -95,12 +93,12 @@ export function createSockets(options: SocketsOptions): Sockets {
       connection.onClosed(leave)
       if (socket.readyState !== socket.OPEN) return true
       connection.onClosed(() => countViewer(key, -1))
-      if (countViewer(key, 1) > maxSocketsPerViewer) shut(socket, TRY_AGAIN_LATER, 'Too many sockets of one viewer')
+      if (countViewer(key, 1) > maxSocketsPerViewer) shut(socket, TRY_AGAIN_LATER, 'Too many sockets for one viewer')
       session.viewer = viewer
       return true
     } catch (error) {
       if (error instanceof UnauthenticatedError) return false
-      logger.warn({ error: messageOf(error) }, 'a socket could not be authenticated')
+      logger.warn({ error: messageOf(error) }, 'could not authenticate a socket')
       shut(socket, TRY_AGAIN_LATER, 'Try again later')
       return true
     }
@@ -130,7 +128,7 @@ export function createSockets(options: SocketsOptions): Sockets {
     silent.set(socket, () => closeLate('No answer to a ping: resume by cursor'))
     keepAlive.watch(socket)
     // A frame that is too large or none at all: ws closes the socket with the code that fits.
-    socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket had a fault'))
+    socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket reported an error'))
     const closed = protocol.opened(portOf(socket, writer, logger), connection)
     end = (code, reason) => {
       end = () => {}
@@ -228,7 +226,7 @@ function portOf(socket: WebSocket, writer: SocketWriter, logger: Logger) {
       socket.on('message', (data) => {
         if (socket.readyState !== socket.OPEN) return
         onBehalfOf({ requestId: randomUUID() }, () => listener(String(data))).catch((error) => {
-          logger.error({ error: messageOf(error) }, 'a message could not be handled')
+          logger.error({ error: messageOf(error) }, 'could not handle a socket message')
           shut(socket, CloseCode.InternalServerError, 'Internal server error')
         })
       })

@@ -33,7 +33,7 @@ export function createActiveRuns(
     try {
       return takeIn(await rows.load(agentId))
     } catch (error) {
-      logger.warn({ agentId, error: messageOf(error) }, 'what an agent does could not be looked up')
+      logger.warn({ agentId, error: messageOf(error) }, 'could not look up the active runs of an agent')
       return false
     }
   }

@@ -36,7 +36,9 @@ export function createAgentActivity(
         for (const id of agentIds) if (came.includes(id)) onChange(id)
       })
     const refreshLater = () =>
-      void refresh().catch((error) => logger.warn({ spaceId, error: messageOf(error) }, 'activity is incomplete'))
+      void refresh().catch((error) =>
+        logger.warn({ spaceId, error: messageOf(error) }, 'could not refresh the agents of an activity subscription'),
+      )
 
     const stop = await signals.subscribe(spaceChannel(spaceId), ({ type }) => {
       if (type === 'member-joined' || type === 'member-left') refreshLater()

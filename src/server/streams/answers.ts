@@ -272,7 +272,7 @@ const isLost = (answer: Answer) => !answer.hasData && isTold(answer)
 
 /** What ends the subscription of who is told it. */
 function lossOf({ errors }: Answer): Error {
-  return errors[0] ?? new Error('an event came to nothing')
+  return errors[0] ?? new Error('the execution of an event returned neither data nor errors')
 }
 
 const isWhole = (outcome: Outcome) => !mayPass(outcome) && (isPersonal(outcome) || !isLost(outcome))

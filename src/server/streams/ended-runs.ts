@@ -46,7 +46,9 @@ export function createEndedRuns(
   async function keepLooking(): Promise<void> {
     while (!stop.signal.aborted) {
       await sleep(intervalMs, stop.signal)
-      await look().catch((error) => logger.warn({ error: messageOf(error) }, 'watched runs could not be looked up'))
+      await look().catch((error) =>
+        logger.warn({ error: messageOf(error) }, 'could not recheck the state of watched runs'),
+      )
     }
   }
   const looking = keepLooking()

@@ -56,5 +56,5 @@ export async function openFeed<E>(
 }
 
 function unused(): never {
-  throw new Error('a feed is delivered, not iterated over')
+  throw new Error('a feed cannot be iterated; use its deliver method')
 }

@@ -47,7 +47,7 @@ export function createGuards(
       try {
         return await look()
       } catch (error) {
-        logger.warn({ error: messageOf(error) }, 'what a viewer may watch could not be looked up')
+        logger.warn({ error: messageOf(error) }, 'could not look up what a subscriber may watch')
         await sleep(RETRY_MS, signal)
       }
     }
@@ -144,7 +144,8 @@ export function createGuards(
   return {
     async viewer(viewer, lifeline) {
       const { tokenId, expiresAt } = viewer
-      const end = () => lifeline.fail(new UnauthenticatedError('Your token is no longer good.'))
+      const end = () =>
+        lifeline.fail(new UnauthenticatedError('Your token is no longer valid. Log in with another token.'))
       // Nobody revokes a sign-in by JWT: it ends with its human.
       if (tokenId === null && viewer.scope === 'HUMAN') lifeline.onEnd(await watchHuman(viewer, end))
       if (expiresAt !== null) lifeline.onEnd(callAt(expiresAt.getTime(), clock.now, end))

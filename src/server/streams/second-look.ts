@@ -99,7 +99,7 @@ function again(logger: Platform['logger'], lookMs: number, look: () => Promise<v
     if (isLooking) return
     isLooking = true
     look()
-      .catch((error) => logger.warn({ error: messageOf(error) }, 'what viewers may watch could not be looked up again'))
+      .catch((error) => logger.warn({ error: messageOf(error) }, 'could not recheck the access of subscribers'))
       .finally(() => {
         isLooking = false
       })

@@ -32,7 +32,7 @@ export function createSpaceMessages(
     if (event.type === 'SpaceDeleted') return new NotFoundError(SPACE_DELETED)
     if (!isLeavingOf(event, viewer.id)) return null
     const seen = await domain.visibility.spaces(viewer, [spaceId])
-    return seen.has(spaceId) ? null : new ForbiddenError('You are not a member of this space any more.')
+    return seen.has(spaceId) ? null : new ForbiddenError('You are no longer a member of this space.')
   }
 
   const snapshotAt = (spaceId: string, cursor: string): Told<SpaceEvent> => ({

@@ -93,7 +93,10 @@ function endSlow({ lifeline }: Feed<object>, to: { sink: Sink; pace: Pace; cutOf
   if (sink.giveUp === undefined) setTimeout(() => sink.isBusy() && cutOff(), LAST_WORDS_MS).unref()
   const retryAfterMs = Math.max(LEAST_RETRY_MS, pace.retryAfterMs())
   lifeline.fail(
-    new RateLimitedError('Too much waits for this subscription: subscribe again after the last cursor.', retryAfterMs),
+    new RateLimitedError(
+      'Too many events are waiting for this subscription. Subscribe again after the last cursor.',
+      retryAfterMs,
+    ),
   )
 }
 

@@ -82,7 +82,7 @@ export function createViewerEvents(
       lifeline.onEnd(pace.close)
       await guards.viewer(viewer, lifeline)
       await sources.listen(viewer, lifeline, onChange, (error) =>
-        logger.warn({ error: messageOf(error) }, 'what a viewer watches is incomplete'),
+        logger.warn({ error: messageOf(error) }, 'could not update the topics of a viewer subscription'),
       )
       return async (to) => {
         while (!signal.aborted) {

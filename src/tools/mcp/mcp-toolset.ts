@@ -47,7 +47,7 @@ export function createMcpToolset({ db, secretBox, logger, config }: Platform, mc
       const headers = openHeaders('mcp', row, secretBox)
       return [{ name: serverName, url, headers, allowedTools: restricted ? allowedTools : null, fingerprints }]
     } catch (error) {
-      logger.warn({ serverName, reason: messageOf(error) }, 'an MCP server was left out')
+      logger.warn({ serverName, reason: messageOf(error) }, 'skipped an MCP server: could not decrypt its headers')
       return []
     }
   }
@@ -68,11 +68,11 @@ export function createMcpToolset({ db, secretBox, logger, config }: Platform, mc
   async function ask(servers: McpServer[], accesses: McpServerAccess[]): Promise<McpListing> {
     const listing = await mcp.list(accesses)
     for (const { serverName, toolName, reason } of listing.failed)
-      logger.warn({ serverName, toolName, reason }, 'an MCP server was left out')
+      logger.warn({ serverName, toolName, reason }, 'skipped an MCP server or one of its tools')
     for (const { serverName, toolName } of listing.unconfirmed) {
       logger.warn(
         { serverName, toolName },
-        'an MCP tool is new or has changed since it was first used: an admin must confirm it (confirmMcpTools)',
+        'withheld an MCP tool that is new or has changed; an admin must confirm it (confirmMcpTools)',
       )
     }
     await keep(servers, listing.listed)
