@@ -7,15 +7,15 @@ import type { RedisWriter } from './redis-writer.ts'
 import type { Signals } from './signals.ts'
 import type { SignalPayload } from './topics.ts'
 
-/** Signals under way; with more of them Redis is away, and what comes on top is lost at once. */
+/** The maximum number of signals in progress. With more, Redis is unreachable, and further signals are dropped. */
 const MOST_GOING = 10_000
-/** What the end waits for the last signals. */
+/** How long `close` waits for the last signals. */
 const LAST_SIGNALS_MS = 500
 
 interface RedisSignalsParts {
   commands: RedisConnection
   channels: RedisChannels
-  /** The event log's. */
+  /** The writer of the event log. */
   writer: Pick<RedisWriter, 'write'>
 }
 
@@ -62,5 +62,5 @@ export function createRedisSignals({ commands, channels, writer }: RedisSignalsP
   }
 }
 
-/** Apart from the channels of the event log. */
+/** Keeps signals apart from the channels of the event log. */
 const nameOf = (channel: string) => `signal:${channel}`
