@@ -1,6 +1,6 @@
 /**
  * The list of everything that is published: the topics of the event log, the channels of the signals, and
- * their payloads. Events name entities by id; whoever delivers an event loads the current entity.
+ * their payloads. Events name entities by id; the delivering process loads the current entity.
  */
 
 /** The events of a space, in order: topic `space:<id>`. */

@@ -4,7 +4,7 @@ import { messageOf } from '../../lib/errors.ts'
 
 type Address = Pick<Config, 'host' | 'port'>
 
-/** Resolves once the server accepts connections. @throws one line that names the setting at fault. */
+/** Resolves once the server accepts connections. @throws one line that names the wrong setting */
 export async function listen(server: Server, { port, host }: Address): Promise<void> {
   try {
     await new Promise<void>((resolve, reject) => {
@@ -22,7 +22,10 @@ export async function listen(server: Server, { port, host }: Address): Promise<v
   }
 }
 
-/** Whether it could be listened on now: asked before a start makes, migrates or locks anything. @throws as `listen` does. */
+/**
+ * Checks that the address is available, before the start creates, migrates or locks anything. @throws as
+ * `listen` does
+ */
 export async function checkAddress(address: Address): Promise<void> {
   const server = createServer()
   await listen(server, address)

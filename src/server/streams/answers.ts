@@ -274,7 +274,7 @@ export const isTold = ({ text }: Answer) => text !== UNTOLD
 /** Whether the answer has no data although it should be delivered. */
 const isLost = (answer: Answer) => !answer.hasData && isTold(answer)
 
-/** The error that ends the subscription of whoever would receive this answer. */
+/** The error that ends the subscription of a recipient of this answer. */
 function lossOf({ errors }: Answer): Error {
   return errors[0] ?? new Error('the execution of an event returned neither data nor errors')
 }

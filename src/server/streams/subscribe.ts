@@ -18,7 +18,7 @@ import { receiverOf, type Subscriber } from './receiver.ts'
 import type { Sink } from './sink.ts'
 import { createSubscriptionLimits } from './subscription-limits.ts'
 
-/** What a transport adds to the context of an operation if it writes serialized answers itself. */
+/** Additions to an operation's context by a transport that writes serialized answers itself. */
 export interface SinkContext {
   sink?: Sink
   /** Receives the iteration directly, because the pipeline would wrap it. */
