@@ -107,7 +107,7 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
           executeBounded(execute, (given as Hook['args']).contextValue, maxResponseBytes),
         ).finally(end)
         await chargeBytes(args.contextValue, bytes)
-        // A mutation has taken effect: send its response whatever else is in flight.
+        // A mutation has taken effect: send its response even if too many bytes are in flight.
         if (operationOf(args)?.operation === OperationTypeNode.QUERY) await holdUntilSent(args.contextValue, bytes)
         return result
       } catch (error) {

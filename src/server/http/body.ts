@@ -17,7 +17,7 @@ export class BodyRefusedError extends Error {
 
 export interface BodyBounds {
   mostBytes: number
-  /** Who is charged for the memory of an incomplete body. */
+  /** The owner to whom the memory of an incomplete body is charged. */
   owner: string
 }
 

@@ -130,7 +130,7 @@ export function weightOf({ complexity }: Cost): number {
 export function excessOf({ complexity, depth, introspection }: Cost): GraphQLError | null {
   const reason = reasonOf({ complexity, depth, introspection })
   if (reason === null) return null
-  return topLevelError('QUERY_TOO_COMPLEX', `The operation ${reason}: select fewer fields, or smaller pages.`, {
+  return topLevelError('QUERY_TOO_COMPLEX', `The operation ${reason}. Select fewer fields, or smaller pages.`, {
     status: 400,
     spec: true,
   })

@@ -69,7 +69,7 @@ export function createEventStreams({
   function reserve(viewer: Viewer, response: ServerResponse): void {
     const own = [...streams.values()].filter((stream) => isSame(stream.viewer, viewer)).length
     if (own >= maxStreamsPerViewer || unanswered.isDraining()) {
-      sendText(response, 503, 'Too many event streams. Close one, then try again.')
+      sendText(response, 503, 'Too many event streams are open, or the server is shutting down. Try again later.')
       return
     }
     const token = randomUUID()

@@ -147,7 +147,7 @@ export function createMasking({ logger, metrics }: Pick<Platform, 'logger' | 'me
   }
 }
 
-/** For a request that cannot be parsed, whatever the client accepts. */
+/** For a request that cannot be parsed, independent of its `Accept` header. */
 const UNREADABLE: HttpAnswer = { status: 400 }
 
 function isUnreadable(root: unknown): boolean {

@@ -44,7 +44,7 @@ export function prepareOperation(graphql: Graphql, context: OperationContext, re
   if (operation == null)
     throw topLevelError(
       'BAD_USER_INPUT',
-      'The document has no operation with this name. Set operationName to one that the document contains.',
+      'No operation selected. Set operationName to the name of an operation in the document.',
     )
   const isSubscription = operation.operation === 'subscription'
   const args: ExecutionArgs = { schema, document, operationName, variableValues: variables }

@@ -6,8 +6,8 @@ import type { LiveRules } from './feed.ts'
 import { largeCharactersOf } from './pace.ts'
 
 /**
- * The result of answering a log entry: null if it is not delivered, an Error if it ends the subscription of
- * whoever would receive it.
+ * The result of answering a log entry: null if it is not delivered, an Error if it ends the
+ * subscription of a recipient.
  */
 type Outcome = Answer | PersonalAnswers | Error | null
 

@@ -11,20 +11,24 @@ import { type CarriedCall, type Tool, ToolFailure } from '../tool.ts'
 import { type McpTool, mayBeOf } from './definitions.ts'
 import type { McpListing, McpServerAccess, McpTools } from './mcp-tools.ts'
 
-/** The tools that an agent has from its MCP servers, as a run gets them. */
+/** The MCP tools of an agent, as a run gets them. */
 export interface McpToolset {
-  /** Asks the servers; one that is down costs its tools and a line in the log. What a server lists first is trusted from then on. */
+  /**
+   * Lists the servers. If a server is down, its tools are missing and the log says so. The first list of a
+   * server is trusted.
+   */
   toolsFor(servers: McpServer[]): Promise<Tool[]>
   /**
-   * The same of one tool, by the name that a model calls it by, for a call that was made earlier: a server that has just failed is asked
-   * again. Undefined: it is not offered any more. @throws ToolFailure where the server cannot be asked
+   * Returns one tool, by the name that the model called, for an earlier call; a server that has just failed
+   * is listed again. Undefined: the tool is no longer offered.
+   * @throws ToolFailure if the server cannot be listed
    */
   toolNamed(servers: McpServer[], name: string): Promise<Tool | undefined>
 }
 
 const CALL_TIMEOUT_MS = 60_000
 
-/** Whether a server's calls ask first, or those of this tool. */
+/** Returns the approval policy of a tool; null if its calls need no approval. */
 function policyOf(servers: McpServer[], { serverName, toolName }: McpTool): ApprovalPolicy | null {
   const server = servers.find(({ name }) => name === serverName)
   const named = (server?.approvalTools ?? null) as string[] | null
@@ -38,7 +42,10 @@ function mayReceiveConfidential(servers: McpServer[], { serverName, toolName }: 
 }
 
 export function createMcpToolset({ db, secretBox, logger, config }: Platform, mcp: McpTools): McpToolset {
-  /** Nothing for a server whose headers cannot be opened: it is left out as one that is down is. */
+  /**
+   * Returns an empty array if the headers cannot be decrypted, so that the server is skipped like one that is
+   * down.
+   */
   function accessTo(row: McpServer): McpServerAccess[] {
     const { name: serverName, url, restricted, allowedTools } = row
     const known = row.fingerprints as Record<string, string>
@@ -52,7 +59,7 @@ export function createMcpToolset({ db, secretBox, logger, config }: Platform, mc
     }
   }
 
-  /** Keeps what a server lists where that is new, for who confirms it; of one that was never listed it is trusted. */
+  /** Stores a changed list, for an admin to confirm. The first list of a server is trusted. */
   async function keep(servers: McpServer[], listed: McpListing['listed']): Promise<void> {
     for (const { agentId, name, listing } of servers) {
       const { tools, seen } = listed[name] ?? { tools: null, seen: {} }
