@@ -128,7 +128,7 @@ export interface Tool {
    * stored, shown and executed.
    */
   placement?: readonly string[]
-  /** Who executes an agent's own tool; null for a built-in tool. */
+  /** The kind of executor of an agent's own tool; null for a built-in tool. */
   execution: ToolExecution | null
   /**
    * Set for a tool that is executed outside the server; says whether it may receive content of confidential

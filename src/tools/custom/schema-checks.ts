@@ -18,7 +18,7 @@ const LONGEST_CHECK_MS = 500
 const LONGEST_WAIT_MS = 10_000
 /** How long a slow check of a requester is not repeated. */
 const PAUSE_MS = 60_000
-const TOO_SLOW = 'To check this against the schema takes too long'
+const TOO_SLOW = 'Checking this against the schema takes too long'
 /** The maximum number of waiting checks per requester, each with up to 256 KiB of input. */
 const MOST_WAITING = 20
 
@@ -117,7 +117,7 @@ let thread: Promise<Worker> | null = null
 /** The thread handles one request at a time; the time limit of a request starts with its turn. */
 const queue = createFairQueue({
   mostWaiting: MOST_WAITING,
-  refusal: `At most ${MOST_WAITING} of your inputs and results may wait to be checked against a schema: wait, and try again.`,
+  refusal: `At most ${MOST_WAITING} of your inputs and results may wait to be checked against a schema. Wait, then try again.`,
 })
 
 async function checkSchemaItself(question: SchemaQuestion, requester: Requester): Promise<string | null> {
