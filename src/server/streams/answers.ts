@@ -17,10 +17,10 @@ import { probeOf } from './viewer-probe.ts'
 /** Answers the events of one operation for all subscribers with the same scope and variables. */
 export interface Answers {
   /**
-   * Executes an event once and caches its answer as long as its log entry is held. An event whose own fields
-   * suffice is not even executed (plain-answers.ts). If the answer depends on the viewer, the event is
-   * executed for each of `viewers`, with batched lookups. Data read before version `since` is read again, so
-   * that no subscriber receives data older than what it has.
+   * Executes an event once and caches its answer as long as its log entry is held. An event whose own fields suffice is
+   * not even executed (plain-answers.ts). If the answer depends on the viewer, the event is executed for each of
+   * `viewers`, with batched lookups. Data read before version `since` is read again, so that no subscriber receives
+   * data older than what it has.
    * @throws the error that ends every subscription, after some retries: an event is never skipped
    */
   answer(told: Told<object>, viewers: () => Iterable<Viewer>, since: number): MaybePromise<Outcome>
@@ -47,10 +47,7 @@ export interface AnswersParts {
 const RETRIES_AFTER_MS = [100, 500]
 /** The maximum number of concurrent executions of one event. */
 const VIEWERS_AT_ONCE = 512
-/**
- * When the per-viewer answers to one event exceed this many characters, the remaining viewers are answered
- * one by one, when they can take it.
- */
+/** Over this size of the answers to one event, in characters, the remaining viewers are answered one by one. */
 const MOST_PERSONAL_CHARACTERS = 16 * 1024 * 1024
 /** The size of the cache of answers in this process, in characters. */
 const MOST_KEPT_CHARACTERS = 16 * 1024 * 1024
@@ -133,9 +130,9 @@ export function createAnswers(parts: AnswersParts): Answers {
   const beginTogether = createGathering(begin)
 
   /**
-   * Waits for an execution in progress and uses its answer if it began late enough for this subscriber. If
-   * answers differ per viewer, all waiting viewers are executed together next, and later ones wait for that;
-   * so many subscribers that reconnect cost a few statements.
+   * Waits for an execution in progress and uses its answer if it began late enough for this subscriber. If answers
+   * differ per viewer, all waiting viewers are executed together next, and later ones wait for that; so many
+   * subscribers that reconnect cost a few statements.
    */
   async function answerAfter(other: Promise<Outcome>, ...asked: Parameters<Answers['answer']>): Promise<Outcome> {
     const [told, viewers, since] = asked
@@ -232,8 +229,8 @@ function keptOf(answer: Answer): Kept {
 }
 
 /**
- * Caches outcomes: for a log entry, as long as the entry is held and until the cache evicts the outcome; for
- * a snapshot, while it is being executed. Per-viewer answers are not cached.
+ * Caches outcomes: for a log entry, as long as the entry is held and until the cache evicts the outcome; for a
+ * snapshot, while it is being executed. Per-viewer answers are not cached.
  */
 function createMemory() {
   const ofEntries = new WeakMap<object, Kept | Promise<Outcome>>()
@@ -281,20 +278,14 @@ function lossOf({ errors }: Answer): Error {
 
 const isWhole = (outcome: Outcome) => !mayPass(outcome) && (isPersonal(outcome) || !isLost(outcome))
 
-/**
- * Returns the per-viewer answers that did not fail; null if there are none. A viewer without one is answered
- * again, alone, so that no other viewer waits.
- */
+/** Returns the per-viewer answers that did not fail; null if there are none. The others are answered again, alone. */
 function wholeOnesOf(outcome: Outcome): PersonalAnswers | null {
   if (!isPersonal(outcome)) return null
   const whole = new Map([...outcome].filter(([, one]) => !(one instanceof Error ? isOfMoment(one) : mayPass(one))))
   return whole.size > 0 ? whole : null
 }
 
-/**
- * Whether the outcome has an error that a retry may resolve: an internal error, or an entity deleted between
- * two lookups.
- */
+/** Whether the outcome has an error that a retry may resolve: an internal one, or a deletion between two lookups. */
 function mayPass(outcome: Outcome): boolean {
   if (isPersonal(outcome))
     return [...outcome.values()].some((one) => (one instanceof Error ? isOfMoment(one) : mayPass(one)))
