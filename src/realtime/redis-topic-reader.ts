@@ -27,10 +27,10 @@ interface DoorbellRing {
 
 /**
  * Receives a topic once for all its subscribers in this process. The stream in Redis is the source of truth.
- * A wake-up message only says that entries were appended; its entries are used if they continue the window:
- * the next offset, after the batch that is the last known. Otherwise, and after each reconnect, the reader
- * reads the stream from its position; that read also detects that Redis lost writes and assigns offsets
- * again.
+ * A wake-up message only says that entries were appended. Its entries are used if they continue the window:
+ * they start at the next offset, and follow the last known batch. Otherwise, and after each reconnect, the
+ * reader reads the stream from its position; that read also detects that Redis lost writes and assigned
+ * offsets a second time.
  */
 export class RedisTopicReader implements TopicSource {
   readonly #topic: string

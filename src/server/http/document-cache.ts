@@ -71,10 +71,7 @@ function asksForCursors(document: DocumentNode): boolean {
 
 /** How many characters of an uncached document count as one request. */
 const CHARACTERS_A_REQUEST = 100
-/**
- * The maximum cost of a document in requests. Ignored characters cost almost nothing, and a document has few
- * enough tokens.
- */
+/** The maximum cost of a document in requests. The token limit bounds it; ignored characters cost almost nothing. */
 const MOST_POINTS = 150
 /** Shorter documents are parsed even over the rate, so that a mutation can return its RateLimitedError. */
 const SHORT = 1000
