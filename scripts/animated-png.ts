@@ -33,7 +33,7 @@ const FILTERS = [0, 1, 2, 4]
 export function animatedPng(frames: readonly Frame[]): Buffer {
   const pictures = frames.map(({ png }) => decode(png))
   const still = pictures.at(-1)
-  if (still === undefined) throw new Error('There is no frame.')
+  if (still === undefined) throw new Error('No frame was given.')
   const whole = { x: 0, y: 0, width: still.width, height: still.height }
   const moves: { area: Rectangle; data: Buffer; shownMs: number }[] = []
   for (const [at, picture] of pictures.entries()) {
@@ -87,7 +87,7 @@ function decode(png: Buffer): Picture {
     if (type === 'IDAT') packed.push(data)
     at += length + 12
   }
-  if (color !== RGB && color !== RGBA) throw new Error(`A PNG of colour type ${color} is not read here.`)
+  if (color !== RGB && color !== RGBA) throw new Error(`A PNG of colour type ${color} is not supported.`)
   const bytes = color === RGBA ? 4 : 3
   const rows = unfiltered(inflateSync(Buffer.concat(packed)), width * bytes, height, bytes)
   if (bytes === 3) return { width, height, pixels: rows }

@@ -3,7 +3,7 @@ import { schemaDrift } from './schema-drift.ts'
 
 const sql = await schemaDrift()
 if (sql !== null) {
-  console.error(`prisma/schema.prisma has what no migration makes; run \`npm run migrate:new -- <name>\`:\n${sql}`)
+  console.error(`prisma/schema.prisma differs from the migrations; run \`npm run migrate:new -- <name>\`:\n${sql}`)
   process.exit(1)
 }
-console.log('the migrations lead to schema.prisma')
+console.log('the migrations match schema.prisma')

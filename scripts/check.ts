@@ -10,5 +10,5 @@ const failed = checks.filter((name) => {
     spawnSync('npm', ['run', '--silent', name], { stdio: 'inherit', shell: process.platform === 'win32' }).status !== 0
   )
 })
-console.log(failed.length === 0 ? `\nall ${checks.length} checks hold` : `\nfailed: ${failed.join(', ')}`)
+console.log(failed.length === 0 ? `\nall ${checks.length} checks passed` : `\nfailed: ${failed.join(', ')}`)
 process.exitCode = failed.length === 0 ? 0 : 1

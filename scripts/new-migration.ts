@@ -11,7 +11,7 @@ if (!name || !/^[a-z0-9_]+$/.test(name)) {
 }
 const sql = await schemaDrift()
 if (sql === null) {
-  console.log('the migrations lead to schema.prisma already')
+  console.log('the migrations already match schema.prisma')
   process.exit(0)
 }
 const stamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14)

@@ -33,5 +33,5 @@ for (const { table, column, id, reason } of failed) console.error(`${table} ${on
 // Only now: an embedded database that closes sets the exit code of the process.
 if (failed.length > 0)
   fail(
-    `${failed.length} secrets are not rotated: set them anew (updateAgent, rotateWebhookSecret), then run this again.`,
+    `${failed.length} secrets were not rotated: set them again (updateAgent, rotateWebhookSecret), then run this command again.`,
   )

@@ -81,7 +81,7 @@ export interface Limits {
 export class ConfigError extends Error {
   readonly faults: string[]
   constructor(faults: string[]) {
-    super(`The settings are unusable:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
+    super(`Invalid settings:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
     this.name = 'ConfigError'
     this.faults = faults
   }
@@ -110,7 +110,7 @@ const redisUrl = z
     message: 'must be a URL like redis://host:6379, or redis://a:7000,b:7001 for a cluster',
   })
   .refine((value) => redisNodesOf(value).length === 1 || redisNodesOf(value).every(hasNoDatabase), {
-    message: 'names a database, and a cluster has none but 0',
+    message: 'names a database, but a cluster has only database 0',
   })
   .optional()
 const isRedis = (node: string, _: number, all: string[]) =>

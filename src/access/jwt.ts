@@ -50,7 +50,9 @@ export function createJwtVerifier(
     } catch (error) {
       if (isTokensFault(error)) return null
       if (remote === null || error instanceof RateLimitedError) throw error
-      throw new Error(`The keys at AUTH_JWKS_URL (${jwksUrl}) cannot be had: ${messageOf(error)}`, { cause: error })
+      throw new Error(`The keys at AUTH_JWKS_URL (${jwksUrl}) could not be fetched: ${messageOf(error)}`, {
+        cause: error,
+      })
     }
   }
 }
@@ -63,7 +65,11 @@ function pausing(remote: ReturnType<typeof createRemoteJWKSet>, now: () => numbe
   let until = 0
   return async (header, token) => {
     const leftMs = until - now()
-    if (leftMs > 0 && !remote.fresh) throw new RateLimitedError('Nobody can sign in just now: try again.', leftMs)
+    if (leftMs > 0 && !remote.fresh)
+      throw new RateLimitedError(
+        'Sign-in is unavailable because the signing keys cannot be fetched; try again later.',
+        leftMs,
+      )
     try {
       return await remote(header, token)
     } catch (error) {

@@ -129,6 +129,6 @@ function waitOf(reason: unknown): number {
 }
 
 function tooMuchOf(name: RateName, limit: number): string {
-  const what = name === 'requests' ? `requests, each counted by what it asks for,` : name
-  return `You may send at most ${limit} ${what} a minute: wait, and try again.`
+  const what = name === 'requests' ? `requests (weighted by cost)` : name
+  return `You may send at most ${limit} ${what} a minute; wait and try again.`
 }

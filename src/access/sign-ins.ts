@@ -24,7 +24,7 @@ export function createSignIns(tokens: Pick<Tokens, 'authenticate'>, logger: Pick
     total += 1
     const count = (refused.get(address) ?? 0) + 1
     refused.set(address, count)
-    if (/^10*$/.test(String(count))) logger.warn({ address, count }, 'a token was refused')
+    if (/^10*$/.test(String(count))) logger.warn({ address, count }, 'rejected a bearer token')
   }
   return {
     async authenticate(bearer, address) {

@@ -141,7 +141,8 @@ export function checkChangedAgent(
 
 /** A setting that may be absent and not null. */
 function given<T, R>(value: T | null | undefined, field: string, check: (value: T) => R): R | undefined {
-  if (value === null) throw new BadInputError('It cannot be null: leave it out to keep it as it is.', `input.${field}`)
+  if (value === null)
+    throw new BadInputError('Must not be null; omit the field to keep its current value.', `input.${field}`)
   return value === undefined ? undefined : check(value)
 }
 
@@ -178,8 +179,9 @@ function checkFallbacks(names: readonly string[], model: string, hooks: SettingH
   const field = 'input.fallbackModels'
   if (names.length > MOST_FALLBACKS) throw new BadInputError(`At most ${MOST_FALLBACKS} models.`, field)
   return names.map((name, index) => {
-    if (name === model) throw new BadInputError('It is the model itself.', `${field}.${index}`)
-    if (names.indexOf(name) !== index) throw new BadInputError('It stands here twice.', `${field}.${index}`)
+    if (name === model)
+      throw new BadInputError('A fallback model must differ from the model of the agent.', `${field}.${index}`)
+    if (names.indexOf(name) !== index) throw new BadInputError('Duplicate fallback model.', `${field}.${index}`)
     return checkModel(name, `${field}.${index}`, hooks)
   })
 }
@@ -192,7 +194,10 @@ function fallbacksAfter(
   hooks: SettingHooks,
 ): string[] | undefined {
   if (names === undefined && model !== undefined && before.fallbackModels.includes(model)) {
-    throw new BadInputError('It is one of the fallbackModels.', 'input.model')
+    throw new BadInputError(
+      'The model is also one of the fallbackModels: set both, or choose another model.',
+      'input.model',
+    )
   }
   return given(names, 'fallbackModels', (value) => checkFallbacks(value, model ?? before.model, hooks))
 }

@@ -96,7 +96,7 @@ export function createAgents(platform: Platform, hooks: AgentsHooks): Agents {
       const notifying = notifyColumns(id, settings.notifyUrl, secretBox)
       await db.transaction(async (tx) => {
         if ((await tx.agent.count()) >= MOST_AGENTS)
-          throw new LimitExceededError(`There are at most ${MOST_AGENTS} agents.`)
+          throw new LimitExceededError(`The server has the maximum of ${MOST_AGENTS} agents: delete some first.`)
         await checkUrgentFrom(tx, settings.cycle)
         await checkPeople(tx, policiesIn(settings))
         const entity = { id, kind: 'AGENT' as const, name: settings.name, createdAt: new Date(clock.now()) }
@@ -212,6 +212,6 @@ async function checkUrgentFrom(tx: Tx, cycle: CycleSettings | null | undefined):
   const humans = await tx.entity.count({ where: { kind: 'HUMAN', goneAt: null, id: { in: ids } } })
   const spaces = await tx.space.count({ where: { id: { in: ids }, deletedAt: null } })
   if (humans + spaces < given.length) {
-    throw new BadInputError('Only ids of humans and spaces that exist.', 'input.cycle.urgentFrom')
+    throw new BadInputError('Every id must be the id of an existing human or space.', 'input.cycle.urgentFrom')
   }
 }

@@ -131,7 +131,10 @@ function checkTool(tool: ToolInput, field: string, limits: Limits): CheckedTool 
   if (BUILT_IN_TOOL_NAMES.has(name)) throw new BadInputError('A built-in tool has this name.', `${field}.name`)
   const isSpace = tool.execution === 'SPACE'
   if (isSpace && tool.visible === false) {
-    throw new BadInputError('A SPACE tool is answered where it shows: it cannot be invisible.', `${field}.visible`)
+    throw new BadInputError(
+      'A SPACE tool must be visible, because members answer the call in the space.',
+      `${field}.visible`,
+    )
   }
   return {
     name,
@@ -157,7 +160,7 @@ function checkTimeout({ execution, timeoutMs }: ToolInput, field: string, { tool
 function resultSchemaOf({ execution, resultSchema }: ToolInput, field: string): Json {
   if (resultSchema == null) return null
   if (execution !== 'SPACE' && execution !== 'EXTERNAL')
-    throw new BadInputError('Only the result of a SPACE or EXTERNAL tool is submitted.', field)
+    throw new BadInputError('Only a SPACE or EXTERNAL tool may have a resultSchema.', field)
   return toJson(resultSchema)
 }
 

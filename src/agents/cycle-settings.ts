@@ -41,7 +41,7 @@ export function changedCycle(before: CycleSettings, input: CycleSettingsInput): 
   const set = Object.entries(input).filter(([, value]) => value !== undefined)
   const empty = set.find(([, value]) => value === null)
   if (empty !== undefined) {
-    throw new BadInputError('It cannot be null: leave it out to keep it as it is.', `input.cycle.${empty[0]}`)
+    throw new BadInputError('Must not be null; omit the field to keep its current value.', `input.cycle.${empty[0]}`)
   }
   return checkCycle({ ...before, ...Object.fromEntries(set) })
 }

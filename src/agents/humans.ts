@@ -76,7 +76,7 @@ export function createHumans(
       const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
       if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
       if (viewer.scope !== 'ADMIN' && (viewer.id !== id || externalId !== undefined))
-        throw new ForbiddenError('A human changes its own name alone; an admin all of it.')
+        throw new ForbiddenError('You may change only your own name; an admin may change every human.')
       const data = changesOf({ name, externalId })
       const changed = await db.prisma.entity
         .updateManyAndReturn({ where: { id, kind: 'HUMAN', goneAt: null }, data })
@@ -99,7 +99,7 @@ const NO_SUCH_HUMAN = 'There is no such human.'
 const EXTERNAL_ID_TAKEN = 'Another human has this externalId.'
 
 function changesOf({ name, externalId }: Omit<UpdateHumanInput, 'id'>) {
-  if (name === null) throw new BadInputError('A human has a name.', 'input.name')
+  if (name === null) throw new BadInputError('The name of a human must not be null.', 'input.name')
   return {
     ...(name === undefined ? {} : { name: checkName(name, 'input.name') }),
     ...(externalId === undefined ? {} : { externalId: externalId === null ? null : checkExternalId(externalId) }),
@@ -122,7 +122,7 @@ function checkExternalId(externalId: string): string {
   checkText(externalId, LONGEST_EXTERNAL_ID, 'input.externalId')
   if (externalId.trim() === '' || prefixOf(externalId) !== null) {
     throw new BadInputError(
-      'An externalId is what your sign-in calls the human, not blank and no id of Parley.',
+      'An externalId is the id of the human at your identity provider; it must not be blank or an id of Parley.',
       'input.externalId',
     )
   }

@@ -147,12 +147,18 @@ function checkServer(input: McpServerInput, field: string, limits: Limits): Chec
   const { name, url, headers } = input
   checkToolName(name, `${field}.name`)
   if (name.includes(MCP_NAME_SEPARATOR)) {
-    throw new BadInputError('Two underscores part a server from its tools: a name has none in a row.', `${field}.name`)
+    throw new BadInputError(
+      'An MCP server name must not contain "__", which separates server and tool names.',
+      `${field}.name`,
+    )
   }
   const approval = checkApproval(input.approval, `${field}.approval`, limits)
   const approvalTools = checkToolList(input.approvalTools, `${field}.approvalTools`)
   if (approvalTools !== null && approval === null)
-    throw new BadInputError('Say what the approval is: approval.', `${field}.approvalTools`)
+    throw new BadInputError(
+      'approvalTools requires approval: set the policy for these tools.',
+      `${field}.approvalTools`,
+    )
   return {
     name,
     url: checkUrl(url, `${field}.url`),
@@ -167,7 +173,7 @@ function checkServer(input: McpServerInput, field: string, limits: Limits): Chec
 function confidentialOf({ mayReceiveConfidential, confidentialTools: given }: McpServerInput, field: string) {
   const confidentialTools = checkToolList(given, field)
   if (confidentialTools !== null && mayReceiveConfidential !== true)
-    throw new BadInputError('Say that they may: mayReceiveConfidential.', field)
+    throw new BadInputError('confidentialTools requires mayReceiveConfidential: true.', field)
   return { mayReceiveConfidential: mayReceiveConfidential === true, confidentialTools }
 }
 

@@ -20,7 +20,7 @@ export interface MindControl {
   resetConsciousness(viewer: Viewer, input: { agentId: string }): Promise<{ agentId: string }>
 }
 
-const ADMINS_ONLY = 'Only an admin can see or change what an agent thinks.'
+const ADMINS_ONLY = 'Only an admin can read or change the consciousness and inbox of an agent.'
 
 export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signals'>): MindControl {
   return {
@@ -34,7 +34,7 @@ export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signal
         if (event !== undefined) return event
         const wasTaken = (await tx.inboxEvent.count({ where: { id, runId: { not: null } } })) > 0
         throw wasTaken
-          ? new ConflictError('A think cycle has taken this event already.')
+          ? new ConflictError('A think cycle has already claimed this event.')
           : new NotFoundError(NO_SUCH_EVENT)
       })
       await signals.publish(agentChannel(removed.agentId), { type: 'run-changed' })
@@ -54,4 +54,4 @@ export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signal
 }
 
 const NO_SUCH_EVENT = 'There is no such inbox event.'
-const NO_SUCH_MIND = 'There is no such agent with a persistent mind.'
+const NO_SUCH_MIND = 'There is no such persistent agent.'

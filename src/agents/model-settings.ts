@@ -25,19 +25,20 @@ const RULES: Record<keyof ModelSettings, Rule> = {
   topP: between(0, 1),
   reasoningEffort: oneOf(REASONING_EFFORTS),
   maxOutputTokens: (value) =>
-    Number.isInteger(value) ? between(1, MOST_OUTPUT_TOKENS)(value) : 'It must be a whole number.',
+    Number.isInteger(value) ? between(1, MOST_OUTPUT_TOKENS)(value) : 'Must be a whole number.',
   serviceTier: oneOf(SERVICE_TIERS),
 }
 
 /** The settings; those that are null count as not set, and null where none is. @throws BadInputError with the field at fault */
 export function checkModelSettings(given: unknown, field: string): ModelSettings | null {
   if (given === null || given === undefined) return null
-  if (typeof given !== 'object' || Array.isArray(given)) throw new BadInputError('It must be an object.', field)
+  if (typeof given !== 'object' || Array.isArray(given))
+    throw new BadInputError('modelSettings must be an object.', field)
   const set = Object.entries(given).filter(([, value]) => value !== null)
   for (const [name, value] of set) {
     if (!Object.hasOwn(RULES, name)) {
       throw new BadInputError(
-        `There is no such setting. There are ${Object.keys(RULES).join(', ')}.`,
+        `Unknown model setting. Known settings: ${Object.keys(RULES).join(', ')}.`,
         `${field}.${name.slice(0, 64)}`,
       )
     }
@@ -51,9 +52,9 @@ function between(least: number, most: number): Rule {
   return (value) =>
     typeof value === 'number' && value >= least && value <= most
       ? null
-      : `It must be a number between ${least} and ${most}.`
+      : `Must be a number between ${least} and ${most}.`
 }
 
 function oneOf(values: readonly string[]): Rule {
-  return (value) => (values.includes(value as string) ? null : `It must be one of ${values.join(', ')}.`)
+  return (value) => (values.includes(value as string) ? null : `Must be one of ${values.join(', ')}.`)
 }

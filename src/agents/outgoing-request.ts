@@ -28,18 +28,19 @@ const RESERVED_HEADERS = new Set([
 export function checkHeaders(input: HeadersInput, field: string): Headers | null {
   if (input === null) return null
   if (typeof input !== 'object' || Array.isArray(input))
-    throw new BadInputError('Headers are an object of strings.', field)
+    throw new BadInputError('Headers must be an object whose values are strings.', field)
   const entries = Object.entries(input as Record<string, unknown>)
   if (entries.length > MOST_HEADERS) throw new BadInputError(`At most ${MOST_HEADERS} headers.`, field)
   const seen = new Set<string>()
   let length = 0
   for (const [name, value] of entries) {
     const key = name.toLowerCase()
-    if (!HEADER_NAME.test(name)) throw new BadInputError('A header has a name that HTTP does not allow.', field)
+    if (!HEADER_NAME.test(name))
+      throw new BadInputError('A header name has characters that HTTP does not allow.', field)
     if (RESERVED_HEADERS.has(key)) throw new BadInputError(`The header ${name} cannot be set.`, field)
-    if (seen.has(key)) throw new BadInputError(`The header ${name} is given twice.`, field)
+    if (seen.has(key)) throw new BadInputError(`The header ${name} is duplicated.`, field)
     if (typeof value !== 'string' || !HEADER_VALUE.test(value)) {
-      throw new BadInputError(`The header ${name} needs a text without line breaks as its value.`, field)
+      throw new BadInputError(`The header ${name} must have a string value without line breaks.`, field)
     }
     seen.add(key)
     length += name.length + value.length
@@ -58,7 +59,7 @@ export function checkUrl(url: string, field: string): string {
     )
   }
   if (parsed.username !== '' || parsed.password !== '') {
-    throw new BadInputError('Credentials belong in headers, which are kept encrypted, not in the URL.', field)
+    throw new BadInputError('Put credentials in headers, which are stored encrypted, not in the URL.', field)
   }
   return url
 }
@@ -91,7 +92,7 @@ export function checkOriginOfKept(
   if (headers !== undefined || before === undefined || before.headersSealed === null) return
   if (originOf(url) === originOf(before.url)) return
   throw new BadInputError(
-    'The URL is of another origin: give the headers anew, or null to send none.',
+    'The URL has a different origin: send the headers again, or null to remove them.',
     `${field}.headers`,
   )
 }

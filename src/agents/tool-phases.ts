@@ -45,7 +45,7 @@ export function checkPhases(
     const activeTools = phase.activeTools == null ? null : [...new Set(phase.activeTools)]
     checkActiveTools(activeTools ?? [], names, `${field}.activeTools`)
     if (activeTools?.length === 0 && phase.toolChoice === 'REQUIRED') {
-      throw new BadInputError('A model that must use a tool needs one.', `${field}.activeTools`)
+      throw new BadInputError('toolChoice REQUIRED needs at least one active tool.', `${field}.activeTools`)
     }
     const modelSettings = checkModelSettings(phase.modelSettings, `${field}.modelSettings`)
     const settings = modelSettings === null ? {} : { modelSettings }
@@ -53,7 +53,7 @@ export function checkPhases(
   })
   const starts = checked.map(({ fromStep }) => fromStep)
   const twice = starts.findIndex((start, index) => starts.indexOf(start) !== index)
-  if (twice !== -1) throw new BadInputError('Another phase begins at this step.', `input.phases.${twice}.fromStep`)
+  if (twice !== -1) throw new BadInputError('Another phase begins at the same step.', `input.phases.${twice}.fromStep`)
   return checked.sort((a, b) => a.fromStep - b.fromStep)
 }
 

@@ -94,14 +94,14 @@ export function createTriggers({ db }: Pick<Platform, 'db'>, { visibility, wakin
 }
 
 function refusalOf({ paused, over, mind }: WokenAgent & { paused: boolean; over: OverBudget | null }) {
-  if (paused) return new ConflictError('The agent is paused: nothing wakes it until an admin lets it go on.')
+  if (paused) return new ConflictError('The agent is paused: an admin must resume it first (updateAgent).')
   if (over === null || mind !== 'STATELESS') return null
-  const until = over === 'ROOT' ? 'until an admin allows more' : 'until the next day (UTC)'
-  return new LimitExceededError(`${WHY_OVER_BUDGET[over]} Nothing wakes it ${until}.`)
+  const until = over === 'ROOT' ? 'until an admin raises the limit' : 'until the next day (UTC)'
+  return new LimitExceededError(`${WHY_OVER_BUDGET[over]} The agent cannot be triggered ${until}.`)
 }
 
 function callerOf(viewer: Exclude<Viewer, { scope: 'HUMAN' }>, { serviceName }: TriggerAgentInput) {
   if (viewer.scope === 'SERVICE') return { name: viewer.name, serviceId: viewer.id }
-  if (serviceName == null) throw new BadInputError('An admin says which service it speaks for.', 'input.serviceName')
+  if (serviceName == null) throw new BadInputError('An admin must set serviceName.', 'input.serviceName')
   return { name: checkName(serviceName, 'input.serviceName'), serviceId: null }
 }

@@ -69,7 +69,7 @@ export function createWebhookDeliveries(
       const rawBody = await body(LARGEST_JSON_BYTES)
       const { agentId, serviceName: name, urgent } = row
       if (!secretsOf(row).some((secret) => isSignedBy(secret, signed, rawBody))) {
-        throw new UnauthenticatedError('No signature matches.')
+        throw new UnauthenticatedError('No signature in webhook-signature matches the body: check the secret.')
       }
       await noteUse(row)
       const payload = readBody(rawBody)
@@ -97,7 +97,7 @@ function readHeaders(headers: Record<string, string>, now: number): SignedHeader
   }
   const seconds = /^\d{1,12}$/.test(timestamp) ? Number(timestamp) : Number.NaN
   if (!(Math.abs(now / 1000 - seconds) <= TOLERANCE_SECONDS)) {
-    throw new UnauthenticatedError('The webhook-timestamp is not within 5 minutes of the time here.')
+    throw new UnauthenticatedError('The webhook-timestamp differs from the server time by more than 5 minutes.')
   }
   return { deliveryId, sentAt: new Date(seconds * 1000), signatures: signature.split(' ').slice(0, MOST_SIGNATURES) }
 }

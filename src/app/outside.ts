@@ -42,7 +42,8 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
   const { clock = systemClock, racepoint = async () => {}, redisPrefix } = options
   const logger = pino({ level: config.logLevel, mixin: () => ({ ...logContext() }) })
   for (const warning of config.warnings) logger.warn(warning)
-  const onError = (error: Error) => logger.warn({ error: messageOf(error) }, 'the database had a fault')
+  const onError = (error: Error) =>
+    logger.warn({ error: messageOf(error) }, 'the database connection reported an error')
   const metrics = new Registry()
   const { databaseUrl: url, databaseConnections: poolSize, dataDirectory } = config
   const db = await openDatabase({ url, dataDirectory, poolSize, onError, metrics })

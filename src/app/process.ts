@@ -28,7 +28,7 @@ function announce(config: Config, app: Application, server: RunningServer): void
   if (app.adminToken.generated) {
     lines.push(
       `  admin     Authorization: Bearer ${app.adminToken.value}`,
-      `            (made now, kept in ${config.dataDirectory}/admin-token)`,
+      `            (created now, stored in ${config.dataDirectory}/admin-token)`,
     )
   }
   process.stdout.write(`${lines.join('\n')}\n`)
@@ -48,7 +48,7 @@ function drainOnSignal(app: Application, server: RunningServer): void {
       shutDown(app, server, DRAIN_MS).then(
         () => process.exit(0),
         (error) => {
-          process.stderr.write(`Parley could not end in order: ${messageOf(error)}\n`)
+          process.stderr.write(`Parley could not shut down cleanly: ${messageOf(error)}\n`)
           process.exit(1)
         },
       )

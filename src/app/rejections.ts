@@ -12,12 +12,12 @@ export function surviveRejections(logger: Pick<Logger, 'error'>, metrics: Regist
   const rejections = counter(
     metrics,
     'parley_unhandled_rejections_total',
-    'Rejections that nobody handled: faults of the server, each logged with its id.',
+    'Unhandled promise rejections: errors of the server, each logged with its id.',
   )
   const onRejection = (reason: unknown) => {
     rejections.inc()
     const error = reason instanceof Error ? (reason.stack ?? reason.message) : messageOf(reason)
-    logger.error({ errorId: randomUUID(), error }, 'a rejection that nobody handled')
+    logger.error({ errorId: randomUUID(), error }, 'unhandled promise rejection')
   }
   process.on('unhandledRejection', onRejection)
   return () => void process.off('unhandledRejection', onRejection)

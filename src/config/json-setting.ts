@@ -12,7 +12,7 @@ export function readJsonSetting(text: string): { type: 'value'; value: unknown }
     return { type: 'value', value: JSON.parse(json.replace(/^\uFEFF/, '')) }
   } catch (error) {
     if (error instanceof SyntaxError)
-      return { type: 'fault', fault: isFile ? 'the file holds no JSON' : 'must be JSON' }
+      return { type: 'fault', fault: isFile ? 'the file does not contain JSON' : 'must be JSON' }
     const code = (error as { code?: unknown }).code
     return { type: 'fault', fault: `the file cannot be read${typeof code === 'string' ? ` (${code})` : ''}` }
   }

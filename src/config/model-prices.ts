@@ -31,7 +31,7 @@ export function readModelPrices(text: string | undefined): ReadPrices {
   }
   const prices = Object.entries(given).flatMap(([name, value]): [string, ModelPrice][] => {
     const shown = JSON.stringify(name.slice(0, 100))
-    if (parseModelName(name) === null) faults.push(`PARLEY_PRICES: ${shown} is no <provider>:<model>`)
+    if (parseModelName(name) === null) faults.push(`PARLEY_PRICES: ${shown} does not have the form <provider>:<model>`)
     const { data, error } = PRICE.safeParse(value)
     faults.push(
       ...(error?.issues ?? []).map(({ path, message }) => `PARLEY_PRICES: ${[shown, ...path].join('.')}: ${message}`),

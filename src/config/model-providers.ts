@@ -92,7 +92,8 @@ function readProvider(
   environment: Environment,
 ): { provider: ModelProviderSettings | null; faults: string[] } {
   const isNameable = PROVIDER_NAME.test(name) && name !== 'demo'
-  if (!isNameable) return { provider: null, faults: [`${JSON.stringify(name.slice(0, 64))} is no name for a provider`] }
+  if (!isNameable)
+    return { provider: null, faults: [`${JSON.stringify(name.slice(0, 64))} is not a valid provider name`] }
   const { keyVariable, ...preset }: Partial<Preset> = PRESETS.get(name) ?? {}
   const parsed = PROVIDER.safeParse(isObject(given) ? { ...preset, ...given } : given)
   if (!parsed.success) {
@@ -127,7 +128,8 @@ function readSecret(text: string, environment: Environment): Secret {
   if (!text.startsWith('env:')) return sendable(text)
   const variable = text.slice('env:'.length)
   // Whatever is no variable's name may be the secret itself, misplaced.
-  if (!/^[A-Z_][A-Z0-9_]*$/.test(variable)) return { fault: 'env: needs the name of a variable, in capitals' }
+  if (!/^[A-Z_][A-Z0-9_]*$/.test(variable))
+    return { fault: 'env: must be the name of an environment variable, in capitals' }
   const value = environment[variable]
   return value === undefined ? { fault: `the variable ${variable} is not set` } : sendable(value)
 }
@@ -144,7 +146,9 @@ function faultsOfHeaders(name: string, headers: Record<string, string>): string[
       new Headers([[header, value]])
       return []
     } catch {
-      return [`${name}.headers: ${JSON.stringify(header.slice(0, 64))} is no header, or its value cannot be sent`]
+      return [
+        `${name}.headers: ${JSON.stringify(header.slice(0, 64))} is not a valid header name, or its value is not valid`,
+      ]
     }
   })
 }

@@ -19,7 +19,7 @@ export function changedBudget(before: BudgetLimits | null, input: BudgetInput | 
   const after = LIMITS.flatMap((name): [string, number][] => {
     const given = input[name]
     if (given != null && !(Number.isFinite(given) && given >= 0))
-      throw new BadInputError('A limit is 0 or more.', `input.budget.${name}`)
+      throw new BadInputError('A limit must be 0 or more.', `input.budget.${name}`)
     const limit = given === undefined ? before?.[name] : given
     return limit == null ? [] : [[name, limit]]
   })

@@ -37,7 +37,7 @@ export class NotFoundError extends DomainError {
 /** It was deleted while it was being answered. An event about it is told to nobody. */
 export class GoneError extends NotFoundError {
   constructor() {
-    super('It was deleted meanwhile.')
+    super('The object was deleted during the request.')
   }
 }
 

@@ -60,10 +60,7 @@ function keyAt(field: 'after' | 'before', cursor: string | null | undefined, dec
 
 /** A cursor that some other connection gave, or none. */
 export function foreignCursor(field: 'after' | 'before' = 'after'): BadInputError {
-  return new BadInputError(
-    'That is not a cursor of this connection: take one from its `edges` or its `pageInfo`.',
-    field,
-  )
+  return new BadInputError('Invalid cursor: use one from the `edges` or `pageInfo` of this connection.', field)
 }
 
 /** An opaque page cursor for a key of the order. */

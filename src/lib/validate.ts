@@ -112,6 +112,6 @@ export function checkInteger(value: number, least: number, most: number, field: 
 
 /** JSON of at most 256 KiB, nested at most 200 deep. */
 export function checkJsonSize(value: unknown, field: string): void {
-  if (isTooDeep(value)) throw new BadInputError(`JSON nested at most ${DEEPEST_JSON} deep.`, field)
-  if (jsonBytes(value) > LARGEST_JSON_BYTES) throw new BadInputError('At most 256 KiB of JSON.', field)
+  if (isTooDeep(value)) throw new BadInputError(`JSON must not be nested more than ${DEEPEST_JSON} levels deep.`, field)
+  if (jsonBytes(value) > LARGEST_JSON_BYTES) throw new BadInputError('JSON must not exceed 256 KiB.', field)
 }

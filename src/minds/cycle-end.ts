@@ -64,7 +64,7 @@ export function createCycleEnd(
         isErased,
         async afterCommit() {
           if (isErased)
-            logger.info({ runId: run.id, agentId: run.agentId, reason: reasonOf(ending) }, 'a cycle was skipped')
+            logger.info({ runId: run.id, agentId: run.agentId, reason: reasonOf(ending) }, 'skipped a think cycle')
           await changes.announce()
           await afterCommit()
           if (goesOn) await signals.publish(JOBS_CHANNEL, {})

@@ -34,7 +34,7 @@ export function createModels(
   const failures = counter(
     platform.metrics,
     'parley_provider_failures_total',
-    'Times that a provider of models failed this process: it did not answer, refused, or broke off.',
+    'Failures of model providers seen by this process: no response, an error response, or a broken stream.',
     ['provider'],
   )
   return {
@@ -65,7 +65,7 @@ function sayWarningsOnce(logger: Platform['logger'], redact: (text: string) => s
       const key = `${provider} ${model} ${text}`
       if (said.has(key) || said.size >= MOST_WARNINGS) continue
       said.add(key)
-      logger.warn({ provider, model, warning: text }, 'a model was not asked quite as it was to be')
+      logger.warn({ provider, model, warning: text }, 'provider ignored a model setting')
     }
   }
 }

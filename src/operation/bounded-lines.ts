@@ -13,7 +13,7 @@ export async function* boundedLines(
   const add = (part: string) => {
     length += part.length
     if (length > longest)
-      throw new Error(`Line ${number} is longer than ${longest} characters: that is no export of a space.`)
+      throw new Error(`Line ${number} is longer than ${longest} characters: the file is not a space export.`)
     parts.push(part)
   }
   const take = (): string => {

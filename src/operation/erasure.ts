@@ -64,7 +64,7 @@ const RETRY_MS = 10 * 60_000
 const MESSAGES_AT_ONCE = 500
 
 const NO_SUCH_HUMAN = 'There is no such human.'
-const NOT_FINISHED = 'an erasure could not be finished now; the next sweep continues it'
+const NOT_FINISHED = 'could not finish an erasure; the next sweep continues it'
 const ROW_FAILED = 'could not remove the name of an erased human from a row; a later sweep tries again'
 
 export function createErasure(platform: Platform, { members, publisher, approvals }: ErasureParts): Erasure {

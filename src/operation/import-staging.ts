@@ -70,8 +70,8 @@ const BY_DEPENDENCY: MovedTable[] = [
 /** Columns that may also name a run of the same space that is here already: one that was kept when the space was deleted. */
 const RUNS_HERE_TOO = ['RunSpace.runId', 'Message.runId', 'Outcome.runId', 'Run.parentRunId', 'Run.retryOfId']
 
-const HERE = 'is here already'
-const NOT_BROUGHT = 'belongs to something that the file does not bring'
+const HERE = 'already exists'
+const NOT_BROUGHT = 'belongs to a row that the file does not contain'
 
 /**
  * Leaves out rows of other spaces, rows that are here already, and rows that refer to something which this import does not bring; clears columns
@@ -87,7 +87,7 @@ export async function settle(tx: Tx, spaceId: string): Promise<LeftOut[]> {
       SELECT count(*)::int AS count, coalesce(min(line), 0)::int AS "firstLine" FROM gone`
     if (gone !== undefined && gone.count > 0) leftOut.push({ table, reason, ...gone })
   }
-  await leave('Space', Prisma.sql`t.key <> ${spaceId}`, 'is another space than that of the heading')
+  await leave('Space', Prisma.sql`t.key <> ${spaceId}`, 'is not the space of the heading')
   await markHere(tx)
   await leaveAgents(leave)
   for (const table of BY_DEPENDENCY) {
@@ -120,10 +120,10 @@ async function leaveAgents(leave: Leave): Promise<void> {
   const agentHere = Prisma.sql`EXISTS (
     SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.row->>'agentId' AND e."isHere")`
   for (const table of ['AgentTool', 'McpServer'] as const)
-    await leave(table, agentHere, 'the agent is here already and keeps its own')
+    await leave(table, agentHere, 'the agent already exists and keeps its own')
   const isGone = Prisma.sql`EXISTS (
     SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.key AND (e."isHere" OR e.row->>'goneAt' IS NOT NULL))`
-  await leave('Agent', isGone, 'the agent is here already and keeps its settings, or was deleted')
+  await leave('Agent', isGone, 'the agent already exists and keeps its settings, or was deleted')
   const isIncomplete = Prisma.sql`NOT t."isHere" AND t.row->>'kind' = 'AGENT' AND t.row->>'goneAt' IS NULL AND NOT EXISTS (
     SELECT 1 FROM "ImportedRow" a WHERE a."table" = 'Agent' AND a.key = t.key)`
   await leave('Entity', isIncomplete, 'the settings of the agent are missing')
@@ -134,12 +134,12 @@ async function leaveUnnamed(leave: Leave): Promise<void> {
   const isUnnamed = Prisma.sql`NOT t."isHere" AND t.key NOT IN (
     SELECT coalesce(n.row->>'entityId', n.row->>'senderId', n.row->>'humanId', n.row->>'agentId') FROM "ImportedRow" n
     WHERE n."table" IN ('Membership', 'FormerMember', 'Message', 'Decision', 'Run', 'ToolCall', 'Outcome'))`
-  await leave('Entity', isUnnamed, 'has no part in the space')
+  await leave('Entity', isUnnamed, 'the space does not refer to it')
   const isOfNobody = (column: string) => Prisma.sql`NOT EXISTS (
     SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.row->>${column})`
-  await leave('Agent', isOfNobody('id'), 'has no part in the space')
+  await leave('Agent', isOfNobody('id'), 'the space does not refer to it')
   for (const table of ['AgentTool', 'McpServer'] as const)
-    await leave(table, isOfNobody('agentId'), 'the agent has no part in the space')
+    await leave(table, isOfNobody('agentId'), 'the space does not refer to the agent')
 }
 
 interface Reference {

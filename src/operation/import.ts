@@ -57,7 +57,7 @@ const MOST_REASONS = 200
 const LONGEST_IMPORT_MS = 12 * 3_600_000
 const IMPORT_LOCK = 7_275_541
 
-const NO_EXPORT = 'That is no export of a space: it has no heading.'
+const NO_EXPORT = 'The file is not a space export: it has no heading.'
 
 /**
  * Writes a space from the lines of an export, in one transaction: an import that is refused or interrupted changes nothing, and can be
@@ -147,8 +147,11 @@ async function readAll(
       continue
     }
     if (line.trim() === '') continue
-    const read = objectOf(line, `Line ${number} is no JSON object: the file is damaged or not whole. ${EXPORT_AGAIN}`)
-    if ('format' in read) throw new Error(`Line ${number} is a second heading: give one export at a time.`)
+    const read = objectOf(
+      line,
+      `Line ${number} is not a JSON object: the file is damaged or incomplete. ${EXPORT_AGAIN}`,
+    )
+    if ('format' in read) throw new Error(`Line ${number} is a second heading: import one export at a time.`)
     if (read['end'] === true) {
       promised = Number(read['rows'])
       continue
@@ -168,8 +171,9 @@ const EXPORT_AGAIN = 'Export the space again.'
 /** @throws Error where the end of the file is missing */
 function checkWhole({ version }: Heading, { rows, promised }: { rows: number; promised: number | null }): void {
   if (version === 1) return
-  if (promised === null) throw new Error(`The file is not whole: its last line is missing. ${EXPORT_AGAIN}`)
-  if (!(rows >= promised)) throw new Error(`The file is not whole: it has ${rows} of ${promised} rows. ${EXPORT_AGAIN}`)
+  if (promised === null) throw new Error(`The file is incomplete: its last line is missing. ${EXPORT_AGAIN}`)
+  if (!(rows >= promised))
+    throw new Error(`The file is incomplete: it has ${rows} of ${promised} rows. ${EXPORT_AGAIN}`)
 }
 
 /** Rows that are staged together. */
@@ -180,7 +184,12 @@ function createBatch(tx: Tx, leftOut: LeftOutList) {
     const [first] = rows
     const repeated = first === undefined ? 0 : await stage(tx, rows)
     if (first !== undefined && repeated > 0)
-      leftOut.add({ table: first.table, reason: 'repeats a row of the file', count: repeated, firstLine: first.line })
+      leftOut.add({
+        table: first.table,
+        reason: 'duplicates another row of the file',
+        count: repeated,
+        firstLine: first.line,
+      })
     rows = []
     characters = 0
   }
@@ -214,17 +223,17 @@ async function begin(tx: Tx, { format, version, spaceId }: Record<string, unknow
   if (format !== FORMAT || typeof spaceId !== 'string' || prefixOf(spaceId) !== 'spc') throw new Error(NO_EXPORT)
   if (version !== 1 && version !== FORMAT_VERSION)
     throw new Error(
-      `That is an export of version ${cut(oneLine(String(version)), 20)}; this server reads 1 and ${FORMAT_VERSION}.`,
+      `The export has version ${cut(oneLine(String(version)), 20)}; this server reads 1 and ${FORMAT_VERSION}.`,
     )
   if ((await tx.space.count({ where: { id: spaceId, NOT: REMAINS } })) > 0)
-    throw new Error(`The space ${spaceId} is here already: delete it first (deleteSpace).`)
+    throw new Error(`The space ${spaceId} already exists: delete it first (deleteSpace).`)
   await createStaging(tx)
   return { spaceId, version }
 }
 
 function stagedRowOf({ table, row }: Record<string, unknown>, line: number, leftOut: LeftOutList): StagedRow | null {
   if (!isMovedTable(table)) {
-    leftOut.add({ table: String(table), reason: 'no rows of this table are imported', count: 1, firstLine: line })
+    leftOut.add({ table: String(table), reason: 'rows of this table are not imported', count: 1, firstLine: line })
     return null
   }
   const checked = checkRow(table, row)
@@ -262,14 +271,14 @@ async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
   }
   if (first !== undefined)
     throw new Error(
-      `${JSON.stringify(oneLine(first.name))} (${first.from}) has the externalId of ${first.to}, who is here: if you trust the file, import it with --trust-external-ids, and they are the same.`,
+      `${JSON.stringify(oneLine(first.name))} (${first.from}) has the same externalId as ${first.to}, who already exists: if you trust the file, import it with --trust-external-ids, which treats both as one human.`,
     )
   const [cleared] = await tx.$queryRaw<{ count: number; firstLine: number }[]>`
     WITH cleared AS (
       UPDATE "ImportedRow" t SET row = t.row || '{"externalId": null}' WHERE t."table" = 'Entity' AND t.row->>'externalId' IS NOT NULL
         AND NOT EXISTS (SELECT 1 FROM "Entity" e WHERE e.id = t.key) RETURNING line
     ) SELECT count(*)::int AS count, coalesce(min(line), 0)::int AS "firstLine" FROM cleared`
-  const reason = 'nobody gets one without --trust-external-ids; set it with updateHuman'
+  const reason = 'imported only with --trust-external-ids; set externalIds with updateHuman'
   return {
     names: new Map(),
     withoutExternalId:
@@ -283,16 +292,16 @@ async function checkLimits(tx: Tx, spaceId: string): Promise<void> {
   const counts = await countStaged(tx)
   if (counts.Space === undefined)
     throw new Error(
-      `The file has no usable row of its space ${spaceId}: it is damaged or not whole. Export the space again.`,
+      `The file has no usable row of its space ${spaceId}: the file is damaged or incomplete. Export the space again.`,
     )
   if ((counts.Entity ?? 0) > MOST_PEOPLE)
-    throw new Error(`The file brings ${counts.Entity} people and agents; ${MOST_PEOPLE} are the most.`)
+    throw new Error(`The file contains ${counts.Entity} people and agents; the maximum is ${MOST_PEOPLE}.`)
   if ((counts.Membership ?? 0) > MOST_MEMBERS)
-    throw new Error(`The file brings ${counts.Membership} members; a space has at most ${MOST_MEMBERS}.`)
+    throw new Error(`The file contains ${counts.Membership} members; a space has at most ${MOST_MEMBERS}.`)
   const labels = await missingLabels(tx, spaceId)
   if (labels.length > MOST_LABELS)
     throw new Error(
-      `The labels of the file name ${labels.length} spaces that are not here; ${MOST_LABELS} are the most.`,
+      `The labels of the file name ${labels.length} spaces that do not exist here; the maximum is ${MOST_LABELS}.`,
     )
 }
 
@@ -361,7 +370,7 @@ async function writeAll(
       if (written > 0) counts[table] = (counts[table] ?? 0) + written
       const count = rows.length - written
       if (count > 0)
-        leftOut.add({ table, reason: 'collides with a row that is here', count, firstLine: rows[0]?.line ?? 0 })
+        leftOut.add({ table, reason: 'conflicts with an existing row', count, firstLine: rows[0]?.line ?? 0 })
     }
   }
   return counts

@@ -18,12 +18,12 @@ export type CheckedRow = { type: 'row'; row: Row; leftOut: LeftOutColumn[] } | {
 export const isMovedTable = (table: unknown): table is MovedTable =>
   typeof table === 'string' && Object.hasOwn(MOVED_TABLES, table)
 
-const UNKNOWN_COLUMN = 'this version does not know the column'
+const UNKNOWN_COLUMN = 'the column is unknown in this version'
 const SECRET_COLUMN = 'a secret is never imported'
 
 /** Only columns of the table that are moved, each of its type; and rules of single tables. Looks nothing up. */
 export function checkRow(table: MovedTable, given: unknown): CheckedRow {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) return refused('the row is no object')
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return refused('the row is not an object')
   const { columns, fixed } = specOf(table)
   const known = Object.entries(given).filter(([name]) => Object.hasOwn(columns, name))
   const row: Row = Object.fromEntries(known)
@@ -56,20 +56,20 @@ const refused = (reason: string): CheckedRow => ({ type: 'refused', reason })
 /** What is wrong with a row as a whole. */
 const RULES: Partial<Record<MovedTable, (row: Row) => string | null>> = {
   Entity: ({ id, kind, name, formerly, externalId }) => {
-    if (String(id).startsWith('agt_') !== (kind === 'AGENT')) return 'the id is of another kind'
+    if (String(id).startsWith('agt_') !== (kind === 'AGENT')) return 'the id does not match the kind'
     if (kind === 'AGENT' && externalId != null) return 'an agent has no externalId'
     // Of a human this is an erasure that is under way.
-    if (kind === 'HUMAN' && formerly != null) return 'a human who is being erased is not moved'
+    if (kind === 'HUMAN' && formerly != null) return 'a human whose erasure is in progress is not imported'
     return faultIn(() => checkName(String(name), 'name'))
   },
   Space: ({ name }) => faultIn(() => checkName(String(name), 'name')),
   AgentTool({ name, execution, url }) {
     if (BUILT_IN_TOOL_NAMES.has(String(name))) return 'a built-in tool has this name'
-    if ((execution === 'HTTP') !== (url != null)) return 'an HTTP tool has a URL, and no other has'
+    if ((execution === 'HTTP') !== (url != null)) return 'an HTTP tool must have a URL, and other tools must not'
     return faultIn(() => [checkToolName(String(name), 'name'), url == null ? null : checkUrl(String(url), 'url')])
   },
   McpServer({ name, url }) {
-    if (String(name).includes(MCP_NAME_SEPARATOR)) return 'the name has two underscores in a row'
+    if (String(name).includes(MCP_NAME_SEPARATOR)) return 'the name contains "__"'
     return faultIn(() => [checkToolName(String(name), 'name'), checkUrl(String(url), 'url')])
   },
 }

@@ -73,4 +73,4 @@ export async function resealAll({ prisma }: Pick<Database, 'prisma'>, box: Secre
   return rotation
 }
 
-const BROKEN = 'neither PARLEY_SECRET_KEY nor PARLEY_SECRET_KEY_BEFORE opens it'
+const BROKEN = 'neither PARLEY_SECRET_KEY nor PARLEY_SECRET_KEY_BEFORE decrypts it'

@@ -63,7 +63,7 @@ const to = (one: Column, table: MovedTable, otherwise: 'null' | 'leave out' = 'l
 const isText = (value: unknown): value is string => typeof value === 'string' && !value.includes('\0')
 const text = (most = LARGEST_ROW_JSON_BYTES) =>
   column('text', (value) =>
-    isText(value) && value.length <= most ? null : `must be a text of at most ${most} characters`,
+    isText(value) && value.length <= most ? null : `must be a string of at most ${most} characters`,
   )
 const oneOf = (values: object) => {
   const names = Object.values(values)
@@ -84,7 +84,7 @@ const integer = (least = 0, most = LARGEST_INT) =>
       : `must be a whole number from ${least} to ${most}`,
   )
 const amount = () =>
-  column('float8', (value) => (Number.isFinite(value) && Number(value) >= 0 ? null : 'must be a number from 0'))
+  column('float8', (value) => (Number.isFinite(value) && Number(value) >= 0 ? null : 'must be a number of at least 0'))
 const boolean = () => column('bool', (value) => (typeof value === 'boolean' ? null : 'must be true or false'))
 const time = () =>
   column('timestamptz', (value) =>
@@ -104,17 +104,15 @@ const ids = (...prefixes: IdPrefix[]) =>
       : `must be a list of ids ${prefixes.map((prefix) => `${prefix}_…`).join(' or ')}`,
   )
 const texts = () =>
-  column('text[]', (value) => (Array.isArray(value) && value.every(isText) ? null : 'must be a list of texts'))
+  column('text[]', (value) => (Array.isArray(value) && value.every(isText) ? null : 'must be a list of strings'))
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 const object = json((value) => (isObject(value) ? null : 'must be an object'))
 const array = json((value) => (Array.isArray(value) ? null : 'must be a list'))
-const arrayOfTexts = json((value) => (Array.isArray(value) && value.every(isText) ? null : 'must be a list of texts'))
+const arrayOfTexts = json((value) => (Array.isArray(value) && value.every(isText) ? null : 'must be a list of strings'))
 
-const parts = json((value) =>
-  Array.isArray(value) && value.every(isPart) ? null : 'must be a list of parts of a message',
-)
+const parts = json((value) => (Array.isArray(value) && value.every(isPart) ? null : 'must be a list of message parts'))
 function isPart(part: unknown): boolean {
   if (!isObject(part) || (part['unfinished'] !== undefined && part['unfinished'] !== true)) return false
   const known = part['type'] === 'text' ? 'text' : 'toolCallId'
@@ -128,11 +126,11 @@ const origin = json((value) => {
     isObject(value) &&
     value['triggerType'] !== undefined &&
     Object.keys(value).every((key) => key === 'triggerType' || ORIGIN_TEXTS.includes(key))
-  if (!isOrigin) return 'must be the origin of a message'
+  if (!isOrigin) return 'must be a message origin'
   if (!Object.values(TriggerType).includes(value['triggerType'] as never)) return 'must have a triggerType'
   return ORIGIN_TEXTS.every((key) => value[key] === undefined || value[key] === null || isText(value[key]))
     ? null
-    : 'must hold texts'
+    : 'must contain strings'
 })
 
 const formerly = json((value) =>

@@ -175,7 +175,7 @@ function exportedRun({ row, foreign }: FoundRow, spaceId: string): Record<string
   }
 }
 
-const LEFT_OUT = 'Left out of the export: it may hold words of another confidential space.'
+const LEFT_OUT = 'Omitted from the export: the content may come from another confidential space.'
 
 /** What was said in the space stays; why it was said stays where that was here. */
 function exportedMessage({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> {

@@ -69,7 +69,7 @@ export function createSpaceDeletion(
   }
 }
 
-const NOT_THE_LAST = 'Only an admin, or the last human in it, can delete a space: leave it (removeMember).'
+const NOT_THE_LAST = 'Only an admin or the last human member can delete a space; to leave the space, use removeMember.'
 
 /** Before the space is locked; under the lock it counts. @throws ForbiddenError */
 async function checkIsLastHuman(tx: Tx, spaceId: string): Promise<void> {

@@ -94,7 +94,7 @@ export function createPlanFiring(platform: Platform, hooks: FiringHooks): Firing
       await task()
       return true
     } catch (error) {
-      logger.error({ planId, error: messageOf(error) }, 'a plan could not be fired')
+      logger.error({ planId, error: messageOf(error) }, 'could not fire a plan')
       return false
     }
   }
@@ -167,9 +167,9 @@ type ScheduledPlan = PlanRow & { nextRunAt: Date }
 async function fireNow(tx: Tx, platform: Platform, hooks: Required<FiringHooks>, planId: string) {
   const plan = await lockPlan(tx, hooks.now(), planId)
   if (plan === null) throw new NotFoundError(NO_SUCH_PLAN)
-  if (plan.paused) throw new ConflictError('Its agent is paused: let it go on first (updateAgent).')
+  if (plan.paused) throw new ConflictError('The agent of the plan is paused: resume the agent first (updateAgent).')
   const { firing, afterCommit } = await wakeOnce(tx, platform, hooks, plan, plan.now)
-  if (firing === null) throw new ConflictError('It was run at this very moment.')
+  if (firing === null) throw new ConflictError('The plan already ran at this time: try again.')
   return { firing, afterCommit }
 }
 

@@ -95,7 +95,7 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
         await lockPlans(tx, agentId)
         const namesake = await namesakeOf(tx, agentId, plan)
         if (namesake !== null && !isOver(namesake))
-          throw new BadInputError('The agent has a plan of this name.', 'input.name')
+          throw new BadInputError('The agent already has a plan with this name.', 'input.name')
         if (namesake !== null) await removePlans(tx, [namesake.id])
         const written = await write(tx, platform, agentId, plan)
         await makeRoom(tx, agentId, UNMARKED)
@@ -198,7 +198,7 @@ function checkInstruction(instruction: string, field: string): string {
 function changesOf(input: UpdatePlanInput, before: Plan, now: number): Partial<Plan> {
   for (const field of ['instruction', 'schedule', 'timeZone', 'enabled'] as const)
     if (input[field] === null)
-      throw new BadInputError('It cannot be null: leave it out to keep it as it is.', `input.${field}`)
+      throw new BadInputError('Must not be null; omit the field to keep its current value.', `input.${field}`)
   const { instruction, schedule, timeZone: zone, enabled = before.enabled } = input
   const timeZone = zone == null ? before.timeZone : checkTimeZone(zone, 'input.timeZone')
   const isAnew = schedule != null || zone != null || (enabled && !before.enabled)
@@ -206,7 +206,7 @@ function changesOf(input: UpdatePlanInput, before: Plan, now: number): Partial<P
   const asBefore = before.cron === null ? before : checkSchedule(cron, { now, timeZone }, 'input.')
   const next = schedule == null ? asBefore : checkSchedule(schedule, { now, timeZone }, 'input.schedule.')
   if (enabled && isAnew && (next.nextRunAt === null || next.nextRunAt.getTime() <= now))
-    throw new BadInputError('This plan is over: give it a new schedule.', 'input.schedule')
+    throw new BadInputError('The plan has no future time: set a new schedule.', 'input.schedule')
   return {
     timeZone,
     enabled: enabled === true,

@@ -31,7 +31,7 @@ export function checkSchedule(
   field: string,
 ): Schedule {
   if ([cron, at, afterSeconds].filter((choice) => choice != null).length !== 1) {
-    throw new BadInputError('A schedule is exactly one of cron, at and afterSeconds.', field.replace(/\.$/, ''))
+    throw new BadInputError('Set exactly one of cron, at and afterSeconds.', field.replace(/\.$/, ''))
   }
   if (cron != null) return recurring(cron, { now, timeZone }, `${field}cron`)
   if (at != null) return { cron: null, nextRunAt: checkFuture(at, now, `${field}at`) }
@@ -43,7 +43,7 @@ export function checkSchedule(
 export function checkTimeZone(name: string | null | undefined, field: string): string {
   if (name == null) return 'UTC'
   if (isTimeZone(name)) return name
-  throw new BadInputError('That is no IANA time zone, such as "Europe/Berlin" or "UTC".', field)
+  throw new BadInputError('Unknown time zone: use an IANA name such as "Europe/Berlin" or "UTC".', field)
 }
 
 export interface Recurrence {
@@ -83,12 +83,12 @@ function recurring(given: string, { now, timeZone }: { now: number; timeZone: st
 }
 
 function notCron(field: string, detail = ''): BadInputError {
-  const expected = 'five fields, minute, hour, day of month, month and day of week, such as "0 6 * * 1-5"'
-  return new BadInputError(`That is not a cron schedule: ${expected}${detail}.`, field)
+  const expected = 'five fields (minute, hour, day of month, month, day of week), such as "0 6 * * 1-5"'
+  return new BadInputError(`Invalid cron schedule: use ${expected}${detail}.`, field)
 }
 
 function checkFuture(at: Date, now: number, field: string): Date {
-  if (!(at.getTime() > now)) throw new BadInputError('The time must lie in the future.', field)
-  if (at.getTime() > LATEST_MS) throw new BadInputError('The time must lie before the end of the year 9999.', field)
+  if (!(at.getTime() > now)) throw new BadInputError('The time must be in the future.', field)
+  if (at.getTime() > LATEST_MS) throw new BadInputError('The time must be before the end of the year 9999.', field)
   return at
 }

@@ -71,5 +71,5 @@ export async function reserve(
 export const WHY_OVER_BUDGET: Record<OverBudget, string> = {
   AGENT: "The agent's budget for today is spent.",
   SPACE: "The space's budget for today is spent.",
-  ROOT: 'The budget of what began this is spent.',
+  ROOT: 'The budget of the message or trigger that started this is spent.',
 }

@@ -23,7 +23,7 @@ export function openOwnConnection({ db, config, logger }: Platform): OwnConnecti
     statement_timeout: LONGEST_WAIT_MS,
     keepAlive: true,
   })
-  pool.on('error', (error) => logger.warn({ error: error.message }, 'the connection for leases broke'))
+  pool.on('error', (error) => logger.warn({ error: error.message }, 'lost the connection used for leases'))
   return {
     async query<Row extends object>({ text, values }: Prisma.Sql) {
       return (await pool.query<Row>(text, values)).rows

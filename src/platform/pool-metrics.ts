@@ -11,23 +11,23 @@ export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): 
   const pool = new pg.Pool(config)
   if (metrics === undefined) return pool
   const { max = 10 } = config
-  gauge(
-    metrics,
-    'parley_pool_connections',
-    'Connections to PostgreSQL that this process has open.',
-    () => pool.totalCount,
-  )
+  gauge(metrics, 'parley_pool_connections', 'Open PostgreSQL connections of this process.', () => pool.totalCount)
   gauge(
     metrics,
     'parley_pool_busy_connections',
-    'Of the connections to PostgreSQL those that are in use.',
+    'PostgreSQL connections of this process that are in use.',
     () => pool.totalCount - pool.idleCount,
   )
-  gauge(metrics, 'parley_pool_waiting', 'Who waits for a connection to PostgreSQL now.', () => pool.waitingCount)
+  gauge(
+    metrics,
+    'parley_pool_waiting',
+    'Queries and transactions that wait for a PostgreSQL connection.',
+    () => pool.waitingCount,
+  )
   const waits = histogram(
     metrics,
     'parley_pool_wait_seconds',
-    'How long it took to get a connection to PostgreSQL when all were in use; who gets one at once is not counted.',
+    'Seconds spent waiting for a PostgreSQL connection while all were in use; immediate checkouts are not counted.',
     { buckets: WAITS },
   )
   const connect = pool.connect.bind(pool) as (callback?: Callback) => Promise<pg.PoolClient> | undefined
