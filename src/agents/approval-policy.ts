@@ -3,12 +3,12 @@ import { wellFormedIds } from '../lib/ids.ts'
 import { checkInteger } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** Who must agree before a tool is carried out, as it is kept with the tool. Absent fields are null. */
+/** Who must agree before a tool is executed, as stored with the tool. Absent fields are null. */
 export type ApprovalPolicy = {
   quorum: number
-  /** Null: every human member of the space in which the call shows. */
+  /** Null: every human member of the space in which the call is visible. */
   approverIds: string[] | null
-  /** Null: the setting for calls that wait. */
+  /** Null: the default for waiting calls. */
   expiresInSeconds: number | null
   escalateAfterSeconds: number | null
   escalateToIds: string[] | null
@@ -28,7 +28,7 @@ const MOST_NAMED = 100
 const LONGEST_WAIT_SECONDS = 2_592_000
 
 /**
- * A policy as it may be kept; null for none. Whether who is named exists is looked up later: `checkPeople`.
+ * Validates a policy; null for none. `checkPeople` checks that the named humans exist.
  * @throws BadInputError with the field at fault
  */
 export function checkApproval(
@@ -80,7 +80,7 @@ export interface PolicyField {
   approval: ApprovalPolicy | null
 }
 
-/** That everybody whom the policies name is a human who is there. @throws BadInputError with the field at fault */
+/** Checks that all ids in the policies belong to existing humans. @throws BadInputError with the field at fault */
 export async function checkPeople(tx: Tx, policies: readonly PolicyField[]): Promise<void> {
   const named = policies.flatMap(({ field, approval }) => [
     { field: `${field}.approval.approverIds`, ids: approval?.approverIds ?? [] },

@@ -5,17 +5,17 @@ import { prefixOf } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
 import { agentChannel } from '../realtime/topics.ts'
 
-/** What admins may do to a persistent mind. */
+/** What admins may change of a persistent agent's inbox and consciousness. */
 export interface MindControl {
   /**
-   * Takes an event out of an inbox before a cycle does: it is not thought about, and cannot arrive again.
-   * @throws ForbiddenError, NotFoundError, ConflictError once a cycle has it
+   * Removes an event from an inbox before a cycle claims it; the same event cannot arrive again.
+   * @throws ForbiddenError, NotFoundError, ConflictError if a cycle has claimed it
    */
   removeInboxEvent(viewer: Viewer, input: { id: string }): Promise<InboxEvent>
   /**
-   * Lets a mind begin anew: what it thought until now is kept on record and shown to it no more. A cycle that is under way
-   * is the first of the new consciousness.
-   * @throws ForbiddenError, NotFoundError where there is no such agent, or it has no consciousness
+   * Starts a new consciousness. Earlier cycles stay on record, but the agent is no longer shown them. A cycle that is
+   * running becomes the first of the new consciousness.
+   * @throws ForbiddenError, NotFoundError for an unknown or stateless agent
    */
   resetConsciousness(viewer: Viewer, input: { agentId: string }): Promise<{ agentId: string }>
 }

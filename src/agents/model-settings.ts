@@ -1,6 +1,6 @@
 import { BadInputError } from '../lib/errors.ts'
 
-/** How a model is asked, by the AI SDK's names; what is not set is the provider's to decide. */
+/** Settings of a model call, by the AI SDK's names. An absent setting is left to the provider. */
 export interface ModelSettings {
   temperature?: number
   topP?: number
@@ -10,14 +10,14 @@ export interface ModelSettings {
 }
 
 const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
-/** OpenAI's, Anthropic's and Google's: a model is not told of one that its provider does not have. */
+/** The values of OpenAI, Anthropic and Google. A value that the provider does not support is not sent. */
 const SERVICE_TIERS = ['auto', 'default', 'flex', 'priority', 'standard', 'standard_only'] as const
 const MOST_OUTPUT_TOKENS = 1_000_000
 
 export type ReasoningEffort = (typeof REASONING_EFFORTS)[number]
 export type ServiceTier = (typeof SERVICE_TIERS)[number]
 
-/** What is wrong with a value, as a sentence; null where nothing is. */
+/** Returns what is wrong with a value, as a sentence; null if the value is valid. */
 type Rule = (value: unknown) => string | null
 
 const RULES: Record<keyof ModelSettings, Rule> = {
@@ -29,7 +29,10 @@ const RULES: Record<keyof ModelSettings, Rule> = {
   serviceTier: oneOf(SERVICE_TIERS),
 }
 
-/** The settings; those that are null count as not set, and null where none is. @throws BadInputError with the field at fault */
+/**
+ * Validates settings. Null fields count as absent; returns null if none is set. @throws BadInputError with the field at
+ * fault
+ */
 export function checkModelSettings(given: unknown, field: string): ModelSettings | null {
   if (given === null || given === undefined) return null
   if (typeof given !== 'object' || Array.isArray(given))

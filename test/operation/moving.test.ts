@@ -306,7 +306,7 @@ describe('the key that secrets are encrypted with', () => {
       expect(failure).toMatchObject({ code: 1, stdout: '4 secrets are encrypted with the new key\n' })
       expect(failure.stderr).toContain(`AgentTool ${broken}:first headersSealed: `)
       expect(failure.stderr).toContain(`AgentTool ${broken}:second headersSealed: `)
-      expect(failure.stderr).toContain('2 secrets are not rotated: set them anew')
+      expect(failure.stderr).toContain('2 secrets were not rotated: set them again')
       expect(failure.stderr).not.toContain('top-secret')
     }
     const again = await startTestServer({
