@@ -17,16 +17,16 @@ import { heardHere } from '../realtime/heard-here.ts'
 import { createRealtime, type Realtime } from '../realtime/realtime.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
 
-/** What tests put in the place of the outside. */
+/** What tests replace. */
 export interface AppOptions {
   clock?: Clock
   models?: ModelRegistryOptions
   racepoint?: Racepoint
-  /** Begins every key in Redis: tests that share one need different ones. */
+  /** The prefix of all keys in Redis. Tests that share a Redis use different ones. */
   redisPrefix?: string
 }
 
-/** The outside, and the way to close it. */
+/** The connections to the outside, and how to close them. */
 export interface Outside {
   platform: Platform
   realtime: Realtime
@@ -70,7 +70,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       jobs,
       worker: randomInt(1, 2 ** 31 - 1),
       log,
-      // A run that is to begin in the process that wrote it need not wait for Redis.
+      // Signals for the process that sent them need not pass through Redis.
       signals: heardHere(signals, JOBS_CHANNEL),
       clock,
       logger,

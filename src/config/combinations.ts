@@ -1,7 +1,7 @@
 import { parseModelName } from '../lib/model-name.ts'
 import type { ReadProviders } from './model-providers.ts'
 
-/** Settings of which one alone is not enough, or two exclude each other. */
+/** Faults of settings that require or exclude each other. */
 export function combinedFaults(
   set: Record<string, string | undefined>,
   { providers, faults: badProviders }: ReadProviders,
@@ -32,12 +32,12 @@ export function combinedFaults(
   return faults
 }
 
-/** Short of this, a secret can be guessed by trying; RFC 7518 asks for as much of a key for HS256. */
+/** Shorter secrets can be guessed. RFC 7518 requires this length for HS256 keys. */
 const SAFE_SECRET_LENGTH = 32
 
 /**
- * What does not stop a start. An unknown variable may be a typing error, or one of those that Kubernetes sets in every pod
- * beside a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
+ * Warnings that do not stop the start. An unknown variable may be a typing error, or one that Kubernetes sets in every
+ * pod beside a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
  */
 export function warningsOf(set: Record<string, string | undefined>, settings: readonly string[]): string[] {
   const unknown = Object.keys(set).filter((name) => name.startsWith('PARLEY_') && !settings.includes(name))

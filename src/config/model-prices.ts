@@ -3,10 +3,10 @@ import type { ModelPrice } from '../lib/model-cost.ts'
 import { parseModelName } from '../lib/model-name.ts'
 import { readJsonSetting } from './json-setting.ts'
 
-/** Models by the names that agents are given, and what they cost. */
+/** Prices by model name. */
 export type ModelPrices = ReadonlyMap<string, ModelPrice>
 
-/** The prices, and what is wrong with them, a line each. */
+/** The prices, and the faults found, a line each. */
 export interface ReadPrices {
   prices: ModelPrices
   faults: string[]
@@ -20,7 +20,7 @@ const PRICE = z.strictObject({ input: usd, cachedInput: usd.optional(), output: 
   cachedInput: price.cachedInput ?? price.input,
 }))
 
-/** The prices of PARLEY_PRICES: JSON, or `file:` and a path. A model without one has no known cost; `demo` costs nothing. */
+/** Reads PARLEY_PRICES: JSON, or `file:` and a path. A model without a price has an unknown cost; `demo` is free. */
 export function readModelPrices(text: string | undefined): ReadPrices {
   const faults: string[] = []
   const read = text === undefined ? null : readJsonSetting(text)

@@ -129,7 +129,7 @@ describe('what an export and an import know of the data model', () => {
         name: 'A',
         formerly: { model: 'm', mind: 'STATELESS', toolset: 'ACTIVE_SPACE' },
       },
-      'erased',
+      'erasure',
     ],
     [
       'an agent that signs in',
