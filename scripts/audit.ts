@@ -1,5 +1,5 @@
-// npm run audit: known vulnerabilities of what runs with the server, by the registry's audit service. Exit code 1 where there are some of
-// high severity, 2 where the service does not answer: then nothing is known.
+// npm run audit: lists known vulnerabilities of the runtime dependencies, from the registry's audit service. Exit code
+// 1 for any of high severity, 2 if the service does not answer.
 import { spawnSync } from 'node:child_process'
 
 const { stdout } = spawnSync('npm', ['audit', '--omit=dev', '--json'], { encoding: 'utf8', timeout: 60_000 })

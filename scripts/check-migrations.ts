@@ -1,4 +1,4 @@
-// npm run check:migrations: prisma/migrations must lead to exactly what prisma/schema.prisma says.
+// npm run check:migrations: checks that prisma/migrations result in exactly prisma/schema.prisma.
 import { schemaDrift } from './schema-drift.ts'
 
 const sql = await schemaDrift()

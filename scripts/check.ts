@@ -1,4 +1,4 @@
-// npm run check: every check of its own script, one after the other, all of them even when one fails.
+// npm run check: runs all check scripts one after the other, even if one fails.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 

@@ -1,4 +1,4 @@
-// npm run schema:print writes schema.graphql, the public contract as it is now; with --check it only compares.
+// npm run schema:print: writes schema.graphql, the public contract; with --check it only compares.
 import { readFile, writeFile } from 'node:fs/promises'
 import { lexicographicSortSchema, printSchema } from 'graphql'
 import { schema } from '../src/schema/schema.ts'

@@ -1,6 +1,6 @@
-// npm run seed -- [url]: makes a demo space with three agents on a running Parley, through its API like any client, and
-// prints a human's token and operations to paste into GraphiQL. The url is the server's, with or without /graphql. Needs
-// PARLEY_ADMIN_TOKEN, except for the server that `npm start` runs here, whose generated token lies in DATA_DIR.
+// npm run seed -- [url]: creates a demo space with three agents on a running Parley, through its API like any client,
+// and prints a human's token and operations to paste into GraphiQL. The URL is the server's, with or without /graphql.
+// Needs PARLEY_ADMIN_TOKEN, except for a server that `npm start` runs here, whose generated token is in DATA_DIR.
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { graphql } from '../generated/gql.ts'
@@ -63,7 +63,7 @@ const AGENTS = [
   },
 ]
 
-/** A server's address with the path of its API, where it was given without. */
+/** Returns a server's address with the path of its API, if it has none. */
 function endpointOf(address: string): string {
   const parsed = URL.canParse(address)
     ? new URL(address)

@@ -1,10 +1,10 @@
-/** What an erased human is called from then on. */
+/** The name of erased humans. */
 export const ERASED = 'Erased'
 
-/** A human that is being erased, by the name that it had. */
+/** A human whose erasure is in progress, with the former name. */
 export interface ErasedHuman {
   id: string
   name: string
-  /** Its messages are emptied too: what quotes them is. */
+  /** Whether the human's messages are erased too, with their quotations. */
   messages: boolean
 }

@@ -18,23 +18,23 @@ import { FORMAT, FORMAT_VERSION } from './moving.ts'
 import { REMAINS } from './space-deletion.ts'
 
 export interface ImportOptions {
-  /** Reads and checks everything, writes nothing. */
+  /** Reads and validates everything but writes nothing. */
   dryRun?: boolean
   /**
-   * Takes the file's word for who people are outside: a human with the `externalId` of somebody here is that one, and others get theirs.
-   * Without it, such a human refuses the import, and nobody gets an `externalId`.
+   * Trusts the file about identities: an imported human with the `externalId` of an existing human becomes that human,
+   * and others get their `externalId`. Without it, such a human makes the import fail, and no `externalId` is imported.
    */
   trustExternalIds?: boolean
 }
 
-/** What an import did, or would do. */
+/** The result of an import or dry run. */
 export interface Imported {
   spaceId: string
-  /** Agents that it creates, with every address that their tools reach. */
+  /** The created agents, with every address that their tools use. */
   agents: NewAgent[]
-  /** Who is here already and is named by it: as member, sender or decider. */
+  /** Existing people and agents that the space refers to, as members, senders or deciders. */
   here: { id: string; name: string }[]
-  /** Rows that were written, by table. */
+  /** Written rows by table. */
   counts: Partial<Record<MovedTable, number>>
   leftOut: LeftOut[]
 }
@@ -52,7 +52,7 @@ const LARGE_TABLES: MovedTable[] = ['Run', 'Step', 'ToolCall']
 const CHARACTERS_AT_ONCE = 4 * 1024 * 1024
 const MOST_PEOPLE = 10_000
 const MOST_LABELS = 1000
-/** Reasons that are told apart; column names come from the file. */
+/** Distinct reasons that are counted separately; column names come from the file, so their number must be bounded. */
 const MOST_REASONS = 200
 const LONGEST_IMPORT_MS = 12 * 3_600_000
 const IMPORT_LOCK = 7_275_541
@@ -73,7 +73,7 @@ export async function importSpace(
 ): Promise<Imported> {
   let imported: Imported | undefined
   const work = async (tx: Tx) => {
-    // Lines may come slowly, and statements over all of them may take long.
+    // Lines may arrive slowly, and statements over all rows may take long.
     await tx.$executeRaw`SET LOCAL idle_in_transaction_session_timeout = 0`
     await tx.$executeRaw`SET LOCAL statement_timeout = 0`
     await tx.$queryRaw`SELECT 1 FROM (SELECT pg_advisory_xact_lock(${IMPORT_LOCK})) locked`
@@ -96,10 +96,10 @@ export async function importSpace(
   return imported
 }
 
-/** Rolls the transaction back. */
+/** Thrown to roll the transaction back. */
 class DryRunOver extends Error {}
 
-/** Counts what is left out by table and reason. */
+/** Counts rows that are left out, by table and reason. */
 function createLeftOut() {
   const byReason = new Map<string, LeftOut>()
   return {
@@ -129,7 +129,7 @@ interface Heading {
   version: number
 }
 
-/** Stages every row that may be written by itself. @throws Error for a file that is no whole export of one space */
+/** Stages every row that is valid by itself. @throws Error if the file is not one complete export */
 async function readAll(
   tx: Tx,
   lines: AsyncIterable<string> | Iterable<string>,
@@ -142,7 +142,7 @@ async function readAll(
   for await (const line of lines) {
     number += 1
     if (heading === null) {
-      // npm may print the name of its script before it.
+      // npm may print the name of its script before the heading.
       if (line.startsWith('{')) heading = await begin(tx, objectOf(line, NO_EXPORT))
       continue
     }
@@ -168,7 +168,7 @@ async function readAll(
 
 const EXPORT_AGAIN = 'Export the space again.'
 
-/** @throws Error where the end of the file is missing */
+/** @throws Error if the end of the file is missing */
 function checkWhole({ version }: Heading, { rows, promised }: { rows: number; promised: number | null }): void {
   if (version === 1) return
   if (promised === null) throw new Error(`The file is incomplete: its last line is missing. ${EXPORT_AGAIN}`)
@@ -176,7 +176,7 @@ function checkWhole({ version }: Heading, { rows, promised }: { rows: number; pr
     throw new Error(`The file is incomplete: it has ${rows} of ${promised} rows. ${EXPORT_AGAIN}`)
 }
 
-/** Rows that are staged together. */
+/** Collects rows to stage them in batches. */
 function createBatch(tx: Tx, leftOut: LeftOutList) {
   let rows: StagedRow[] = []
   let characters = 0
@@ -196,7 +196,7 @@ function createBatch(tx: Tx, leftOut: LeftOutList) {
   return {
     flush,
     async add(row: StagedRow, length: number): Promise<void> {
-      // A table of its own each, so that what is said of a batch is about that.
+      // A batch has rows of one table, so that its counts are about that table.
       if (rows[0] !== undefined && rows[0].table !== row.table) await flush()
       rows.push(row)
       characters += length
@@ -247,12 +247,15 @@ function stagedRowOf({ table, row }: Record<string, unknown>, line: number, left
 }
 
 interface People {
-  /** Ids of the file by those that stand for them here. */
+  /** Maps ids of the file to the ids of the same people here. */
   names: ReadonlyMap<string, string>
   withoutExternalId: LeftOut | null
 }
 
-/** Who people are that sign in elsewhere. @throws Error where one is somebody here, and the file is not trusted with that */
+/**
+ * Finds people of the file who exist here under another id, by their `externalId`. @throws Error if there is one and
+ * the file is not trusted
+ */
 async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
   const same = await tx.$queryRaw<{ from: string; to: string; name: string }[]>`
     SELECT t.key AS from, h.id AS to, t.row->>'name' AS name FROM "ImportedRow" t
@@ -261,7 +264,7 @@ async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
     ORDER BY t.line`
   const [first] = same
   if (trustExternalIds) {
-    // They are here, by another id.
+    // These humans exist here under another id.
     await tx.$executeRaw`
       UPDATE "ImportedRow" t SET row = t.row || '{"externalId": null}' WHERE t."table" = 'Entity' AND EXISTS (
         SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Entity' AND b.row->>'externalId' = t.row->>'externalId' AND b.line < t.line)`
@@ -352,7 +355,7 @@ async function writeAll(
 ): Promise<Imported['counts']> {
   const counts: Imported['counts'] = {}
   const missing = await missingLabels(tx, spaceId)
-  // One that was deleted here comes back in the place of what stayed of it.
+  // Replaces what remained of the space if it was deleted here.
   await tx.space.deleteMany({ where: { id: spaceId, ...REMAINS } })
   const deletedAt = new Date()
   await tx.space.createMany({
@@ -376,7 +379,7 @@ async function writeAll(
   return counts
 }
 
-/** Rows that exist only with another one: where that collided, they are left out with it. */
+/** Rows that are left out together with the row that they depend on. */
 const PARENTS: Partial<Record<MovedTable, { table: MovedTable; column: string }>> = {
   Agent: { table: 'Entity', column: 'id' },
   AgentTool: { table: 'Agent', column: 'agentId' },
@@ -387,7 +390,7 @@ const PARENTS: Partial<Record<MovedTable, { table: MovedTable; column: string }>
   Decision: { table: 'ToolCall', column: 'toolCallId' },
 }
 
-/** Rows that have the same columns go together: one of an older export leaves to the table what it does not know. */
+/** Inserts rows with the same columns together. A column that an older export does not contain gets its default. */
 async function insert(tx: Tx, table: MovedTable, rows: readonly Record<string, unknown>[]): Promise<number> {
   const { columns, fixed } = specOf(table)
   const known = [...Object.keys(columns), ...Object.keys(fixed)]
@@ -413,7 +416,7 @@ async function insert(tx: Tx, table: MovedTable, rows: readonly Record<string, u
   return written
 }
 
-/** The value with every text that is one of these ids replaced: whole texts only, never a part of one. */
+/** Returns the value with every string that equals one of these ids replaced. */
 function renamed(value: unknown, names: ReadonlyMap<string, string>): unknown {
   if (names.size === 0) return value
   if (typeof value === 'string') return names.get(value) ?? value

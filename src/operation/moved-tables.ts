@@ -16,29 +16,31 @@ import {
 import { type IdPrefix, prefixOf } from '../lib/ids.ts'
 import { isTooDeep, jsonBytes } from '../lib/json.ts'
 
-/** What a column of an export may hold. */
+/** The type and rules of a column in an export. */
 export interface Column {
-  /** As PostgreSQL names it, with `[]` for a list. */
+  /** PostgreSQL's name of the type, with `[]` for a list. */
   type: 'text' | 'int4' | 'float8' | 'bool' | 'timestamptz' | 'jsonb' | 'text[]'
   isNullable: boolean
-  /** The table has a default: a row of an older export may leave it out. */
+  /** The column has a default, so a row of an older export may omit it. */
   hasDefault: boolean
-  /** What is wrong with a value that is not null; null for nothing. */
+  /** Returns what is wrong with a value that is not null; null if it is valid. */
   faultOf(value: unknown): string | null
-  /** It names a row that the export brings; where it does not, the value becomes null, or its row is left out. */
+  /**
+   * The column refers to a row of the export. If that row is missing, the value becomes null or the row is left out.
+   */
   refersTo?: { table: MovedTable; otherwise: 'null' | 'leave out' }
-  /** A list: ids of rows that the export does not bring are left out of it. */
+  /** For a list: ids of rows that the export does not contain are removed. */
   listsOnly?: MovedTable
 }
 
-/** What is moved of a table. Every column of the data model is in one of the three. */
+/** How a table is exported and imported. Every column of the data model is in one of the three groups. */
 export interface MovedTableSpec {
   columns: Record<string, Column>
-  /** Columns that are written with this value, whatever the export says. */
+  /** Columns that are always imported with this value. */
   fixed: Record<string, null | number | boolean | string | []>
-  /** Columns that are neither exported nor imported: secrets and what is encrypted with this server's key. */
+  /** Columns that are neither exported nor imported: secrets, and values encrypted with this server's key. */
   secret: readonly string[]
-  /** The columns that tell its rows apart. */
+  /** The columns that identify a row. */
   key: readonly string[]
 }
 
@@ -164,7 +166,7 @@ const askers = defaulted(ids('hum'))
 const createdAt = defaulted(time())
 const tokens = defaulted(integer())
 
-/** In the order in which rows can be written. */
+/** In an order in which the rows can be written. */
 export const MOVED_TABLES = {
   Entity: {
     key: ['id'],
@@ -332,7 +334,7 @@ export const MOVED_TABLES = {
       worker: null,
       setbacks: 0,
       deadlineAt: null,
-      // Its usage is counted where it was used, and the service that triggered it is not here.
+      // Usage is counted on the server where it happened, and the triggering service does not exist here.
       timeLeftMs: null,
       usageDay: null,
       usageSpaceId: null,
@@ -493,7 +495,10 @@ export const MOVED_TABLES = {
   },
 } satisfies Record<string, MovedTableSpec>
 
-/** What stays: minds, plans and their firings, tokens and webhooks, ledgers, the audit log, and what a server knows about itself. */
+/**
+ * Tables that are not exported: consciousness and notes, plans and their firings, tokens and webhooks, ledgers, the
+ * audit log, and the server's own state.
+ */
 export const TABLES_THAT_STAY = [
   'Memory',
   'Goal',

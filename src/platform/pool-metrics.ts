@@ -6,7 +6,7 @@ type Callback = (...result: unknown[]) => void
 
 const WAITS = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 20]
 
-/** A pool of connections that tells how many there are, and how long statements wait for one. */
+/** Opens a pool that reports its connections and the time that statements wait for one. */
 export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): pg.Pool {
   const pool = new pg.Pool(config)
   if (metrics === undefined) return pool
