@@ -3,7 +3,7 @@ import { wellFormedIds } from '../lib/ids.ts'
 import { checkInteger } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** Who must agree before a tool is executed, as stored with the tool. Absent fields are null. */
+/** The approval that a tool needs before it is executed, as stored with the tool. Absent fields are null. */
 export type ApprovalPolicy = {
   quorum: number
   /** Null: every human member of the space in which the call is visible. */

@@ -46,8 +46,8 @@ export interface Inbox {
   /** Events postponed to the next day that are due. */
   timed: { what: string; rows: Prisma.Sql; handle(ids: string[]): Promise<void> }
   /**
-   * Called after the commit: wakes workers and notifies subscribers of the agents. `beside` is the topic on whose
-   * publication the signal depends.
+   * Called after the commit: wakes workers and notifies subscribers of the agents. `beside` is a topic of
+   * the event log to which the caller publishes at the same time; the signals are sent together with that.
    */
   announce(agentIds: Iterable<string>, beside?: string): Promise<void>
   /**

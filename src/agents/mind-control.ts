@@ -5,7 +5,7 @@ import { prefixOf } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
 import { agentChannel } from '../realtime/topics.ts'
 
-/** What admins may change of a persistent agent's inbox and consciousness. */
+/** Lets admins change the inbox and consciousness of a persistent agent. */
 export interface MindControl {
   /**
    * Removes an event from an inbox before a cycle claims it; the same event cannot arrive again.

@@ -114,7 +114,7 @@ const SCHEMA_CHECKS = {
   checkSchema: (schema: unknown) => checkSchema(schema, OPERATOR),
 }
 
-/** What joining and leaving a space affects. */
+/** Side effects of joining and leaving a space. */
 const membershipHooks = ({ leaving, approvals }: Core) => ({
   onLeft: leaving.onLeft,
   onJoined: (spaceId: string) => approvals.recheck({ spaceId }),

@@ -17,7 +17,7 @@ import { heardHere } from '../realtime/heard-here.ts'
 import { createRealtime, type Realtime } from '../realtime/realtime.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
 
-/** What tests replace. */
+/** Replacements for tests. */
 export interface AppOptions {
   clock?: Clock
   models?: ModelRegistryOptions

@@ -1,7 +1,7 @@
 import type { InputSchema } from './demo-input.ts'
 import type { CallOptions, PromptMessage, ToolResultOutput } from './language-model.ts'
 
-/** What the demo model extracts from a prompt. Missing parts stay empty; reading never fails. */
+/** The parts of a prompt that the demo model understands. Missing parts stay empty; reading never fails. */
 export interface DemoReading {
   /** The name of the agent. */
   name: string

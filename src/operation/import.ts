@@ -60,11 +60,12 @@ const IMPORT_LOCK = 7_275_541
 const NO_EXPORT = 'The file is not a space export: it has no heading.'
 
 /**
- * Writes a space from the lines of an export, in one transaction: an import that is refused or interrupted changes nothing, and can be
- * repeated. It writes rows of the heading's space, and what the file itself brings; who is here already stays as they are. What was active when
- * it was exported is over: runs are CANCELED, GONE, messages that were being written INTERRUPTED. A confidential space that labels name and
- * that is not here leaves a nameless row, as a deleted one does, so that the labels go on counting. Memory is bounded by some rows.
- * @throws Error with one readable line for lines that are no export, or a space that is here already
+ * Writes a space from the lines of an export, in one transaction: a refused or interrupted import changes nothing and
+ * can be repeated. Writes rows of the space in the heading, and the people and agents that the file contains; existing
+ * ones are unchanged. Everything active at the time of the export is ended: runs become CANCELED, GONE, and unfinished
+ * messages INTERRUPTED. For each confidential space that labels name and that does not exist here it writes a row
+ * without a name, as a deletion leaves it, so that the labels keep counting. Memory is bounded by a batch of rows.
+ * @throws Error with one readable line if the lines are not an export, or if the space already exists
  */
 export async function importSpace(
   db: Pick<Database, 'prisma'>,

@@ -26,11 +26,12 @@ interface FoundRow {
 }
 
 /**
- * A space as JSON lines: a heading, rows, and a last line with their number. It holds who is or was in the space, or wrote or decided in it; of
- * agents their settings, not their minds; its messages; and the runs that it triggered, with their journals. Of other runs that wrote in it,
- * only the calls that show there. Of a run that has been shown something of another confidential space, the journal, the calls that do not show in
- * this one, and all texts are left out. What changes meanwhile is in it or not. Memory is bounded by a few rows.
- * @throws Error with one readable line where there is no such space
+ * Yields a space as JSON lines: a heading, rows, and a last line with their number. It contains the space's current and
+ * former members, senders and deciders; the settings of agents but not their knowledge; the messages; and the runs that
+ * the space triggered, with their journals. For other runs that wrote in the space it contains only the visible calls.
+ * It leaves out the journal, the invisible calls and all texts of runs with content of another confidential space.
+ * Concurrent changes may or may not be included. Memory is bounded by a batch of rows.
+ * @throws Error with one readable line if the space does not exist
  */
 export async function* exportSpace(db: Pick<Database, 'prisma'>, spaceId: string): AsyncGenerator<string> {
   const { prisma } = db
@@ -158,9 +159,7 @@ async function peopleOf(prisma: Database['prisma'], spaceId: string): Promise<st
   return rows.map(({ id }) => id)
 }
 
-/**
- * Removes references to other spaces. Of a run with content of another confidential space, keeps only that it existed.
- */
+/** Removes references to other spaces, and all content of a run that has content of another confidential space. */
 function exportedRun({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> {
   const here = (id: unknown) => (id === spaceId ? id : null)
   const named = { ...row, deepestSpaceId: here(row['deepestSpaceId']), activeSpaceId: here(row['activeSpaceId']) }

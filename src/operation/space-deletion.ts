@@ -13,8 +13,9 @@ import { forgetSpace } from './forgetting.ts'
 /** Deletion of spaces. */
 export interface SpaceDeletion {
   /**
-   * For admins, and for the last human in it. One transaction takes it from everybody's sight and from every agent's mind, and
-   * ends what waits of it; then its living runs end CANCELED, GONE, and its rows are removed, a few at a time, the last of many by a worker.
+   * For admins, and for the last human member. One transaction hides the space from everybody, makes agents forget it
+   * and ends everything that waits in it; then its active runs end as CANCELED, GONE, and its rows are removed in
+   * batches, a large rest by a worker.
    * @throws ForbiddenError, NotFoundError
    */
   deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>
