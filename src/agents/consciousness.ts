@@ -24,7 +24,7 @@ export interface ConsciousnessReading {
    * 500,000 tokens; the generations of earlier ones are in their runs. Two statements for any number of agents.
    */
   getMany(agentIds: readonly string[]): Promise<(Consciousness | null)[]>
-  /** By id, in the order of the ids; null where there is none. */
+  /** By id, in the order of the ids; null for an unknown id. */
   cycles(ids: readonly string[]): Promise<(Cycle | null)[]>
   /** A page of each agent's cycles, oldest first, in the order of the ids. Two statements for any number of agents. */
   pageMany(agentIds: readonly string[], request: PageRequest): Promise<Page<Cycle>[]>

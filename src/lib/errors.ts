@@ -41,6 +41,13 @@ export class GoneError extends NotFoundError {
   }
 }
 
+/** The event refers to an object that this viewer may not see, so it is not delivered to the viewer. */
+export class HiddenError extends NotFoundError {
+  constructor() {
+    super('The object does not exist, or you may not see it.')
+  }
+}
+
 /** The current state of the object does not allow the operation. */
 export class ConflictError extends DomainError {
   constructor(message: string) {

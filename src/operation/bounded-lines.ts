@@ -1,5 +1,5 @@
 /** The longest row of an export is a step with its complete input. */
-const LONGEST_LINE = 32 * 1024 * 1024
+const LONGEST_LINE = 16 * 1024 * 1024
 
 /**
  * Yields the lines of a UTF-8 stream without line breaks. Memory is bounded by one line. @throws Error for a line that

@@ -46,6 +46,21 @@ export async function stage(tx: Tx, rows: readonly StagedRow[]): Promise<number>
   return rows.length - count
 }
 
+/** The number of statements whose parameters Prisma keeps for debugging. */
+const REMEMBERED_STATEMENTS = 100
+const MOST_REMEMBERED_CHARACTERS = 8 * 1024 * 1024
+
+/** Makes Prisma drop large parameters, which would otherwise fill the memory. Call it with the length of each. */
+export function createForgetting(tx: Tx): (characters: number) => Promise<void> {
+  let remembered = 0
+  return async (characters) => {
+    remembered += characters
+    if (remembered < MOST_REMEMBERED_CHARACTERS) return
+    for (let n = 0; n < REMEMBERED_STATEMENTS; n++) await tx.$queryRaw`SELECT 1`
+    remembered = 0
+  }
+}
+
 /** Tables whose rows may already exist here under their id. */
 const WITH_IDS: MovedTable[] = ['Entity', 'Chain', 'Run', 'Step', 'ToolCall', 'Message']
 /** In this order a row is settled after all rows that it refers to. */
