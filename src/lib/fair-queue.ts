@@ -17,7 +17,7 @@ export interface FairQueue {
 export interface FairQueueOptions {
   /** Tasks of one requester that may wait, those that it waits for patiently apart. */
   mostWaiting: number
-  /** What a refused requester reads. */
+  /** The message of the error for a refused requester. */
   refusal: string
 }
 

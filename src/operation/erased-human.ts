@@ -1,20 +1,20 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import { oneLine } from '../lib/json.ts'
 
-/** What an erased human is called from then on. */
+/** The name of erased humans. */
 export const ERASED = 'Erased'
 
-/** A human that is being erased, by the name that it had. */
+/** A human whose erasure is in progress, with the former name. */
 export interface ErasedHuman {
   id: string
   name: string
-  /** Its messages are emptied too: what quotes them is. */
+  /** Whether the human's messages are erased too, with their quotations. */
   messages: boolean
 }
 
 /**
- * A condition that a JSON or text column holds the name in any way of writing it, or the human's id: rows that it finds are looked at, value by
- * value. A name in JSON within a text is encoded twice.
+ * A condition that finds the name in a JSON or text column, in any encoding, or the human's id. Matching rows are then
+ * checked value by value. A name in JSON within a string is encoded twice.
  */
 export function holds({ id, name }: ErasedHuman, column: Prisma.Sql): Prisma.Sql {
   const encoded = (text: string) => JSON.stringify(text).slice(1, -1)

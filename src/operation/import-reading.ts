@@ -8,12 +8,12 @@ import { REMAINS } from './space-deletion.ts'
 
 const ROWS_AT_ONCE = 200
 const CHARACTERS_AT_ONCE = 1024 * 1024
-/** Reasons that are told apart; column names come from the file. */
+/** Distinct reasons that are counted separately; column names come from the file, so their number must be bounded. */
 const MOST_REASONS = 200
 
-export const NO_EXPORT = 'That is no export of a space: it has no heading.'
+export const NO_EXPORT = 'The file is not a space export: it has no heading.'
 
-/** Counts what is left out by table and reason. */
+/** Counts rows that are left out, by table and reason. */
 function createLeftOut() {
   const byReason = new Map<string, LeftOut>()
   return {
@@ -43,7 +43,7 @@ interface Heading {
   version: number
 }
 
-/** Stages every row that may be written by itself. @throws Error for a file that is no whole export of one space */
+/** Stages every row that is valid by itself. @throws Error if the file is not one complete export */
 export async function readAll(
   tx: Tx,
   lines: AsyncIterable<string> | Iterable<string>,
@@ -56,13 +56,16 @@ export async function readAll(
   for await (const line of lines) {
     number += 1
     if (heading === null) {
-      // npm may print the name of its script before it.
+      // npm may print the name of its script before the heading.
       if (line.startsWith('{')) heading = await begin(tx, objectOf(line, NO_EXPORT))
       continue
     }
     if (line.trim() === '') continue
-    const read = objectOf(line, `Line ${number} is no JSON object: the file is damaged or not whole. ${EXPORT_AGAIN}`)
-    if ('format' in read) throw new Error(`Line ${number} is a second heading: give one export at a time.`)
+    const read = objectOf(
+      line,
+      `Line ${number} is not a JSON object: the file is damaged or incomplete. ${EXPORT_AGAIN}`,
+    )
+    if ('format' in read) throw new Error(`Line ${number} is a second heading: import one export at a time.`)
     if (read['end'] === true) {
       promised = Number(read['rows'])
       continue
@@ -79,14 +82,15 @@ export async function readAll(
 
 export const EXPORT_AGAIN = 'Export the space again.'
 
-/** @throws Error where the end of the file is missing */
+/** @throws Error if the end of the file is missing */
 function checkWhole({ version }: Heading, { rows, promised }: { rows: number; promised: number | null }): void {
   if (version === 1) return
-  if (promised === null) throw new Error(`The file is not whole: its last line is missing. ${EXPORT_AGAIN}`)
-  if (!(rows >= promised)) throw new Error(`The file is not whole: it has ${rows} of ${promised} rows. ${EXPORT_AGAIN}`)
+  if (promised === null) throw new Error(`The file is incomplete: its last line is missing. ${EXPORT_AGAIN}`)
+  if (!(rows >= promised))
+    throw new Error(`The file is incomplete: it has ${rows} of ${promised} rows. ${EXPORT_AGAIN}`)
 }
 
-/** Rows that are staged together. */
+/** Collects rows to stage them in batches. */
 function createBatch(tx: Tx, leftOut: LeftOutList) {
   const forget = createForgetting(tx)
   let rows: StagedRow[] = []
@@ -95,7 +99,12 @@ function createBatch(tx: Tx, leftOut: LeftOutList) {
     const [first] = rows
     const repeated = first === undefined ? 0 : await stage(tx, rows)
     if (first !== undefined && repeated > 0)
-      leftOut.add({ table: first.table, reason: 'repeats a row of the file', count: repeated, firstLine: first.line })
+      leftOut.add({
+        table: first.table,
+        reason: 'duplicates another row of the file',
+        count: repeated,
+        firstLine: first.line,
+      })
     await forget(characters)
     rows = []
     characters = 0
@@ -103,7 +112,7 @@ function createBatch(tx: Tx, leftOut: LeftOutList) {
   return {
     flush,
     async add(row: StagedRow, length: number): Promise<void> {
-      // A table of its own each, so that what is said of a batch is about that.
+      // A batch has rows of one table, so that its counts are about that table.
       if (rows[0] !== undefined && rows[0].table !== row.table) await flush()
       rows.push(row)
       characters += length
@@ -130,17 +139,17 @@ async function begin(tx: Tx, { format, version, spaceId }: Record<string, unknow
   if (format !== FORMAT || typeof spaceId !== 'string' || prefixOf(spaceId) !== 'spc') throw new Error(NO_EXPORT)
   if (version !== 1 && version !== FORMAT_VERSION)
     throw new Error(
-      `That is an export of version ${cut(oneLine(String(version)), 20)}; this server reads 1 and ${FORMAT_VERSION}.`,
+      `The export has version ${cut(oneLine(String(version)), 20)}; this server reads 1 and ${FORMAT_VERSION}.`,
     )
   if ((await tx.space.count({ where: { id: spaceId, NOT: REMAINS } })) > 0)
-    throw new Error(`The space ${spaceId} is here already: delete it first (deleteSpace).`)
+    throw new Error(`The space ${spaceId} already exists: delete it first (deleteSpace).`)
   await createStaging(tx)
   return { spaceId, version }
 }
 
 function stagedRowOf({ table, row }: Record<string, unknown>, line: number, leftOut: LeftOutList): StagedRow | null {
   if (!isMovedTable(table)) {
-    leftOut.add({ table: String(table), reason: 'no rows of this table are imported', count: 1, firstLine: line })
+    leftOut.add({ table: String(table), reason: 'rows of this table are not imported', count: 1, firstLine: line })
     return null
   }
   const checked = checkRow(table, row)

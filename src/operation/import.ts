@@ -8,23 +8,23 @@ import { MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
 import { REMAINS } from './space-deletion.ts'
 
 export interface ImportOptions {
-  /** Reads and checks everything, writes nothing. */
+  /** Reads and validates everything but writes nothing. */
   dryRun?: boolean
   /**
-   * Takes the file's word for who people are outside: a human with the `externalId` of somebody here is that one, and others get theirs.
-   * Without it, such a human refuses the import, and nobody gets an `externalId`.
+   * Trusts the file about identities: an imported human with the `externalId` of an existing human becomes that human,
+   * and others get their `externalId`. Without it, such a human makes the import fail, and no `externalId` is imported.
    */
   trustExternalIds?: boolean
 }
 
-/** What an import did, or would do. */
+/** The result of an import or dry run. */
 export interface Imported {
   spaceId: string
-  /** Agents that it creates, with every address that their tools reach. */
+  /** The created agents, with every address that their tools use. */
   agents: NewAgent[]
-  /** Who is here already and is named by it: as member, sender or decider. */
+  /** Existing people and agents that the space refers to, as members, senders or deciders. */
   here: { id: string; name: string }[]
-  /** Rows that were written, by table. */
+  /** Written rows by table. */
   counts: Partial<Record<MovedTable, number>>
   leftOut: LeftOut[]
 }
@@ -45,11 +45,12 @@ const LONGEST_IMPORT_MS = 12 * 3_600_000
 const IMPORT_LOCK = 7_275_541
 
 /**
- * Writes a space from the lines of an export, in one transaction: an import that is refused or interrupted changes nothing, and can be
- * repeated. It writes rows of the heading's space, and what the file itself brings; who is here already stays as they are. What was active when
- * it was exported is over: runs are CANCELED, GONE, messages that were being written INTERRUPTED. A confidential space that labels name and
- * that is not here leaves a nameless row, as a deleted one does, so that the labels go on counting. Memory is bounded by some rows.
- * @throws Error with one readable line for lines that are no export, or a space that is here already
+ * Writes a space from the lines of an export, in one transaction: a refused or interrupted import changes nothing and
+ * can be repeated. Writes rows of the space in the heading, and the people and agents that the file contains; existing
+ * ones are unchanged. Everything active at the time of the export is ended: runs become CANCELED, GONE, and unfinished
+ * messages INTERRUPTED. For each confidential space that labels name and that does not exist here it writes a row
+ * without a name, as a deletion leaves it, so that the labels keep counting. Memory is bounded by a batch of rows.
+ * @throws Error with one readable line if the lines are not an export, or if the space already exists
  */
 export async function importSpace(
   db: Pick<Database, 'prisma'>,
@@ -58,7 +59,7 @@ export async function importSpace(
 ): Promise<Imported> {
   let imported: Imported | undefined
   const work = async (tx: Tx) => {
-    // Lines may come slowly, and statements over all of them may take long.
+    // Lines may arrive slowly, and statements over all rows may take long.
     await tx.$executeRaw`SET LOCAL idle_in_transaction_session_timeout = 0`
     await tx.$executeRaw`SET LOCAL statement_timeout = 0`
     await tx.$queryRaw`SELECT 1 FROM (SELECT pg_advisory_xact_lock(${IMPORT_LOCK})) locked`
@@ -81,16 +82,19 @@ export async function importSpace(
   return imported
 }
 
-/** Rolls the transaction back. */
+/** Thrown to roll the transaction back. */
 class DryRunOver extends Error {}
 
 interface People {
-  /** Ids of the file by those that stand for them here. */
+  /** Maps ids of the file to the ids of the same people here. */
   names: ReadonlyMap<string, string>
   withoutExternalId: LeftOut | null
 }
 
-/** Who people are that sign in elsewhere. @throws Error where one is somebody here, and the file is not trusted with that */
+/**
+ * Finds people of the file who exist here under another id, by their `externalId`. @throws Error if there is one and
+ * the file is not trusted
+ */
 async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
   const same = await tx.$queryRaw<{ from: string; to: string; name: string }[]>`
     SELECT t.key AS from, h.id AS to, t.row->>'name' AS name FROM "ImportedRow" t
@@ -99,7 +103,7 @@ async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
     ORDER BY t.line`
   const [first] = same
   if (trustExternalIds) {
-    // They are here, by another id.
+    // These humans exist here under another id.
     await tx.$executeRaw`
       UPDATE "ImportedRow" t SET row = t.row || '{"externalId": null}' WHERE t."table" = 'Entity' AND EXISTS (
         SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Entity' AND b.row->>'externalId' = t.row->>'externalId' AND b.line < t.line)`
@@ -109,14 +113,14 @@ async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
   }
   if (first !== undefined)
     throw new Error(
-      `${JSON.stringify(oneLine(first.name))} (${first.from}) has the externalId of ${first.to}, who is here: if you trust the file, import it with --trust-external-ids, and they are the same.`,
+      `${JSON.stringify(oneLine(first.name))} (${first.from}) has the same externalId as ${first.to}, who already exists: if you trust the file, import it with --trust-external-ids, which treats both as one human.`,
     )
   const [cleared] = await tx.$queryRaw<{ count: number; firstLine: number }[]>`
     WITH cleared AS (
       UPDATE "ImportedRow" t SET row = t.row || '{"externalId": null}' WHERE t."table" = 'Entity' AND t.row->>'externalId' IS NOT NULL
         AND NOT EXISTS (SELECT 1 FROM "Entity" e WHERE e.id = t.key) RETURNING line
     ) SELECT count(*)::int AS count, coalesce(min(line), 0)::int AS "firstLine" FROM cleared`
-  const reason = 'nobody gets one without --trust-external-ids; set it with updateHuman'
+  const reason = 'imported only with --trust-external-ids; set externalIds with updateHuman'
   return {
     names: new Map(),
     withoutExternalId:
@@ -130,16 +134,16 @@ async function checkLimits(tx: Tx, spaceId: string): Promise<void> {
   const counts = await countStaged(tx)
   if (counts.Space === undefined)
     throw new Error(
-      `The file has no usable row of its space ${spaceId}: it is damaged or not whole. Export the space again.`,
+      `The file has no usable row of its space ${spaceId}: the file is damaged or incomplete. Export the space again.`,
     )
   if ((counts.Entity ?? 0) > MOST_PEOPLE)
-    throw new Error(`The file brings ${counts.Entity} people and agents; ${MOST_PEOPLE} are the most.`)
+    throw new Error(`The file contains ${counts.Entity} people and agents; the maximum is ${MOST_PEOPLE}.`)
   if ((counts.Membership ?? 0) > MOST_MEMBERS)
-    throw new Error(`The file brings ${counts.Membership} members; a space has at most ${MOST_MEMBERS}.`)
+    throw new Error(`The file contains ${counts.Membership} members; a space has at most ${MOST_MEMBERS}.`)
   const labels = await missingLabels(tx, spaceId)
   if (labels.length > MOST_LABELS)
     throw new Error(
-      `The labels of the file name ${labels.length} spaces that are not here; ${MOST_LABELS} are the most.`,
+      `The labels of the file name ${labels.length} spaces that do not exist here; the maximum is ${MOST_LABELS}.`,
     )
 }
 
@@ -190,7 +194,7 @@ async function writeAll(
 ): Promise<Imported['counts']> {
   const counts: Imported['counts'] = {}
   const missing = await missingLabels(tx, spaceId)
-  // One that was deleted here comes back in the place of what stayed of it.
+  // Replaces what remained of the space if it was deleted here.
   await tx.space.deleteMany({ where: { id: spaceId, ...REMAINS } })
   const forget = createForgetting(tx)
   const deletedAt = new Date()
@@ -210,13 +214,13 @@ async function writeAll(
       if (written > 0) counts[table] = (counts[table] ?? 0) + written
       const count = rows.length - written
       if (count > 0)
-        leftOut.add({ table, reason: 'collides with a row that is here', count, firstLine: rows[0]?.line ?? 0 })
+        leftOut.add({ table, reason: 'conflicts with an existing row', count, firstLine: rows[0]?.line ?? 0 })
     }
   }
   return counts
 }
 
-/** Rows that exist only with another one: where that collided, they are left out with it. */
+/** Rows that are left out together with the row that they depend on. */
 const PARENTS: Partial<Record<MovedTable, { table: MovedTable; column: string }>> = {
   Agent: { table: 'Entity', column: 'id' },
   AgentTool: { table: 'Agent', column: 'agentId' },
@@ -227,7 +231,7 @@ const PARENTS: Partial<Record<MovedTable, { table: MovedTable; column: string }>
   Decision: { table: 'ToolCall', column: 'toolCallId' },
 }
 
-/** Rows that have the same columns go together: one of an older export leaves to the table what it does not know. */
+/** Inserts rows with the same columns together. A column that an older export does not contain gets its default. */
 async function insert(tx: Tx, table: MovedTable, rows: readonly Record<string, unknown>[]): Promise<number> {
   const { columns, fixed } = specOf(table)
   const known = [...Object.keys(columns), ...Object.keys(fixed)]
@@ -253,7 +257,7 @@ async function insert(tx: Tx, table: MovedTable, rows: readonly Record<string, u
   return written
 }
 
-/** The value with every text that is one of these ids replaced: whole texts only, never a part of one. */
+/** Returns the value with every string that equals one of these ids replaced. */
 function renamed(value: unknown, names: ReadonlyMap<string, string>): unknown {
   if (names.size === 0) return value
   if (typeof value === 'string') return names.get(value) ?? value

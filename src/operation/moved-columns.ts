@@ -20,29 +20,31 @@ export type MovedTable =
   | 'RootUsage'
   | 'Membership'
 
-/** What a column of an export may hold. */
+/** The type and rules of a column in an export. */
 export interface Column {
-  /** As PostgreSQL names it, with `[]` for a list. */
+  /** PostgreSQL's name of the type, with `[]` for a list. */
   type: 'text' | 'int4' | 'float8' | 'bool' | 'timestamptz' | 'jsonb' | 'text[]'
   isNullable: boolean
-  /** The table has a default: a row of an older export may leave it out. */
+  /** The column has a default, so a row of an older export may omit it. */
   hasDefault: boolean
-  /** What is wrong with a value that is not null; null for nothing. */
+  /** Returns what is wrong with a value that is not null; null if it is valid. */
   faultOf(value: unknown): string | null
-  /** It names a row that the export brings; where it does not, the value becomes null, or its row is left out. */
+  /**
+   * The column refers to a row of the export. If that row is missing, the value becomes null or the row is left out.
+   */
   refersTo?: { table: MovedTable; otherwise: 'null' | 'leave out' }
-  /** A list: ids of rows that the export does not bring are left out of it. */
+  /** For a list: ids of rows that the export does not contain are removed. */
   listsOnly?: MovedTable
 }
 
-/** What is moved of a table. Every column of the data model is in one of the three. */
+/** How a table is exported and imported. Every column of the data model is in one of the three groups. */
 export interface MovedTableSpec {
   columns: Record<string, Column>
-  /** Columns that are written with this value, whatever the export says. */
+  /** Columns that are always imported with this value. */
   fixed: Record<string, null | number | boolean | string | []>
-  /** Columns that are neither exported nor imported: secrets and what is encrypted with this server's key. */
+  /** Columns that are neither exported nor imported: secrets, and values encrypted with this server's key. */
   secret: readonly string[]
-  /** The columns that tell its rows apart. */
+  /** The columns that identify a row. */
   key: readonly string[]
 }
 
@@ -67,7 +69,7 @@ export const to = (one: Column, table: MovedTable, otherwise: 'null' | 'leave ou
 export const isText = (value: unknown): value is string => typeof value === 'string' && !value.includes('\0')
 export const text = (most = LARGEST_ROW_JSON_BYTES) =>
   column('text', (value) =>
-    isText(value) && value.length <= most ? null : `must be a text of at most ${most} characters`,
+    isText(value) && value.length <= most ? null : `must be a string of at most ${most} characters`,
   )
 export const oneOf = (values: object) => {
   const names = Object.values(values)
@@ -88,7 +90,7 @@ export const integer = (least = 0, most = LARGEST_INT) =>
       : `must be a whole number from ${least} to ${most}`,
   )
 export const amount = () =>
-  column('float8', (value) => (Number.isFinite(value) && Number(value) >= 0 ? null : 'must be a number from 0'))
+  column('float8', (value) => (Number.isFinite(value) && Number(value) >= 0 ? null : 'must be a number of at least 0'))
 export const boolean = () => column('bool', (value) => (typeof value === 'boolean' ? null : 'must be true or false'))
 export const time = () =>
   column('timestamptz', (value) =>
@@ -108,18 +110,18 @@ export const ids = (...prefixes: IdPrefix[]) =>
       : `must be a list of ids ${prefixes.map((prefix) => `${prefix}_…`).join(' or ')}`,
   )
 export const texts = () =>
-  column('text[]', (value) => (Array.isArray(value) && value.every(isText) ? null : 'must be a list of texts'))
+  column('text[]', (value) => (Array.isArray(value) && value.every(isText) ? null : 'must be a list of strings'))
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 export const object = json((value) => (isObject(value) ? null : 'must be an object'))
 export const array = json((value) => (Array.isArray(value) ? null : 'must be a list'))
 export const arrayOfTexts = json((value) =>
-  Array.isArray(value) && value.every(isText) ? null : 'must be a list of texts',
+  Array.isArray(value) && value.every(isText) ? null : 'must be a list of strings',
 )
 
 export const parts = json((value) =>
-  Array.isArray(value) && value.every(isPart) ? null : 'must be a list of parts of a message',
+  Array.isArray(value) && value.every(isPart) ? null : 'must be a list of message parts',
 )
 export function isPart(part: unknown): boolean {
   if (!isObject(part) || (part['unfinished'] !== undefined && part['unfinished'] !== true)) return false
@@ -134,11 +136,11 @@ export const origin = json((value) => {
     isObject(value) &&
     value['triggerType'] !== undefined &&
     Object.keys(value).every((key) => key === 'triggerType' || ORIGIN_TEXTS.includes(key))
-  if (!isOrigin) return 'must be the origin of a message'
+  if (!isOrigin) return 'must be a message origin'
   if (!Object.values(TriggerType).includes(value['triggerType'] as never)) return 'must have a triggerType'
   return ORIGIN_TEXTS.every((key) => value[key] === undefined || value[key] === null || isText(value[key]))
     ? null
-    : 'must hold texts'
+    : 'must contain strings'
 })
 
 export const formerly = json((value) =>

@@ -28,7 +28,7 @@ import {
   tokens,
 } from './moved-columns.ts'
 
-/** Runs with their journals. */
+/** The tables of runs and their journals. */
 export const JOURNAL_TABLES = {
   Run: {
     key: ['id'],
@@ -81,7 +81,7 @@ export const JOURNAL_TABLES = {
       worker: null,
       setbacks: 0,
       deadlineAt: null,
-      // Its usage is counted where it was used, and the service that triggered it is not here.
+      // Usage is counted on the server where it happened, and the triggering service does not exist here.
       timeLeftMs: null,
       usageDay: null,
       usageSpaceId: null,

@@ -38,7 +38,7 @@ import { JOURNAL_TABLES } from './moved-journal-tables.ts'
 
 export type { Column, MovedTable, MovedTableSpec } from './moved-columns.ts'
 
-/** In the order in which rows can be written. */
+/** In an order in which the rows can be written. */
 export const MOVED_TABLES = {
   Entity: {
     key: ['id'],
@@ -224,7 +224,10 @@ export const MOVED_TABLES = {
   },
 } satisfies Record<string, MovedTableSpec>
 
-/** What stays: minds, plans and their firings, tokens and webhooks, ledgers, the audit log, and what a server knows about itself. */
+/**
+ * Tables that are not exported: consciousness and notes, plans and their firings, tokens and webhooks, ledgers, the
+ * audit log, and the server's own state.
+ */
 export const TABLES_THAT_STAY = [
   'Memory',
   'Goal',

@@ -2,18 +2,21 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { ErasedHuman } from './erased-human.ts'
 
-/** The spaces that the human was ever in, of those that there are. */
+/** The existing spaces of which the human is or was a member. */
 const SPACES_OF = (humanId: string) => Prisma.sql`
   SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${humanId} UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${humanId}`
 
-/** What says who is meant by a name that somebody else has too: where the human was, and which agents and runs know it. */
+/**
+ * Decides which of several people with the same name is meant: where the human was, and which agents and runs know the
+ * human.
+ */
 export interface Near {
   humanId: string
   spaceIds: string[]
   agentIds: string[]
 }
 
-/** Null where nobody else has the name: then it means this human wherever the server wrote it. */
+/** Returns null if nobody else has the name; then every occurrence means this human. */
 export async function surroundingsOf(tx: Tx, { id, name }: ErasedHuman): Promise<Near | null> {
   const namesakes = await tx.entity.count({ where: { name, goneAt: null, id: { not: id } } })
   if (namesakes === 0) return null
@@ -30,8 +33,8 @@ export async function surroundingsOf(tx: Tx, { id, name }: ErasedHuman): Promise
 }
 
 /**
- * Of two in one space both are called "Erased" there: better one name too many than one that stays. The same holds where the human
- * decided on a call.
+ * If two people with the name were in the same space, replaces both names there: one name too many is better than one
+ * that stays. The same holds where the human decided on a call.
  */
 export function isNear(
   { humanId, spaceIds, agentIds }: Near,

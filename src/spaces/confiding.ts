@@ -31,7 +31,7 @@ export async function confidentialFromNow(
   asked: boolean | null | undefined,
 ): Promise<{ confidential?: boolean }> {
   if (asked === undefined || asked === before.confidential) return {}
-  if (asked === null) throw new BadInputError('It cannot be null: leave it out to keep it as it is.', FIELD)
+  if (asked === null) throw new BadInputError('Must not be null; omit the field to keep its current value.', FIELD)
   if (!asked && viewer.scope !== 'ADMIN')
     throw new ForbiddenError('Only an admin can lift it: what was said here in confidence would be free.')
   if (asked) checkHasHuman(await tx.membership.count({ where: { spaceId: before.id, entity: { kind: 'HUMAN' } } }))
