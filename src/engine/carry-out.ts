@@ -59,7 +59,10 @@ export function createCarryOut(
       if (isOutage(error)) throw error
       if (isConfidential(error)) await recordRefusal(db.prisma, { ...call, activeSpaceId: null })
       if (!(error instanceof ToolFailure))
-        logger.error({ toolCallId: call.id, tool: call.toolName, error: messageOf(error) }, 'a tool broke')
+        logger.error(
+          { toolCallId: call.id, tool: call.toolName, error: messageOf(error) },
+          'the tool threw an unexpected error',
+        )
       return failureOf(error)
     }
   }

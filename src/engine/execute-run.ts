@@ -52,7 +52,10 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
    * tries for as long as it is asked to, and the run is this claim's.
    */
   async function giveBack(claim: Claim, error: unknown, until: AbortSignal): Promise<void> {
-    logger.error({ runId: claim.run.id, error: messageOf(error) }, 'a run broke off here and is taken up again')
+    logger.error(
+      { runId: claim.run.id, error: messageOf(error) },
+      'the run was interrupted by an error in this process; releasing it for another attempt',
+    )
     const isBack = () =>
       lifecycle.handBack(claim, isOutage(error) ? 'outage' : 'fault').then(
         () => true,

@@ -42,7 +42,7 @@ export async function generate(parts: GenerationParts, steps: JournaledStep[], p
     if (over !== null) return { type: 'over-budget', error: over }
     if (parts.signal.aborted) return { type: 'aborted' }
   }
-  throw new Error('a step has a model at least')
+  throw new Error('the step plan names no model')
 }
 
 /** The models in the order in which they are asked: those whose providers rest come last, and the first of them is passed over. */
@@ -59,7 +59,7 @@ async function orderOf(
     order: [...plan.models.filter(isAwake), ...plan.models.filter((name) => !isAwake(name))],
     failed: passedOver.map((model) => ({
       model,
-      error: `Its provider failed too often, and rests until ${resting.get(model)?.toISOString()}.`,
+      error: `Its provider failed too often and is skipped until ${resting.get(model)?.toISOString()}.`,
     })),
   }
 }
@@ -124,7 +124,7 @@ async function keep(
   question: Question,
   { live, end, startedAt, failure }: Attempt,
 ): Promise<KeptStep> {
-  if (end === null) throw new Error('only what came to an end is kept')
+  if (end === null) throw new Error('a generation without an end cannot be journaled')
   const requester = requesterOf(parts.claim.run)
   const calls = await callsOf(end.content, { tools: parts.tools, live, requester })
   for (const call of calls)

@@ -72,8 +72,8 @@ export function createNotifying(platform: Platform, { http }: { http: Pick<Guard
     if (outcome.type === 'answer' || closed.signal.aborted) return outcome.type === 'answer'
     const isLast = attempts >= MOST_ATTEMPTS
     const said = isLast
-      ? 'an agent could not be told to its notifyUrl, and is not any more'
-      : 'a notifyUrl did not take it'
+      ? 'notifyUrl did not accept the notification at the last attempt; dropping it'
+      : 'notifyUrl did not accept the notification; retrying'
     logger.warn({ agentId, toolCallId, attempts, reason: outcome.message }, said)
     return isLast
   }
@@ -92,14 +92,14 @@ export function createNotifying(platform: Platform, { http }: { http: Pick<Guard
   function begin(id: string): void {
     if (closed.signal.aborted || underWay.has(id) || underWay.size >= AT_A_TIME) return
     const told = tell(id)
-      .catch((error) => logger.error({ id, error: messageOf(error) }, 'a notice could not be sent'))
+      .catch((error) => logger.error({ id, error: messageOf(error) }, 'could not send a notification'))
       .finally(() => underWay.delete(id))
     underWay.set(id, told)
   }
 
   return {
     timed: {
-      what: 'a notice of a call',
+      what: 'a notification about a tool call',
       rows: Prisma.sql`SELECT n.id, n."nextAt" AS at FROM "Notification" n WHERE ${IS_NEXT}`,
       async handle(ids) {
         for (const id of ids) begin(id)

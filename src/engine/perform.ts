@@ -103,7 +103,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   try {
     const end = await finishing(writer, loop)
     if (end.type === 'failed') {
-      platform.logger.warn({ runId: claim.run.id, error: end.error }, 'a run failed')
+      platform.logger.warn({ runId: claim.run.id, error: end.error }, 'the run failed')
       await mind.onFailed(end.blame)
     }
     observed.end(end)

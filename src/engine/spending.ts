@@ -30,7 +30,7 @@ export function affordable(
   if (!budget.inUsd) return plan
   const [first, ...others] = plan.models.filter((name) => prices.has(name))
   if (first !== undefined) return { ...plan, models: [first, ...others] }
-  return { error: `A budget in USD holds, and ${plan.models.join(', ')} has no known price (PARLEY_PRICES).` }
+  return { error: `A budget in USD applies, but ${plan.models.join(', ')} has no price: set it in PARLEY_PRICES.` }
 }
 
 /** What a model is expected to write at most, where its settings do not say. Too much costs time at the end of a budget, too little exceeds it. */

@@ -124,7 +124,10 @@ export function createToolRunner({
         if (error instanceof RunLostError || isOutage(error)) throw error
         settlement = await failed(error, call)
         if (!(error instanceof ToolFailure))
-          logger.error({ runId: run.claim.run.id, tool: tool.name, error: messageOf(error) }, 'a tool broke')
+          logger.error(
+            { runId: run.claim.run.id, tool: tool.name, error: messageOf(error) },
+            'the tool threw an unexpected error',
+          )
       }
       if (!isJournaled) await settle(call.id, settlement)
       return { type: 'settled', settlement }

@@ -19,7 +19,7 @@ export function startUpkeep({ logger }: Platform, parts: { due: Due; sweeps: (()
   async function again(what: string, atMostMs: number, task: () => Promise<number>): Promise<void> {
     while (!ended.signal.aborted) {
       const nextMs = await task().catch((error) => {
-        logger.warn({ error: messageOf(error) }, `${what} failed; trying again`)
+        logger.warn({ error: messageOf(error) }, `${what} failed; retrying`)
         return atMostMs
       })
       await sleep(Math.max(1, Math.min(Math.ceil(nextMs), atMostMs)), ended.signal)
@@ -27,8 +27,10 @@ export function startUpkeep({ logger }: Platform, parts: { due: Due; sweeps: (()
   }
 
   const running = [
-    again('looking for what is due', LOOK_MS, parts.due.look),
-    ...parts.sweeps.map((sweep) => again('tidying up', SWEEP_MS, () => sweep().then(() => SWEEP_MS))),
+    again('polling for due work', LOOK_MS, parts.due.look),
+    ...parts.sweeps.map((sweep) =>
+      again('sweeping after dead processes', SWEEP_MS, () => sweep().then(() => SWEEP_MS)),
+    ),
   ]
   return {
     async close() {

@@ -95,7 +95,7 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
     while (!stopping.signal.aborted) {
       const lookedAt = Date.now()
       const nextMs = await claimWhilePossible(pauseMs).catch((error) => {
-        logger.warn({ error: messageOf(error) }, 'runs cannot be claimed; trying again')
+        logger.warn({ error: messageOf(error) }, 'could not claim runs; retrying')
         return LONGEST_PAUSE_MS
       })
       pauseMs = Number.isFinite(nextMs) ? nextMs : SHORTEST_PAUSE_MS

@@ -215,6 +215,6 @@ async function noteLimit(
   if (turn.type === 'delegation') return
   const messageId = await lastWordOf(tx, run.id, turn.type === 'callback' ? turn.waiter.spaceId : turn.spaceId)
   if (messageId === null) return
-  const reason = 'The chain has had the most runs that it may have: nobody is woken any more.'
+  const reason = 'The chain has reached its limit of runs, so no further agent is woken.'
   await outcomes.set({ messageId, agentId: agentOf(turn), kind: 'LOOP_LIMIT', reason, runId: null })
 }

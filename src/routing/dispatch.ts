@@ -72,7 +72,7 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
       const [row] = await tx.$queryRaw<{ came: Came }[]>(
         statementOf({ ...changes, ...consequences(scene, decision, allowed) }, 'routed'),
       )
-      if (row === undefined) throw new Error(`there is no message ${message.id} to route`)
+      if (row === undefined) throw new Error(`message ${message.id} to be routed does not exist`)
       return routedOf(message.spaceId, row.came)
     },
     async foresee(message) {
@@ -114,7 +114,7 @@ function faultOfMention(
   const mentioned = agents.find((agent) => agent.id === id)
   if (mentioned === undefined) return 'Only an agent that is a member of the space can be mentioned.'
   const isByHuman = members.get(senderId)?.kind === 'HUMAN'
-  return isByHuman && mentioned.paused === true ? 'This agent is paused: mention another one, or none.' : null
+  return isByHuman && mentioned.paused === true ? 'This agent is paused: mention another agent, or none.' : null
 }
 
 /**
@@ -145,7 +145,7 @@ function decisionOf({ message, sender, room, answered }: Scene): RoutingDecision
 
 async function loadScene(tx: Tx, rooms: Rooms, message: Message): Promise<Scene> {
   const room = await rooms.read(tx, message)
-  if (room === null) throw new Error(`there is no space ${message.spaceId}`)
+  if (room === null) throw new Error(`space ${message.spaceId} does not exist`)
   const fault = faultOfMention(message, room)
   if (fault !== null) throw new BadInputError(fault, 'input.mentionedAgentId')
   const member = room.members.get(message.senderId)
@@ -245,7 +245,7 @@ function answeredOf({ room: { agents }, answered }: Scene): Verdict[] {
   return waited.map(({ id }) => ({ agentId: id, kind: 'ANSWERED', reason: ANSWERED, runId: answered.get(id) ?? null }))
 }
 
-const DUPLICATE = 'This message had triggered the agent before.'
+const DUPLICATE = 'This message has already triggered the agent.'
 
 /** Who was to be woken and was not had been woken by the message before. */
 function outcomesOf(verdicts: Verdict[]): Prisma.Sql {

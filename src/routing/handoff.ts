@@ -78,12 +78,12 @@ async function noteHandedOn(
   await outcomes.set({
     ...{ messageId, agentId, runId: null },
     kind: 'NOT_ROUTED',
-    reason: `It handed the message on.${because}`,
+    reason: `The agent delegated the message.${because}`,
   })
   await outcomes.set({
     ...{ messageId, agentId: targetId, runId },
     kind: runId === null ? 'INBOX' : 'RUN',
-    reason: 'It was handed on by another agent.',
+    reason: 'Another agent delegated the message to this agent.',
   })
 }
 

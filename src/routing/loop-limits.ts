@@ -17,7 +17,7 @@ export async function allowance(
   { maxChainDepth, maxRootRuns }: Limits,
 ): Promise<Allowance> {
   if (depth >= maxChainDepth) {
-    return { count: 0, reason: `The chain of triggers has reached its greatest depth, ${maxChainDepth}.` }
+    return { count: 0, reason: `The chain of triggers has reached its maximum depth of ${maxChainDepth}.` }
   }
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${rootId}, 0))`
   const [row] = await tx.$queryRaw<{ count: number }[]>`
@@ -25,6 +25,6 @@ export async function allowance(
       (SELECT count(*) FROM "InboxEvent" WHERE "rootId" = ${rootId} AND "doneAt" IS NULL AND "runId" IS NULL))::int AS count`
   return {
     count: Math.max(0, maxRootRuns - (row?.count ?? 0)),
-    reason: `What began the chain has set off ${maxRootRuns} runs, the most it may.`,
+    reason: `The root of this chain has started ${maxRootRuns} runs, the maximum.`,
   }
 }

@@ -50,6 +50,6 @@ export async function noteDropped(
   await outcomes.set({
     ...dropped,
     kind: 'DROPPED',
-    reason: 'The agent left the space, or was deleted, before it had read it.',
+    reason: 'The agent left the space, or was deleted, before it read the message.',
   })
 }

@@ -156,7 +156,7 @@ async function wokenBefore(tx: Tx, { agentId, runId }: WaitingCall, messageId: s
   return woken?.id ?? null
 }
 
-export const ANSWERED = 'It answered what a run of this agent was waiting for.'
+export const ANSWERED = 'The message answered a waiting run of this agent.'
 
 /** What only shows tools says what they show. */
 async function withText(tx: Tx, reply: Reply): Promise<Reply> {

@@ -51,7 +51,7 @@ export function overBudgetOf({ mind, over }: Pick<AgentMember, 'mind' | 'over'>)
   return over != null && (mind === 'STATELESS' || over === 'ROOT') ? over : null
 }
 
-const PAUSED = 'It is paused, and keeps no inbox.'
+const PAUSED = 'The agent is paused and keeps no inbox.'
 
 /** A decision that wakes those for whom `why` gives a reason, and says `whyNot` of the others. */
 export function decide(

@@ -19,8 +19,8 @@ export const admin: Route = (message, room) => {
     return decide(
       message,
       room,
-      (agent) => (agent.id === message.mentionedAgentId ? 'The sending agent mentioned it.' : null),
-      () => 'Under ADMIN routing an agent wakes only whom it mentions.',
+      (agent) => (agent.id === message.mentionedAgentId ? 'The sending agent mentioned this agent.' : null),
+      () => "Under ADMIN routing an agent's message wakes only the agent that it mentions.",
     )
   }
   const only = room.agents.length === 1 ? room.agents[0]?.id : undefined
@@ -31,8 +31,8 @@ export const admin: Route = (message, room) => {
     (agent) =>
       agent.id === target
         ? agent.id === room.adminAgentId
-          ? 'It is the admin agent.'
-          : 'It is the only agent.'
+          ? 'This agent is the admin agent.'
+          : 'This agent is the only agent of the space.'
         : null,
     () =>
       room.agents.some((agent) => agent.id === target)
@@ -51,7 +51,7 @@ export const mentionChain: Route = (message, room) => {
       message,
       room,
       () => null,
-      () => 'Under MENTION_CHAIN routing an agent hands on by mentionAgent, when its run ends.',
+      () => "Under MENTION_CHAIN routing an agent's message wakes nobody: a mention takes effect when the run ends.",
     )
   }
   const mentioned = room.agents.find(({ id }) => id === message.mentionedAgentId)
@@ -59,7 +59,7 @@ export const mentionChain: Route = (message, room) => {
   const decision = decide(
     message,
     room,
-    (agent) => (agent !== picked ? null : agent === mentioned ? 'It was mentioned.' : 'It was its turn.'),
+    (agent) => (agent !== picked ? null : agent === mentioned ? 'It was mentioned.' : "It was this agent's turn."),
     () => 'Another agent was picked.',
   )
   const sleeps = decision.sleeps.map(passedOver)
@@ -83,7 +83,7 @@ type Sleep = RoutingDecision['sleeps'][number]
 function passedOver(sleep: Sleep): Sleep {
   if (sleep.agent.paused !== true) return sleep
   const kind = losesTriggers(sleep.agent) ? 'PAUSED' : 'NOT_ROUTED'
-  return { agent: sleep.agent, kind, reason: 'It is paused: turns pass over it.' }
+  return { agent: sleep.agent, kind, reason: 'The agent is paused, so its turn was skipped.' }
 }
 
 /** How a space's messages wake agents, by its routing. */

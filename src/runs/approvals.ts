@@ -144,7 +144,7 @@ export function createApprovals(platform: Platform, parts: ApprovalParts): Appro
       if (done !== null) await tell(done)
     },
     timed: {
-      what: 'a decision to be escalated',
+      what: 'a tool call whose approval is due for escalation',
       rows: Prisma.sql`SELECT id, "escalatesAt" AS at FROM "ToolCall" WHERE "escalatesAt" IS NOT NULL`,
       handle: (ids) => forEach(ids, (id) => escalate(id, true)),
     },

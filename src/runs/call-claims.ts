@@ -37,7 +37,7 @@ export function createCallClaims({ db }: Platform, settling: Pick<CallSettling, 
 /** Claims and releases of one call: each is on record. */
 const MOST_CHANGES = 100
 
-const NOT_YOURS = 'Only who may answer this call can say that they see to it.'
+const NOT_YOURS = 'Only a person who may answer this call can claim it.'
 
 const isClaimable = (call: ToolCall) => ['RESULT', 'DECISION'].includes(waitsFor(call) ?? '')
 
@@ -53,11 +53,11 @@ async function claimIn(
   const { claimedById } = call
   const isAnothers = claimedById !== null && claimedById !== humanId && (await mayAnswer(tx, call, claimedById))
   if (isAnothers)
-    throw new ConflictError('Somebody else sees to this call: see claimedBy. You may answer it nevertheless.')
+    throw new ConflictError('Another person has claimed this call (see claimedBy). You may still answer it.')
   if (claimedById === (release ? null : humanId)) return { call, audience: null }
   if (call.claimChanges >= MOST_CHANGES)
     throw new LimitExceededError(
-      `This call was claimed and released ${MOST_CHANGES} times, as often as it may be: answer it, claimed or not.`,
+      `This call has been claimed and released ${MOST_CHANGES} times, the maximum: answer it without claiming it.`,
     )
   const changed = await claimed(tx, id, release ? null : humanId)
   if (!release) await noted(tx, id, 'tool_call.claimed')
@@ -67,7 +67,7 @@ async function claimIn(
 function whyNot(call: ToolCall | undefined): string {
   if (call !== undefined && waitsFor(call) === 'MESSAGE')
     return 'This call waits for a message: post one in its space (sendMessage).'
-  return 'This call waits no more.'
+  return 'This call no longer waits for an answer.'
 }
 
 /** Whether a human may give what a call waits for. */

@@ -51,7 +51,9 @@ export async function createCarrying(
     if (call === null) return
     const lost = new AbortController()
     const done = perform(call, lost.signal)
-      .catch((error) => logger.error({ toolCallId: id, error: messageOf(error) }, 'a call could not be carried out'))
+      .catch((error) =>
+        logger.error({ toolCallId: id, error: messageOf(error) }, 'could not execute an approved tool call'),
+      )
       .finally(() => inHand.delete(id))
     inHand.set(id, { attempt: call.carryAttempt, lost, done })
   }

@@ -48,7 +48,7 @@ export function createControl(
         throw new ForbiddenError('A service cannot stop runs: ask an admin or a member of the space.')
       const byId = viewer.scope === 'HUMAN' ? viewer.id : null
       const stopped = await lifecycle.stop(runId, { cascade, byId })
-      if (stopped.length === 0) throw new ConflictError('The run had already finished.')
+      if (stopped.length === 0) throw new ConflictError('The run has already ended.')
       const visible = await visibility.runs(viewer, stopped)
       const [first] = stopped
       return {
@@ -106,6 +106,6 @@ async function mayAnswer(viewer: Viewer, call: ToolCall, visibility: Visibility)
 
 function whoAnswers({ execution }: ToolCall): string {
   if (execution === 'SPACE') return 'Only a member of the space in which the call shows can answer it.'
-  if (execution === 'EXTERNAL') return 'Only a service that was granted the agent can answer this call.'
-  return 'This call is answered by the server itself.'
+  if (execution === 'EXTERNAL') return 'Only a service with a grant for the agent can answer this call.'
+  return 'The server executes this call itself: no result can be submitted.'
 }

@@ -129,8 +129,8 @@ export async function checkMayDecide(tx: Tx, { callId, humanId }: Pick<Deciding,
   if (!standing.mayDecide) throw new ForbiddenError(NOT_ASKED)
 }
 
-const NOTHING_LEFT = 'Its run is over, and nothing of it is left.'
-const NOT_ASKED = 'You are not one of those who are asked to decide on this.'
+const NOTHING_LEFT = 'The run of this call has ended and was deleted.'
+const NOT_ASKED = 'You are not an approver of this call.'
 
 interface Pending extends Pick<ToolCall, 'status' | 'approvalState'> {
   isLate: boolean
@@ -141,11 +141,11 @@ const PENDING = Prisma.sql`c.status::text AS status, c."approvalState"::text AS 
 
 /** @throws ConflictError, saying how the call stands */
 function checkIsPending({ status, approvalState, isLate }: Pending): void {
-  if (approvalState === null) throw new ConflictError('This call waits for no decision.')
+  if (approvalState === null) throw new ConflictError('This call needs no decision.')
   if (approvalState !== 'PENDING')
-    throw new ConflictError(`This call waits for no decision any more: it is ${approvalState.toLowerCase()}.`)
-  if (status !== 'WAITING') throw new ConflictError('This call waits for no decision any more: it is over.')
-  if (isLate) throw new ConflictError('This call waits for no decision any more: it has expired.')
+    throw new ConflictError(`This call no longer waits for a decision: it is ${approvalState.toLowerCase()}.`)
+  if (status !== 'WAITING') throw new ConflictError('This call no longer waits for a decision: it has ended.')
+  if (isLate) throw new ConflictError('This call no longer waits for a decision: it has expired.')
 }
 
 /**
@@ -155,7 +155,7 @@ function checkIsPending({ status, approvalState, isLate }: Pending): void {
 function checkIsSeen(call: ToolCall, { approve, inputDigest }: GivenDecision): string {
   const stands = call.inputDigest ?? ''
   if (approve && (inputDigest ?? termsOf(call)?.writtenDigest) !== stands)
-    throw new ConflictError('The input of this call has changed: look at it again, and give its inputDigest.')
+    throw new ConflictError('The input of this call has changed: review the new input and send its inputDigest.')
   return stands
 }
 
@@ -167,11 +167,11 @@ export async function checkEdit(
 ): Promise<void> {
   const terms = termsOf(call)
   if (terms === null) return
-  if (!approve) throw new BadInputError('A denial changes nothing: leave the input out.', 'input.input')
+  if (!approve) throw new BadInputError('A denial cannot change the input: omit it.', 'input.input')
   checkJsonSize(input, 'input.input')
   const requester = { id: humanId, isPatient: false }
   const fault = await checkInput({ inputSchema: terms.inputSchema, isForeign: true }, input, requester)
-  if (fault !== null) throw new BadInputError(`The input does not fit the tool's schema: ${fault}`, 'input.input')
+  if (fault !== null) throw new BadInputError(`The input does not match the tool's schema: ${fault}`, 'input.input')
 }
 
 /** Writes an edited input. @returns the digest of the input that the decision is about */
@@ -183,7 +183,7 @@ async function inputAfter(tx: Tx, call: ToolCall, { input }: GivenDecision): Pro
   if (digest !== stands) {
     if ((termsOf(call)?.edits ?? 0) >= MOST_EDITS)
       throw new LimitExceededError(
-        `The input of this call was edited ${MOST_EDITS} times, as often as it may be: approve it as it stands, or deny it.`,
+        `The input of this call has been edited ${MOST_EDITS} times, the maximum: approve the current input or deny the call.`,
       )
     await edited(tx, call.id, json, digest)
     // For good, also should somebody change it back.
@@ -201,10 +201,10 @@ async function checkIsFirst(
     SELECT count(*)::int AS count,
       coalesce(bool_or("humanId" = ${humanId} AND "inputDigest" = ${digest} AND counted IS NULL), false) AS "hasDecided"
     FROM "Decision" WHERE "toolCallId" = ${callId}`
-  if (before?.hasDecided === true) throw new ConflictError('You have decided about this input already.')
+  if (before?.hasDecided === true) throw new ConflictError('You have already decided on this input.')
   if (isApproval && before !== undefined && before.count >= MOST_DECISIONS)
     throw new LimitExceededError(
-      `This call has had ${MOST_DECISIONS} decisions, more than it may have: deny it, and let the agent ask again.`,
+      `This call has ${MOST_DECISIONS} decisions, the maximum: deny the call, so that the agent can request approval again.`,
     )
 }
 

@@ -32,7 +32,7 @@ export function createDue({ db, logger }: Platform, timed: Timed[]): Due {
     const { what, handle } = timed[source] as Timed
     if (ids.length === 0 || underWay.has(source)) return
     const work = handle(ids)
-      .catch((error) => logger.error({ ids, error: messageOf(error) }, `${what} could not be handled`))
+      .catch((error) => logger.error({ ids, error: messageOf(error) }, `could not handle ${what}`))
       .finally(() => underWay.delete(source))
     underWay.set(source, work)
   }

@@ -45,7 +45,7 @@ export async function createLeases(platform: Platform, stopSignals: StopSignals)
   }
 
   const tryToLook = () =>
-    look().catch((error) => logger.warn({ error: messageOf(error) }, 'leases could not be renewed; trying again'))
+    look().catch((error) => logger.warn({ error: messageOf(error) }, 'could not renew leases; retrying'))
 
   async function lookAgainAndAgain(): Promise<void> {
     while (!ended.signal.aborted) {

@@ -76,7 +76,7 @@ export interface Lifecycle {
 
 /** Claims without anything journaled in between that a run survives. */
 const MOST_FRUITLESS_ATTEMPTS = 3
-const DIED_TOO_OFTEN = `The worker died ${MOST_FRUITLESS_ATTEMPTS} times without getting any further with this run.`
+const DIED_TOO_OFTEN = `Workers died ${MOST_FRUITLESS_ATTEMPTS} times in a row without progress on this run.`
 
 export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks: LifecycleHooks): Lifecycle {
   const { db, signals, log, logger, config } = platform
@@ -93,7 +93,9 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
         ? log.append(topic, { type: 'RunResumed' }, { unlessSealed: topic })
         : log.append(topic, { type: 'RunStarted' }, { once: 'started', unlessSealed: topic })
     // What the run tells from here on comes after it, in the order of the calls.
-    told.catch((error) => logger.warn({ runId: run.id, error: messageOf(error) }, 'an event of a run was lost'))
+    told.catch((error) =>
+      logger.warn({ runId: run.id, error: messageOf(error) }, 'could not append a run event; dropping it'),
+    )
     if (kind === 'taken-over') await aftermath.takeOver(run)
     await changed(run)
   }
@@ -213,12 +215,12 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
 function timedBy({ expire, lapse }: Pick<Lifecycle, 'expire' | 'lapse'>): Timed[] {
   return [
     {
-      what: 'a run past its time',
+      what: 'a run past its time limit',
       rows: Prisma.sql`SELECT id, "deadlineAt" AS at FROM "Run" WHERE "deadlineAt" IS NOT NULL`,
       handle: (ids) => forEach(ids, expire),
     },
     {
-      what: 'a lease that was not renewed',
+      what: 'a run with an expired lease',
       rows: Prisma.sql`SELECT id, ${LEASE_END} AS at FROM "Run" WHERE status = 'RUNNING' AND "claimableAt" IS NULL`,
       handle: (ids) => forEach(ids, lapse),
     },

@@ -89,4 +89,4 @@ export function keepPresent({ db, config, logger, worker }: Platform): { close()
 }
 
 const NOT_PRESENT =
-  'no connection by which this process is present: where others have one, a slow moment makes it look dead; trying again'
+  'could not hold the advisory lock that marks this process as alive: other processes may claim its runs; retrying'

@@ -53,5 +53,5 @@ export function completing({ status, stopReason, summary }: Completion, endsAlon
 
 /** What a run that took too long is told to have ended of. */
 export function outOfTime(maxRunSeconds: number): string {
-  return `The run took longer than ${maxRunSeconds} s, the most it may (PARLEY_MAX_RUN_SECONDS).`
+  return `The run exceeded the time limit of ${maxRunSeconds} s (PARLEY_MAX_RUN_SECONDS).`
 }

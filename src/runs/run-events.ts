@@ -38,7 +38,7 @@ export function createRunEvents(
     timer = undefined
     for (const event of held.splice(0)) {
       const appended = log.append(topic, event, appending(runId, event)).catch((error) => {
-        logger.warn({ runId, event: event.type, error: messageOf(error) }, 'an event of a run was lost')
+        logger.warn({ runId, event: event.type, error: messageOf(error) }, 'could not append a run event; dropping it')
       })
       pending = Promise.all([pending, appended])
     }

@@ -20,7 +20,7 @@ export function countingEnds({ metrics }: Pick<Platform, 'metrics'>, aftermath: 
   const ended = counter(
     metrics,
     'parley_runs_ended_total',
-    'Runs that this process has ended, by status, reason and agent (the first 200, the rest as other).',
+    'Runs ended by this process, by status, reason and agent (the first 200 agents; the rest as other).',
     ['status', 'reason', 'agent'],
   )
   const agentOf = atMost(MOST_ENDING_AGENTS)
@@ -48,7 +48,7 @@ interface Row {
 export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
   const readAnew = () =>
     readLiving(db).catch((error) => {
-      logger.warn({ error: messageOf(error) }, 'what lives could not be counted')
+      logger.warn({ error: messageOf(error) }, 'could not count active runs')
       return null
     })
   const read = keptFor(FRESH_MS, readAnew)
@@ -72,7 +72,7 @@ export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
   )
   figure(
     'parley_runs',
-    'Living runs, by status and agent (the 20 with the most, the rest as other).',
+    'Active runs, by status and agent (the 20 agents with the most; the rest as other).',
     ['status', 'agent'],
     (gauge, rows) => {
       for (const status of LIVING) gauge.set({ status, agent: OTHER }, 0)
@@ -81,13 +81,13 @@ export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
   )
   figure(
     'parley_oldest_queued_run_seconds',
-    'Since when the oldest run that could begin is waiting for a worker; those of paused agents do not count.',
+    'Age of the oldest claimable run that waits for a worker, without runs of paused agents.',
     [],
     (gauge, rows) => gauge.set(Math.max(0, ...(rows ?? []).map(({ oldestSeconds }) => oldestSeconds ?? 0))),
   )
   figure(
     'parley_oldest_inbox_event_seconds',
-    'Since when the oldest inbox event that no cycle has taken is waiting; those of paused agents do not count.',
+    'Age of the oldest inbox event that no think cycle has claimed, without events of paused agents.',
     [],
     (gauge, rows) => gauge.set(Math.max(0, ...(rows ?? []).map(({ inboxSeconds }) => inboxSeconds ?? 0))),
   )

@@ -75,7 +75,7 @@ export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'lo
         if (event.type === 'RunReasoningDelta' && event.step === step) thoughts.reasoning += event.delta
       }
     } catch (error) {
-      logger.warn({ runId, error: messageOf(error) }, 'what a run is thinking could not be read')
+      logger.warn({ runId, error: messageOf(error) }, 'could not read the streaming output of a run')
     }
     return thoughts
   }

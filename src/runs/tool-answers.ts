@@ -60,7 +60,7 @@ export function createToolAnswers({ db }: Platform, parts: ToolAnswerParts): Too
     const tool = await db.prisma.agentTool.findUnique({ where: { agentId_name: { agentId, name } } })
     const fault =
       tool?.resultSchema == null ? null : await checkJson(tool.resultSchema as JsonObject, result, requester)
-    if (fault !== null) throw new BadInputError(`The result does not fit resultSchema: ${fault}`, 'input.result')
+    if (fault !== null) throw new BadInputError(`The result does not match resultSchema: ${fault}`, 'input.result')
   }
 
   /** Settles a call whose time is up; does nothing for one that is answered, not due yet, or in somebody's hands. */
@@ -85,9 +85,11 @@ export function createToolAnswers({ db }: Platform, parts: ToolAnswerParts): Too
       )
       if (settled !== null) return settled
       if (await hearLate(call, result))
-        throw new ConflictError('This call has timed out. Its agent was told so, and finds this result in its inbox.')
-      throw new ConflictError('This call was answered already, has timed out, or its run is over.')
+        throw new ConflictError(
+          'This call has timed out, and its agent has gone on without it. The result was put into the inbox of the agent.',
+        )
+      throw new ConflictError('This call has already been answered, has timed out, or its run has ended.')
     },
-    timed: { what: 'a call that nobody answered', rows: UNANSWERED, handle: (ids) => forEach(ids, expire) },
+    timed: { what: 'a tool call past its deadline', rows: UNANSWERED, handle: (ids) => forEach(ids, expire) },
   }
 }

@@ -78,7 +78,10 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
         return tx.$queryRaw<SummedRow[]>(statementOf(filter))
       })
       if (rows.length > MOST_ROWS)
-        throw new BadInputError(`That is more than ${MOST_ROWS} rows: ask for fewer days, or by less.`, 'by')
+        throw new BadInputError(
+          `The result would have more than ${MOST_ROWS} rows: request fewer days or fewer dimensions.`,
+          'by',
+        )
       return rows.map(({ day, ...row }) => ({ ...row, day: day === null ? null : new Date(day * DAY_MS) }))
     },
     async ofRoots(rootIds) {
@@ -104,7 +107,7 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
       return new Map(rows.map(({ id, ...spent }) => [id, spent]))
     },
     timed: {
-      what: 'what a message has used so far',
+      what: 'a message whose usage changed',
       rows: Prisma.sql`SELECT "rootId" AS id, "tellAt" AS at FROM "RootUsage" WHERE "tellAt" IS NOT NULL`,
       async handle(rootIds) {
         const changed = await db.prisma.$queryRaw<Changed[]>(taken(rootIds))

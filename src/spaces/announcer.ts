@@ -57,7 +57,9 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
   async function keepChecking(): Promise<void> {
     while (!stop.signal.aborted) {
       await sleep(CHECK_INTERVAL_MS, stop.signal)
-      await checkWatched().catch((error) => logger.warn({ error: messageOf(error) }, 'announcer check failed'))
+      await checkWatched().catch((error) =>
+        logger.warn({ error: messageOf(error) }, 'could not check for unannounced messages; retrying'),
+      )
     }
   }
   const checking = keepChecking()

@@ -31,14 +31,15 @@ export async function confidentialFromNow(
   asked: boolean | null | undefined,
 ): Promise<{ confidential?: boolean }> {
   if (asked === undefined || asked === before.confidential) return {}
-  if (asked === null) throw new BadInputError('It cannot be null: leave it out to keep it as it is.', FIELD)
+  if (asked === null) throw new BadInputError('confidential cannot be null: omit the field to keep its value.', FIELD)
   if (!asked && viewer.scope !== 'ADMIN')
-    throw new ForbiddenError('Only an admin can lift it: what was said here in confidence would be free.')
+    throw new ForbiddenError(
+      'Only an admin can end the confidentiality of a space, because its messages would no longer be protected.',
+    )
   if (asked) checkHasHuman(await tx.membership.count({ where: { spaceId: before.id, entity: { kind: 'HUMAN' } } }))
   return { confidential: asked }
 }
 
 function checkHasHuman(humans: number): void {
-  if (humans === 0)
-    throw new BadInputError('A space without a human has nobody who could hear it in confidence.', FIELD)
+  if (humans === 0) throw new BadInputError('A confidential space needs at least one human member.', FIELD)
 }

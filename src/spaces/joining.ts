@@ -18,10 +18,10 @@ export async function checkAgentsMayJoin(tx: Tx, viewer: Viewer, ids: readonly s
       (SELECT count(*) FROM "Membership" m WHERE m."entityId" = a.id)::int AS spaces
     FROM "Agent" a WHERE a.id = ANY(${[...ids]}::text[])`
   if (viewer.scope !== 'ADMIN' && agents.some(({ isClosed }) => isClosed)) {
-    throw new ForbiddenError('Not everybody may add this agent (its addableBy says who): ask an admin.')
+    throw new ForbiddenError('You may not add this agent (see its addableBy): ask an admin.')
   }
   if (agents.some(({ spaces }) => spaces >= MOST_SPACES_OF_AGENT)) {
-    throw new LimitExceededError(`An agent is in at most ${MOST_SPACES_OF_AGENT} spaces.`)
+    throw new LimitExceededError(`An agent can be a member of at most ${MOST_SPACES_OF_AGENT} spaces.`)
   }
 }
 
@@ -42,6 +42,6 @@ export async function countNewSpace(tx: Tx, viewer: Viewer, now: number, most: n
     WHERE (SELECT count(*) FROM unnest(c."createdAt") t WHERE t > ${since}) < ${most}`
   if (counted > 0) return
   throw new LimitExceededError(
-    `You have created ${most} spaces within a day (PARLEY_MAX_NEW_SPACES_PER_DAY): try again later, or ask an admin for more.`,
+    `You have created ${most} spaces within a day (PARLEY_MAX_NEW_SPACES_PER_DAY): try again later, or ask an admin to create one.`,
   )
 }

@@ -165,7 +165,7 @@ async function insertMember(tx: Tx, spaceId: string, entityId: string, now: numb
     _max: { joinedAt: true },
   })
   const isMember = (await tx.membership.count({ where: { spaceId, entityId } })) > 0
-  if (isMember) throw new ConflictError('It is a member of the space already.')
+  if (isMember) throw new ConflictError('This entity is already a member of the space.')
   if (count >= MOST_MEMBERS) throw new LimitExceededError(`A space has at most ${MOST_MEMBERS} members.`)
   // Whatever the clocks of two processes say, who joins later stands later.
   const joinedAt = new Date(Math.max(now, (last.joinedAt?.getTime() ?? 0) + 1))

@@ -170,6 +170,6 @@ async function repeatOf(error: unknown, { db }: Platform, input: HumanMessage): 
   const message = messageOfRow(row)
   const [part] = message.parts
   const same = part?.type === 'text' && part.text === input.text && message.mentionedAgentId === input.mentionedAgentId
-  if (!same) throw new ConflictError('This idempotency key was used for a message with other content.')
+  if (!same) throw new ConflictError('This idempotency key has already been used for a message with different content.')
   return message
 }

@@ -146,7 +146,7 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
         const drafts = await draftsOf(streaming)
         return messages.map((message) => withDraft(message, drafts.get(message.id)))
       } catch (error) {
-        logger.warn({ error: messageOf(error) }, 'the text of streaming messages could not be read')
+        logger.warn({ error: messageOf(error) }, 'could not read the text of streaming messages')
         return [...messages]
       }
     },
@@ -224,7 +224,7 @@ function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: Windo
 const NO_SUCH_MESSAGE = 'There is no such message in this space.'
 
 async function moveMarker({ db }: Platform, viewer: Viewer, { spaceId, messageId }: MarkReadInput) {
-  if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin reads as nobody: use a token of a human.')
+  if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin token has no read marker: use the token of a human.')
   if (prefixOf(spaceId) === null) throw new NotFoundError(NO_SUCH_SPACE)
   if (prefixOf(messageId) === null) throw new NotFoundError(NO_SUCH_MESSAGE)
   const [space, message] = await Promise.all([

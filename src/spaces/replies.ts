@@ -71,7 +71,7 @@ export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logge
       try {
         for (const [wait, reply] of await search.first(waits)) wait.resolve(reply)
       } catch (error) {
-        logger.warn({ error: messageOf(error) }, 'replies could not be looked for; it is tried again')
+        logger.warn({ error: messageOf(error) }, 'could not search for replies; retrying')
       }
     }
     // At once, so that no call finds a look that will not look again.

@@ -29,7 +29,8 @@ export function createSending<R>(
 ): Sending<R> {
   return {
     async send(viewer, { spaceId, text, mentionedAgentId = null, idempotencyKey = null }) {
-      if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin posts as nobody: use a token of a human.')
+      if (viewer.scope === 'ADMIN')
+        throw new ForbiddenError('An admin token cannot post messages: use the token of a human.')
       if (prefixOf(spaceId) === null) throw new NotFoundError(NO_SUCH_SPACE)
       if (mentionedAgentId !== null) {
         const visible = await visibility.entities(viewer, [mentionedAgentId])

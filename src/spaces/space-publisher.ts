@@ -27,7 +27,7 @@ export function createSpacePublisher({ log, signals, logger }: PublishingPlatfor
     try {
       await log.append(spaceTopic(spaceId), event)
     } catch (error) {
-      logger.warn({ spaceId, event: event.type, error: messageOf(error) }, 'a space event could not be published')
+      logger.warn({ spaceId, event: event.type, error: messageOf(error) }, 'could not publish a space event')
     }
   }
 

@@ -144,7 +144,7 @@ const LONGEST_DESCRIPTION = 4000
 
 function checkMayBudget(viewer: Viewer, { budget }: { budget?: BudgetInput | null }): void {
   if (budget !== undefined && viewer.scope !== 'ADMIN')
-    throw new ForbiddenError('Only an admin can set what a space may spend.')
+    throw new ForbiddenError('Only an admin can set the budget of a space.')
 }
 
 function columnOf(budget: BudgetLimits | null) {
@@ -202,13 +202,16 @@ function checkAdminAgent(
     throw new BadInputError('The admin agent must be an agent that is a member of the space.', 'input.adminAgentId')
   }
   if (routing === 'ADMIN' && adminAgentId === null && agentIds.length > 1) {
-    throw new BadInputError('ADMIN routing among several agents needs an admin agent.', 'input.adminAgentId')
+    throw new BadInputError(
+      'ADMIN routing with several agents needs an admin agent: set adminAgentId.',
+      'input.adminAgentId',
+    )
   }
 }
 
 function changesOf({ name, description, routing, adminAgentId }: UpdateSpaceInput): Partial<NewSpace> {
-  if (name === null) throw new BadInputError('A space has a name.', 'input.name')
-  if (routing === null) throw new BadInputError('A space has a routing.', 'input.routing')
+  if (name === null) throw new BadInputError('The name of a space cannot be null.', 'input.name')
+  if (routing === null) throw new BadInputError('The routing of a space cannot be null.', 'input.routing')
   return {
     ...(name === undefined ? {} : { name: checkName(name, 'input.name') }),
     ...(description === undefined

@@ -46,7 +46,7 @@ export function createDraftStream(
     sent = upTo
     const append = log.appendDelta(topic, delta, () => text.slice(0, upTo), { unlessSealed: runTopic(runId) })
     const settled = append.then(onDelta, (error) =>
-      logger.warn({ runId, messageId, error: messageOf(error) }, 'a delta was lost'),
+      logger.warn({ runId, messageId, error: messageOf(error) }, 'could not append a text delta; dropping it'),
     )
     appended = Promise.all([appended, settled])
   }

@@ -9,7 +9,7 @@ export function createFirstDelta({ metrics, clock }: Platform, { run, kind }: Cl
   const seconds = histogram(
     metrics,
     'parley_first_delta_seconds',
-    'From when a run was queued until the first text of it goes out to a space.',
+    'Time from queueing a run to publishing its first text delta in a space.',
     { buckets: SECONDS },
   )
   let isAwaited = kind === 'started'

@@ -66,7 +66,7 @@ export function createPartDraft({ logger }: Platform, parts: PartDraftInput): Pa
   const draft = createInputDraft((written) =>
     // Of a part that cannot begin, or a run that is not this worker's any more, nothing is told.
     tellOf(written).catch((error) =>
-      logger.debug({ toolCallId, error: messageOf(error) }, 'an input was not told of while it was written'),
+      logger.debug({ toolCallId, error: messageOf(error) }, 'could not publish a partial tool input'),
     ),
   )
 
