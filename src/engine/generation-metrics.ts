@@ -3,12 +3,12 @@ import { costOf, usdOf } from '../lib/model-cost.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Usage } from '../runs/ledger.ts'
 
-/** What the runs of this process cost, for Prometheus: also of cycles of which nothing else is left. */
+/** Prometheus metrics of the model calls of this process, including those of cycles that were rolled back. */
 export interface GenerationMetrics {
   generated(model: string, usage: Usage): void
-  /** How long a model took until it sent something. */
+  /** Records the time until the model sent its first chunk. */
   answered(model: string, ms: number): void
-  /** A think cycle ended with `skip`, and nothing else is left of it. */
+  /** Records a think cycle that ended with `skip` and was rolled back. */
   skipped(usage: Pick<Usage, 'inputTokens' | 'outputTokens'>): void
 }
 

@@ -1,15 +1,15 @@
 import type { Limits } from '../config.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** How many more agents what began it all may wake, and why no more. */
+/** How many more agents a root may wake, and the reason for the limit. */
 export interface Allowance {
   count: number
   reason: string
 }
 
 /**
- * Loop protection by depth and by runs per root. Those of one root are counted one at a time, so that the count is exact:
- * the lock holds until the transaction ends.
+ * Loop protection by depth and by runs per root. An advisory lock per root, held until the
+ * transaction ends, keeps the count exact.
  */
 export async function allowance(
   tx: Tx,

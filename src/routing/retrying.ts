@@ -11,12 +11,13 @@ import type { NewRun, Runs, StartedRuns } from '../runs/runs.ts'
 import { allowance } from './loop-limits.ts'
 import { collectOutcomeChanges, type OutcomeChanges } from './outcome-changes.ts'
 
-/** Trying again what failed. */
+/** Retries failed runs. */
 export interface Retrying {
   /**
-   * Starts what triggered a FAILED run anew, as a run of its own with the same root and depth; the events of a failed cycle wait
-   * in their inbox again, for which `run` is null. For human members of the trigger's space, the service that triggered it, and
-   * admins. @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
+   * Retries a FAILED run as a new run with the same trigger, root and depth. For a failed cycle,
+   * puts its events back into the inbox and returns null as `run`. Allowed for human members of the
+   * trigger's space, the service that triggered the run, and admins.
+   * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
    */
   retryRun(viewer: Viewer, input: { runId: string }): Promise<{ run: Run | null }>
 }
@@ -74,7 +75,7 @@ export function createRetrying(platform: Platform, { visibility, runs }: Retryin
   }
 }
 
-/** @throws ConflictError where the agent is paused, or was deleted; LimitExceededError where a budget is spent */
+/** @throws ConflictError if the agent is paused or was deleted; LimitExceededError if a budget is exhausted */
 async function checkAwake(tx: Tx, run: Run): Promise<void> {
   const [agent] = await tx.$queryRaw<{ paused: boolean; over: OverBudget | null }[]>`
     SELECT paused, ${overBudget(payerOf(run))} AS over FROM "Agent" WHERE id = ${run.agentId} FOR KEY SHARE`
@@ -87,7 +88,7 @@ async function isRetried(tx: Tx, retryOfId: string): Promise<boolean> {
   return (await tx.run.findFirst({ where: { retryOfId }, select: { id: true } })) !== null
 }
 
-/** It sees the space as it is now. @throws ConflictError where its agent belongs there no more */
+/** The retry sees the current messages of the space. @throws ConflictError if the agent is no longer a member */
 async function lastSeqFor(tx: Tx, { agentId, triggerSpaceId }: Run): Promise<number | null> {
   if (triggerSpaceId === null) return null
   const [space] = await tx.$queryRaw<{ lastSeq: number }[]>`
@@ -125,7 +126,7 @@ function againOf(run: Run, enteredSeq: number | null): NewRun {
   }
 }
 
-/** A chain that ended with the run goes on from there. @throws ConflictError where it has gone on without it */
+/** Reopens a chain that ended with the run. @throws ConflictError if the chain has continued without it */
 async function takeChainUp(tx: Tx, run: Run, chainId: string, holderRunId: string): Promise<void> {
   const [chain] = await tx.$queryRaw<{ isFree: boolean }[]>`
     SELECT "holderId" IS NULL AND NOT EXISTS (
@@ -136,7 +137,7 @@ async function takeChainUp(tx: Tx, run: Run, chainId: string, holderRunId: strin
   await tx.chain.update({ where: { id: chainId }, data: { holderId: run.agentId, holderRunId } })
 }
 
-/** What a failed cycle had taken waits for the next one. */
+/** Puts the events of a failed cycle back into the inbox. */
 async function putBack(tx: Tx, { id: runId, agentId }: Run, outcomes: OutcomeChanges): Promise<void> {
   const events = await tx.inboxEvent.updateManyAndReturn({
     where: { runId },
