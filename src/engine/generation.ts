@@ -49,10 +49,7 @@ export async function generate(parts: GenerationParts, steps: JournaledStep[], p
   throw new Error('the step plan names no model')
 }
 
-/**
- * The models in call order: those in cooldown come last, and if the first model is among them it
- * counts as failed.
- */
+/** The models in call order, those in cooldown last. Models before the first available one are recorded as failed. */
 async function orderOf(
   { models }: GenerationParts,
   plan: StepPlan,

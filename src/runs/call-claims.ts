@@ -9,11 +9,14 @@ import { decidersOf } from './deciders.ts'
 import { waitsFor } from './tool-call-reading.ts'
 import { claimed } from './tool-calls.ts'
 
-/** Who sees to calls that wait. */
+/** Claims of waiting calls by people. */
 export interface CallClaims {
-  /** By one who may see the call. @throws ConflictError, ForbiddenError, LimitExceededError */
+  /**
+   * Claims or releases a call for a human who can see it.
+   * @throws ConflictError, ForbiddenError, LimitExceededError
+   */
   claim(call: ToolCall, humanId: string, release: boolean): Promise<ToolCall>
-  /** Of each call the human that has claimed it, as long as it waits and may be answered by that human. */
+  /** Returns by call the human who has claimed it, while it waits and that human may answer it. */
   claimersOf(calls: readonly ToolCall[]): Promise<Map<string, string>>
 }
 
@@ -34,14 +37,14 @@ export function createCallClaims({ db }: Platform, settling: Pick<CallSettling, 
   }
 }
 
-/** Claims and releases of one call: each is on record. */
+/** Maximum number of claims and releases of one call, because each is in the audit log. */
 const MOST_CHANGES = 100
 
 const NOT_YOURS = 'Only a person who may answer this call can claim it.'
 
 const isClaimable = (call: ToolCall) => ['RESULT', 'DECISION'].includes(waitsFor(call) ?? '')
 
-/** By somebody who may answer the call: a claim of one who may not any more says nothing (`claimersOf`). */
+/** Claims a call for somebody who may answer it. Ignores an earlier claim of a human who no longer may. */
 async function claimIn(
   tx: Tx,
   id: string,
@@ -70,7 +73,7 @@ function whyNot(call: ToolCall | undefined): string {
   return 'This call no longer waits for an answer.'
 }
 
-/** Whether a human may give what a call waits for. */
+/** Whether a human may answer the call. */
 async function mayAnswer(tx: Tx, call: ToolCall, humanId: string): Promise<boolean> {
   if (waitsFor(call) === 'DECISION') return (await decidersOf(tx, call.id)).includes(humanId)
   if (call.execution !== 'SPACE' || call.spaceId === null) return false
