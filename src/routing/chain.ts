@@ -68,8 +68,8 @@ interface Call {
 }
 
 const WHY = {
-  mention: 'It was mentioned.',
-  callback: 'It was called back: this is the reply that it waited for.',
+  mention: 'This agent was mentioned.',
+  callback: 'This agent was called back with the reply that it waited for.',
 }
 
 interface ChainingParts {

@@ -105,7 +105,7 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
 
 const NOBODY: Scene['answered'] = new Map()
 
-/** Agents are told which agents are paused before they write; a message that is already written is not rejected. */
+/** Agents learn which agents are paused before they write, so a message that is already written is accepted. */
 function faultOfMention(
   { mentionedAgentId: id, senderId }: RoutedMessage,
   { agents, members }: KnownRoom,

@@ -13,7 +13,7 @@ export interface Aftermath {
    */
   settle(run: Run, end: RunLogEvent): Promise<void>
   /**
-   * After a takeover: whatever the dead worker was streaming from a generation that is not in the
+   * After a takeover: everything that the dead worker was streaming from a generation that is not in the
    * journal becomes INTERRUPTED, and the call shown by it CANCELED. A message begun by a journaled
    * call is left for that call to finish. Announces messages that were committed and not announced.
    * Stops if another worker takes the run over in turn.

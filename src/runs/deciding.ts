@@ -36,7 +36,7 @@ export function createDeciding(_: Platform, { visibility, toolCalls, approvals, 
   /** Returns a call to a human who may see it. */
   async function seen(viewer: Viewer, toolCallId: string): Promise<{ call: ToolCall; humanId: string }> {
     const [call] = await toolCalls.getMany([toolCallId])
-    // A human who is too late is told that the call was decided.
+    // A human who is too late gets a ConflictError, not NotFoundError.
     if (call == null || !(await visibility.toolCallsAskedAbout(viewer, [call])).has(call.id))
       throw new NotFoundError('There is no such tool call.')
     if (viewer.scope !== 'HUMAN') throw new ForbiddenError(HUMANS_ONLY)

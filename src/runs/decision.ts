@@ -153,7 +153,7 @@ function checkIsPending({ status, approvalState, isLate }: Pending): void {
 }
 
 /**
- * Checks that an approval is for the current input. A denial is for the call whatever its input, so
+ * Checks that an approval is for the current input. A denial is for the call with any input, so
  * that edits by others cannot prevent it.
  * @returns the digest of the current input
  * @throws ConflictError if the human approves another input

@@ -5,7 +5,7 @@ import { type Database, queryWithin, type Tx } from '../platform/db.ts'
 /** The run has ended or was claimed again, so this attempt may write nothing more. Thrown only by holds. */
 export class RunLostError extends Error {
   constructor(runId: string) {
-    super(`${runId} is no longer this worker's`)
+    super(`run ${runId} no longer belongs to this attempt`)
     this.name = 'RunLostError'
   }
 }

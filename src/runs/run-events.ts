@@ -13,7 +13,7 @@ export interface RunEvents {
   toolInput(step: number, toolCallId: string, toolName: string, delta: string): void
   /** Publishes any other event, after the ones before it, within `PARLEY_DELTA_MS` in one batch. */
   emit(event: RunLogEvent): void
-  /** Sends the buffered events. Whatever is appended to the run's topic afterwards comes after them. */
+  /** Sends the buffered events. Later appends to the run's topic come after them. */
   flush(): void
   /** Resolves when all events so far are in the log, or were dropped. */
   settled(): Promise<void>

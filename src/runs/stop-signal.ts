@@ -11,7 +11,7 @@ const LONGEST_GOODBYE_MS = 1000
 const MOST_HEARD = 1000
 
 /**
- * Sends stops to the worker that executes a run, in whatever process. One subscription per process
+ * Sends stops to the worker that executes a run, in any process. One subscription per process
  * serves all runs.
  */
 export interface StopSignals {

@@ -3,13 +3,14 @@ import type { Space } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** So many humans talk in confidence, where new spaces are confidential by themselves. */
+/** With PARLEY_CONFIDENTIAL_SPACES, new spaces with up to this many humans are confidential by default. */
 const MOST_OF_A_FEW = 2
 
 const FIELD = 'input.confidential'
 
 /**
- * Whether a new space is confidential: as was asked for, else, where the server says so of small ones, if it has one or two humans.
+ * Whether a new space is confidential: as requested, else, if PARLEY_CONFIDENTIAL_SPACES is
+ * set, when it has one or two humans.
  * @throws BadInputError for a space without a human
  */
 export function confidentialAtFirst(
@@ -21,7 +22,8 @@ export function confidentialAtFirst(
 }
 
 /**
- * What an update makes of it, under the space's lock. @throws ForbiddenError for a human who would lift it; BadInputError for a space
+ * The value after an update, under the space's lock.
+ * @throws ForbiddenError for a human who would end the confidentiality; BadInputError for a space
  * without a human, and for null
  */
 export async function confidentialFromNow(

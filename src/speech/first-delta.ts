@@ -4,7 +4,10 @@ import type { Claim } from '../runs/lifecycle.ts'
 
 const SECONDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 300]
 
-/** Called with each delta of a run: measures the first one of those that began here, from when the run was queued. */
+/**
+ * Returns a function to call with each delta of a run; the first call measures the time since the
+ * run was queued. Ignores runs that did not start here.
+ */
 export function createFirstDelta({ metrics, clock }: Platform, { run, kind }: Claim): () => void {
   const seconds = histogram(
     metrics,
