@@ -60,7 +60,8 @@ export const mentionChain: Route = (message, room) => {
   const decision = decide(
     message,
     room,
-    (agent) => (agent !== picked ? null : agent === mentioned ? 'This agent was mentioned.' : "It was this agent's turn."),
+    (agent) =>
+      agent !== picked ? null : agent === mentioned ? 'This agent was mentioned.' : "It was this agent's turn.",
     () => 'Another agent was picked.',
   )
   const sleeps = decision.sleeps.map(passedOver)
