@@ -99,7 +99,7 @@ export function createToolRunner({
   }
 
   /**
-   * The settlement of a failed call. Says so if people have seen part of its text, unless somebody
+   * The settlement of a failed call. Mentions that people have seen part of its text, unless somebody
    * else ended the message.
    */
   async function failed(error: unknown, call: JournaledCall): Promise<Settlement> {

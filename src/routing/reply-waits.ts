@@ -153,8 +153,8 @@ async function noteAnswered(tx: Tx, { agentId, runId }: WaitingCall, messageId: 
 }
 
 /**
- * Handles a reply that was posted while the question was still streaming: nobody knew yet that it
- * would be waited for, so it woke a run of the agent. Sets its outcome to ANSWERED.
+ * Handles a reply that was posted while the question was still streaming: the wait was not
+ * recorded yet, so it woke a run of the agent. Sets its outcome to ANSWERED.
  * @returns that run if it is active and has posted nothing: it must be stopped
  */
 async function wokenBefore(tx: Tx, { agentId, runId }: WaitingCall, messageId: string): Promise<string | null> {
