@@ -105,7 +105,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
   /**
    * Returns the messages that no call will continue: their call is not in the journal, or was
    * settled without them. A composite message stays open for more parts, unless one of its parts is
-   * lost: a text part streamed by a generation that is not in the journal (a generation starts only
+   * lost: a part streamed by a generation that is not in the journal (a generation starts only
    * when all earlier calls are settled), or an unfinished part of a settled call.
    */
   async function orphansOf(rows: MessageRow[], calls: { id: string; settledAt: Date | null }[]): Promise<MessageRow[]> {
