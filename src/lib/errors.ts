@@ -41,6 +41,13 @@ export class GoneError extends NotFoundError {
   }
 }
 
+/** An event names what this viewer may not see: it is not delivered to that viewer. */
+export class HiddenError extends NotFoundError {
+  constructor() {
+    super('There is no such thing, or none that you may see.')
+  }
+}
+
 /** The state of the thing does not allow it (any more). */
 export class ConflictError extends DomainError {
   constructor(message: string) {

@@ -1,5 +1,5 @@
 /** The longest row of an export: a step with everything that it was sent. */
-const LONGEST_LINE = 32 * 1024 * 1024
+const LONGEST_LINE = 16 * 1024 * 1024
 
 /** The lines of a stream of UTF-8, without their breaks; memory is bounded by one line. @throws Error for a line that is too long */
 export async function* boundedLines(

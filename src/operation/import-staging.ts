@@ -46,6 +46,21 @@ export async function stage(tx: Tx, rows: readonly StagedRow[]): Promise<number>
   return rows.length - count
 }
 
+/** Prisma keeps the parameters of its last statements for debugging: so many. */
+const REMEMBERED_STATEMENTS = 100
+const MOST_REMEMBERED_CHARACTERS = 8 * 1024 * 1024
+
+/** Has Prisma forget large parameters, which else would fill the memory: call it with the length of each. */
+export function createForgetting(tx: Tx): (characters: number) => Promise<void> {
+  let remembered = 0
+  return async (characters) => {
+    remembered += characters
+    if (remembered < MOST_REMEMBERED_CHARACTERS) return
+    for (let n = 0; n < REMEMBERED_STATEMENTS; n++) await tx.$queryRaw`SELECT 1`
+    remembered = 0
+  }
+}
+
 /** Tables whose rows another server may have here already, by their id. */
 const WITH_IDS: MovedTable[] = ['Entity', 'Chain', 'Run', 'Step', 'ToolCall', 'Message']
 /** In this order, so that whatever a row refers to is settled before it. */

@@ -1,20 +1,10 @@
 import { Prisma } from '../generated/prisma/client.ts'
-import { prefixOf } from '../lib/ids.ts'
-import { cut, jsonbText, oneLine } from '../lib/json.ts'
+import { jsonbText, oneLine } from '../lib/json.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import { MOST_MEMBERS } from '../spaces/members.ts'
-import {
-  createStaging,
-  type LeftOut,
-  missingLabels,
-  type StagedRow,
-  settle,
-  stage,
-  stagedRows,
-} from './import-staging.ts'
-import { checkRow, isMovedTable } from './imported-rows.ts'
+import { type LeftOutList, NO_EXPORT, readAll } from './import-reading.ts'
+import { createForgetting, type LeftOut, missingLabels, settle, stagedRows } from './import-staging.ts'
 import { MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
-import { FORMAT, FORMAT_VERSION } from './moving.ts'
 import { REMAINS } from './space-deletion.ts'
 
 export interface ImportOptions {
@@ -49,15 +39,10 @@ export interface NewAgent {
 const ROWS_AT_ONCE = 200
 const LARGE_ROWS_AT_ONCE = 20
 const LARGE_TABLES: MovedTable[] = ['Run', 'Step', 'ToolCall']
-const CHARACTERS_AT_ONCE = 4 * 1024 * 1024
 const MOST_PEOPLE = 10_000
 const MOST_LABELS = 1000
-/** Reasons that are told apart; column names come from the file. */
-const MOST_REASONS = 200
 const LONGEST_IMPORT_MS = 12 * 3_600_000
 const IMPORT_LOCK = 7_275_541
-
-const NO_EXPORT = 'That is no export of a space: it has no heading.'
 
 /**
  * Writes a space from the lines of an export, in one transaction: an import that is refused or interrupted changes nothing, and can be
@@ -98,144 +83,6 @@ export async function importSpace(
 
 /** Rolls the transaction back. */
 class DryRunOver extends Error {}
-
-/** Counts what is left out by table and reason. */
-function createLeftOut() {
-  const byReason = new Map<string, LeftOut>()
-  return {
-    add({ table, reason, count, firstLine }: LeftOut): void {
-      const known = `${table}: ${reason}`
-      const key = byReason.has(known) || byReason.size < MOST_REASONS ? known : 'others'
-      const before = byReason.get(key)
-      if (before !== undefined) {
-        before.count += count
-        return
-      }
-      const clean = (text: string) => cut(oneLine(text), 200)
-      byReason.set(
-        key,
-        key === known
-          ? { table: clean(table), reason: clean(reason), count, firstLine }
-          : { table: 'others', reason: 'other reasons', count, firstLine },
-      )
-    },
-    all: () => [...byReason.values()],
-  }
-}
-type LeftOutList = ReturnType<typeof createLeftOut>
-
-interface Heading {
-  spaceId: string
-  version: number
-}
-
-/** Stages every row that may be written by itself. @throws Error for a file that is no whole export of one space */
-async function readAll(
-  tx: Tx,
-  lines: AsyncIterable<string> | Iterable<string>,
-): Promise<{ spaceId: string; leftOut: LeftOutList }> {
-  const leftOut = createLeftOut()
-  const batch = createBatch(tx, leftOut)
-  let heading: Heading | null = null
-  let [number, rows] = [0, 0]
-  let promised: number | null = null
-  for await (const line of lines) {
-    number += 1
-    if (heading === null) {
-      // npm may print the name of its script before it.
-      if (line.startsWith('{')) heading = await begin(tx, objectOf(line, NO_EXPORT))
-      continue
-    }
-    if (line.trim() === '') continue
-    const read = objectOf(line, `Line ${number} is no JSON object: the file is damaged or not whole. ${EXPORT_AGAIN}`)
-    if ('format' in read) throw new Error(`Line ${number} is a second heading: give one export at a time.`)
-    if (read['end'] === true) {
-      promised = Number(read['rows'])
-      continue
-    }
-    rows += 1
-    const staged = stagedRowOf(read, number, leftOut)
-    if (staged !== null) await batch.add(staged, line.length)
-  }
-  await batch.flush()
-  if (heading === null) throw new Error(NO_EXPORT)
-  checkWhole(heading, { rows, promised })
-  return { spaceId: heading.spaceId, leftOut }
-}
-
-const EXPORT_AGAIN = 'Export the space again.'
-
-/** @throws Error where the end of the file is missing */
-function checkWhole({ version }: Heading, { rows, promised }: { rows: number; promised: number | null }): void {
-  if (version === 1) return
-  if (promised === null) throw new Error(`The file is not whole: its last line is missing. ${EXPORT_AGAIN}`)
-  if (!(rows >= promised)) throw new Error(`The file is not whole: it has ${rows} of ${promised} rows. ${EXPORT_AGAIN}`)
-}
-
-/** Rows that are staged together. */
-function createBatch(tx: Tx, leftOut: LeftOutList) {
-  let rows: StagedRow[] = []
-  let characters = 0
-  async function flush(): Promise<void> {
-    const [first] = rows
-    const repeated = first === undefined ? 0 : await stage(tx, rows)
-    if (first !== undefined && repeated > 0)
-      leftOut.add({ table: first.table, reason: 'repeats a row of the file', count: repeated, firstLine: first.line })
-    rows = []
-    characters = 0
-  }
-  return {
-    flush,
-    async add(row: StagedRow, length: number): Promise<void> {
-      // A table of its own each, so that what is said of a batch is about that.
-      if (rows[0] !== undefined && rows[0].table !== row.table) await flush()
-      rows.push(row)
-      characters += length
-      if (rows.length >= ROWS_AT_ONCE || characters > CHARACTERS_AT_ONCE) await flush()
-    },
-  }
-}
-
-function objectOf(line: string, fault: string): Record<string, unknown> {
-  const value = parsed(line)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error(fault)
-  return value as Record<string, unknown>
-}
-
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line)
-  } catch {
-    return null
-  }
-}
-
-async function begin(tx: Tx, { format, version, spaceId }: Record<string, unknown>): Promise<Heading> {
-  if (format !== FORMAT || typeof spaceId !== 'string' || prefixOf(spaceId) !== 'spc') throw new Error(NO_EXPORT)
-  if (version !== 1 && version !== FORMAT_VERSION)
-    throw new Error(
-      `That is an export of version ${cut(oneLine(String(version)), 20)}; this server reads 1 and ${FORMAT_VERSION}.`,
-    )
-  if ((await tx.space.count({ where: { id: spaceId, NOT: REMAINS } })) > 0)
-    throw new Error(`The space ${spaceId} is here already: delete it first (deleteSpace).`)
-  await createStaging(tx)
-  return { spaceId, version }
-}
-
-function stagedRowOf({ table, row }: Record<string, unknown>, line: number, leftOut: LeftOutList): StagedRow | null {
-  if (!isMovedTable(table)) {
-    leftOut.add({ table: String(table), reason: 'no rows of this table are imported', count: 1, firstLine: line })
-    return null
-  }
-  const checked = checkRow(table, row)
-  if (checked.type === 'refused') {
-    leftOut.add({ table, reason: checked.reason, count: 1, firstLine: line })
-    return null
-  }
-  for (const { column, reason } of checked.leftOut)
-    leftOut.add({ table: `${table}.${column}`, reason, count: 1, firstLine: line })
-  return { line, table, row: checked.row }
-}
 
 interface People {
   /** Ids of the file by those that stand for them here. */
@@ -345,6 +192,7 @@ async function writeAll(
   const missing = await missingLabels(tx, spaceId)
   // One that was deleted here comes back in the place of what stayed of it.
   await tx.space.deleteMany({ where: { id: spaceId, ...REMAINS } })
+  const forget = createForgetting(tx)
   const deletedAt = new Date()
   await tx.space.createMany({
     data: missing.map((id) => ({ id, name: '', routing: 'BROADCAST' as const, confidential: true, deletedAt })),
@@ -358,6 +206,7 @@ async function writeAll(
         table,
         rows.map(({ row }) => renamed(row, names) as Record<string, unknown>),
       )
+      await forget(LARGE_TABLES.includes(table) ? JSON.stringify(rows).length : 0)
       if (written > 0) counts[table] = (counts[table] ?? 0) + written
       const count = rows.length - written
       if (count > 0)

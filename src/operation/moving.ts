@@ -20,10 +20,11 @@ const ROWS_AT_ONCE = 200
 
 /** A row, and the confidential spaces, other than the exported one, that it comes from: known by its marks of this moment. */
 interface FoundRow {
-  key: string
   row: Record<string, unknown>
   foreign: string[]
 }
+
+const idOf = ({ row }: FoundRow) => String(row['id'])
 
 /**
  * A space as JSON lines: a heading, rows, and a last line with their number. It holds who is or was in the space, or wrote or decided in it; of
@@ -67,8 +68,8 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
   const hasOthers = (await prisma.space.count({ where: { confidential: true, id: { not: spaceId } } })) > 0
   const runs = read('Run', Prisma.sql`t."triggerSpaceId" = ${spaceId}`, { most: LARGE_ROWS_AT_ONCE })
   for await (const page of runs) {
-    const ids = page.map(({ key }) => key)
-    const open = page.filter(({ foreign }) => foreign.length === 0).map(({ key }) => key)
+    const ids = page.map(idOf)
+    const open = page.filter(({ foreign }) => foreign.length === 0).map(idOf)
     for (const found of page) yield { table: 'Run', row: exportedRun(found, spaceId) }
     yield* plain('RunSpace', Prisma.sql`${ofSpace} AND t."runId" = ANY(${ids}::text[])`, { key: 'runId' })
     const steps = read('Step', Prisma.sql`t."runId" = ANY(${open}::text[])`, { most: LARGE_ROWS_AT_ONCE })
@@ -78,8 +79,8 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
     const shows = Prisma.sql`EXISTS (SELECT 1 FROM "Message" m WHERE m.id = t."messageId" AND m."spaceId" = ${spaceId})`
     yield* calls(Prisma.sql`t."runId" = ANY(${ids}::text[]) AND (t."runId" = ANY(${open}::text[]) OR ${shows})`)
   }
-  for await (const page of read('Message', ofSpace)) {
-    const ids = page.map(({ key }) => key)
+  for await (const page of read('Message', ofSpace, { key: 'seq', first: -1 })) {
+    const ids = page.map(idOf)
     for (const found of page) yield { table: 'Message', row: exportedMessage(found, spaceId) }
     const isOther = Prisma.sql`NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = t."runId" AND r."triggerSpaceId" = ${spaceId})`
     yield* calls(Prisma.sql`t."messageId" = ANY(${ids}::text[]) AND ${isOther}`)
@@ -94,7 +95,7 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
       for (const found of page) {
         const row = exportedCall(found, spaceId)
         if (row === null) continue
-        shown.push(found.key)
+        shown.push(idOf(found))
         yield { table: 'ToolCall', row }
       }
       yield* plain('Decision', Prisma.sql`t."toolCallId" = ANY(${shown}::text[])`, { key: 'toolCallId' })
@@ -105,6 +106,8 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
 interface PageOptions {
   /** The column by which rows are read on; it need not be unique. */
   key?: string
+  /** What comes before every value of it. */
+  first?: string | number
   most?: number
 }
 
@@ -121,25 +124,24 @@ const MARKS: Partial<Record<MovedTable, Prisma.Sql>> = {
 async function* pagesOf(
   prisma: Database['prisma'],
   { table, where, spaceId }: { table: MovedTable; where: Prisma.Sql; spaceId: string },
-  { key = 'id', most = ROWS_AT_ONCE }: PageOptions = {},
+  { key = 'id', first = '', most = ROWS_AT_ONCE }: PageOptions = {},
 ): AsyncGenerator<FoundRow[]> {
   const [name, column] = [Prisma.raw(`"${table}"`), Prisma.raw(`t."${key}"`)]
   const marks = MARKS[table]
   const label = marks === undefined ? Prisma.sql`'{}'::text[]` : confidentialAmong(marks)
-  let after = ''
+  let after = first
   for (;;) {
     // All rows with the last key of a page come with it.
-    const rows = await prisma.$queryRaw<{ key: string; row: Record<string, unknown>; label: string[] }[]>`
+    const rows = await prisma.$queryRaw<{ key: string | number; row: Record<string, unknown>; label: string[] }[]>`
       SELECT ${column} AS key, to_jsonb(t) AS row, ${label} AS label FROM ${name} t WHERE ${where} AND ${column} > ${after}
       ORDER BY ${column} FETCH FIRST ${most} ROWS WITH TIES`
     if (rows.length > 0)
-      yield rows.map(({ label: marked, ...found }) => ({
-        key: found.key,
-        row: marks === undefined ? found.row : { ...found.row, label: marked },
+      yield rows.map(({ row, label: marked }) => ({
+        row: marks === undefined ? row : { ...row, label: marked },
         foreign: marked.filter((id) => id !== spaceId),
       }))
     if (rows.length < most) return
-    after = rows.at(-1)?.key ?? ''
+    after = rows.at(-1)?.key ?? after
   }
 }
 

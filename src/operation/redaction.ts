@@ -3,8 +3,9 @@ import type { Json } from '../lib/json.ts'
 import { oneLine } from '../lib/json.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import { TOLD_CALLS } from '../runs/tool-call-ends.ts'
-import { ERASED, type ErasedHuman } from './erased-human.ts'
+import { ERASED, type ErasedHuman, holds } from './erased-human.ts'
 import { createNameRedaction, type Edit, type NameRedaction } from './name-redaction.ts'
+import { isNear, type Near, surroundingsOf } from './namesakes.ts'
 
 /** From which rows the name is removed next. */
 export interface Place {
@@ -224,20 +225,6 @@ async function findNamed(
   }
 }
 
-/**
- * A condition that a JSON or text column holds the name in any way of writing it, or the human's id: rows that it finds are looked at, value by
- * value. A name in JSON within a text is encoded twice.
- */
-function holds({ id, name }: ErasedHuman, column: Prisma.Sql): Prisma.Sql {
-  const encoded = (text: string) => JSON.stringify(text).slice(1, -1)
-  const once = [name, oneLine(name)].map(encoded)
-  const texts = [
-    ...new Set([id, name, oneLine(name), ...once, ...once.map(encoded), ...once.map(encoded).map(encoded)]),
-  ]
-  const found = texts.map((text) => Prisma.sql`strpos(${column}::text, ${text}) > 0`)
-  return Prisma.sql`(${column} IS NOT NULL AND (${Prisma.join(found, ' OR ')}))`
-}
-
 async function redactRow(
   tx: Tx,
   human: ErasedHuman,
@@ -303,49 +290,4 @@ async function forgetReasons(db: Database, human: ErasedHuman, after: string): P
     }
   }
   return { last: calls.length === ROWS_AT_ONCE ? (calls.at(-1)?.id ?? null) : null, failed }
-}
-
-/** The spaces that the human was ever in, of those that there are. */
-const SPACES_OF = (humanId: string) => Prisma.sql`
-  SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${humanId} UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${humanId}`
-
-/** What says who is meant by a name that somebody else has too: where the human was, and which agents and runs know it. */
-interface Near {
-  humanId: string
-  spaceIds: string[]
-  agentIds: string[]
-}
-
-/** Null where nobody else has the name: then it means this human wherever the server wrote it. */
-async function surroundingsOf(tx: Tx, { id, name }: ErasedHuman): Promise<Near | null> {
-  const namesakes = await tx.entity.count({ where: { name, goneAt: null, id: { not: id } } })
-  if (namesakes === 0) return null
-  const spaces = await tx.$queryRaw<{ spaceId: string }[]>(SPACES_OF(id))
-  const agents = await tx.$queryRaw<{ id: string }[]>`
-    SELECT m."entityId" AS id FROM (
-      SELECT "spaceId", "entityId" FROM "Membership" UNION SELECT "spaceId", "entityId" FROM "FormerMember"
-    ) m WHERE m."spaceId" IN (${SPACES_OF(id)}) UNION SELECT "agentId" FROM "Run" WHERE "triggerSenderId" = ${id}`
-  return {
-    humanId: id,
-    spaceIds: spaces.map(({ spaceId }) => spaceId),
-    agentIds: agents.map(({ id: agentId }) => agentId),
-  }
-}
-
-/**
- * Of two in one space both are called "Erased" there: better one name too many than one that stays. The same holds where the human
- * decided on a call.
- */
-function isNear(
-  { humanId, spaceIds, agentIds }: Near,
-  { table, agent, runs }: Pick<Table, 'agent' | 'runs'> & { table: string },
-) {
-  const isOfAgent = Prisma.sql`t.${Prisma.raw(`"${agent}"`)} = ANY(${agentIds}::text[]) AND (
-    t.places = '{}' OR t.places && ${spaceIds}::text[] OR NOT t.places <@ ARRAY(
-      SELECT s.id FROM "Space" s WHERE s.id = ANY(t.places) AND s."deletedAt" IS NULL))`
-  const ofRuns = runs.map((column) => Prisma.sql`c."runId" = t.${Prisma.raw(`"${column}"`)}`)
-  const call = table === 'InboxEvent' ? Prisma.sql`starts_with(t."dedupKey", c.id) OR ` : Prisma.empty
-  const isOfDecision = Prisma.sql`EXISTS (SELECT 1 FROM "Decision" d JOIN "ToolCall" c ON c.id = d."toolCallId"
-    WHERE d."humanId" = ${humanId} AND (${call}${Prisma.join(ofRuns, ' OR ')}))`
-  return Prisma.sql`((${isOfAgent}) OR ${isOfDecision})`
 }

@@ -14,7 +14,7 @@ export interface RunsRequest extends PageRequest {
 /** Filters runs; absent or null: no restriction. */
 export interface RunFilter {
   agentId?: string | null
-  /** Triggered from this space, or posted in it. */
+  /** Triggered from this space, or posted in it; no runs if the viewer may not see the space. */
   spaceId?: string | null
   rootId?: string | null
   status?: readonly RunStatus[] | null
@@ -53,7 +53,7 @@ export function createRunReading({ db }: Pick<Platform, 'db'>): RunReading {
 
   return {
     async page(viewer, filter, request) {
-      const source = Prisma.sql`SELECT r.id FROM "Run" r WHERE ${visibleTo(viewer)} ${conditionsOf(filter)}`
+      const source = Prisma.sql`SELECT r.id FROM "Run" r WHERE ${visibleTo(viewer)} ${conditionsOf(viewer, filter)}`
       const pages = await fetchIdPages(db.prisma, { parents: [''], source, order: 'newest', request })
       return (await rowsOf(pages)).get('')!
     },
@@ -84,7 +84,7 @@ function sourceOf(viewer: Viewer, statuses: readonly RunStatus[] | null): Prisma
   return Prisma.sql`SELECT r.id FROM "Run" r WHERE r."agentId" = parent.id ${status} AND ${visibleTo(viewer)}`
 }
 
-function conditionsOf({ agentId, spaceId, rootId, status, since }: RunFilter): Prisma.Sql {
+function conditionsOf(viewer: Viewer, { agentId, spaceId, rootId, status, since }: RunFilter): Prisma.Sql {
   const conditions = [
     agentId == null ? null : Prisma.sql`r."agentId" = ${agentId}`,
     rootId == null ? null : Prisma.sql`r."rootId" = ${rootId}`,
@@ -92,10 +92,16 @@ function conditionsOf({ agentId, spaceId, rootId, status, since }: RunFilter): P
     since == null ? null : Prisma.sql`r."queuedAt" >= ${since}`,
     spaceId == null
       ? null
-      : Prisma.sql`(r."triggerSpaceId" = ${spaceId} OR EXISTS (
-          SELECT 1 FROM "RunSpace" written WHERE written."runId" = r.id AND written."spaceId" = ${spaceId}))`,
+      : Prisma.sql`(${isSpaceOf(viewer, spaceId)} AND (r."triggerSpaceId" = ${spaceId} OR EXISTS (
+          SELECT 1 FROM "RunSpace" written WHERE written."runId" = r.id AND written."spaceId" = ${spaceId})))`,
   ].filter((condition) => condition !== null)
   return Prisma.join([Prisma.empty, ...conditions], ' AND ')
+}
+
+/** Of a run that the viewer may see, they are not told that it wrote in a space that they may not see. */
+function isSpaceOf(viewer: Viewer, spaceId: string): Prisma.Sql {
+  if (viewer.scope !== 'HUMAN') return viewer.scope === 'ADMIN' ? Prisma.sql`true` : Prisma.sql`false`
+  return Prisma.sql`EXISTS (SELECT 1 FROM "Membership" own WHERE own."spaceId" = ${spaceId} AND own."entityId" = ${viewer.id})`
 }
 
 function visibleTo(viewer: Viewer): Prisma.Sql {

@@ -1,3 +1,4 @@
+import { HiddenError } from '../lib/errors.ts'
 import { builder } from './builder.ts'
 import { Run, Space, TokenUsage, ToolCall } from './refs.ts'
 import { type RunEvent as AnyRunEvent, itself } from './streams.ts'
@@ -120,7 +121,13 @@ event('RunSpaceEntered').implement({
   description: '`space` is null where the viewer is not a member of it.',
   interfaces: [RunEvent],
   fields: (t) => ({
-    spaceId: t.exposeID('spaceId'),
+    spaceId: t.id({
+      description: 'An event that is asked for it is not delivered to a viewer who may not see the space.',
+      async resolve({ spaceId }, _, { loaders }) {
+        if ((await loaders.visible.spaces.load(spaceId)) === null) throw new HiddenError()
+        return spaceId
+      },
+    }),
     space: t.field({
       type: Space,
       nullable: true,

@@ -33,7 +33,7 @@ export async function confidentialFromNow(
   asked: boolean | null | undefined,
 ): Promise<{ confidential?: boolean }> {
   if (asked === undefined || asked === before.confidential) return {}
-  if (asked === null) throw new BadInputError('confidential cannot be null: omit the field to keep its value.', FIELD)
+  if (asked === null) throw new BadInputError('Must not be null; omit the field to keep its current value.', FIELD)
   if (!asked && viewer.scope !== 'ADMIN')
     throw new ForbiddenError(
       'Only an admin can end the confidentiality of a space, because its messages would no longer be protected.',

@@ -57,6 +57,12 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     parley.models.script(forAgent('Bare', steps([sayIn(secret.id, 'The code is 4711.')], [{ text: 'Said.' }])))
     await stage.say(alice, secret, 'What is the code?')
     await stage.endedRuns(bare, 1)
+    // A worker writes this once more; then nothing but the import changes a row.
+    const { prisma } = parley.app.platform.db
+    await until(
+      'its usage is published',
+      async () => (await prisma.rootUsage.count({ where: { tellAt: { not: null } } })) === 0,
+    )
   })
   afterAll(() => parley?.close())
 

@@ -4,6 +4,7 @@ import type { Answer } from '../streams/answer.ts'
 import type { Sink } from '../streams/sink.ts'
 import { framesOf, headOf } from './frames.ts'
 import { PingProgress } from './ping-progress.ts'
+import type { Stalled, StalledSockets } from './stalled-sockets.ts'
 import type { WriteSchedule } from './write-schedule.ts'
 
 /** Bytes that may wait for the system. */
@@ -15,6 +16,8 @@ export interface SocketWriterOptions {
   onFull(): void
   /** Those that are answered here. */
   subscriptions: ReadonlyMap<string, unknown>
+  stalled: StalledSockets
+  viewerId(): string
 }
 
 /**
@@ -22,7 +25,7 @@ export interface SocketWriterOptions {
  * closing socket is given is dropped. A class and no closure, since a round of writing comes by each of thousands: what it touches of
  * one lies together.
  */
-export class SocketWriter {
+export class SocketWriter implements Stalled {
   readonly #socket: WebSocket
   readonly #transport: Duplex
   readonly #schedule: WriteSchedule
@@ -30,16 +33,22 @@ export class SocketWriter {
   readonly #subscriptions: ReadonlyMap<string, unknown>
   readonly #progress: PingProgress
   readonly #listeners = new Set<() => void>()
+  readonly #stalled: StalledSockets
+  readonly viewerId: () => string
   #isCorked = false
 
-  constructor(socket: WebSocket, transport: Duplex, { schedule, onFull, subscriptions }: SocketWriterOptions) {
+  constructor(socket: WebSocket, transport: Duplex, options: SocketWriterOptions) {
+    const { schedule, onFull, subscriptions } = options
     this.#socket = socket
     this.#transport = transport
     this.#schedule = schedule
     this.#onFull = onFull
     this.#subscriptions = subscriptions
     this.#progress = new PingProgress(socket, subscriptions)
+    this.#stalled = options.stalled
+    this.viewerId = options.viewerId
     const tellReady = () => {
+      this.#stalled.delete(this)
       for (const listener of [...this.#listeners]) listener()
     }
     transport.on('drain', tellReady)
@@ -54,6 +63,7 @@ export class SocketWriter {
     }
     this.#cork()
     this.#socket.send(text, onTaken)
+    this.#noteStall()
     this.#progress.sent(1, Buffer.byteLength(text))
   }
 
@@ -80,6 +90,7 @@ export class SocketWriter {
     if (this.#subscriptions.size > 1) this.#cork()
     // Past `socket.send`, which would write each text by itself: nothing is compressed, so the order is that of the writes.
     this.#transport.write(frames, 'latin1')
+    this.#noteStall()
     this.#progress.sent(answers.length, frames.length)
   }
 
@@ -92,6 +103,15 @@ export class SocketWriter {
   whenReady(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
+  }
+
+  /** See Stalled. */
+  waitingBytes(): number {
+    return this.#socket.bufferedAmount
+  }
+
+  #noteStall(): void {
+    if (this.#transport.writableNeedDrain) this.#stalled.add(this)
   }
 
   get #isOpen(): boolean {

@@ -19,6 +19,7 @@ import { createLateCloses } from './late-closes.ts'
 import { type Session, socketOperations } from './operations.ts'
 import { createSlowing } from './slowing.ts'
 import { SocketWriter } from './socket-writer.ts'
+import { createStalledSockets } from './stalled-sockets.ts'
 import type { WriteSchedule } from './write-schedule.ts'
 
 export interface SocketsOptions {
@@ -72,6 +73,7 @@ export function createSockets(options: SocketsOptions): Sockets {
   ])
   const socketsOfViewer = new Map<string, number>()
   const lateCloses = createLateCloses()
+  const stalled = createStalledSockets()
   const silent = new WeakMap<WebSocket, () => void>()
   const keepAlive = createKeepAlive(options.keepAliveMs ?? KEEP_ALIVE_MS, (socket) => silent.get(socket)?.())
 
@@ -125,6 +127,8 @@ export function createSockets(options: SocketsOptions): Sockets {
       schedule: options.schedule,
       onFull: () => closeLate('Too far behind: resume by cursor'),
       subscriptions,
+      stalled,
+      viewerId: () => connection.session.viewer?.id ?? '',
     })
     const connection = createConnection(socket, request, { subscriptions, writer })
     silent.set(socket, () => closeLate('No answer to a ping: resume by cursor'))

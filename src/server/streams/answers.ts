@@ -2,7 +2,7 @@ import { type ExecutionArgs, execute, type GraphQLError } from 'graphql'
 import { LRUCache } from 'lru-cache'
 import type { Viewer } from '../../access/viewer.ts'
 import { sleep } from '../../lib/async.ts'
-import { GoneError } from '../../lib/errors.ts'
+import { GoneError, HiddenError } from '../../lib/errors.ts'
 import { createContext } from '../../schema/context.ts'
 import type { Domain } from '../../schema/domain.ts'
 import { type CommonLoaders, createCommonLoaders } from '../../schema/loaders.ts'
@@ -192,8 +192,8 @@ function answerOf({ result, discardedBytes }: BoundedResult, asOf: Span, maskErr
   const hasData = result.data != null
   if (result.errors === undefined)
     return { text: JSON.stringify(result), errors: NO_ERRORS, hasData, asOf, discardedBytes }
-  // Nor is it a fault, to be logged, that what an event is about has been deleted.
-  if (result.errors.every(isOfGone)) return { text: UNTOLD, errors: NO_ERRORS, hasData, asOf, discardedBytes }
+  // Not a fault to be logged: the event's subject was deleted, or is hidden from this viewer.
+  if (result.errors.every(isUndeliverable)) return { text: UNTOLD, errors: NO_ERRORS, hasData, asOf, discardedBytes }
   const errors = result.errors.map(maskError)
   const text = JSON.stringify({ ...result, errors: errors.map(formatError) })
   // An event that is too large is delivered as its error, and does not end the subscription.
@@ -202,9 +202,9 @@ function answerOf({ result, discardedBytes }: BoundedResult, asOf: Span, maskErr
 
 const isTooComplex = ({ extensions }: GraphQLError) => extensions['code'] === 'QUERY_TOO_COMPLEX'
 
-/** Whether what the event itself names is gone, and not something deep in what is asked about it. */
-const isOfGone = ({ originalError, path = [] }: GraphQLError) =>
-  originalError instanceof GoneError && path.length <= PATH_TO_SUBJECT
+/** Whether the event's own subject is deleted or hidden, and not something nested in what is selected of it. */
+const isUndeliverable = ({ originalError, path = [] }: GraphQLError) =>
+  (originalError instanceof GoneError || originalError instanceof HiddenError) && path.length <= PATH_TO_SUBJECT
 
 interface Kept {
   /** Undefined once too much has come after it. */
@@ -261,7 +261,7 @@ function createMemory() {
   return { keep, get }
 }
 
-/** The text of what is told to nobody, since what it is about was deleted. */
+/** The text of an event that is not delivered, since what it is about was deleted or is hidden. */
 const UNTOLD = ''
 
 /** Whether it is to be told. */
