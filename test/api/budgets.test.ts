@@ -210,7 +210,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect(await ended(runs[0]?.id)).toMatchObject({
       status: 'FAILED',
       stopReason: 'OVER_BUDGET',
-      error: 'A budget in USD holds, and openai.chat:unpriced has no known price (PARLEY_PRICES).',
+      error: 'A budget in USD applies, but openai.chat:unpriced has no price: set it in PARLEY_PRICES.',
       stepCount: 0,
     })
     await ask(UPDATE_AGENT, { input: { id: agent.id, fallbackModels: ['openai.chat:test'] } })
