@@ -3,9 +3,10 @@ import { errorOf } from './errors.ts'
 const SMALLER = 4
 
 /**
- * Requests a page, and a smaller one where the server finds it too much for one response: what others wrote may be long.
- * @param request asks for at most `size` items; the page says by its `pageInfo` whether there are more
- * @throws ParleyError where not even one item can be had, and for every other reason
+ * Requests a page. If the server finds it too large for one response, requests a smaller one, because items can
+ * be long.
+ * @param request requests at most `size` items; the page's `pageInfo` says whether there are more
+ * @throws ParleyError if not even one item fits, and for every other reason
  */
 export async function requestPage<Page>(size: number, request: (size: number) => Promise<Page>): Promise<Page> {
   try {

@@ -63,7 +63,7 @@ async function takeAll({ admin }: TestServer, browser: Browser): Promise<void> {
   await take(page, 'console-dark')
   await page.emulateMedia({ colorScheme: 'light' })
   await page.locator('.outcomes-line').last().click()
-  await page.getByText('Who woke, and why').waitFor()
+  await page.getByText('Which agents woke, and why').waitFor()
   await take(page, 'outcomes')
   await page.keyboard.press('Escape')
   await page.getByRole('link', { name: /Waiting for you/ }).click()
@@ -81,7 +81,7 @@ async function takeAll({ admin }: TestServer, browser: Browser): Promise<void> {
   await operator.emulateMedia({ reducedMotion: 'reduce' })
   await operator.goto(parley.origin)
   await signIn(operator, `/runs/${stage.runId}`, await parley.tokenOf(admin))
-  await operator.getByText('word for word').waitFor()
+  await operator.getByText('verbatim').waitFor()
   await take(operator, 'run')
 }
 

@@ -6,7 +6,7 @@ import { type RunEvent as AnyRunEvent, itself } from './streams.ts'
 type Shape<T extends AnyRunEvent['type']> = Extract<AnyRunEvent, { type: T }>
 
 const RunEvent = builder.interfaceRef<AnyRunEvent>('RunEvent').implement({
-  description: 'Something that happened in a run, in order.',
+  description: 'An event of a run. Events arrive in order.',
   resolveType: ({ type }) => type,
   fields: (t) => ({
     cursor: t.expose('cursor', { type: 'StreamCursor' }),
@@ -17,7 +17,7 @@ const RunEvent = builder.interfaceRef<AnyRunEvent>('RunEvent').implement({
 
 const event = <T extends AnyRunEvent['type']>(type: T) => builder.objectRef<Shape<T>>(type)
 
-/** Events that show the run as it is now, and nothing else. */
+/** Events whose only field is the run in its current state. */
 type OfRun = 'RunStarted' | 'RunCompleted' | 'RunCanceled' | 'RunSnapshot'
 const runEvent = (type: OfRun, description?: string) =>
   event<OfRun>(type).implement({
@@ -61,16 +61,16 @@ runEvent('RunCompleted')
 runEvent('RunCanceled')
 runEvent(
   'RunSnapshot',
-  'The run as it is now; what follows goes on from here. Sent where `after` is older than what is kept.',
+  'The current state of the run; later events continue from it. Sent if `after` is older than the stored events.',
 )
 deltaEvent(
   'RunTextDelta',
-  "The agent's internal text: never shown in a space. This event and the two below go to admins and the service that triggered.",
+  'Internal text of the agent, never shown in a space. RunTextDelta, RunReasoningDelta and RunToolInputDelta are delivered only to admins and the service that triggered the run.',
 )
 deltaEvent('RunReasoningDelta')
 toolCallEvent('RunToolCalled')
 toolCallEvent('RunToolReturned')
-toolCallEvent('RunToolCallChanged', 'What is asked about a call, or who sees to it, changed.')
+toolCallEvent('RunToolCallChanged', 'The approval or the claim of a tool call changed.')
 
 event('RunResumed').implement({ interfaces: [RunEvent] })
 
@@ -118,7 +118,7 @@ event('RunToolInputDelta').implement({
 })
 
 event('RunSpaceEntered').implement({
-  description: '`space` is null where the viewer is not a member of it.',
+  description: '`space` is null if the viewer is not a member.',
   interfaces: [RunEvent],
   fields: (t) => ({
     spaceId: t.id({
@@ -139,7 +139,7 @@ event('RunSpaceEntered').implement({
 builder.subscriptionField('runEvents', (t) =>
   t.field({
     type: RunEvent,
-    description: 'What happens in a run from its start, or from `after` on. Completes when the run is over.',
+    description: 'Events of a run from its start, or after `after`. Completes when the run has ended.',
     args: { runId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },
     subscribe: (_, { runId, after }, { streams, ...watcher }) =>
       streams.runEvents(watcher, { runId, after: after ?? null }),

@@ -54,7 +54,7 @@ describe.skipIf(!hasBrowser)('a console whose server is killed', () => {
     await page.getByText('Connection lost').waitFor(PATIENCE)
     await page.getByRole('textbox', { name: 'Message' }).fill('Are you there?')
     await page.getByRole('button', { name: 'Send' }).click()
-    const refused = page.getByRole('alert').filter({ hasText: 'The server does not answer.' })
+    const refused = page.getByRole('alert').filter({ hasText: 'The server does not respond.' })
     await refused.waitFor(PATIENCE)
     isBack = true
     again = await startParley({

@@ -8,7 +8,7 @@ import { Refused } from '../ui/notice.tsx'
 import { InputForm } from './input-form.tsx'
 import { SUBMIT_TOOL_RESULT } from './operations.ts'
 
-/** How a call that waits is answered: by a form of its schema, by yes or no, or by anything as JSON. */
+/** Answers a waiting call: with a form for its schema, with yes or no, or with any text or JSON. */
 export function AnswerForm({ call }: { call: ToolCall }) {
   const { resultSchema } = call
   const { connection, isHuman } = useSession()
@@ -55,7 +55,7 @@ interface FreeFormProps {
   answer: ReturnType<typeof useDo<unknown, void>>
 }
 
-/** A text is the answer as it is; what is JSON goes as what it means. */
+/** A free answer: valid JSON is sent as JSON, anything else as text. */
 function FreeForm({ toolName, onCancel, answer }: FreeFormProps) {
   return (
     <Form
@@ -65,7 +65,7 @@ function FreeForm({ toolName, onCancel, answer }: FreeFormProps) {
       error={answer.error}
       onSubmit={(values) => answer.start(meaningOf(String(values.get('result') ?? '')))}
     >
-      <AreaField label="Your answer" name="result" rows={3} required autoFocus hint="Plain words, or JSON." />
+      <AreaField label="Your answer" name="result" rows={3} required autoFocus hint="Plain text or JSON." />
       <div>
         <Button look="quiet" onClick={onCancel}>
           Back to Approve and Deny

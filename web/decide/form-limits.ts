@@ -1,21 +1,21 @@
 type Schema = Record<string, unknown>
 
 const MOST = {
-  /** Fields of the form and schemas that it looks at. */
+  /** Number of schemas that the form visits. */
   steps: 400,
   depth: 12,
   options: 500,
-  /** Values that stand in it at first. */
+  /** Number of initial values. */
   values: 1000,
   valueDepth: 16,
 }
-/** What a form cannot show within limits, or what its check could take any time for. */
+/** Keywords that a form cannot show within limits, or whose validation takes unbounded time. */
 const UNFIT = ['$dynamicRef', '$recursiveRef', 'patternProperties']
 const SINGLE = ['additionalProperties', 'not', 'if', 'then', 'else', 'contains', 'propertyNames']
 const LISTS = ['allOf', 'anyOf', 'oneOf', 'prefixItems']
 const MAPS = ['properties', 'dependentSchemas', 'dependencies']
 
-/** Whether a form of this schema, with this value in it, has a size that a page can show: references are followed as the form does. */
+/** Whether a form for this schema and value is small enough for a page. Follows references as the form does. */
 export function fitsForm(schema: Schema, value: unknown): boolean {
   return isSmallValue(value) && isSmallSchema(schema, value)
 }
@@ -47,7 +47,7 @@ function isSmallSchema(root: Schema, value: unknown): boolean {
     if (!hasSmallKeywords(schema)) return false
     if ('$ref' in schema && !fits(target(root, schema['$ref']), data, depth + 1)) return false
     if (!partsOf(schema, data).every(([part, within]) => fits(part, within, depth + 1))) return false
-    // Of an item that may be added: once, since a tree refers to itself by its items.
+    // The schema of items is visited only once, because a recursive schema refers to itself through its items.
     const { items } = schema
     if (!isObject(items) || seen.has(items)) return true
     seen.add(items)
@@ -65,7 +65,7 @@ const hasSmallKeywords = (schema: Schema) =>
 
 type Part = [schema: unknown, value: unknown]
 
-/** The schemas that a form of `schema` shows or checks, each with the value that it stands for. */
+/** Returns the schemas that a form of `schema` shows or checks, each with its value. */
 function partsOf(schema: Schema, data: unknown): Part[] {
   const lists = LISTS.map((keyword) => schema[keyword]).filter(Array.isArray)
   const maps = MAPS.map((keyword) => schema[keyword]).filter(isObject)
@@ -77,7 +77,7 @@ function partsOf(schema: Schema, data: unknown): Part[] {
   ]
 }
 
-/** A list shows the items that it has: a schema that refers to itself by its items ends with them. */
+/** A form shows existing items, so a recursive schema ends with them. */
 function itemsOf({ items, minItems, ...schema }: Schema, data: unknown): Part[] {
   const count = Math.max(lengthOf(data), lengthOf(schema['default']), Number(minItems ?? 0) || 0)
   return Array.from({ length: Math.min(count, MOST.steps + 1) }, (_, at) => [
@@ -86,7 +86,7 @@ function itemsOf({ items, minItems, ...schema }: Schema, data: unknown): Part[] 
   ])
 }
 
-/** What a local reference names; one that names nothing is left to the form. */
+/** Resolves a local reference. Unresolvable references are left to the form. */
 function target(root: Schema, reference: unknown): unknown {
   const steps = String(reference).replace(/^#\/?/, '').split('/').filter(Boolean)
   let place: unknown = root
@@ -99,7 +99,7 @@ function target(root: Schema, reference: unknown): unknown {
 
 const DATA = ['const', 'enum', 'default', 'examples']
 
-/** A schema without its regular expressions: one of them may take any time, and the server checks them. */
+/** Returns a schema without regular expressions, which may take unbounded time; the server checks them. */
 export function withoutPatterns<Value>(schema: Value): Value {
   if (Array.isArray(schema)) return schema.map(withoutPatterns) as Value
   if (!isObject(schema)) return schema

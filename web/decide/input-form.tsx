@@ -10,7 +10,7 @@ import type { SchemaFormProps } from './schema-form.tsx'
 
 const SchemaForm = lazy(() => import('./schema-form.tsx'))
 
-/** A value for a JSON Schema, by a form of its fields; as JSON where the schema makes no form that a page can show. */
+/** Edits a value for a JSON Schema: with a form, or as JSON if the schema does not fit a form. */
 export function InputForm(props: SchemaFormProps) {
   const asJson = <JsonForm {...props} />
   if (!fitsForm(props.schema, props.value)) return asJson
@@ -23,7 +23,7 @@ export function InputForm(props: SchemaFormProps) {
   )
 }
 
-/** Of what a browser edits without trouble. */
+/** Maximum size that a browser edits smoothly. */
 const MOST = { characters: 300_000, depth: 200 }
 
 function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: SchemaFormProps) {
@@ -34,7 +34,7 @@ function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: Sch
     try {
       onSubmit(JSON.parse(String(values.get('json'))))
     } catch {
-      setFailure(new ParleyError('This is not valid JSON. Correct it and try again.', 'BAD_INPUT'))
+      setFailure(new ParleyError('The value is not valid JSON. Correct it and try again.', 'BAD_INPUT'))
     }
   }
   const back = onBack && (
@@ -45,7 +45,7 @@ function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: Sch
   if (isCut) {
     return (
       <div className="schema-form">
-        <p className="plain-note">This input is too large to be edited here. Approve or deny it as it is.</p>
+        <p className="plain-note">This input is too large to edit here. Approve or deny it unchanged.</p>
         {back}
       </div>
     )
@@ -59,7 +59,7 @@ function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: Sch
         required
         spellCheck={false}
         defaultValue={text}
-        hint="As JSON, since it has too many fields for a form. The server checks it."
+        hint="JSON, because the schema has too many fields for a form. The server validates the value."
       />
       {back && <div>{back}</div>}
     </Form>

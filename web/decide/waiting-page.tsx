@@ -10,7 +10,7 @@ import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
 
-/** Everything that waits for the viewer, over all spaces. */
+/** Every call that waits for the viewer, in all spaces. */
 export function WaitingPage() {
   const { viewer } = useSession()
   const calls = viewer.pendingToolCalls
@@ -19,17 +19,15 @@ export function WaitingPage() {
       <PageHead
         title="Waiting for you"
         note={
-          calls.length === 0
-            ? null
-            : `${calls.length} ${calls.length === 1 ? 'agent waits' : 'agents wait'}, the oldest first`
+          calls.length === 0 ? null : `${calls.length} ${calls.length === 1 ? 'request' : 'requests'}, oldest first`
         }
       >
         <NotifyButton />
       </PageHead>
       <div className="page-scroll">
         {calls.length === 0 ? (
-          <Empty icon="check" title="Nothing waits for you">
-            <p>When an agent asks for an approval or an answer, it stands here, whichever space it is in.</p>
+          <Empty icon="check" title="Nothing is waiting for you">
+            <p>When an agent in any of your spaces needs an approval or an answer, its request appears here.</p>
           </Empty>
         ) : (
           <ul className="waiting-list">
@@ -68,7 +66,7 @@ function Waiting({ call }: { call: WaitingCall }) {
   )
 }
 
-/** Asks the browser whether it may say that something waits; nothing where it was asked already. */
+/** Asks the browser for permission to notify, unless it was asked before. */
 function NotifyButton() {
   const [permission, setPermission] = useState(() => ('Notification' in window ? Notification.permission : 'denied'))
   if (permission !== 'default') return null

@@ -2,7 +2,7 @@ import { useState } from 'react'
 import { jsonText } from '../ui/json-text.ts'
 import { ShowMore } from '../ui/plain-text.tsx'
 
-/** A message as a model is sent it, or answers it: the AI SDK's ModelMessage. */
+/** A message to or from a model: the AI SDK's ModelMessage. */
 export interface ModelMessage {
   role: string
   content: unknown
@@ -10,11 +10,10 @@ export interface ModelMessage {
 
 interface ModelMessagesProps {
   messages: ModelMessage[]
-  /** In small letters; marked wherever it stands. */
+  /** Lower case; every match is marked. */
   sought?: string
 }
 
-/** Word for word, one under the other. */
 export function ModelMessages({ messages, sought = '' }: ModelMessagesProps) {
   return messages.map((message, at) => (
     // biome-ignore lint/suspicious/noArrayIndexKey: what was sent does not change
@@ -28,7 +27,7 @@ export function ModelMessages({ messages, sought = '' }: ModelMessagesProps) {
 const CHARACTERS_AT_ONCE = 50_000
 const MOST_MARKS = 500
 
-/** A text as it is, with what is sought in it marked. Of a very long one the beginning is shown, and more on request. */
+/** Unformatted text with matches marked. Of a very long text the beginning is shown, and more on request. */
 export function ModelText({ text, sought }: { text: string; sought: string }) {
   const [shown, setShown] = useState(CHARACTERS_AT_ONCE)
   const pieces = piecesOf(text.slice(0, shown), sought)
@@ -46,7 +45,7 @@ export function ModelText({ text, sought }: { text: string; sought: string }) {
   )
 }
 
-/** A text at the places of `sought`: every second piece is one of them. */
+/** Splits a text at matches of `sought`: every second piece is a match. */
 function piecesOf(text: string, sought: string): string[] {
   if (sought === '') return [text]
   const pieces = text.split(new RegExp(`(${sought.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')})`, 'gi'))
@@ -54,13 +53,13 @@ function piecesOf(text: string, sought: string): string[] {
   return pieces.length <= marked ? pieces : [...pieces.slice(0, marked), pieces.slice(marked).join('')]
 }
 
-/** As the API gives them, which is as JSON. */
+/** The API returns messages as JSON of any form. */
 export const listOf = (messages: unknown): ModelMessage[] =>
   Array.isArray(messages) ? messages.filter((message) => typeof message === 'object' && message !== null) : []
 
 const PART_LIMITS = { characters: 300_000, depth: 200 }
 
-/** Its texts as they are, everything else as JSON. */
+/** Returns text parts as they are, all other parts as JSON. */
 export function textOf({ content }: ModelMessage): string {
   if (typeof content === 'string') return content
   const parts = Array.isArray(content) ? content : [content]

@@ -21,13 +21,13 @@ import { SentSteps } from './sent-steps.tsx'
 import { StepView } from './step-view.tsx'
 
 type Run = NonNullable<ConsoleRunQuery['run']>
-/** As the events tell it, which is newer. */
+/** From events, which are newer than the query. */
 type Now = Pick<Run, 'status' | 'stopReason' | 'queuedAt' | 'startedAt' | 'finishedAt' | 'usage'>
 
 const EVERY_MS = 3000
 const OVER = ['COMPLETED', 'FAILED', 'CANCELED']
 
-/** A run from what set it off to its end: its steps, tools and waits, what each was sent, and what it cost. */
+/** A run from its trigger to its end: steps, tool calls, waiting, model input, and cost. */
 export function RunPage({ runId }: { runId: string }) {
   const [attempt, setAttempt] = useState(0)
   return <FollowedRun key={attempt} runId={runId} onRetry={() => setAttempt(attempt + 1)} />
@@ -47,8 +47,8 @@ function FollowedRun({ runId, onRetry }: { runId: string; onRetry(): void }) {
           <Unanswered what="the run" ask={ask} />
         </div>
       ) : (
-        <Empty icon="branch" title="There is no such run">
-          <p>Or none that you may see: a run belongs to the spaces that triggered it and that it wrote in.</p>
+        <Empty icon="branch" title="Run not found">
+          <p>The run does not exist, or you are not a member of a space that triggered it or that it posted in.</p>
         </Empty>
       )}
     </>
@@ -58,7 +58,7 @@ function FollowedRun({ runId, onRetry }: { runId: string; onRetry(): void }) {
 interface RunViewProps {
   run: Run
   live: ReturnType<typeof useRun>
-  /** Follows the run anew. */
+  /** Follows the run again. */
   onRetry(): void
 }
 
@@ -89,7 +89,7 @@ function RunView({ run, live, onRetry }: RunViewProps) {
         </Boundary>
         {now.error !== null && (
           <p className="failure">
-            <strong>It failed.</strong> {now.error}
+            <strong>The run failed.</strong> {now.error}
             {isAdmin && now.stopReason === 'OVER_BUDGET' && (
               <>
                 {' '}
@@ -100,18 +100,18 @@ function RunView({ run, live, onRetry }: RunViewProps) {
         )}
         {run.summary !== null && run.summary !== '' && (
           <section className="block">
-            <h2>Closing words</h2>
-            <p className="hint">Internal: nobody in the space saw them.</p>
+            <h2>Closing text</h2>
+            <p className="hint">Internal: not posted to any space.</p>
             <blockquote>
               <PlainText text={run.summary} />
             </blockquote>
           </section>
         )}
         <section className="block">
-          <h2>What happened</h2>
+          <h2>Steps</h2>
           <Refused error={live.error} onRetry={onRetry} />
           {steps.length === 0 && live.error === null && (
-            <p className="hint">{isOver ? 'It ended before its first step.' : 'It has not begun yet.'}</p>
+            <p className="hint">{isOver ? 'The run ended before its first step.' : 'The run has not started yet.'}</p>
           )}
           <ol className="steps">
             {steps.map((step) => (
@@ -133,7 +133,6 @@ function RunView({ run, live, onRetry }: RunViewProps) {
   )
 }
 
-/** What is known of it at a glance. */
 function Facts({ run, now }: { run: Run; now: Now }) {
   const { usage } = now
   const tookMs =
@@ -151,7 +150,7 @@ function Facts({ run, now }: { run: Run; now: Now }) {
         <Link href={`/agents/${run.agent.id}`}>{run.agent.name}</Link>
       </Fact>
       {run.triggerSpace !== null && (
-        <Fact name="Set off in">
+        <Fact name="Triggered in">
           <Link
             href={`/spaces/${run.triggerSpace.id}${run.triggerMessage === null ? '' : `#${run.triggerMessage.id}`}`}
           >
@@ -162,15 +161,15 @@ function Facts({ run, now }: { run: Run; now: Now }) {
       <Fact name="Queued">
         <Moment at={now.queuedAt} />
       </Fact>
-      {tookMs !== null && <Fact name="Took">{wordsOfDuration(tookMs)}</Fact>}
+      {tookMs !== null && <Fact name="Duration">{wordsOfDuration(tookMs)}</Fact>}
       <Fact name="Tokens">{wordsOfUsage(usage)}</Fact>
       {run.retryOf !== null && (
-        <Fact name="Repeats">
+        <Fact name="Retry of">
           <Link href={`/runs/${run.retryOf.id}`}>a failed run</Link>
         </Fact>
       )}
       {run.retriedBy !== null && (
-        <Fact name="Repeated by">
+        <Fact name="Retried by">
           <Link href={`/runs/${run.retriedBy.id}`}>another run</Link>
         </Fact>
       )}

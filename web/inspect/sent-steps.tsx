@@ -15,22 +15,22 @@ type Step = NonNullable<
   NonNullable<NonNullable<ConsoleRunStepsQuery['run']>['internals']>
 >['steps']['edges'][number]['node']
 
-/** What each step was really sent, asked for when one opens it. */
+/** The exact model input of each step, loaded when opened. */
 export function SentSteps({ runId, stepCount }: { runId: string; stepCount: number }) {
   const [isOpen, setOpen] = useState(false)
   const [sought, setSought] = useState('')
   return (
     <section className="block">
-      <h2>What the model was sent</h2>
+      <h2>Model input and output</h2>
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
-          {stepCount} {stepCount === 1 ? 'step' : 'steps'}, word for word
+          {stepCount} {stepCount === 1 ? 'step' : 'steps'}, verbatim
         </summary>
         <input
           type="search"
           className="search"
-          aria-label="Search in what was sent"
-          placeholder="Search in what was sent"
+          aria-label="Search the model input"
+          placeholder="Search the model input"
           value={sought}
           onChange={(event) => setSought(event.target.value)}
         />
@@ -76,7 +76,7 @@ function StepsOfPage({ runId, sought, page, size, onFewer }: StepsOfPageProps) {
     return (
       <>
         <Unanswered what="the steps" ask={ask} />
-        {isTooMuch && size > 1 && <Button onClick={onFewer}>Load fewer steps at once</Button>}
+        {isTooMuch && size > 1 && <Button onClick={onFewer}>Load fewer steps at a time</Button>}
       </>
     )
   }
@@ -100,7 +100,7 @@ function StepsOfPage({ runId, sought, page, size, onFewer }: StepsOfPageProps) {
   )
 }
 
-/** The messages of a step; those that the step before had not been sent stand out, the others are folded. */
+/** The messages of a step. Those that the previous step also had are folded. */
 function SentStep({ step, before, sought }: { step: Step; before: Step | undefined; sought: string }) {
   const messages = listOf(step.messages)
   const known = listOf(before?.messages)
@@ -113,7 +113,7 @@ function SentStep({ step, before, sought }: { step: Step; before: Step | undefin
         <h3>Step {step.index + 1}</h3>
         <span className="note">
           {step.model} · {wordsOfDuration(step.durationMs)}
-          {step.msToFirstChunk !== null && `, first word after ${wordsOfDuration(step.msToFirstChunk)}`} ·{' '}
+          {step.msToFirstChunk !== null && `, first output after ${wordsOfDuration(step.msToFirstChunk)}`} ·{' '}
           {step.usage.inputTokens.toLocaleString()} in, {step.usage.outputTokens.toLocaleString()} out ·{' '}
           {step.finishReason}
         </span>
@@ -124,20 +124,20 @@ function SentStep({ step, before, sought }: { step: Step; before: Step | undefin
         </p>
       ))}
       <details open={matches(step.instructions, sought)}>
-        <summary>Instructions {isSameBeginning && <span className="note">as in the step before</span>}</summary>
+        <summary>Instructions {isSameBeginning && <span className="note">as in the previous step</span>}</summary>
         <ModelText text={step.instructions} sought={sought} />
       </details>
       {same > 0 && (
         <details open={sought !== '' && messages.slice(0, same).some((message) => matches(textOf(message), sought))}>
           <summary>
-            {same} {same === 1 ? 'message' : 'messages'} <span className="note">as in the step before</span>
+            {same} {same === 1 ? 'message' : 'messages'} <span className="note">as in the previous step</span>
           </summary>
           <ModelMessages messages={messages.slice(0, same)} sought={sought} />
         </details>
       )}
       <ModelMessages messages={fresh} sought={sought} />
       <details>
-        <summary>What came back</summary>
+        <summary>Response</summary>
         <ModelMessages messages={listOf(step.response)} sought={sought} />
       </details>
       {step.activeTools.length > 0 && <p className="note">Tools: {step.activeTools.join(', ')}</p>}

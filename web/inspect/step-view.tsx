@@ -7,7 +7,7 @@ import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Countdown } from '../ui/time.tsx'
 
-/** One generation of the model: what it thought and said to itself, the tools it called, and what they gave. */
+/** One generation of the model: its reasoning, its internal text, and its tool calls with their results. */
 export const StepView = memo(function StepView({ step, isLast }: { step: RunStep; isLast: boolean }) {
   const { index, text, reasoning, inputs, calls, usage } = step
   const unfinished = inputs.filter(({ toolCallId }) => !calls.some(({ id }) => id === toolCallId))
@@ -30,7 +30,7 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
       )}
       {text !== '' && (
         <div>
-          <span className="kind">to itself</span>
+          <span className="kind">internal text</span>
           <PlainText className="thought" text={text} />
         </div>
       )}

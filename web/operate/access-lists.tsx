@@ -7,7 +7,7 @@ import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Moment } from '../ui/time.tsx'
 import { DELETE_WEBHOOK, REVOKE_TOKEN, TOKENS, WEBHOOKS } from './operations.ts'
 
-/** The tokens and webhooks that there are, and their end. */
+/** Lists tokens and webhooks, and revokes or deletes them. */
 export function AccessLists() {
   return (
     <>
@@ -35,7 +35,7 @@ function Tokens({ page }: { page: PageOfList }) {
   return (
     <>
       {tokens.length === 0 && page.after === null && page.isLast && (
-        <p className="hint">None is good now, but the operator’s own.</p>
+        <p className="hint">No valid tokens except the operator’s own.</p>
       )}
       <ul className="rows">
         {tokens.map(({ id, scope, serviceName, human, createdAt, lastUsedAt }) => {
@@ -46,7 +46,7 @@ function Tokens({ page }: { page: PageOfList }) {
               <span className="grow">
                 <b>{whose}</b>{' '}
                 <span className="note">
-                  made <Moment at={createdAt} />,{' '}
+                  created <Moment at={createdAt} />,{' '}
                   {lastUsedAt === null ? (
                     'never used'
                   ) : (
@@ -84,7 +84,7 @@ function Webhooks({ page }: { page: PageOfList }) {
   const hooks = (webhooks?.edges ?? []).map(({ node }) => node)
   return (
     <>
-      {hooks.length === 0 && <p className="hint">None: an agent’s page makes them.</p>}
+      {hooks.length === 0 && <p className="hint">None yet. Create one on an agent’s page.</p>}
       <ul className="rows">
         {hooks.map(({ id, url, serviceName, agent, lastUsedAt }) => (
           <li key={id} className="plain-row">
@@ -102,8 +102,8 @@ function Webhooks({ page }: { page: PageOfList }) {
               </span>
               <code className="note"> {url}</code>
             </span>
-            <Button look="danger" onClick={() => remove.start(id)} aria-label={`End the webhook of ${serviceName}`}>
-              End it
+            <Button look="danger" onClick={() => remove.start(id)} aria-label={`Delete the webhook of ${serviceName}`}>
+              Delete
             </Button>
           </li>
         ))}

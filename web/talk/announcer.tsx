@@ -2,15 +2,18 @@ import { useEffect, useRef, useState } from 'react'
 import type { Message, MessagePart } from '../../client/index.ts'
 
 const MOST_LETTERS = 400
-/** A message so far back is not announced any more. */
+/** Older messages are not announced. */
 const MOST_LOOKED_AT = 200
 
 function wordsOf(part: MessagePart): string {
   if (part.__typename === 'TextPart') return part.text
-  return part.__typename === 'ToolCallPart' ? `asks by ${part.toolCall.toolName}` : ''
+  return part.__typename === 'ToolCallPart' ? `tool call ${part.toolCall.toolName}` : ''
 }
 
-/** Says finished messages to who listens instead of looking: not the letters while they come, and not what was there before. */
+/**
+ * Announces complete messages to screen readers: not text while it streams, and not messages that were there
+ * before.
+ */
 export function Announcer({ messages, ownId }: { messages: readonly Message[]; ownId: string | null }) {
   const [said, setSaid] = useState('')
   const looked = useRef<{ newest: number; unfinished: Set<string> } | null>(null)

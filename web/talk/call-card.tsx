@@ -10,7 +10,7 @@ import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Countdown } from '../ui/time.tsx'
 
-/** A tool call that shows: what it is about, how it stands, and where somebody is asked, the way to answer. */
+/** A visible tool call: its input, status and result, and a form if the viewer may answer. */
 export const CallCard = memo(function CallCard({ call }: { call: ToolCall }) {
   return (
     <Boundary what="tool call" version={call} text={() => plainCall(call)}>
@@ -19,7 +19,7 @@ export const CallCard = memo(function CallCard({ call }: { call: ToolCall }) {
   )
 })
 
-/** A call where nothing else of it can be shown. */
+/** Plain text of a call, for when it cannot be rendered. */
 export const plainCall = ({
   toolName,
   input,
@@ -51,7 +51,7 @@ function Card({ call }: { call: ToolCall }) {
   )
 }
 
-/** More than these are read as JSON. */
+/** Larger objects are shown as JSON. */
 const MOST_ENTRIES = 40
 
 interface CallValueProps {
@@ -59,7 +59,7 @@ interface CallValueProps {
   value: unknown
 }
 
-/** What goes into a call, or comes out of it: an object of short values as a list of them, anything else as JSON. */
+/** The input or result of a call: an object of short values as a list, anything else as JSON. */
 export function CallValue({ label, value }: CallValueProps) {
   if (value === null || value === undefined) return null
   const entries = typeof value === 'object' && !Array.isArray(value) ? Object.entries(value) : []

@@ -18,7 +18,7 @@ import { MARK_READ, MESSAGE_PLACE } from './operations.ts'
 import { SpaceDetails } from './space-details.tsx'
 import { Timeline } from './timeline.tsx'
 
-/** A space: what is said in it, live, and where one says something. */
+/** A space: its live conversation, and the field for a new message. */
 export function SpacePage({ spaceId }: { spaceId: string }) {
   const [attempt, setAttempt] = useState(0)
   return <SpaceView key={attempt} spaceId={spaceId} onRetry={() => setAttempt(attempt + 1)} />
@@ -39,8 +39,8 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
     return (
       <>
         <PageHead title={space?.name ?? 'Space'} />
-        <Empty icon="space" title={isForGood ? 'This space is closed to you' : 'This space could not be loaded'}>
-          <p>{error?.message ?? 'It is no longer live.'}</p>
+        <Empty icon="space" title={isForGood ? 'You cannot see this space' : 'This space could not be loaded'}>
+          <p>{error?.message ?? 'Live updates have ended.'}</p>
           {!isForGood && (
             <Button icon="retry" onClick={onRetry}>
               Try again
@@ -79,11 +79,11 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
       </PageHead>
       {space.confidential && <ConfidenceLine />}
       {messages.length === 0 ? (
-        <Empty icon="space" title={`Nothing was said in ${space.name} yet`}>
+        <Empty icon="space" title={`No messages in ${space.name} yet`}>
           <p>
             {space.members.some(({ kind }) => kind === 'AGENT')
-              ? 'Say hello: its agents are listening.'
-              : 'Add an agent to it by its details, above.'}
+              ? 'Say hello to its agents.'
+              : 'Open the details above to add an agent.'}
           </p>
         </Empty>
       ) : (
@@ -110,7 +110,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
         </Boundary>
       ) : (
         <p className="spectator">
-          You see everything as the operator, and speak as nobody. <Link href="/people">Go on as a person</Link> to
+          As the operator you can read everything, but not post. <Link href="/people">Continue as a person</Link> to
           write here.
         </p>
       )}
@@ -119,7 +119,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
   )
 }
 
-/** The message that the address names after `#`, where it is one of this space. */
+/** Returns the message after `#` in the address, if it belongs to this space. */
 function useTargetMessage(spaceId: string): { id: string; seq: number } | null {
   const id = useHashTarget()
   const { data } = useAsk(MESSAGE_PLACE, { id: id ?? '' }, { enabled: id !== null })
@@ -129,7 +129,7 @@ function useTargetMessage(spaceId: string): { id: string; seq: number } | null {
 
 const READ_PAUSE_MS = 400
 
-/** How far a person has read: said a moment later, once for all that came meanwhile. */
+/** Marks messages as read, after a short delay and once for all that were seen meanwhile. */
 function useReading(spaceId: string): (message: Message) => void {
   const { connection, isHuman } = useSession()
   const marked = useRef(0)
@@ -152,7 +152,7 @@ function useReading(spaceId: string): (message: Message) => void {
           const { markRead } = await connection.ask(MARK_READ, { spaceId, messageId })
           payloadOf(markRead, 'MarkReadPayload')
         } catch {
-          // Tried again with the next message that is seen.
+          // The next message that is seen triggers another attempt.
           marked.current = before
         }
       }

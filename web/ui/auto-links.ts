@@ -1,14 +1,15 @@
-/** A bare address within a text. */
+/** A bare link in a text. */
 export interface BareLink {
   words: string
   address: string
 }
 
-// Each repetition is bounded or ends at a character that none before it takes: linear in the text.
+// Each repetition is bounded, or ends at a character that no earlier one matches, so matching is linear in the
+// text.
 const BARE = /(?<![\w/])(?:https?:\/\/[^\s<]+|www\.[^\s<]+|[\w.+-]{1,64}@[a-z\d-]{1,63}(?:\.[a-z\d-]{1,63}){1,8})/gi
 const ENDS = /[?!.,:;*_~'"]/
 
-/** Splits a text at its bare links: `https://…`, `www.…` and addresses of mail. */
+/** Splits a text at its bare links: `https://…`, `www.…` and email addresses. */
 export function linkPieces(text: string): (string | BareLink)[] {
   const pieces: (string | BareLink)[] = []
   let end = 0
@@ -27,7 +28,10 @@ function addressOf(words: string): string {
   return /^www\./i.test(words) ? `http://${words}` : `mailto:${words}`
 }
 
-/** Punctuation at the end belongs to the sentence, as does a bracket that nothing within the address opens. */
+/**
+ * Trailing punctuation belongs to the sentence, as does a closing bracket that has no opening one in the
+ * address.
+ */
 function withoutEnd(found: string): string {
   let unopened = (found.match(/\)/g)?.length ?? 0) - (found.match(/\(/g)?.length ?? 0)
   let length = found.length

@@ -5,11 +5,11 @@ import { FALLBACK_TALL_PX, PlainText } from './plain-text.tsx'
 interface BoundaryProps {
   /** What could not be shown, as a noun that follows “This”. */
   what: string
-  /** The same as plain text, where that says something. */
+  /** The same content as plain text, if that is useful. */
   text?: (() => string) | undefined
-  /** Another value tries again by itself: what is shown has changed. */
+  /** A new value renders the children again, because the content changed. */
   version?: unknown
-  /** In place of the usual words, where there is another way to show the same. */
+  /** Shown instead of the default message, if the content can be shown in another way. */
   fallback?: ReactNode
   children: ReactNode
 }
@@ -19,7 +19,7 @@ interface BoundaryState {
   version: unknown
 }
 
-/** Keeps a failure to render something from taking away what stands around it. */
+/** An error boundary: an exception while rendering replaces only its children. */
 export class Boundary extends Component<BoundaryProps, BoundaryState> {
   override state: BoundaryState = { hasFailed: false, version: this.props.version }
 
@@ -49,7 +49,7 @@ export class Boundary extends Component<BoundaryProps, BoundaryState> {
   }
 }
 
-/** What could not be rendered may not be readable either. */
+/** Content that could not be rendered may not be convertible to text either. */
 function textOrNothing(text: () => string): string {
   try {
     return String(text())

@@ -7,12 +7,12 @@ interface DialogProps {
   title: string
   open: boolean
   onOpenChange(open: boolean): void
-  /** `sheet` comes from the side and is as high as the page. */
+  /** `sheet` slides in from the side and is as high as the page. */
   look?: 'card' | 'sheet'
   children: ReactNode
 }
 
-/** Something that is done before one goes on: closed by Escape, beside it, or its button. */
+/** A modal dialog, closed by Escape, a click beside it, or its button. */
 export function Dialog({ title, open, onOpenChange, look = 'card', children }: DialogProps) {
   return (
     <Base.Root open={open} onOpenChange={onOpenChange}>

@@ -1,24 +1,24 @@
 import { type ReactNode, useLayoutEffect, useRef, useState } from 'react'
 import { Button } from './button.tsx'
 
-/** What is higher is folded: some screens of what people and models usually write, less of a very long text. */
+/** Content higher than this is folded: several screens of ordinary text, less of a very long text. */
 const TALL_PX = 2400
 const LONG = { characters: 8000, tallPx: 600 }
-/** Shorter texts are not measured: they are this high only if they are made of little but line breaks. */
+/** Shorter texts are not measured: they exceed the height only if they consist mostly of line breaks. */
 const LEAST_CHARACTERS = 1500
 const LEAST_LINES = 60
 
 interface FoldProps {
   /** The text that the children show. */
   text: string
-  /** Folds what is higher. */
+  /** Content higher than this is folded. */
   tallPx?: number | undefined
-  /** Somebody reads it as it comes: it stays open. */
+  /** The text is streaming and somebody reads it, so it stays open. */
   isGrowing?: boolean | undefined
   children: ReactNode
 }
 
-/** Shows the beginning of what is many screens high, so that what stands around it stays in reach, and the whole on request. */
+/** Shows the beginning of very high content, so that its surroundings stay in reach, and the rest on request. */
 export function Fold({ text, tallPx = tallPxOf(text), isGrowing = false, children }: FoldProps) {
   const box = useRef<HTMLDivElement>(null)
   const [isTall, setTall] = useState(false)

@@ -5,10 +5,13 @@ import { jsonText } from './json-text.ts'
 const OPEN_BELOW = 320
 const LIMITS = { characters: 20_000, depth: 60 }
 const MOST = { characters: 2_000_000, depth: 1000 }
-/** How much more is shown with each request. */
+/** Factor by which the limits grow with each request for more. */
 const GROWTH = 5
 
-/** Any JSON value, readable: a short one open, a long one folded. Of a very long or deep one the beginning, and more on request. */
+/**
+ * A JSON value as text: open if short, folded if long. Of a very long or deep value the beginning is shown, and
+ * more on request.
+ */
 export const Json = memo(function Json({ label, value }: { label: string; value: unknown }) {
   const [limits, setLimits] = useState(LIMITS)
   const { text, isCut } = jsonText(value, limits)
@@ -25,7 +28,7 @@ export const Json = memo(function Json({ label, value }: { label: string; value:
       <pre tabIndex={0}>{text}</pre>
       {isCut && (
         <p className="plain-note">
-          Shortened: “…” stands for what is missing.{' '}
+          Shortened: “…” marks omitted parts.{' '}
           {mayGrow && (
             <Button look="quiet" icon="down" onClick={grow}>
               Show more
@@ -37,7 +40,7 @@ export const Json = memo(function Json({ label, value }: { label: string; value:
   )
 })
 
-/** A value as one short line. */
+/** Returns a value as one short line. */
 export function inBrief(value: unknown, most = 120): string {
   const text = typeof value === 'string' ? value : jsonText(value, { characters: most + 1, indent: 0 }).text
   return text.length > most ? `${text.slice(0, most)}…` : text

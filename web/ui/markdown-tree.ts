@@ -4,43 +4,47 @@ import { type BareLink, linkPieces } from './auto-links.ts'
 /** An element of parsed markdown. Children that are strings are text. */
 export interface MarkdownElement {
   tag: string
-  /** Of `a` and `img`, as it was written: not checked, not resolved. */
+  /** For `a` and `img`, as written: not validated, not resolved. */
   address?: string
-  /** Of `img`. */
+  /** For `img`. */
   alt?: string
-  /** Of the `input` of a task list. */
+  /** For the `input` of a task list. */
   checked?: boolean
-  /** Of `ol`. */
+  /** For `ol`. */
   start?: number
-  /** Of `th` and `td`. */
+  /** For `th` and `td`. */
   align?: 'left' | 'center' | 'right'
   className?: string
   children: MarkdownNode[]
 }
 export type MarkdownNode = MarkdownElement | string
 
-/** Why a text is not formatted. The reasons but `SLOW` hold whenever the same text is parsed again. */
+/** Why a text is not formatted. Except `SLOW`, a reason is the same whenever the text is parsed again. */
 export type MarkdownLimit = 'LONG' | 'DEEP' | 'MANY' | 'SLOW'
 
 export interface MarkdownLimits {
   /** UTF-16 units of the text. */
   characters: number
-  /** Elements within one another. */
+  /** Depth of nested elements. */
   depth: number
-  /** Elements and texts, which bounds the nodes of the page. */
+  /** Elements and texts together, which limits the DOM nodes of the page. */
   nodes: number
   timeMs: number
 }
 
-/** Far above what people and models write on purpose: a text of 32,000 characters takes 10 to 40 ms and up to 7,500 nodes. */
+/**
+ * Far above what people and models write on purpose: a text of 32,000 characters takes 10 to 40 ms and up to
+ * 7,500 nodes.
+ */
 export const LIMITS: MarkdownLimits = { characters: 100_000, depth: 40, nodes: 8000, timeMs: 60 }
 
-/** A text that exceeds a limit has no blocks. */
+/** `blocks` is null for a text that exceeds a limit. */
 export type ParsedMarkdown = { blocks: MarkdownElement[]; limit: null } | { blocks: null; limit: MarkdownLimit }
 
 /**
- * Parses markdown (CommonMark with tables, strikethrough, task lists and bare links; HTML stays text) within limits.
- * The parser checks them at each rule that it tries, and each rule takes linear time, so that no text holds the page up.
+ * Parses markdown (CommonMark with tables, strikethrough, task lists and bare links; HTML stays text) within
+ * limits. The parser checks the limits before each rule, and each rule takes linear time, so no text can block
+ * the page.
  */
 export function parseMarkdown(text: string, limits: Partial<MarkdownLimits> = {}): ParsedMarkdown {
   const applied = { ...LIMITS, ...limits }
@@ -71,7 +75,10 @@ interface Budget {
 }
 
 const STEPS_PER_CLOCK = 32
-/** Steps that an ordinary message takes: a busy machine does not turn it into plain text. Each is linear, so that these are quick. */
+/**
+ * Steps that an ordinary message needs, so that a busy machine does not turn it into plain text. Each step is
+ * linear and therefore fast.
+ */
 const FREE_STEPS = 500
 
 function createBudget(limits: MarkdownLimits): Budget {
@@ -98,9 +105,9 @@ const budgetOf = (env: Env) => env[BUDGET] as Budget
 const PARSER = createParser()
 
 function createParser(): Parser {
-  // The limit of depth is ours: beyond its own, the parser leaves text out.
+  // Beyond its own limit of depth, the parser would omit text, so ours is lower.
   const parser = new MarkdownIt({ html: false, linkify: false, typographer: false, maxNesting: 1000 })
-  // Addresses are checked where they are shown, which knows the address of the page.
+  // Addresses are validated when they are rendered, where the address of the page is known.
   parser.validateLink = () => true
   parser.normalizeLink = (address) => address
   parser.normalizeLinkText = (words) => words
@@ -112,7 +119,7 @@ function createParser(): Parser {
   parser.inline.ruler.before('text', 'limits', check)
   parser.block.State = class extends MarkdownIt.StateBlock {
     override push(...args: [type: string, tag: string, nesting: -1 | 0 | 1]): Token {
-      // A table makes all of its cells within one rule.
+      // A table creates all its cells within one rule.
       if (args[2] >= 0) budgetOf(this.env).addNode(this.level)
       return super.push(...args)
     }
@@ -123,7 +130,10 @@ function createParser(): Parser {
 const SAME_TAGS = ['p', 'ul', 'ol', 'li', 'blockquote', 'table', 'thead', 'tbody', 'tr', 'em', 'strong', 'del']
 const TAGS: Record<string, string> = Object.fromEntries([...SAME_TAGS.map((tag) => [tag, tag]), ['s', 'del']])
 
-/** Builds the tree of a list of tokens without recursion, and counts the nodes of inline text, which the parser does not. */
+/**
+ * Builds the tree from a list of tokens without recursion, and counts the nodes of inline text, which the parser
+ * does not count.
+ */
 function elementsOf(tokens: readonly Token[], budget: Budget): MarkdownElement[] {
   const root: MarkdownElement = { tag: 'root', children: [] }
   const place: Place = { open: [root], linksOpen: 0 }
@@ -134,9 +144,9 @@ function elementsOf(tokens: readonly Token[], budget: Budget): MarkdownElement[]
   return root.children.filter((node) => typeof node !== 'string')
 }
 
-/** Where in the tree the next token belongs. */
+/** The place in the tree for the next token. */
 interface Place {
-  /** The elements whose end has not come yet, the innermost last. */
+  /** The open elements, the innermost last. */
   open: MarkdownElement[]
   linksOpen: number
 }
@@ -164,7 +174,7 @@ function visit(token: Token, place: Place, budget: Budget): void {
   }
 }
 
-/** Of what the page shows with an element: the host of a link, the icon of an image. */
+/** Nodes that the page adds to an element: the host of a link, the icon of an image. */
 const FURTHER_NODES: Record<string, number> = { a: 3, img: 5, table: 1 }
 
 function addNodes(node: MarkdownNode, depth: number, budget: Budget): void {
@@ -213,7 +223,7 @@ function leafOf(token: Token): MarkdownNode {
 
 const TASK = /^\[([ xX])\]\s/
 
-/** `- [x] done`: the mark becomes a box. */
+/** Turns the mark in `- [x] done` into a checkbox. */
 function markTask(item: MarkdownElement, list: MarkdownElement | undefined): void {
   const [first] = item.children
   const place = typeof first === 'object' && first.tag === 'p' ? first : item

@@ -10,27 +10,27 @@ const REASONS: Record<MarkdownLimit, string> = {
   LONG: 'it is too long to be formatted.',
   DEEP: 'its formatting is nested too deeply.',
   MANY: 'its formatting has too many parts.',
-  SLOW: 'its formatting takes too long to read.',
+  SLOW: 'its formatting takes too long to parse.',
 }
 
 interface MarkdownProps {
   text: string
-  /** It is being written. */
+  /** The text is streaming. */
   isGrowing?: boolean
 }
 
-/** What a person may wait for who asks for it; a busy machine may need it for an ordinary text. */
+/** Time limit after a person clicked “Try again”; a busy machine may need it even for an ordinary text. */
 const LONGEST_MS = 1000
 
 /**
- * Text of people and models, formatted. HTML is shown as the text that it is, an image as a link to it.
- * A text beyond the limits of the parser is shown as it was written.
+ * Formatted text of people and models. HTML is shown as text, an image as a link to it. A text beyond the limits
+ * of the parser is shown unformatted.
  */
 export const Markdown = memo(function Markdown({ text, isGrowing = false }: MarkdownProps) {
   const shown = usePaced(useDeferredValue(text))
   const [timeMs, setTimeMs] = useState(LIMITS.timeMs)
   const parsed = useMemo(() => parseMarkdown(shown, { timeMs }), [shown, timeMs])
-  // Definitions of links alone are no blocks: they are shown rather than nothing.
+  // A text that only defines links has no blocks: it is shown unformatted rather than not at all.
   if (parsed.blocks === null || parsed.blocks.length === 0) {
     return (
       <div className="markdown">
@@ -60,7 +60,7 @@ export const Markdown = memo(function Markdown({ text, isGrowing = false }: Mark
   )
 })
 
-/** A block of a growing text is rendered again only where it changed. */
+/** Memoized by content, so that a streaming text renders only the blocks that changed. */
 const Block = memo(
   function Block({ block }: { block: MarkdownElement; content: string }) {
     return <>{render(block, false)}</>
@@ -68,13 +68,13 @@ const Block = memo(
   (before, after) => before.content === after.content,
 )
 
-/** Texts shorter than this follow each change at once. */
+/** Shorter texts are updated with every change. */
 const PACED_CHARACTERS = 2000
 const CHARACTERS_PER_MS = 100
 
 /**
- * Follows a text that grows, with a pause before each change that is proportional to its length: parsing takes a bounded share of
- * the time, whatever the number and size of the changes.
+ * Follows a streaming text, with a pause before each update in proportion to its length, so that parsing takes a
+ * limited share of the time regardless of the number and size of the changes.
  */
 function usePaced(text: string): string {
   const [shown, setShown] = useState(text)
@@ -93,7 +93,7 @@ function usePaced(text: string): string {
   return isPaced ? shown : text
 }
 
-/** @param isLinked within a link, in which no other link may stand */
+/** @param isLinked inside a link, which must not contain another one */
 function render(node: MarkdownNode, isLinked: boolean): ReactNode {
   if (typeof node === 'string') return node
   const { tag: Tag, children, className, start, align } = node
@@ -138,10 +138,10 @@ function render(node: MarkdownNode, isLinked: boolean): ReactNode {
   }
 }
 
-/** Of the page; of any server where a component is rendered without one. */
+/** A placeholder is used when a component is rendered outside of a browser. */
 const pageAddress = () => (typeof location === 'undefined' ? 'http://localhost/' : location.href)
 
-/** A link that others wrote: it names where it leads to, unless it stays on this server. */
+/** A link in content: shows its host, unless it stays on this server. */
 function ForeignLink({ address, children }: { address: string; children: ReactNode }) {
   const destination = destinationOf(address, pageAddress())
   if (destination === null) return <span>{children}</span>
@@ -154,7 +154,7 @@ function ForeignLink({ address, children }: { address: string; children: ReactNo
   )
 }
 
-/** An image is not loaded: its server would learn who reads the message, and when. */
+/** Images are not loaded: their server would learn who reads the message, and when. */
 function ImageLink({ element: { address = '', alt }, isLinked }: { element: MarkdownElement; isLinked: boolean }) {
   const words = (
     <>

@@ -2,20 +2,20 @@ import { useState } from 'react'
 import { Button } from './button.tsx'
 import { Fold } from './fold.tsx'
 
-/** As long as a message may be: longer texts are outputs of tools and models. */
+/** The maximum length of a message: longer texts are outputs of tools and models. */
 const CHARACTERS_AT_ONCE = 32_000
 
 interface PlainTextProps {
   text: string
   className?: string
-  /** Folds what is higher. */
+  /** Content higher than this is folded. */
   tallPx?: number
 }
 
-/** In the place of something formatted. */
+/** For plain text that replaces formatted content. */
 export const FALLBACK_TALL_PX = 480
 
-/** Text as it was written, with its lines. Of a very long one the beginning is shown, and more on request. */
+/** Unformatted text with its line breaks. Of a very long text the beginning is shown, and more on request. */
 export function PlainText({ text, className = '', tallPx }: PlainTextProps) {
   const [shown, setShown] = useState(CHARACTERS_AT_ONCE)
   return (
@@ -28,7 +28,7 @@ export function PlainText({ text, className = '', tallPx }: PlainTextProps) {
   )
 }
 
-/** Under a text of which only the beginning is shown. */
+/** Shown below a text that is cut. */
 export function ShowMore({ rest, onMore }: { rest: number; onMore(): void }) {
   if (rest <= 0) return null
   return (
