@@ -1,8 +1,6 @@
 import { BadInputError } from '../lib/errors.ts'
 
-/**
- * The names of all built-in tools, whatever toolset, routing and memory mode give them. A custom tool must not use one.
- */
+/** The names of the built-in tools of every toolset, routing and memory mode. A custom tool must not use one. */
 export const BUILT_IN_TOOL_NAMES: ReadonlySet<string> = new Set([
   ...['enter_space', 'send_message', 'read_messages', 'get_my_runs', 'stop_run'],
   ...['set_memories', 'delete_memories', 'set_goals', 'delete_goals', 'set_plans', 'get_plans', 'delete_plans'],

@@ -21,7 +21,7 @@ export interface LeftOut {
 
 /**
  * Creates a temporary table for the rows of the file, dropped at the end of the transaction, in which they are compared
- * with each other and with existing rows, whatever their number and order.
+ * with each other and with existing rows, for any number and order of rows.
  */
 export async function createStaging(tx: Tx): Promise<void> {
   await tx.$executeRaw`

@@ -69,7 +69,7 @@ const SOURCE = new RegExp(
   String.raw`(a message from )(${JSON_STRING})( \(human\) in ${JSON_STRING} \(id: (spc_[0-9a-f]{32})\))`,
   'g',
 )
-/** A refusal by src/confidence/discretion.ts, up to the name. */
+/** A refusal by `src/confidence/discretion.ts`, up to the name. */
 const NOT_HEARD = new RegExp(`^what you know comes from ${JSON_STRING}; `)
 
 export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Surroundings): NameRedaction {
