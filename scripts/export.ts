@@ -1,5 +1,5 @@
-// npm run export -- <space id> [file]: a space with its members, messages and runs as JSON lines, to the file or to standard output.
-// Reads DATABASE_URL or DATA_DIR as the server does; an embedded server has to be stopped meanwhile.
+// npm run export -- <space id> [file]: writes a space with its members, messages and runs as JSON lines to the file or
+// standard output. Reads DATABASE_URL or DATA_DIR as the server does; stop an embedded server first.
 import { createWriteStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'

@@ -1,6 +1,6 @@
-// npm run import -- [--dry-run] [--trust-external-ids] [file]: writes a space from an export, of the file or of standard input. --dry-run
-// prints the agents and the addresses of their tools that would be created, and what would be left out, and writes nothing.
-// Reads DATABASE_URL or DATA_DIR as the server does; an embedded server has to be stopped meanwhile.
+// npm run import -- [--dry-run] [--trust-external-ids] [file]: writes a space from an export, read from the file or
+// standard input. --dry-run writes nothing; it prints the agents that would be created, with the addresses of their
+// tools, and what would be left out. Reads DATABASE_URL or DATA_DIR as the server does; stop an embedded server first.
 import { createReadStream } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { readConfig } from '../src/config.ts'

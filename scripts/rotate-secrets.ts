@@ -1,6 +1,6 @@
-// npm run rotate-secrets: encrypts anew with PARLEY_SECRET_KEY what was encrypted with PARLEY_SECRET_KEY_BEFORE. May be run again.
-// Lists the secrets that could not be opened, and exits with 1 if there are any.
-// Reads DATABASE_URL or DATA_DIR as the server does; an embedded server has to be stopped meanwhile.
+// npm run rotate-secrets: re-encrypts with PARLEY_SECRET_KEY what was encrypted with PARLEY_SECRET_KEY_BEFORE. May be
+// run again. Lists the secrets that could not be decrypted, and exits with 1 if there are any. Reads DATABASE_URL or
+// DATA_DIR as the server does; stop an embedded server first.
 import { readConfig } from '../src/config.ts'
 import { messageOf } from '../src/lib/errors.ts'
 import { oneLine } from '../src/lib/json.ts'
@@ -30,8 +30,8 @@ if (process.argv.length > 2)
 const { rotated, failed } = await rotate().catch((error: unknown) => fail(oneLine(messageOf(error))))
 console.log(`${rotated} secrets are encrypted with the new key`)
 for (const { table, column, id, reason } of failed) console.error(`${table} ${oneLine(id)} ${column}: ${reason}`)
-// Only now: an embedded database that closes sets the exit code of the process.
+// Set last, because an embedded database sets the exit code of the process when it closes.
 if (failed.length > 0)
   fail(
-    `${failed.length} secrets are not rotated: set them anew (updateAgent, rotateWebhookSecret), then run this again.`,
+    `${failed.length} secrets were not rotated: set them again (updateAgent, rotateWebhookSecret), then run this command again.`,
   )

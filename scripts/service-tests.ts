@@ -37,7 +37,7 @@ function looksForServices(file: string): boolean {
   return result
 }
 
-/** The modules below `test/` that a module imports by value. */
+/** Returns the modules below `test/` that a module imports by value. */
 function importsOf(file: string): string[] {
   const specifiers = [
     ...readFileSync(file, 'utf8').matchAll(/^(?!import type).*?(?:from|import\() ?'(\.[^']+\.tsx?)'/gm),

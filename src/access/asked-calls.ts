@@ -3,13 +3,16 @@ import { readUnheard } from '../confidence/world.ts'
 import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** What of a call says who is asked by name to decide on it, and who may hear of it. */
+/** The fields of a tool call that decide which humans are named as approvers, and whether they may read it. */
 export type NamedCall = Pick<
   ToolCall,
   'id' | 'approvalState' | 'approverIds' | 'escalateToIds' | 'escalatedAt' | 'places' | 'label'
 >
 
-/** Whether a human is asked by name to decide on a call: they see it and what goes into it, and nothing else of it. */
+/**
+ * Whether a human is a named approver of a call. Named approvers see the call and its input, and nothing else of the
+ * run.
+ */
 function isAskedByName(
   humanId: string,
   call: Pick<NamedCall, 'approverIds' | 'escalateToIds' | 'escalatedAt'>,
@@ -17,7 +20,10 @@ function isAskedByName(
   return call.approverIds.includes(humanId) || (call.escalatedAt !== null && call.escalateToIds.includes(humanId))
 }
 
-/** Those of the calls that a human is asked by name to decide on, and may hear of; `still`: of those that wait no more only what they decided on. */
+/**
+ * Returns the calls that name a human as approver and that the human may read. With `still`, of the calls that no
+ * longer wait it returns only those that the human decided on.
+ */
 export async function heardOf(
   tx: Tx,
   humanId: string,
@@ -36,7 +42,7 @@ export async function heardOf(
   return new Set(asked.flatMap((call) => (marksOf(call).some((id) => unheard?.has(id)) ? [] : [call.id])))
 }
 
-/** Those of the calls that wait for a decision, or that the human has decided on. */
+/** Returns the calls that wait for a decision, or that the human has decided on. */
 async function concerning(tx: Tx, humanId: string, calls: readonly NamedCall[]): Promise<NamedCall[]> {
   const settled = calls.filter(({ approvalState }) => approvalState !== 'PENDING').map(({ id }) => id)
   const where = { humanId, toolCallId: { in: settled } }

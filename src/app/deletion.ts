@@ -9,7 +9,7 @@ type Parts = Parameters<typeof createAgentDeletion>[1] &
 
 const settled = async (work: Promise<void>) => (await Promise.allSettled([work]))[0]
 
-/** How agents, spaces and people cease to be; and what goes on with that where a process died over it. */
+/** Deletion of agents and spaces and erasure of humans, with a sweep that continues where a process died. */
 export function createDeletion(platform: Platform, parts: Parts) {
   const spaces = createSpaceDeletion(platform, parts)
   const erasure = createErasure(platform, parts)
@@ -17,7 +17,7 @@ export function createDeletion(platform: Platform, parts: Parts) {
     ...createAgentDeletion(platform, parts),
     deleteSpace: spaces.deleteSpace,
     eraseHuman: erasure.eraseHuman,
-    /** One kind that fails does not stop the other. @throws the first error, once both have been tried */
+    /** Tries both sweeps even if one fails. @throws the first error, after both have been tried */
     async sweep() {
       const results = [await settled(spaces.sweep()), await settled(erasure.sweep())]
       for (const result of results) if (result.status === 'rejected') throw result.reason

@@ -49,13 +49,13 @@ export interface DomainParts {
   models: Models
   record: Record
   rates: Rates
-  /** Where this server is reached, without a path. */
+  /** The server's public base URL, without a path. */
   baseUrl(): string
 }
 
 const onBudgetChanged = (tx: Tx, spaceId: string) => askAgain(tx, { spaceId })
 
-/** What people, admins and services can ask for: the domain as the GraphQL schema sees it. */
+/** Builds the domain as the GraphQL schema uses it: the operations of people, admins and services. */
 export function createDomain(platform: Platform, { core, adminToken, models, record, rates, baseUrl }: DomainParts) {
   const visibility = createVisibility(platform)
   const publisher = createSpacePublisher(platform)
@@ -108,19 +108,19 @@ export function createDomain(platform: Platform, { core, adminToken, models, rec
 
 const OPERATOR: Requester = { id: OPERATOR_ID, isPatient: true }
 
-/** Only admins bring tools: their checks are never refused. */
+/** Only admins create tools, so the checks of their schemas are not rate-limited. */
 const SCHEMA_CHECKS = {
   checkInputSchema: (schema: unknown) => checkInputSchema(schema, OPERATOR),
   checkSchema: (schema: unknown) => checkSchema(schema, OPERATOR),
 }
 
-/** What it means that somebody comes or leaves. */
+/** Side effects of joining and leaving a space. */
 const membershipHooks = ({ leaving, approvals }: Core) => ({
   onLeft: leaving.onLeft,
   onJoined: (spaceId: string) => approvals.recheck({ spaceId }),
 })
 
-/** Tool calls, as they are read. */
+/** The parts for reading tool calls. */
 const callsOf = ({ toolCalls, callClaims, approvalReading }: Core) => ({ toolCalls, callClaims, approvalReading })
 
 export type OwnDomain = ReturnType<typeof createDomain>

@@ -22,19 +22,24 @@ const CHANGED_TEXT =
   'This tool was changed after people were asked (its address, execution or definition): it was not called. Ask again where it still matters.'
 
 /**
- * Whether the tool is the one whose call people approved. Then its schema is the one by which the input was checked, as the model wrote
- * it and at each edit, and it is not checked again. @throws ToolFailure
+ * Checks that the tool is the version that people approved. If so, its schema is the one that
+ * already validated the input (as generated, and after each edit), so the input is not validated
+ * again.
+ * @throws ToolFailure
  */
 async function checkIsApproved(tool: Tool, call: ToolCall): Promise<void> {
   const { toolDigest } = termsOf(call) ?? {}
   if (toolDigest !== undefined && toolDigest === tool.versionDigest) return
   if (toolDigest !== undefined || tool.execution !== call.execution) throw new ToolFailure('TOOL_CHANGED', CHANGED_TEXT)
-  // Asked before approvals named the tool's version.
+  // The approval is older than version digests, so validate the input now.
   const fault = await checkInput(tool, call.input, { id: call.runId, isPatient: true })
   if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
 }
 
-/** Executes a call that people have approved, with the input as it was approved, if the agent still has the tool as it was. */
+/**
+ * Executes an approved call with the approved input, provided that the agent still has the same
+ * version of the tool.
+ */
 export function createCarryOut(
   { db, logger }: Platform,
   parts: OwnToolboxParts & { mcp: McpToolset; discretion: Pick<Discretion, 'toLeave'> },
@@ -59,7 +64,10 @@ export function createCarryOut(
       if (isOutage(error)) throw error
       if (isConfidential(error)) await recordRefusal(db.prisma, { ...call, activeSpaceId: null })
       if (!(error instanceof ToolFailure))
-        logger.error({ toolCallId: call.id, tool: call.toolName, error: messageOf(error) }, 'a tool broke')
+        logger.error(
+          { toolCallId: call.id, tool: call.toolName, error: messageOf(error) },
+          'the tool threw an unexpected error',
+        )
       return failureOf(error)
     }
   }

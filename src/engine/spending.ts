@@ -17,8 +17,8 @@ import type { Claim } from '../runs/lifecycle.ts'
 import type { RunInHand, Tool } from '../tools/tool.ts'
 
 /**
- * What budgets leave of a plan, by what was read for it: nothing, where one is spent; of the models those whose price is known, where
- * one is in USD.
+ * Reduces a plan to what its budgets allow: an error if one is exhausted; only models with a known
+ * price if one is in USD.
  */
 export function affordable(
   plan: StepPlan,
@@ -30,13 +30,16 @@ export function affordable(
   if (!budget.inUsd) return plan
   const [first, ...others] = plan.models.filter((name) => prices.has(name))
   if (first !== undefined) return { ...plan, models: [first, ...others] }
-  return { error: `A budget in USD holds, and ${plan.models.join(', ')} has no known price (PARLEY_PRICES).` }
+  return { error: `A budget in USD applies, but ${plan.models.join(', ')} has no price: set it in PARLEY_PRICES.` }
 }
 
-/** What a model is expected to write at most, where its settings do not say. Too much costs time at the end of a budget, too little exceeds it. */
+/**
+ * Output tokens to reserve if the agent's settings set no limit. Too many delay runs near the end
+ * of a budget; too few exceed it.
+ */
 const OUTPUT_TOKENS = 8192
 
-/** About what a generation may use: at the dearest price of the models that may make it. */
+/** Estimates what a generation may use, at the price of its most expensive model. */
 export function estimatedSpending(
   { instructions, messages, models, modelSettings, activeTools }: StepPlan,
   { tools, steps, prices }: { tools: ReadonlyMap<string, Tool>; steps: readonly JournaledStep[]; prices: ModelPrices },
@@ -58,13 +61,14 @@ export function estimatedSpending(
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 2000
 
-/** Runs of this process that wait for the same budget try one after the other. */
+/** Runs of this process that wait for the same budget retry one after the other. */
 const waiting = createLines()
 
 /**
- * Reserves what a run's next generation may use. If others have reserved so much that a budget might be exceeded, waits until enough of
- * them have settled, without holding the run's place; nothing is refused while a budget is not really spent.
- * @returns why the run may not call a model any more; null if it may, or if its signal has aborted
+ * Reserves budget for a run's next generation. If reservations of others might exceed the budget,
+ * waits until enough of them have settled, without holding the run's slot; refuses only when the
+ * budget is really exhausted.
+ * @returns why the run may not call a model any more; null if it may, or if its signal aborted
  */
 export async function reserveBudget(
   { prisma }: Database,

@@ -1,6 +1,6 @@
 /**
- * The values used last, up to a size in all. Room is made by whoever's values take most of it: what one owner adds, however much, pushes
- * out the oldest of that owner before anything of an owner who has less.
+ * An LRU cache with a total size that is fair to owners: the owner with the largest share loses its oldest value first,
+ * so one owner cannot evict the values of smaller ones.
  */
 export class FairCache<V> {
   readonly #maxSize: number
@@ -24,12 +24,12 @@ export class FairCache<V> {
     return entry.value
   }
 
-  /** The same without a use. */
+  /** Reads a value without counting as a use. */
   peek(key: string): V | undefined {
     return this.#entries.get(key)?.value
   }
 
-  /** Keeps a value for its owner. One that is larger than the whole cache is not kept. */
+  /** Stores a value for its owner. A value larger than the whole cache is ignored. */
   set(key: string, value: V, { size, owner: name }: { size: number; owner: string }): void {
     this.#drop(key)
     if (size > this.#maxSize) return
@@ -70,6 +70,6 @@ interface Entry<V> {
 interface Owner {
   name: string
   size: number
-  /** The one used longest ago first. */
+  /** In order of last use, oldest first. */
   keys: Set<string>
 }

@@ -10,14 +10,14 @@ export interface Requester {
 
 /** Runs tasks one at a time: in turn for each requester, and those of one requester in the order of the calls. */
 export interface FairQueue {
-  /** Returns what the task returns. @throws RateLimitedError if too many tasks of an impatient requester wait, and whatever the task throws */
+  /** Returns what the task returns. @throws RateLimitedError if too many tasks of an impatient requester wait, and the error of the task */
   run<T>(requester: Requester, task: () => Promise<T>): Promise<T>
 }
 
 export interface FairQueueOptions {
   /** Tasks of one requester that may wait, those that it waits for patiently apart. */
   mostWaiting: number
-  /** What a refused requester reads. */
+  /** The message of the error for a refused requester. */
   refusal: string
 }
 

@@ -1,22 +1,24 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
-/** Far more of each than a prompt has room for: the newest. What they are shown by is chosen in the prompt. */
+/** Reads the newest notes up to this size, far more than a prompt has room for. The prompt chooses among them. */
 const KNOWLEDGE_CHARACTERS = 40_000
 
-/** The tables of what an agent has noted, and of its think cycles. */
+/** The tables of an agent's notes and think cycles. */
 export const MEMORY = Prisma.sql`"Memory"`
 export const GOAL = Prisma.sql`"Goal"`
 export const PLAN = Prisma.sql`"Plan"`
 export const CYCLE = Prisma.sql`"Cycle"`
 
-/** Rows of which texts are read: as many as a run may know of one kind, however many others an agent has. */
+/** The most rows read of one table: the limit of what a run may know of one kind. */
 const MOST_READ = 500
 
-/** The newest rows of an agent `a`. */
+/** The newest rows of an agent `a` in a table. */
 const newestOf = (table: Prisma.Sql, condition: Prisma.Sql, order: Prisma.Sql) =>
   Prisma.sql`(SELECT * FROM ${table} WHERE "agentId" = a.id AND ${condition} ORDER BY ${order} LIMIT ${MOST_READ}) AS newer`
 
-/** What an agent has noted for itself, as columns beside `a`, but what comes from a hidden space: as much as can be shown, the newest first. */
+/**
+ * Columns beside `a` with the agent's notes, newest first, as many as can be shown, without those from a hidden space.
+ */
 export const knowledgeBut = (hidden: Prisma.Sql) => Prisma.sql`
       (SELECT coalesce(jsonb_agg(m ORDER BY m.key), '[]') FROM (
         SELECT key, value, places || label AS marks, row_number() OVER newest AS newest, sum(length(key) + length(value)) OVER newest AS reach

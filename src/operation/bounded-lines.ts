@@ -1,7 +1,10 @@
-/** The longest row of an export: a step with everything that it was sent. */
+/** The longest row of an export is a step with its complete input. */
 const LONGEST_LINE = 16 * 1024 * 1024
 
-/** The lines of a stream of UTF-8, without their breaks; memory is bounded by one line. @throws Error for a line that is too long */
+/**
+ * Yields the lines of a UTF-8 stream without line breaks. Memory is bounded by one line. @throws Error for a line that
+ * is too long
+ */
 export async function* boundedLines(
   stream: AsyncIterable<Buffer | string>,
   longest = LONGEST_LINE,
@@ -13,7 +16,7 @@ export async function* boundedLines(
   const add = (part: string) => {
     length += part.length
     if (length > longest)
-      throw new Error(`Line ${number} is longer than ${longest} characters: that is no export of a space.`)
+      throw new Error(`Line ${number} is longer than ${longest} characters: the file is not a space export.`)
     parts.push(part)
   }
   const take = (): string => {

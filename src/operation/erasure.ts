@@ -15,16 +15,19 @@ import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { ERASED } from './erased-human.ts'
 import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction.ts'
 
-/** The end of a human here. */
+/** Erasure of humans. */
 export interface Erasure {
   /**
-   * Admins only. In one transaction its tokens and memberships end, and its row is named "Erased". Then, a few rows at a time, all that it
-   * wrote is emptied if `messages` is set, subscribers of those spaces get a snapshot, and its name is removed from what the server had
-   * written it into. Rows that active runs may still write are looked at again once those runs have ended. A row that fails is logged and
-   * tried again later. Returns after 5 s at the latest; `sweep` does the rest. @throws ForbiddenError, NotFoundError
+   * Admins only. One transaction ends the human's tokens and memberships and renames the row to "Erased". Then, a few
+   * rows at a time, it empties all messages of the human if `messages` is set, sends subscribers of those spaces a
+   * snapshot, and removes the name from text that the server wrote. Rows that active runs may still write are checked
+   * again after those runs have ended. A row that fails is logged and retried later. Returns after at most 5 s; `sweep`
+   * does the rest. @throws ForbiddenError, NotFoundError
    */
   eraseHuman(viewer: Viewer, input: { id: string; messages: boolean }): Promise<{ erasedHumanId: string }>
-  /** Continues erasures that wait for runs, were interrupted, or had rows that failed. One that fails does not stop the others. */
+  /**
+   * Continues erasures that wait for runs, were interrupted, or had failed rows. A failure does not stop the others.
+   */
   sweep(): Promise<void>
 }
 
@@ -34,37 +37,37 @@ interface ErasureParts {
   approvals: Pick<Approvals, 'recheck'>
 }
 
-/** What is still to be done, kept in the human's row. */
+/** The remaining work, stored in the human's row. */
 interface Task {
   name: string
   messages: boolean
-  /** Its messages are emptied up to this id; null once all are, absent where they are not to be. */
+  /** Messages up to this id are emptied; null once all are; absent if messages are kept. */
   emptiedTo?: string | null
-  /** Spaces whose subscribers are to get a snapshot once all messages are emptied. */
+  /** Spaces whose subscribers get a snapshot once all messages are emptied. */
   emptiedIn?: string[]
-  /** Null: every row was looked at, except what active runs may still write. */
+  /** Null: every row has been checked, except what active runs may still write. */
   place: Place | null
-  /** Runs that were active when the erasure began. */
+  /** Runs that were active when the erasure started. */
   living: string[]
-  /** Whether the pass under way is over what these have left. */
+  /** Whether the current pass covers only the rows of these runs. */
   isLastPass: boolean
-  /** Whether a row of the pass under way failed. */
+  /** Whether a row of the current pass failed. */
   hasFailed?: boolean
-  /** After failures: no pass begins before. */
+  /** After failures: no pass starts before this time. */
   retryAt?: number
 }
 
-/** So that others come first who wait for the same rows, or for the only connection of an embedded database. */
+/** Yields to others who wait for the same rows, or for the only connection of an embedded database. */
 const PAUSE_MS = 5
-/** How long it goes on before the mutation answers, and in one sweep. */
+/** The maximum time before the mutation returns, and in one sweep. */
 const AT_ONCE_MS = 5000
 const A_SWEEP_MS = 30_000
-/** After a pass with rows that failed. */
+/** The pause after a pass with failed rows. */
 const RETRY_MS = 10 * 60_000
 const MESSAGES_AT_ONCE = 500
 
 const NO_SUCH_HUMAN = 'There is no such human.'
-const NOT_FINISHED = 'an erasure could not be finished now; the next sweep continues it'
+const NOT_FINISHED = 'could not finish an erasure; the next sweep continues it'
 const ROW_FAILED = 'could not remove the name of an erased human from a row; a later sweep tries again'
 
 export function createErasure(platform: Platform, { members, publisher, approvals }: ErasureParts): Erasure {
@@ -75,7 +78,10 @@ export function createErasure(platform: Platform, { members, publisher, approval
     while (!(await goOn(id)) && clock.now() < until) await sleep(PAUSE_MS)
   }
 
-  /** Does some rows more. Another process may do the same: doing it twice changes nothing. @returns true once nothing can be done now */
+  /**
+   * Processes some rows. Other processes may do the same rows, which is idempotent. @returns true if nothing more can
+   * be done now
+   */
   async function goOn(id: string): Promise<boolean> {
     const task = await taskOf(db.prisma, id)
     if (task === null || (task.retryAt ?? 0) > clock.now()) return true
@@ -89,7 +95,7 @@ export function createErasure(platform: Platform, { members, publisher, approval
     return endPass(id, { ...task, isLastPass, living, hasFailed }, task)
   }
 
-  /** Every row was looked at: rows that failed have another pass later; then what active runs still write has one. */
+  /** Ends a pass: failed rows get another pass later; then the rows of active runs get the last pass. */
   async function endPass(id: string, task: Task, stored: Task): Promise<boolean> {
     if (task.hasFailed === true) {
       const anew = { place: FIRST_PLACE, hasFailed: false, ...(task.messages ? { emptiedTo: '' } : {}) }
@@ -101,14 +107,14 @@ export function createErasure(platform: Platform, { members, publisher, approval
     return isOver
   }
 
-  /** Once all runs are over that were active then: what they have written by their end is looked at. */
+  /** Starts the last pass, over the rows of the runs that were active, once all of these have ended. */
   async function beginLastPass(id: string, task: Task): Promise<boolean> {
     const where = { id: { in: task.living }, status: { in: ACTIVE_STATUSES } }
     if ((await db.prisma.run.count({ where })) > 0) return true
     return replaceTask(id, task, { ...task, place: FIRST_PLACE, isLastPass: true })
   }
 
-  /** Empties some of the messages that the human wrote; after the last, subscribers of their spaces get a snapshot. */
+  /** Empties some of the human's messages. After the last, publishes a snapshot to subscribers of their spaces. */
   async function emptySome(id: string, task: Task, after: string): Promise<boolean> {
     const { last, spaceIds, failed } = await emptyMessages(db.prisma, id, after)
     report(id, failed)
@@ -123,7 +129,7 @@ export function createErasure(platform: Platform, { members, publisher, approval
     })
   }
 
-  /** Written only where no other process has done the same meanwhile. @returns false: there is more to do */
+  /** Writes the task only if no other process has changed it. @returns false: there is more to do */
   async function replaceTask(id: string, before: Task, task: Task | null): Promise<false> {
     await db.prisma.$executeRaw`
       UPDATE "Entity" SET formerly = ${task === null ? null : jsonbText(task)}::jsonb WHERE id = ${id} AND formerly = ${jsonbText(before)}::jsonb`
@@ -135,7 +141,7 @@ export function createErasure(platform: Platform, { members, publisher, approval
       logger.error({ humanId, table, id, error: sqlStateOf(error) ?? errorName(error) }, ROW_FAILED)
   }
 
-  /** Subscribers of agents that work for it read the agents' runs anew. */
+  /** Makes subscribers of agents that work for the human read the agents' runs again. */
   async function tellWatchers(id: string): Promise<void> {
     const where = { triggerSenderId: id, status: { in: ACTIVE_STATUSES } }
     const agents = await db.prisma.run.findMany({ where, select: { agentId: true }, distinct: ['agentId'] })
@@ -157,7 +163,7 @@ export function createErasure(platform: Platform, { members, publisher, approval
         signals.publish(entityChannel(id), { type: 'gone' }),
       ])
       await left.afterCommit()
-      // Who is asked by name may belong to no space.
+      // A named approver need not be a member of a space.
       await approvals.recheck()
       try {
         await finish(id, AT_ONCE_MS)
@@ -181,7 +187,7 @@ export function createErasure(platform: Platform, { members, publisher, approval
   }
 }
 
-/** Its name is kept until it is removed everywhere: the rows are found by it. */
+/** Keeps the former name until it is removed everywhere, because the rows are found by it. */
 async function rename(tx: Tx, id: string, { messages, goneAt }: { messages: boolean; goneAt: Date }): Promise<void> {
   const [human] = await tx.$queryRaw<{ name: string }[]>`
     SELECT name FROM "Entity" WHERE id = ${id} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR UPDATE`
@@ -204,7 +210,7 @@ async function taskOf(tx: Tx, id: string): Promise<Task | null> {
   return entity?.formerly ?? null
 }
 
-/** @returns the last message of these, null where no others follow; and the spaces in which there were any */
+/** @returns the last of these messages, null if no others follow; and the spaces with any of them */
 async function emptyMessages(
   tx: Tx,
   humanId: string,
@@ -239,5 +245,5 @@ async function revokeAll(tx: Tx, humanId: string, revokedAt: Date): Promise<stri
   return tokens.map(({ id }) => id)
 }
 
-/** The class of an error: its words may quote the row. */
+/** Only the class of an error, because the message may quote the row. */
 const errorName = (error: unknown) => (error instanceof Error ? error.name : typeof error)

@@ -2,13 +2,13 @@ import { oneLine } from '../lib/json.ts'
 import type { Imported, NewAgent } from './import.ts'
 
 /**
- * What an import did, or would do, for the operator: agents and the addresses of their tools first. Names come from the file: each is one line,
- * in quotes.
+ * Returns the lines that tell the operator what an import did, or would do: agents and the addresses of their tools
+ * first. Names come from the file, so each is quoted and on one line.
  */
 export function importReport({ spaceId, agents, here, counts, leftOut }: Imported, isDryRun: boolean): string[] {
   const quoted = (text: string) => JSON.stringify(oneLine(text))
-  const [creates, names] = isDryRun ? ['would create', 'would name'] : ['created', 'names']
-  const confidential = (mayReceive: boolean) => (mayReceive ? ', may receive what is confidential' : '')
+  const [creates, names] = isDryRun ? ['would create', 'would use'] : ['created', 'used']
+  const confidential = (mayReceive: boolean) => (mayReceive ? ', may receive confidential content' : '')
   const agentLines = ({ name, id, tools, mcpServers }: NewAgent) => {
     const local = tools.filter(({ url }) => url === null).length
     return [
@@ -28,7 +28,7 @@ export function importReport({ spaceId, agents, here, counts, leftOut }: Importe
   return [
     `${creates} ${agents.length} agents${agents.length === 0 ? '' : ':'}`,
     ...agents.flatMap(agentLines),
-    ...(here.length === 0 ? [] : [`${names} ${here.length} people and agents who are here already:`]),
+    ...(here.length === 0 ? [] : [`${names} ${here.length} existing people and agents:`]),
     ...here.map(({ id, name }) => `  ${quoted(name)} (${id})`),
     ...(leftOut.length === 0 ? [] : ['left out:']),
     ...leftOut.map(

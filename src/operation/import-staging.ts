@@ -3,15 +3,15 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
 
-/** A row of the file, checked by itself. */
+/** A row of the file that is valid by itself. */
 export interface StagedRow {
-  /** Its line in the file. */
+  /** The row's line in the file. */
   line: number
   table: MovedTable
   row: Record<string, unknown>
 }
 
-/** Rows that were left out for one reason. */
+/** The number of rows left out for one reason. */
 export interface LeftOut {
   table: string
   reason: string
@@ -20,8 +20,8 @@ export interface LeftOut {
 }
 
 /**
- * The file's rows in a temporary table, which the end of the transaction drops: there they are compared with one another and with what is
- * here, whatever their number and order.
+ * Creates a temporary table for the rows of the file, dropped at the end of the transaction, in which they are compared
+ * with each other and with existing rows, for any number and order of rows.
  */
 export async function createStaging(tx: Tx): Promise<void> {
   await tx.$executeRaw`
@@ -36,7 +36,7 @@ const keyOf = ({ table, row }: StagedRow) =>
     .key.map((column) => String(row[column]))
     .join(' ')
 
-/** @returns how many rows repeat one that is staged */
+/** @returns how many rows repeat a staged one */
 export async function stage(tx: Tx, rows: readonly StagedRow[]): Promise<number> {
   const staged = rows.map((row) => ({ ...row, key: keyOf(row) }))
   const count = await tx.$executeRaw`
@@ -46,11 +46,11 @@ export async function stage(tx: Tx, rows: readonly StagedRow[]): Promise<number>
   return rows.length - count
 }
 
-/** Prisma keeps the parameters of its last statements for debugging: so many. */
+/** The number of statements whose parameters Prisma keeps for debugging. */
 const REMEMBERED_STATEMENTS = 100
 const MOST_REMEMBERED_CHARACTERS = 8 * 1024 * 1024
 
-/** Has Prisma forget large parameters, which else would fill the memory: call it with the length of each. */
+/** Makes Prisma drop large parameters, which would otherwise fill the memory. Call it with the length of each. */
 export function createForgetting(tx: Tx): (characters: number) => Promise<void> {
   let remembered = 0
   return async (characters) => {
@@ -61,9 +61,9 @@ export function createForgetting(tx: Tx): (characters: number) => Promise<void> 
   }
 }
 
-/** Tables whose rows another server may have here already, by their id. */
+/** Tables whose rows may already exist here under their id. */
 const WITH_IDS: MovedTable[] = ['Entity', 'Chain', 'Run', 'Step', 'ToolCall', 'Message']
-/** In this order, so that whatever a row refers to is settled before it. */
+/** In this order a row is settled after all rows that it refers to. */
 const BY_DEPENDENCY: MovedTable[] = [
   'Entity',
   'Agent',
@@ -82,18 +82,18 @@ const BY_DEPENDENCY: MovedTable[] = [
   'RootUsage',
   'Membership',
 ]
-/** Columns that may also name a run of the same space that is here already: one that was kept when the space was deleted. */
+/** Columns that may also refer to an existing run of the same space, which was kept when the space was deleted. */
 const RUNS_HERE_TOO = ['RunSpace.runId', 'Message.runId', 'Outcome.runId', 'Run.parentRunId', 'Run.retryOfId']
 
-const HERE = 'is here already'
-const NOT_BROUGHT = 'belongs to something that the file does not bring'
+const HERE = 'already exists'
+const NOT_BROUGHT = 'belongs to a row that the file does not contain'
 
 /**
- * Leaves out rows of other spaces, rows that are here already, and rows that refer to something which this import does not bring; clears columns
- * that name such a thing and may be empty. What stays can be written without touching anything that is here.
+ * Leaves out rows of other spaces, existing rows, and rows that refer to rows which this import does not contain;
+ * clears nullable columns with such references. The remaining rows can be written without a change to existing rows.
  */
 export async function settle(tx: Tx, spaceId: string): Promise<LeftOut[]> {
-  // The tables that follow are read by their keys: PostgreSQL is to know how large this one is.
+  // Gives the planner the size of the table for the key lookups that follow.
   await tx.$executeRaw`ANALYZE "ImportedRow"`
   const leftOut: LeftOut[] = []
   const leave = async (table: MovedTable, where: Prisma.Sql, reason: string) => {
@@ -102,7 +102,7 @@ export async function settle(tx: Tx, spaceId: string): Promise<LeftOut[]> {
       SELECT count(*)::int AS count, coalesce(min(line), 0)::int AS "firstLine" FROM gone`
     if (gone !== undefined && gone.count > 0) leftOut.push({ table, reason, ...gone })
   }
-  await leave('Space', Prisma.sql`t.key <> ${spaceId}`, 'is another space than that of the heading')
+  await leave('Space', Prisma.sql`t.key <> ${spaceId}`, 'is not the space of the heading')
   await markHere(tx)
   await leaveAgents(leave)
   for (const table of BY_DEPENDENCY) {
@@ -135,26 +135,28 @@ async function leaveAgents(leave: Leave): Promise<void> {
   const agentHere = Prisma.sql`EXISTS (
     SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.row->>'agentId' AND e."isHere")`
   for (const table of ['AgentTool', 'McpServer'] as const)
-    await leave(table, agentHere, 'the agent is here already and keeps its own')
+    await leave(table, agentHere, 'the agent already exists and keeps its own')
   const isGone = Prisma.sql`EXISTS (
     SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.key AND (e."isHere" OR e.row->>'goneAt' IS NOT NULL))`
-  await leave('Agent', isGone, 'the agent is here already and keeps its settings, or was deleted')
+  await leave('Agent', isGone, 'the agent already exists and keeps its settings, or was deleted')
   const isIncomplete = Prisma.sql`NOT t."isHere" AND t.row->>'kind' = 'AGENT' AND t.row->>'goneAt' IS NULL AND NOT EXISTS (
     SELECT 1 FROM "ImportedRow" a WHERE a."table" = 'Agent' AND a.key = t.key)`
   await leave('Entity', isIncomplete, 'the settings of the agent are missing')
 }
 
-/** People and agents who have nothing to do with the space are no part of it: an agent would be offered to everybody here. */
+/**
+ * Leaves out people and agents without a relation to the space: an imported agent would be offered to everybody here.
+ */
 async function leaveUnnamed(leave: Leave): Promise<void> {
   const isUnnamed = Prisma.sql`NOT t."isHere" AND t.key NOT IN (
     SELECT coalesce(n.row->>'entityId', n.row->>'senderId', n.row->>'humanId', n.row->>'agentId') FROM "ImportedRow" n
     WHERE n."table" IN ('Membership', 'FormerMember', 'Message', 'Decision', 'Run', 'ToolCall', 'Outcome'))`
-  await leave('Entity', isUnnamed, 'has no part in the space')
+  await leave('Entity', isUnnamed, 'the space does not refer to it')
   const isOfNobody = (column: string) => Prisma.sql`NOT EXISTS (
     SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.row->>${column})`
-  await leave('Agent', isOfNobody('id'), 'has no part in the space')
+  await leave('Agent', isOfNobody('id'), 'the space does not refer to it')
   for (const table of ['AgentTool', 'McpServer'] as const)
-    await leave(table, isOfNobody('agentId'), 'the agent has no part in the space')
+    await leave(table, isOfNobody('agentId'), 'the space does not refer to the agent')
 }
 
 interface Reference {
@@ -163,7 +165,7 @@ interface Reference {
   refersTo: MovedTable
 }
 
-/** A condition on a staged row `t`: what its column names comes with it. */
+/** A condition on a staged row `t`: the row that its column refers to is imported too. */
 function broughtSql(spaceId: string, { table, column, refersTo }: Reference): Prisma.Sql {
   const value = Prisma.sql`t.row->>${column}`
   if (refersTo === 'Space') return Prisma.sql`(${value} = ${spaceId})`
@@ -172,7 +174,7 @@ function broughtSql(spaceId: string, { table, column, refersTo }: Reference): Pr
   return Prisma.sql`(${staged} OR EXISTS (SELECT 1 FROM "Run" h WHERE h.id = ${value} AND h."triggerSpaceId" = ${spaceId}))`
 }
 
-/** Of a run that comes along; or of one that is nowhere here, where a message shows the call. */
+/** The call belongs to an imported run, or a message shows it and its run does not exist here. */
 const isCallOfSpace = Prisma.sql`(
   EXISTS (SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Run' AND b.key = t.row->>'runId')
   OR (EXISTS (SELECT 1 FROM "ImportedRow" m WHERE m."table" = 'Message' AND m.key = t.row->>'messageId')
@@ -182,7 +184,7 @@ const isMember = Prisma.sql`(
   NOT EXISTS (SELECT 1 FROM "Entity" h WHERE h.id = t.row->>'entityId' AND h."goneAt" IS NOT NULL)
   AND EXISTS (SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.row->>'entityId' AND (e."isHere" OR e.row->>'goneAt' IS NULL)))`
 
-/** Columns that name something which does not come along become empty; keys that others may want are given up. */
+/** Clears columns that refer to rows which are not imported, and keys that other rows may need. */
 async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
   for (const table of Object.keys(MOVED_TABLES) as MovedTable[]) {
     for (const [column, { refersTo, listsOnly }] of Object.entries(specOf(table).columns)) {
@@ -199,7 +201,7 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
           WHERE t."table" = ${table} AND jsonb_array_length(coalesce(t.row->${column}, '[]')) > 0`
     }
   }
-  // A key that no other trigger can have: the run's agent, and a message of this space.
+  // Keeps a `dedupKey` only if no other trigger can use it: one made of the agent and a message of this space.
   await tx.$executeRaw`
     UPDATE "ImportedRow" t SET row = t.row || '{"dedupKey": null}' WHERE t."table" = 'Run' AND t.row->>'dedupKey' IS NOT NULL AND (
       t.row->>'triggerMessageId' IS NULL OR t.row->>'dedupKey' <> (t.row->>'agentId') || ':' || (t.row->>'triggerMessageId')
@@ -208,7 +210,7 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
     UPDATE "ImportedRow" t SET row = t.row || '{"retryOfId": null}' WHERE t."table" = 'Run' AND (
       EXISTS (SELECT 1 FROM "Run" h WHERE h."retryOfId" = t.row->>'retryOfId')
       OR EXISTS (SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Run' AND b.row->>'retryOfId' = t.row->>'retryOfId' AND b.line < t.line))`
-  // A root that something here has in common would be charged for what it never used.
+  // Replaces roots that rows here already use: the existing root would be charged for imported usage, and the reverse.
   const isForeignRoot = Prisma.sql`NOT EXISTS (SELECT 1 FROM "ImportedRow" m WHERE m."table" = 'Message' AND m.key = t.row->>'rootId') AND (
     EXISTS (SELECT 1 FROM "Run" h WHERE h."rootId" = t.row->>'rootId')
     OR EXISTS (SELECT 1 FROM "RootUsage" h WHERE h."rootId" = t.row->>'rootId')
@@ -217,7 +219,7 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "ImportedRow" t SET row = t.row || jsonb_build_object('rootId', t.key)
     WHERE t."table" IN ('Run', 'Message') AND ${isForeignRoot}`
-  // A message shows only calls that come along.
+  // Removes parts of messages whose calls are not imported.
   await tx.$executeRaw`
     UPDATE "ImportedRow" t SET row = t.row || jsonb_build_object('parts', (
       SELECT coalesce(jsonb_agg(part ORDER BY n), '[]') FROM jsonb_array_elements(t.row->'parts') WITH ORDINALITY AS p (part, n)
@@ -226,7 +228,10 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
     WHERE t."table" = 'Message' AND t.row->'parts' @? '$[*] ? (@.type == "tool")'`
 }
 
-/** Its counter lies past its messages. What was confidential here before it was deleted stays so. */
+/**
+ * Sets the counter of the space past its messages. A space that was confidential here before its deletion stays
+ * confidential.
+ */
 async function settleSpace(tx: Tx, spaceId: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "ImportedRow" t SET row = t.row || jsonb_build_object(
@@ -239,7 +244,7 @@ async function settleSpace(tx: Tx, spaceId: string): Promise<void> {
     WHERE t."table" = 'Space'`
 }
 
-/** Spaces of labels that are not here: they are to count as confidential. */
+/** Returns the spaces in labels that do not exist here; they must count as confidential. */
 export async function missingLabels(tx: Tx, spaceId: string): Promise<string[]> {
   const rows = await tx.$queryRaw<{ id: string }[]>`
     SELECT DISTINCT marked.id FROM "ImportedRow" t, jsonb_array_elements_text(coalesce(t.row->'label', '[]')) AS marked (id)
@@ -247,7 +252,7 @@ export async function missingLabels(tx: Tx, spaceId: string): Promise<string[]> 
   return rows.map(({ id }) => id)
 }
 
-/** Staged rows of a table in their order, page by page. */
+/** Yields the staged rows of a table in order, page by page. */
 export async function* stagedRows(tx: Tx, table: MovedTable, most: number): AsyncGenerator<StagedRow[]> {
   for (let after = -1; ; ) {
     const rows = await tx.$queryRaw<StagedRow[]>`

@@ -1,41 +1,30 @@
 import { Prisma } from '../generated/prisma/client.ts'
-import { prefixOf } from '../lib/ids.ts'
-import { cut, jsonbText, oneLine } from '../lib/json.ts'
+import { jsonbText, oneLine } from '../lib/json.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import { MOST_MEMBERS } from '../spaces/members.ts'
-import {
-  createForgetting,
-  createStaging,
-  type LeftOut,
-  missingLabels,
-  type StagedRow,
-  settle,
-  stage,
-  stagedRows,
-} from './import-staging.ts'
-import { checkRow, isMovedTable } from './imported-rows.ts'
+import { type LeftOutList, NO_EXPORT, readAll } from './import-reading.ts'
+import { createForgetting, type LeftOut, missingLabels, settle, stagedRows } from './import-staging.ts'
 import { MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
-import { FORMAT, FORMAT_VERSION } from './moving.ts'
 import { REMAINS } from './space-deletion.ts'
 
 export interface ImportOptions {
-  /** Reads and checks everything, writes nothing. */
+  /** Reads and validates everything but writes nothing. */
   dryRun?: boolean
   /**
-   * Takes the file's word for who people are outside: a human with the `externalId` of somebody here is that one, and others get theirs.
-   * Without it, such a human refuses the import, and nobody gets an `externalId`.
+   * Trusts the file about identities: an imported human with the `externalId` of an existing human becomes that human,
+   * and others get their `externalId`. Without it, such a human makes the import fail, and no `externalId` is imported.
    */
   trustExternalIds?: boolean
 }
 
-/** What an import did, or would do. */
+/** The result of an import or dry run. */
 export interface Imported {
   spaceId: string
-  /** Agents that it creates, with every address that their tools reach. */
+  /** The created agents, with every address that their tools use. */
   agents: NewAgent[]
-  /** Who is here already and is named by it: as member, sender or decider. */
+  /** Existing people and agents that the space refers to, as members, senders or deciders. */
   here: { id: string; name: string }[]
-  /** Rows that were written, by table. */
+  /** Written rows by table. */
   counts: Partial<Record<MovedTable, number>>
   leftOut: LeftOut[]
 }
@@ -50,22 +39,18 @@ export interface NewAgent {
 const ROWS_AT_ONCE = 200
 const LARGE_ROWS_AT_ONCE = 20
 const LARGE_TABLES: MovedTable[] = ['Run', 'Step', 'ToolCall']
-const CHARACTERS_AT_ONCE = 1024 * 1024
 const MOST_PEOPLE = 10_000
 const MOST_LABELS = 1000
-/** Reasons that are told apart; column names come from the file. */
-const MOST_REASONS = 200
 const LONGEST_IMPORT_MS = 12 * 3_600_000
 const IMPORT_LOCK = 7_275_541
 
-const NO_EXPORT = 'That is no export of a space: it has no heading.'
-
 /**
- * Writes a space from the lines of an export, in one transaction: an import that is refused or interrupted changes nothing, and can be
- * repeated. It writes rows of the heading's space, and what the file itself brings; who is here already stays as they are. What was active when
- * it was exported is over: runs are CANCELED, GONE, messages that were being written INTERRUPTED. A confidential space that labels name and
- * that is not here leaves a nameless row, as a deleted one does, so that the labels go on counting. Memory is bounded by some rows.
- * @throws Error with one readable line for lines that are no export, or a space that is here already
+ * Writes a space from the lines of an export, in one transaction: a refused or interrupted import changes nothing and
+ * can be repeated. Writes rows of the space in the heading, and the people and agents that the file contains; existing
+ * ones are unchanged. Everything active at the time of the export is ended: runs become CANCELED, GONE, and unfinished
+ * messages INTERRUPTED. For each confidential space that labels name and that does not exist here it writes a row
+ * without a name, as a deletion leaves it, so that the labels keep counting. Memory is bounded by a batch of rows.
+ * @throws Error with one readable line if the lines are not an export, or if the space already exists
  */
 export async function importSpace(
   db: Pick<Database, 'prisma'>,
@@ -74,7 +59,7 @@ export async function importSpace(
 ): Promise<Imported> {
   let imported: Imported | undefined
   const work = async (tx: Tx) => {
-    // Lines may come slowly, and statements over all of them may take long.
+    // Lines may arrive slowly, and statements over all rows may take long.
     await tx.$executeRaw`SET LOCAL idle_in_transaction_session_timeout = 0`
     await tx.$executeRaw`SET LOCAL statement_timeout = 0`
     await tx.$queryRaw`SELECT 1 FROM (SELECT pg_advisory_xact_lock(${IMPORT_LOCK})) locked`
@@ -97,156 +82,19 @@ export async function importSpace(
   return imported
 }
 
-/** Rolls the transaction back. */
+/** Thrown to roll the transaction back. */
 class DryRunOver extends Error {}
 
-/** Counts what is left out by table and reason. */
-function createLeftOut() {
-  const byReason = new Map<string, LeftOut>()
-  return {
-    add({ table, reason, count, firstLine }: LeftOut): void {
-      const known = `${table}: ${reason}`
-      const key = byReason.has(known) || byReason.size < MOST_REASONS ? known : 'others'
-      const before = byReason.get(key)
-      if (before !== undefined) {
-        before.count += count
-        return
-      }
-      const clean = (text: string) => cut(oneLine(text), 200)
-      byReason.set(
-        key,
-        key === known
-          ? { table: clean(table), reason: clean(reason), count, firstLine }
-          : { table: 'others', reason: 'other reasons', count, firstLine },
-      )
-    },
-    all: () => [...byReason.values()],
-  }
-}
-type LeftOutList = ReturnType<typeof createLeftOut>
-
-interface Heading {
-  spaceId: string
-  version: number
-}
-
-/** Stages every row that may be written by itself. @throws Error for a file that is no whole export of one space */
-async function readAll(
-  tx: Tx,
-  lines: AsyncIterable<string> | Iterable<string>,
-): Promise<{ spaceId: string; leftOut: LeftOutList }> {
-  const leftOut = createLeftOut()
-  const batch = createBatch(tx, leftOut)
-  let heading: Heading | null = null
-  let [number, rows] = [0, 0]
-  let promised: number | null = null
-  for await (const line of lines) {
-    number += 1
-    if (heading === null) {
-      // npm may print the name of its script before it.
-      if (line.startsWith('{')) heading = await begin(tx, objectOf(line, NO_EXPORT))
-      continue
-    }
-    if (line.trim() === '') continue
-    const read = objectOf(line, `Line ${number} is no JSON object: the file is damaged or not whole. ${EXPORT_AGAIN}`)
-    if ('format' in read) throw new Error(`Line ${number} is a second heading: give one export at a time.`)
-    if (read['end'] === true) {
-      promised = Number(read['rows'])
-      continue
-    }
-    rows += 1
-    const staged = stagedRowOf(read, number, leftOut)
-    if (staged !== null) await batch.add(staged, line.length)
-  }
-  await batch.flush()
-  if (heading === null) throw new Error(NO_EXPORT)
-  checkWhole(heading, { rows, promised })
-  return { spaceId: heading.spaceId, leftOut }
-}
-
-const EXPORT_AGAIN = 'Export the space again.'
-
-/** @throws Error where the end of the file is missing */
-function checkWhole({ version }: Heading, { rows, promised }: { rows: number; promised: number | null }): void {
-  if (version === 1) return
-  if (promised === null) throw new Error(`The file is not whole: its last line is missing. ${EXPORT_AGAIN}`)
-  if (!(rows >= promised)) throw new Error(`The file is not whole: it has ${rows} of ${promised} rows. ${EXPORT_AGAIN}`)
-}
-
-/** Rows that are staged together. */
-function createBatch(tx: Tx, leftOut: LeftOutList) {
-  const forget = createForgetting(tx)
-  let rows: StagedRow[] = []
-  let characters = 0
-  async function flush(): Promise<void> {
-    const [first] = rows
-    const repeated = first === undefined ? 0 : await stage(tx, rows)
-    if (first !== undefined && repeated > 0)
-      leftOut.add({ table: first.table, reason: 'repeats a row of the file', count: repeated, firstLine: first.line })
-    await forget(characters)
-    rows = []
-    characters = 0
-  }
-  return {
-    flush,
-    async add(row: StagedRow, length: number): Promise<void> {
-      // A table of its own each, so that what is said of a batch is about that.
-      if (rows[0] !== undefined && rows[0].table !== row.table) await flush()
-      rows.push(row)
-      characters += length
-      if (rows.length >= ROWS_AT_ONCE || characters > CHARACTERS_AT_ONCE) await flush()
-    },
-  }
-}
-
-function objectOf(line: string, fault: string): Record<string, unknown> {
-  const value = parsed(line)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error(fault)
-  return value as Record<string, unknown>
-}
-
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line)
-  } catch {
-    return null
-  }
-}
-
-async function begin(tx: Tx, { format, version, spaceId }: Record<string, unknown>): Promise<Heading> {
-  if (format !== FORMAT || typeof spaceId !== 'string' || prefixOf(spaceId) !== 'spc') throw new Error(NO_EXPORT)
-  if (version !== 1 && version !== FORMAT_VERSION)
-    throw new Error(
-      `That is an export of version ${cut(oneLine(String(version)), 20)}; this server reads 1 and ${FORMAT_VERSION}.`,
-    )
-  if ((await tx.space.count({ where: { id: spaceId, NOT: REMAINS } })) > 0)
-    throw new Error(`The space ${spaceId} is here already: delete it first (deleteSpace).`)
-  await createStaging(tx)
-  return { spaceId, version }
-}
-
-function stagedRowOf({ table, row }: Record<string, unknown>, line: number, leftOut: LeftOutList): StagedRow | null {
-  if (!isMovedTable(table)) {
-    leftOut.add({ table: String(table), reason: 'no rows of this table are imported', count: 1, firstLine: line })
-    return null
-  }
-  const checked = checkRow(table, row)
-  if (checked.type === 'refused') {
-    leftOut.add({ table, reason: checked.reason, count: 1, firstLine: line })
-    return null
-  }
-  for (const { column, reason } of checked.leftOut)
-    leftOut.add({ table: `${table}.${column}`, reason, count: 1, firstLine: line })
-  return { line, table, row: checked.row }
-}
-
 interface People {
-  /** Ids of the file by those that stand for them here. */
+  /** Maps ids of the file to the ids of the same people here. */
   names: ReadonlyMap<string, string>
   withoutExternalId: LeftOut | null
 }
 
-/** Who people are that sign in elsewhere. @throws Error where one is somebody here, and the file is not trusted with that */
+/**
+ * Finds people of the file who exist here under another id, by their `externalId`. @throws Error if there is one and
+ * the file is not trusted
+ */
 async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
   const same = await tx.$queryRaw<{ from: string; to: string; name: string }[]>`
     SELECT t.key AS from, h.id AS to, t.row->>'name' AS name FROM "ImportedRow" t
@@ -255,7 +103,7 @@ async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
     ORDER BY t.line`
   const [first] = same
   if (trustExternalIds) {
-    // They are here, by another id.
+    // These humans exist here under another id.
     await tx.$executeRaw`
       UPDATE "ImportedRow" t SET row = t.row || '{"externalId": null}' WHERE t."table" = 'Entity' AND EXISTS (
         SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Entity' AND b.row->>'externalId' = t.row->>'externalId' AND b.line < t.line)`
@@ -265,14 +113,14 @@ async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
   }
   if (first !== undefined)
     throw new Error(
-      `${JSON.stringify(oneLine(first.name))} (${first.from}) has the externalId of ${first.to}, who is here: if you trust the file, import it with --trust-external-ids, and they are the same.`,
+      `${JSON.stringify(oneLine(first.name))} (${first.from}) has the same externalId as ${first.to}, who already exists: if you trust the file, import it with --trust-external-ids, which treats both as one human.`,
     )
   const [cleared] = await tx.$queryRaw<{ count: number; firstLine: number }[]>`
     WITH cleared AS (
       UPDATE "ImportedRow" t SET row = t.row || '{"externalId": null}' WHERE t."table" = 'Entity' AND t.row->>'externalId' IS NOT NULL
         AND NOT EXISTS (SELECT 1 FROM "Entity" e WHERE e.id = t.key) RETURNING line
     ) SELECT count(*)::int AS count, coalesce(min(line), 0)::int AS "firstLine" FROM cleared`
-  const reason = 'nobody gets one without --trust-external-ids; set it with updateHuman'
+  const reason = 'imported only with --trust-external-ids; set externalIds with updateHuman'
   return {
     names: new Map(),
     withoutExternalId:
@@ -286,16 +134,16 @@ async function checkLimits(tx: Tx, spaceId: string): Promise<void> {
   const counts = await countStaged(tx)
   if (counts.Space === undefined)
     throw new Error(
-      `The file has no usable row of its space ${spaceId}: it is damaged or not whole. Export the space again.`,
+      `The file has no usable row of its space ${spaceId}: the file is damaged or incomplete. Export the space again.`,
     )
   if ((counts.Entity ?? 0) > MOST_PEOPLE)
-    throw new Error(`The file brings ${counts.Entity} people and agents; ${MOST_PEOPLE} are the most.`)
+    throw new Error(`The file contains ${counts.Entity} people and agents; the maximum is ${MOST_PEOPLE}.`)
   if ((counts.Membership ?? 0) > MOST_MEMBERS)
-    throw new Error(`The file brings ${counts.Membership} members; a space has at most ${MOST_MEMBERS}.`)
+    throw new Error(`The file contains ${counts.Membership} members; a space has at most ${MOST_MEMBERS}.`)
   const labels = await missingLabels(tx, spaceId)
   if (labels.length > MOST_LABELS)
     throw new Error(
-      `The labels of the file name ${labels.length} spaces that are not here; ${MOST_LABELS} are the most.`,
+      `The labels of the file name ${labels.length} spaces that do not exist here; the maximum is ${MOST_LABELS}.`,
     )
 }
 
@@ -346,7 +194,7 @@ async function writeAll(
 ): Promise<Imported['counts']> {
   const counts: Imported['counts'] = {}
   const missing = await missingLabels(tx, spaceId)
-  // One that was deleted here comes back in the place of what stayed of it.
+  // Replaces what remained of the space if it was deleted here.
   await tx.space.deleteMany({ where: { id: spaceId, ...REMAINS } })
   const forget = createForgetting(tx)
   const deletedAt = new Date()
@@ -366,13 +214,13 @@ async function writeAll(
       if (written > 0) counts[table] = (counts[table] ?? 0) + written
       const count = rows.length - written
       if (count > 0)
-        leftOut.add({ table, reason: 'collides with a row that is here', count, firstLine: rows[0]?.line ?? 0 })
+        leftOut.add({ table, reason: 'conflicts with an existing row', count, firstLine: rows[0]?.line ?? 0 })
     }
   }
   return counts
 }
 
-/** Rows that exist only with another one: where that collided, they are left out with it. */
+/** Rows that are left out together with the row that they depend on. */
 const PARENTS: Partial<Record<MovedTable, { table: MovedTable; column: string }>> = {
   Agent: { table: 'Entity', column: 'id' },
   AgentTool: { table: 'Agent', column: 'agentId' },
@@ -383,7 +231,7 @@ const PARENTS: Partial<Record<MovedTable, { table: MovedTable; column: string }>
   Decision: { table: 'ToolCall', column: 'toolCallId' },
 }
 
-/** Rows that have the same columns go together: one of an older export leaves to the table what it does not know. */
+/** Inserts rows with the same columns together. A column that an older export does not contain gets its default. */
 async function insert(tx: Tx, table: MovedTable, rows: readonly Record<string, unknown>[]): Promise<number> {
   const { columns, fixed } = specOf(table)
   const known = [...Object.keys(columns), ...Object.keys(fixed)]
@@ -409,7 +257,7 @@ async function insert(tx: Tx, table: MovedTable, rows: readonly Record<string, u
   return written
 }
 
-/** The value with every text that is one of these ids replaced: whole texts only, never a part of one. */
+/** Returns the value with every string that equals one of these ids replaced. */
 function renamed(value: unknown, names: ReadonlyMap<string, string>): unknown {
   if (names.size === 0) return value
   if (typeof value === 'string') return names.get(value) ?? value

@@ -6,24 +6,27 @@ import { type Column, MOVED_TABLES, type MovedTable, specOf } from './moved-tabl
 
 type Row = Record<string, unknown>
 
-/** A column of a row that is not imported. */
+/** A column that is not imported. */
 export interface LeftOutColumn {
   column: string
   reason: string
 }
 
-/** A row as it may be written, or why it may not. */
+/** A valid row, or why it is refused. */
 export type CheckedRow = { type: 'row'; row: Row; leftOut: LeftOutColumn[] } | { type: 'refused'; reason: string }
 
 export const isMovedTable = (table: unknown): table is MovedTable =>
   typeof table === 'string' && Object.hasOwn(MOVED_TABLES, table)
 
-const UNKNOWN_COLUMN = 'this version does not know the column'
+const UNKNOWN_COLUMN = 'the column is unknown in this version'
 const SECRET_COLUMN = 'a secret is never imported'
 
-/** Only columns of the table that are moved, each of its type; and rules of single tables. Looks nothing up. */
+/**
+ * Checks the types of the columns and the rules of single tables; keeps only columns that are imported. Reads nothing
+ * from the database.
+ */
 export function checkRow(table: MovedTable, given: unknown): CheckedRow {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) return refused('the row is no object')
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return refused('the row is not an object')
   const { columns, fixed } = specOf(table)
   const known = Object.entries(given).filter(([name]) => Object.hasOwn(columns, name))
   const row: Row = Object.fromEntries(known)
@@ -43,7 +46,7 @@ function faultOfColumns(columns: Record<string, Column>, row: Row): string | nul
   return null
 }
 
-/** Columns of a row that are not imported, though they hold something. What is always written the same way is not worth a word. */
+/** Returns the columns that hold a value but are not imported. Columns with a fixed value are not worth reporting. */
 function leftOutOf(table: MovedTable, given: object): LeftOutColumn[] {
   const { columns, fixed, secret } = specOf(table)
   return Object.entries(given)
@@ -53,23 +56,23 @@ function leftOutOf(table: MovedTable, given: object): LeftOutColumn[] {
 
 const refused = (reason: string): CheckedRow => ({ type: 'refused', reason })
 
-/** What is wrong with a row as a whole. */
+/** Rules for a row as a whole. */
 const RULES: Partial<Record<MovedTable, (row: Row) => string | null>> = {
   Entity: ({ id, kind, name, formerly, externalId }) => {
-    if (String(id).startsWith('agt_') !== (kind === 'AGENT')) return 'the id is of another kind'
+    if (String(id).startsWith('agt_') !== (kind === 'AGENT')) return 'the id does not match the kind'
     if (kind === 'AGENT' && externalId != null) return 'an agent has no externalId'
-    // Of a human this is an erasure that is under way.
-    if (kind === 'HUMAN' && formerly != null) return 'a human who is being erased is not moved'
+    // A human with `formerly` is being erased.
+    if (kind === 'HUMAN' && formerly != null) return 'a human whose erasure is in progress is not imported'
     return faultIn(() => checkName(String(name), 'name'))
   },
   Space: ({ name }) => faultIn(() => checkName(String(name), 'name')),
   AgentTool({ name, execution, url }) {
     if (BUILT_IN_TOOL_NAMES.has(String(name))) return 'a built-in tool has this name'
-    if ((execution === 'HTTP') !== (url != null)) return 'an HTTP tool has a URL, and no other has'
+    if ((execution === 'HTTP') !== (url != null)) return 'an HTTP tool must have a URL, and other tools must not'
     return faultIn(() => [checkToolName(String(name), 'name'), url == null ? null : checkUrl(String(url), 'url')])
   },
   McpServer({ name, url }) {
-    if (String(name).includes(MCP_NAME_SEPARATOR)) return 'the name has two underscores in a row'
+    if (String(name).includes(MCP_NAME_SEPARATOR)) return 'the name contains "__"'
     return faultIn(() => [checkToolName(String(name), 'name'), checkUrl(String(url), 'url')])
   },
 }
@@ -85,7 +88,7 @@ function faultIn(check: () => unknown): string | null {
 
 const isOver = (status: unknown, over: string[]) => over.includes(String(status))
 
-/** What was active when it was exported is over. */
+/** Ends what was active at the time of the export. */
 const ENDED: Partial<Record<MovedTable, (row: Row) => Row>> = {
   Run: (row) =>
     isOver(row['status'], ['COMPLETED', 'FAILED', 'CANCELED'])

@@ -7,7 +7,7 @@ import { SealBrokenError, type SecretBox } from '../platform/secret-box.ts'
 const ID = Prisma.sql`id`
 const OF_AGENT = Prisma.sql`"agentId" || ':' || name`
 
-/** A column of encrypted text: the SQL of what tells its rows apart, and of the context that they are sealed with. */
+/** The encrypted columns: SQL for the row's key and for the context that the value is bound to. */
 export const SEALED = [
   { table: 'Agent', column: 'notifySecretSealed', id: ID, context: Prisma.sql`'notify:' || id` },
   { table: 'Webhook', column: 'secretSealed', id: ID, context: ID },
@@ -26,17 +26,17 @@ export const SEALED = [
   },
 ]
 
-/** A secret that could not be encrypted anew. */
+/** A secret that could not be re-encrypted. */
 export interface UnrotatedSecret {
   table: string
   column: string
   id: string
-  /** One line, without anything of the secret. */
+  /** A single line without any part of the secret. */
   reason: string
 }
 
 export interface Rotation {
-  /** How many secrets are encrypted with the box's own key now. */
+  /** How many secrets are now encrypted with the current key. */
   rotated: number
   failed: UnrotatedSecret[]
 }
@@ -44,9 +44,10 @@ export interface Rotation {
 const ROWS_AT_ONCE = 500
 
 /**
- * Encrypts anew, with the box's own key, whatever it can open by that or by the key before, each row in a statement of its own: interrupted, it
- * can be run again, and each row can be opened with either key all the time. A row that cannot be opened or written is reported and left as
- * it is. A row that others change meanwhile was sealed by them.
+ * Re-encrypts with the current key everything that the current or the previous key decrypts, each row in its own
+ * statement. It may be interrupted and run again; each row can be decrypted with one of the two keys at any time. A row
+ * that cannot be decrypted or written is reported and left unchanged. A row that changes at the same time was encrypted
+ * by its writer.
  */
 export async function resealAll({ prisma }: Pick<Database, 'prisma'>, box: SecretBox): Promise<Rotation> {
   const rotation: Rotation = { rotated: 0, failed: [] }
@@ -73,4 +74,4 @@ export async function resealAll({ prisma }: Pick<Database, 'prisma'>, box: Secre
   return rotation
 }
 
-const BROKEN = 'neither PARLEY_SECRET_KEY nor PARLEY_SECRET_KEY_BEFORE opens it'
+const BROKEN = 'neither PARLEY_SECRET_KEY nor PARLEY_SECRET_KEY_BEFORE decrypts it'

@@ -3,22 +3,22 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
 import { type MovedTable, specOf } from './moved-tables.ts'
 
-/** The first line of an export holds this, and the version of the format. */
+/** The format name in the first line of an export, beside the version. */
 export const FORMAT = 'parley-space'
-/** Version 1 has no last line, by which a truncated file is recognized. */
+/** Version 1 has no last line, so a truncated file cannot be detected. */
 export const FORMAT_VERSION = 2
 
-/** A row in an export: its table, and its columns as PostgreSQL writes them in JSON. */
+/** A row of an export: its table, and its columns as PostgreSQL writes them in JSON. */
 export interface MovedRow {
   table: MovedTable
   row: Record<string, unknown>
 }
 
-/** Rows with journals and results of tools may have megabytes each. */
+/** The batch size for rows with journals and tool results, which may have megabytes each. */
 const LARGE_ROWS_AT_ONCE = 20
 const ROWS_AT_ONCE = 200
 
-/** A row, and the confidential spaces, other than the exported one, that it comes from: known by its marks of this moment. */
+/** A row, and the other confidential spaces that it comes from, by its current marks. */
 interface FoundRow {
   row: Record<string, unknown>
   foreign: string[]
@@ -27,11 +27,12 @@ interface FoundRow {
 const idOf = ({ row }: FoundRow) => String(row['id'])
 
 /**
- * A space as JSON lines: a heading, rows, and a last line with their number. It holds who is or was in the space, or wrote or decided in it; of
- * agents their settings, not their minds; its messages; and the runs that it triggered, with their journals. Of other runs that wrote in it,
- * only the calls that show there. Of a run that has been shown something of another confidential space, the journal, the calls that do not show in
- * this one, and all texts are left out. What changes meanwhile is in it or not. Memory is bounded by a few rows.
- * @throws Error with one readable line where there is no such space
+ * Yields a space as JSON lines: a heading, rows, and a last line with their number. It contains the space's current and
+ * former members, senders and deciders; the settings of agents but not their knowledge; the messages; and the runs that
+ * the space triggered, with their journals. For other runs that wrote in the space it contains only the visible calls.
+ * It leaves out the journal, the invisible calls and all texts of runs with content of another confidential space.
+ * Concurrent changes may or may not be included. Memory is bounded by a batch of rows.
+ * @throws Error with one readable line if the space does not exist
  */
 export async function* exportSpace(db: Pick<Database, 'prisma'>, spaceId: string): AsyncGenerator<string> {
   const { prisma } = db
@@ -64,7 +65,7 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
   for await (const page of read('Chain', ofSpace))
     for (const { row } of page) yield { table: 'Chain', row: { ...row, replyStack: [] } }
 
-  // Instructions list the agent's other spaces, by a rule of their own: they have no label.
+  // Instructions list the agent's other spaces by a separate rule, so they have no label.
   const hasOthers = (await prisma.space.count({ where: { confidential: true, id: { not: spaceId } } })) > 0
   const runs = read('Run', Prisma.sql`t."triggerSpaceId" = ${spaceId}`, { most: LARGE_ROWS_AT_ONCE })
   for await (const page of runs) {
@@ -104,14 +105,14 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
 }
 
 interface PageOptions {
-  /** The column by which rows are read on; it need not be unique. */
+  /** The column for reading in pages; it need not be unique. */
   key?: string
-  /** What comes before every value of it. */
+  /** A value that sorts before every value of the key. */
   first?: string | number
   most?: number
 }
 
-/** Of marked tables, the columns that say where a row comes from. */
+/** The columns with the sources of a row, for tables that have them. */
 const MARKS: Partial<Record<MovedTable, Prisma.Sql>> = {
   Run: Prisma.sql`t.places || t.label`,
   ToolCall: Prisma.sql`t.places || t.label`,
@@ -120,7 +121,9 @@ const MARKS: Partial<Record<MovedTable, Prisma.Sql>> = {
   Chain: Prisma.sql`t.label`,
 }
 
-/** Page by page, each row with the label that it has now: marks of spaces that are not confidential any more do not go along. */
+/**
+ * Yields pages of rows, each with its current label. Marks of spaces that are no longer confidential are not exported.
+ */
 async function* pagesOf(
   prisma: Database['prisma'],
   { table, where, spaceId }: { table: MovedTable; where: Prisma.Sql; spaceId: string },
@@ -131,7 +134,7 @@ async function* pagesOf(
   const label = marks === undefined ? Prisma.sql`'{}'::text[]` : confidentialAmong(marks)
   let after = first
   for (;;) {
-    // All rows with the last key of a page come with it.
+    // A page includes all rows with its last key.
     const rows = await prisma.$queryRaw<{ key: string | number; row: Record<string, unknown>; label: string[] }[]>`
       SELECT ${column} AS key, to_jsonb(t) AS row, ${label} AS label FROM ${name} t WHERE ${where} AND ${column} > ${after}
       ORDER BY ${column} FETCH FIRST ${most} ROWS WITH TIES`
@@ -145,7 +148,7 @@ async function* pagesOf(
   }
 }
 
-/** Members, former members, senders, deciders, and the agents of runs and calls. */
+/** Returns members, former members, senders, deciders, and the agents of runs and calls. */
 async function peopleOf(prisma: Database['prisma'], spaceId: string): Promise<string[]> {
   const rows = await prisma.$queryRaw<{ id: string }[]>`
     SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
@@ -158,7 +161,7 @@ async function peopleOf(prisma: Database['prisma'], spaceId: string): Promise<st
   return rows.map(({ id }) => id)
 }
 
-/** Other spaces are named in no column, and of a run that knows of a confidential one nothing is left but that it was. */
+/** Removes references to other spaces, and all content of a run that has content of another confidential space. */
 function exportedRun({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> {
   const here = (id: unknown) => (id === spaceId ? id : null)
   const named = { ...row, deepestSpaceId: here(row['deepestSpaceId']), activeSpaceId: here(row['activeSpaceId']) }
@@ -177,9 +180,9 @@ function exportedRun({ row, foreign }: FoundRow, spaceId: string): Record<string
   }
 }
 
-const LEFT_OUT = 'Left out of the export: it may hold words of another confidential space.'
+const LEFT_OUT = 'Omitted from the export: the content may come from another confidential space.'
 
-/** What was said in the space stays; why it was said stays where that was here. */
+/** Keeps the message, but removes its origin if that is from elsewhere. */
 function exportedMessage({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> {
   const origin = row['origin'] as Record<string, unknown> | null
   if (origin === null || (origin['triggerSpaceId'] === spaceId && foreign.length === 0)) return row
@@ -189,7 +192,7 @@ function exportedMessage({ row, foreign }: FoundRow, spaceId: string): Record<st
   return { ...row, origin: { triggerType, triggerName, ...unknown } }
 }
 
-/** Of a call that comes from another confidential space: what members saw of it here. Null where nothing shows. */
+/** Returns what members saw of a call that comes from another confidential space; null if nothing is visible. */
 function exportedCall({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> | null {
   const named = row['spaceId'] === spaceId ? row : { ...row, spaceId: null }
   if (foreign.length === 0) return named
@@ -200,7 +203,7 @@ function exportedCall({ row, foreign }: FoundRow, spaceId: string): Record<strin
   return hidesOutput ? { ...seen, output: null, outputKeyOrders: null, error: null } : seen
 }
 
-/** Reasons and errors of runs that know of another confidential space, or of which nothing is known any more, are left out. */
+/** Removes reasons and errors of runs that have content of another confidential space, or whose marks are unknown. */
 async function outcomesOf(
   prisma: Database['prisma'],
   messageIds: string[],
@@ -216,10 +219,10 @@ async function outcomesOf(
   })
 }
 
-/** Outcomes whose reason an agent or a provider wrote. */
+/** Outcomes with a reason that an agent or a provider wrote. */
 const WORDS_OF_AGENTS = ['SKIPPED', 'FAILED']
 
-/** Secrets stay here, and so does the name of a human who is being erased. */
+/** Removes secrets, and the former name of a human who is being erased. */
 function withoutSecrets(table: MovedTable, row: Record<string, unknown>): Record<string, unknown> {
   const { secret, fixed } = specOf(table)
   const isHuman = row['kind'] === 'HUMAN'

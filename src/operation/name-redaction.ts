@@ -2,25 +2,25 @@ import { BUILT_IN_TOOL_NAMES } from '../agents/tool-names.ts'
 import { nameIn, oneLine } from '../lib/json.ts'
 import { ERASED, type ErasedHuman } from './erased-human.ts'
 
-/** A string within a JSON value that is to be replaced: where it is, and what it becomes. */
+/** A string to replace within a JSON value. */
 export interface Edit {
-  /** Keys and indexes from the outside in; empty for the value itself. */
+  /** Keys and indexes from the root; empty for the value itself. */
   path: string[]
   text: string
 }
 
-/** What is known about a row besides its text. */
+/** Context of a row besides its text. */
 export interface Surroundings {
-  /** Whether a name alone, without an id beside it, means the erased human in this row. */
+  /** Whether a name without an id means the erased human in this row. */
   isByName: boolean
   /** Whether a name in a line about this space means the erased human. */
   isHere(spaceId: string): boolean
 }
 
 /**
- * Finds where the server itself wrote an erased human's name, and the reasons of its decisions if its messages go too. Each function
- * takes a decoded value and returns the strings to replace. Words of people, agents, services and foreign tools are never touched: they
- * stand in fields of their own, and in prompts in JSON quotes.
+ * Finds where the server wrote an erased human's name, and the reasons of the human's decisions if the messages are
+ * erased too. Each function takes a decoded value and returns the strings to replace. Text of people, agents, services
+ * and external tools is never changed: it is in separate fields, and in JSON quotes in prompts.
  */
 export interface NameRedaction {
   /** `Message.origin`. */
@@ -31,7 +31,7 @@ export interface NameRedaction {
   cycleState(value: unknown): Edit[]
   /** `Cycle.messages`. */
   modelMessages(value: unknown): Edit[]
-  /** `ToolCall.output`, and results of tools elsewhere. */
+  /** `ToolCall.output`, and tool results stored elsewhere. */
   toolOutput(toolName: string, value: unknown): Edit[]
   /** `ToolCall.state`. */
   toolState(value: unknown): Edit[]
@@ -44,42 +44,42 @@ type JsonRecord = Record<string, unknown>
 const isRecord = (value: unknown): value is JsonRecord =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Fields that name whoever the id in the other field belongs to. */
+/** Fields with the name of the entity whose id is in another field. */
 const NAMES_BESIDE_IDS = [
   ['senderId', 'sender'],
   ['senderId', 'senderName'],
   ['entityId', 'entityName'],
   ['id', 'name'],
 ] as const
-/** Fields of built-in tools' results that hold a sentence of the server. */
+/** Fields of built-in tools' results that contain a sentence of the server. */
 const SENTENCES = ['message', 'error', 'decisions', 'triggerSummary', 'about']
 
 const JSON_STRING = String.raw`"(?:[^"\\]|\\.)*"`
 /** `- [<space> (id: spc_…)] `, as src/minds/inbox-message.ts writes it. */
 const MESSAGE_LINE = new RegExp(String.raw`^- \[(?:${JSON_STRING}|[^[\]():,"\\]*) \(id: (spc_[0-9a-f]{32})\)\] `)
 const RESULT_LINE = /^- \[TOOL_RESULT ([^\s()[\]]+) \(id: tcl_[0-9a-f]{32}\)\] /
-/** What stands before the names of those who decided (src/runs/decisions-told.ts, decision.ts, approvals.ts). */
+/** The text before the names of deciders (src/runs/decisions-told.ts, decision.ts, approvals.ts). */
 const BEFORE_DECIDERS = /^(?: {2}It was )?(?:approved by |denied by |expired, approved only by |Only |Denied by )/
 const STRING_HERE = new RegExp(JSON_STRING, 'y')
 const REASON_HERE = new RegExp(String.raw` \(${JSON_STRING}\)`, 'y')
-/** Of a denial: its only decider's. */
+/** The reason of a denial by a single decider. */
 const DENIAL_REASON_HERE = new RegExp(`: ${JSON_STRING}`, 'y')
 /** `a message from "<name>" (human) in `, as src/agents/inbox-source.ts writes it. */
 const SOURCE = new RegExp(
   String.raw`(a message from )(${JSON_STRING})( \(human\) in ${JSON_STRING} \(id: (spc_[0-9a-f]{32})\))`,
   'g',
 )
-/** A refusal of src/confidence/discretion.ts, up to the name. */
+/** A refusal by `src/confidence/discretion.ts`, up to the name. */
 const NOT_HEARD = new RegExp(`^what you know comes from ${JSON_STRING}; `)
 
 export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Surroundings): NameRedaction {
   const line = oneLine(human.name)
   const quoted = JSON.stringify(line)
-  /** As it may stand in a line: bare, or in quotes. */
+  /** The forms in which the name may occur in a line: bare, or in quotes. */
   const forms = [...new Set([nameIn(human.name), line, quoted])]
   const isName = (value: unknown) => value === human.name || value === line
 
-  /** The names of who decided, up to where something else follows. */
+  /** Replaces the name in a list of deciders. */
   function deciders(text: string, start: number): string {
     const kept: string[] = [text.slice(0, start)]
     let at = start
@@ -98,7 +98,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
     return kept.join('') + text.slice(at)
   }
 
-  /** A sentence that the server wrote; as it is where it has no place for the name. */
+  /** Replaces the name in a sentence of the server; returns the text unchanged if it has no place for a name. */
   function sentence(text: string): string {
     if (!isByName) return sources(text)
     const before = BEFORE_DECIDERS.exec(text)?.[0]
@@ -129,7 +129,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
     return after(text, '  It is addressed to ', forms, [` (id: ${human.id}).`])
   }
 
-  /** The result of a call, as JSON text in a line of its own. */
+  /** Replaces the name in the result of a call, which is JSON text on a line. */
   function resultText(toolName: string, text: string): string {
     const value = parsed(text)
     const edits = value === undefined ? [] : toolOutput(toolName, value)
@@ -138,7 +138,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
 
   const promptText = (text: string) => text.split('\n').map(promptLine).join('\n')
 
-  /** Of one object: names beside ids, then what only a name says. */
+  /** Adds the edits of one object: names beside ids, then names without one. */
   function objectEdits(value: JsonRecord, path: string[], edits: Edit[]): void {
     const rename = (key: string) => {
       if (typeof value[key] === 'string' && value[key] !== ERASED) edits.push({ path: [...path, key], text: ERASED })
@@ -154,7 +154,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
     for (const [key, change] of texts) edits.push(...editOf(value[key], [...path, key], change))
   }
 
-  /** Of all objects in a value that the server made. */
+  /** Returns the edits of all objects in a value that the server created. */
   function walk(value: unknown, path: string[] = []): Edit[] {
     const edits: Edit[] = []
     const waiting: [unknown, string[]][] = [[value, path]]
@@ -169,7 +169,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
 
   function toolOutput(toolName: string, value: unknown): Edit[] {
     if (BUILT_IN_TOOL_NAMES.has(toolName)) return walk(value)
-    // Of a tool of somebody else the server writes that a call was refused or not decided in time, and nothing else.
+    // In results of other tools, the server writes only refusals and timeouts.
     const error = isRecord(value) ? value['error'] : undefined
     if (!isRecord(error) || !BEFORE_DECIDERS.test(String(error['message']))) return []
     return editOf(error['message'], ['error', 'message'], sentence)
@@ -209,7 +209,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
   }
 }
 
-/** Of a message of a model's conversation: what it was sent in the place of a user, and results of tools. */
+/** Returns the edits of a model message: user messages that the server wrote, and tool results. */
 function messageEdits(
   { role, content }: JsonRecord,
   { promptText, toolOutput }: { promptText(text: string): string } & Pick<NameRedaction, 'toolOutput'>,
@@ -241,7 +241,7 @@ function shallow(value: JsonRecord, edit: (value: JsonRecord, path: string[], ed
   return edits
 }
 
-/** `<before><name><following>…` with "Erased" in the place of the name; the text as it is where it reads otherwise. */
+/** Replaces the name in `<before><name><following>…` by "Erased"; returns other texts unchanged. */
 function after(text: string, before: string, names: readonly string[], following: readonly string[]): string {
   if (!text.startsWith(before)) return text
   for (const name of names)
@@ -264,7 +264,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The value with the edits applied; the original is left as it is. */
+/** Returns a copy of the value with the edits applied. */
 export function applyEdits(value: unknown, edits: readonly Edit[]): unknown {
   let result = structuredClone(value)
   for (const { path, text } of edits) {

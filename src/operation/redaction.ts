@@ -3,10 +3,11 @@ import type { Json } from '../lib/json.ts'
 import { oneLine } from '../lib/json.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import { TOLD_CALLS } from '../runs/tool-call-ends.ts'
-import { ERASED, type ErasedHuman } from './erased-human.ts'
+import { ERASED, type ErasedHuman, holds } from './erased-human.ts'
 import { createNameRedaction, type Edit, type NameRedaction } from './name-redaction.ts'
+import { isNear, type Near, surroundingsOf } from './namesakes.ts'
 
-/** From which rows the name is removed next. */
+/** Where to continue removing the name. */
 export interface Place {
   table: string
   /** All rows up to this id are done. */
@@ -20,17 +21,17 @@ export interface FailedRow {
   error: unknown
 }
 
-/** What became of some rows. */
+/** The result for some rows. */
 export interface Redacted {
-  /** Null: none is left. */
+  /** Null: no rows are left. */
   next: Place | null
   failed: FailedRow[]
 }
 
-/** A row as it is before: the columns of its table, and what was read beside it. */
+/** A row before the change: the columns of its table, and further values that were read. */
 type Row = Record<string, Json>
 
-/** What a row becomes: new values of whole columns, and edits within JSON columns. */
+/** A change of a row: new values of columns, and edits within JSON columns. */
 interface Change {
   set?: Record<string, string | null>
   clear?: string[]
@@ -38,20 +39,20 @@ interface Change {
 }
 
 interface Table {
-  /** Columns that are read. */
+  /** The columns to read. */
   columns: string[]
-  /** Of these those in which the server may have written the name. */
+  /** Those columns in which the server may have written the name. */
   named: string[]
   agent: string
   runs: string[]
   condition?: Prisma.Sql
-  /** Further rows to look at, by whom they are about. */
+  /** A condition for further rows that are about the human. */
   about?(human: ErasedHuman): Prisma.Sql
   change(row: Row, names: NameRedaction, human: ErasedHuman): Change
 }
 
 const ROWS_AT_ONCE = 500
-/** `jsonb_set` copies the whole value each time. */
+/** Limits the edits per statement, because each `jsonb_set` copies the whole value. */
 const EDITS_AT_ONCE = 50
 
 const TABLES: Record<string, Table> = {
@@ -83,7 +84,7 @@ const TABLES: Record<string, Table> = {
     named: ['origin'],
     agent: 'senderId',
     runs: ['runId'],
-    // Whose message its run answers.
+    // The human's message that the run answers.
     about: ({ id, messages }) => Prisma.sql`(${messages} AND t.origin->>'triggerMessage' IS NOT NULL AND EXISTS (
       SELECT 1 FROM "Run" r WHERE r.id = t."runId" AND r."triggerSenderId" = ${id}))`,
     change: (row, names, human) => ({
@@ -132,16 +133,17 @@ const TABLES: Record<string, Table> = {
   },
 }
 
-/** Last: until then a reason is still needed to be known by. */
+/** Processed last, because the reasons are needed to recognise them in other rows. */
 const DECISIONS = 'Decision'
 
 export const FIRST_PLACE: Place = { table: 'Run', after: '' }
 const PLACES = [...Object.keys(TABLES), DECISIONS]
 
 /**
- * Removes the name from what the server itself wrote, in a few rows, each in a transaction of its own: origins of messages, inbox events,
- * what minds remember of them, results of built-in tools and decisions; with `runIds`, only from what those runs have left. Words of agents and
- * people stay as they are, and so do the records of steps. A row that fails is reported and passed over. Doing it again changes nothing.
+ * Removes the name from text that the server wrote, in some rows, each in its own transaction: origins of messages,
+ * inbox events, the consciousness, results of built-in tools, and decisions. With `runIds`, only in rows of those runs.
+ * Text of agents and people, and journaled steps, are not changed. A row that fails is reported and skipped. Running it
+ * again changes nothing.
  */
 export async function redactSome(
   db: Database,
@@ -149,7 +151,7 @@ export async function redactSome(
   { table, after }: Place,
   runIds: string[] | null = null,
 ): Promise<Redacted> {
-  // A place of an earlier version begins anew.
+  // A position of an earlier version starts from the beginning.
   if (!PLACES.includes(table)) return { next: FIRST_PLACE, failed: [] }
   const page =
     table === DECISIONS ? await forgetReasons(db, human, after) : await redactTable(db, human, { table, after }, runIds)
@@ -159,7 +161,7 @@ export async function redactSome(
 }
 
 interface Page {
-  /** The last row that was looked at, where others may follow. */
+  /** The last checked row, if others may follow. */
   last: string | null
   failed: FailedRow[]
 }
@@ -188,7 +190,9 @@ interface Search {
   runIds: string[] | null
 }
 
-/** The rows of the next page that may hold the name. Where reading the page fails, its rows are read one by one. */
+/**
+ * Returns the rows of the next page that may contain the name. If reading the page fails, reads its rows one by one.
+ */
 async function findNamed(
   { prisma }: Database,
   human: ErasedHuman,
@@ -224,20 +228,6 @@ async function findNamed(
   }
 }
 
-/**
- * A condition that a JSON or text column holds the name in any way of writing it, or the human's id: rows that it finds are looked at, value by
- * value. A name in JSON within a text is encoded twice.
- */
-function holds({ id, name }: ErasedHuman, column: Prisma.Sql): Prisma.Sql {
-  const encoded = (text: string) => JSON.stringify(text).slice(1, -1)
-  const once = [name, oneLine(name)].map(encoded)
-  const texts = [
-    ...new Set([id, name, oneLine(name), ...once, ...once.map(encoded), ...once.map(encoded).map(encoded)]),
-  ]
-  const found = texts.map((text) => Prisma.sql`strpos(${column}::text, ${text}) > 0`)
-  return Prisma.sql`(${column} IS NOT NULL AND (${Prisma.join(found, ' OR ')}))`
-}
-
 async function redactRow(
   tx: Tx,
   human: ErasedHuman,
@@ -257,7 +247,10 @@ async function redactRow(
     await tx.$executeRaw`UPDATE ${name} SET ${Prisma.join(sets)} WHERE id = ${id}`
 }
 
-/** The SET clauses of the statements that make a change: only the strings named are replaced, the rest of the JSON stays as it is stored. */
+/**
+ * Returns the SET clauses of the statements for a change. They replace only the given strings; the rest of the JSON
+ * keeps its stored form.
+ */
 function statementsOf({ set = {}, clear = [], edit = {} }: Change): Prisma.Sql[][] {
   const column = (name: string) => Prisma.raw(`"${name}"`)
   const plain = [
@@ -288,7 +281,7 @@ function chunks<T>(items: readonly T[], size: number): T[][] {
   )
 }
 
-/** The reasons that the human gave, of some of its decisions. */
+/** Removes the reasons of some of the human's decisions. */
 async function forgetReasons(db: Database, human: ErasedHuman, after: string): Promise<Page> {
   if (!human.messages) return { last: null, failed: [] }
   const calls = await db.prisma.$queryRaw<{ id: string }[]>`
@@ -303,49 +296,4 @@ async function forgetReasons(db: Database, human: ErasedHuman, after: string): P
     }
   }
   return { last: calls.length === ROWS_AT_ONCE ? (calls.at(-1)?.id ?? null) : null, failed }
-}
-
-/** The spaces that the human was ever in, of those that there are. */
-const SPACES_OF = (humanId: string) => Prisma.sql`
-  SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${humanId} UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${humanId}`
-
-/** What says who is meant by a name that somebody else has too: where the human was, and which agents and runs know it. */
-interface Near {
-  humanId: string
-  spaceIds: string[]
-  agentIds: string[]
-}
-
-/** Null where nobody else has the name: then it means this human wherever the server wrote it. */
-async function surroundingsOf(tx: Tx, { id, name }: ErasedHuman): Promise<Near | null> {
-  const namesakes = await tx.entity.count({ where: { name, goneAt: null, id: { not: id } } })
-  if (namesakes === 0) return null
-  const spaces = await tx.$queryRaw<{ spaceId: string }[]>(SPACES_OF(id))
-  const agents = await tx.$queryRaw<{ id: string }[]>`
-    SELECT m."entityId" AS id FROM (
-      SELECT "spaceId", "entityId" FROM "Membership" UNION SELECT "spaceId", "entityId" FROM "FormerMember"
-    ) m WHERE m."spaceId" IN (${SPACES_OF(id)}) UNION SELECT "agentId" FROM "Run" WHERE "triggerSenderId" = ${id}`
-  return {
-    humanId: id,
-    spaceIds: spaces.map(({ spaceId }) => spaceId),
-    agentIds: agents.map(({ id: agentId }) => agentId),
-  }
-}
-
-/**
- * Of two in one space both are called "Erased" there: better one name too many than one that stays. The same holds where the human
- * decided on a call.
- */
-function isNear(
-  { humanId, spaceIds, agentIds }: Near,
-  { table, agent, runs }: Pick<Table, 'agent' | 'runs'> & { table: string },
-) {
-  const isOfAgent = Prisma.sql`t.${Prisma.raw(`"${agent}"`)} = ANY(${agentIds}::text[]) AND (
-    t.places = '{}' OR t.places && ${spaceIds}::text[] OR NOT t.places <@ ARRAY(
-      SELECT s.id FROM "Space" s WHERE s.id = ANY(t.places) AND s."deletedAt" IS NULL))`
-  const ofRuns = runs.map((column) => Prisma.sql`c."runId" = t.${Prisma.raw(`"${column}"`)}`)
-  const call = table === 'InboxEvent' ? Prisma.sql`starts_with(t."dedupKey", c.id) OR ` : Prisma.empty
-  const isOfDecision = Prisma.sql`EXISTS (SELECT 1 FROM "Decision" d JOIN "ToolCall" c ON c.id = d."toolCallId"
-    WHERE d."humanId" = ${humanId} AND (${call}${Prisma.join(ofRuns, ' OR ')}))`
-  return Prisma.sql`((${isOfAgent}) OR ${isOfDecision})`
 }

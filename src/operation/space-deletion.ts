@@ -10,15 +10,16 @@ import { lockSpace, NO_SUCH_SPACE } from '../spaces/members.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { forgetSpace } from './forgetting.ts'
 
-/** The end of a space. */
+/** Deletion of spaces. */
 export interface SpaceDeletion {
   /**
-   * For admins, and for the last human in it. One transaction takes it from everybody's sight and from every agent's mind, and
-   * ends what waits of it; then its living runs end CANCELED, GONE, and its rows are removed, a few at a time, the last of many by a worker.
+   * For admins, and for the last human member. One transaction hides the space from everybody, makes agents forget it
+   * and ends everything that waits in it; then its active runs end as CANCELED, GONE, and its rows are removed in
+   * batches, a large rest by a worker.
    * @throws ForbiddenError, NotFoundError
    */
   deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>
-  /** Removes what is left of deleted spaces, also after an interruption. One that fails does not stop the others. */
+  /** Removes the rows of deleted spaces, also after an interruption. A failure does not stop the others. */
   sweep(): Promise<void>
 }
 
@@ -28,11 +29,11 @@ interface DeletionParts {
   publisher: Pick<SpacePublisher, 'deleted'>
 }
 
-/** What stays of a confidential space that was deleted: a row without a name. */
+/** The row that remains of a deleted confidential space: it has no name. */
 export const REMAINS = { deletedAt: { not: null }, name: '' } satisfies Prisma.SpaceWhereInput
 
 const MESSAGES_AT_ONCE = 500
-/** Of what a deletion removes before it answers; the rest is left to the workers. */
+/** The number of batches that a deletion removes before it returns; the workers do the rest. */
 const MOST_BATCHES = 20
 
 export function createSpaceDeletion(
@@ -69,15 +70,15 @@ export function createSpaceDeletion(
   }
 }
 
-const NOT_THE_LAST = 'Only an admin, or the last human in it, can delete a space: leave it (removeMember).'
+const NOT_THE_LAST = 'Only an admin or the last human member can delete a space; to leave the space, use removeMember.'
 
-/** Before the space is locked; under the lock it counts. @throws ForbiddenError */
+/** Checked before the space is locked, and again under the lock. @throws ForbiddenError */
 async function checkIsLastHuman(tx: Tx, spaceId: string): Promise<void> {
   const humans = await tx.membership.count({ where: { spaceId, entity: { kind: 'HUMAN' } } })
   if (humans > 1) throw new ForbiddenError(NOT_THE_LAST)
 }
 
-/** @returns who was a member */
+/** @returns the ids of the members */
 async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): Promise<string[]> {
   await lockSpace(tx, spaceId)
   const known = await tx.$queryRaw<{ id: string; kind: string; isMember: boolean }[]>`
@@ -99,8 +100,8 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
 }
 
 /**
- * Nobody sees any of it: in small statements, so that nobody waits for them either. Of a confidential one the nameless row stays: what
- * others were told of it in confidence, and agents have made of it, is nobody's to hear.
+ * Removes the rows of a space that nobody can see any more, in small statements, so that nobody waits for them. For a
+ * confidential space the nameless row remains, so that content which agents took from it stays confidential.
  */
 async function remove({ prisma }: Database, spaceId: string, mostBatches = Number.POSITIVE_INFINITY): Promise<void> {
   for (let batch = 0; ; batch++) {
@@ -115,7 +116,7 @@ async function remove({ prisma }: Database, spaceId: string, mostBatches = Numbe
     if (removed === 0) break
   }
   await prisma.runSpace.deleteMany({ where: { spaceId } })
-  // What another worker is deleting just now is no reason to delete all the rest in one statement.
+  // Without this condition, rows that another worker is deleting would make this statement delete all the rest at once.
   const isEmpty = Prisma.sql`id = ${spaceId} AND NOT EXISTS (SELECT 1 FROM "Message" WHERE "spaceId" = ${spaceId})`
   await prisma.$executeRaw`DELETE FROM "Space" WHERE NOT confidential AND ${isEmpty}`
   await prisma.$executeRaw`

@@ -1,14 +1,14 @@
 import { Prisma, type Run } from '../generated/prisma/client.ts'
 import type { Tx } from './db.ts'
 
-/** Whose budget is spent. */
+/** The owner of an exhausted budget. */
 export type OverBudget = 'AGENT' | 'SPACE' | 'ROOT'
 
-/** What budgets say of a generation: those of its agent, of the space that it counts for, and of its root. */
+/** The budgets that apply to a generation: of its agent, of the space that it counts for, and of its root. */
 export interface BudgetState {
-  /** Null: none is spent. */
+  /** Null: none is exhausted. */
   over: OverBudget | null
-  /** A limit in USD holds: a model without a known price is not run. */
+  /** A limit in USD applies, so a model without a known price must not run. */
   inUsd: boolean
 }
 
@@ -18,41 +18,45 @@ interface Payer {
   rootId: Prisma.Sql | string
 }
 
-/** As a column: a BudgetState as of this statement, null where no budget holds. A few steps of indexes; none has one: nearly nothing. */
+/**
+ * A column with the BudgetState as of this statement; null if no budget applies. Costs a few index lookups, and nearly
+ * nothing without budgets.
+ */
 export function budgetState({ agentId, spaceId, rootId }: Payer): Prisma.Sql {
   return Prisma.sql`"budgetState"(${agentId}, ${spaceId}, ${rootId})`
 }
 
-/** What its next generation counts for: a cycle's for the space of its deepest event. */
+/** Returns what the next generation of a run counts for; for a cycle, the space of its deepest event. */
 export function payerOf(run: Pick<Run, 'agentId' | 'deepestSpaceId' | 'triggerSpaceId' | 'rootId'>): Payer {
   const { agentId, deepestSpaceId, triggerSpaceId, rootId } = run
   return { agentId, spaceId: deepestSpaceId ?? triggerSpaceId, rootId }
 }
 
-/** Its `over` alone. */
+/** Only `over` of the budget state. */
 export function overBudget(payer: Payer): Prisma.Sql {
   return Prisma.sql`${budgetState(payer)}->>'over'`
 }
 
-/** What came of an attempt to reserve. */
+/** The result of an attempt to reserve. */
 export type Reservation =
   | { type: 'reserved' }
-  /** That budget is spent. */
+  /** The budget is exhausted. */
   | { type: 'over'; whose: OverBudget }
-  /** That budget would be exceeded if all use what they have reserved: others must settle first. Nothing is reserved. */
+  /** The budget would be exceeded if all reservations were used, so others must settle first. Nothing was reserved. */
   | { type: 'waits'; whose: OverBudget }
-  /** The run is not this attempt's any more. */
+  /** The run no longer belongs to this attempt. */
   | { type: 'lost' }
 
-/** What a generation may use, in tokens and nano-dollars. */
+/** The most that a generation may use, in tokens and nano-dollars. */
 export interface Estimate {
   tokens: number
   nanos: number
 }
 
 /**
- * Reserves what a run's next generation may use, instead of what the run has reserved before, in one statement under locks of all budgets that hold.
- * Counting the usage (runs/ledger.ts) and claiming the run end a reservation; that of a worker that died lapses with its lease.
+ * Reserves the estimate of a run's next generation in place of the run's earlier reservation, in one statement that
+ * locks all budgets that apply. Recording the usage (runs/ledger.ts) and claiming the run end a reservation; that of a
+ * dead worker expires with its lease.
  */
 export async function reserve(
   tx: Tx,
@@ -67,9 +71,9 @@ export async function reserve(
   return state.waitsFor === undefined ? { type: 'reserved' } : { type: 'waits', whose: state.waitsFor }
 }
 
-/** What whoever meets it is told. */
+/** The messages of runs and outcomes that a budget ended. */
 export const WHY_OVER_BUDGET: Record<OverBudget, string> = {
   AGENT: "The agent's budget for today is spent.",
   SPACE: "The space's budget for today is spent.",
-  ROOT: 'The budget of what began this is spent.',
+  ROOT: 'The budget of the message or trigger that started this is spent.',
 }

@@ -10,45 +10,48 @@ import { type LockedRun, lockRunOf, type Settled } from './call-settling.ts'
 import { decidersOf } from './deciders.ts'
 import { approved, edited } from './tool-calls.ts'
 
-/** Of one call, whoever makes them: each lets all approvals lapse, and is shown wherever the call is. */
+/**
+ * Maximum number of edits of one call, by anybody: each edit invalidates all approvals, and is
+ * shown with the call.
+ */
 const MOST_EDITS = 20
 
-/** What a human says of a call. */
+/** A human's decision on a call. */
 export interface GivenDecision {
   approve: boolean
   reason: string | null
-  /** What the tool is given instead; undefined: what it is given stays. */
+  /** The edited input; undefined: unchanged. */
   input: unknown
-  /** Of the input that the human saw; null: the one that the model wrote. */
+  /** The digest of the input that the human saw; null: the one that the model generated. */
   inputDigest: string | null
 }
 
-/** What a decision, or a time, has come to. */
+/** The result of a decision or of a deadline. */
 export interface Decided {
   call: ToolCall
-  /** Null: nothing of it is settled. */
+  /** Null: the call is not settled by it. */
   settled: Settled | null
   follow?: { afterCommit(): Promise<void> } | null
 }
 
-/** Why a call is not carried out. */
+/** Why a call is not executed. */
 export interface Refusal {
   state: 'DENIED' | 'EXPIRED' | 'CANCELED'
-  /** What the model is told; absent: the state. */
+  /** The error code for the model; absent: the state. */
   code?: 'CONFIDENTIAL'
   message: string
-  /** Who could decide when it was; absent: who can now. */
+  /** Who could decide at that time; absent: who can now. */
   deciders?: string[]
 }
 
-/** What a decision may lead to. */
+/** The effects of a decision. */
 export interface DecidingParts {
-  /** In the transaction that approves a call: what that means for a mind that does not wait for it. */
+  /** In the transaction that approves a call: informs a persistent agent, which does not wait for the call. */
   onApproved(tx: Tx, call: ToolCall): Promise<{ afterCommit(): Promise<void> } | null> | null
   end(tx: Tx, run: LockedRun, call: ToolCall, refusal: Refusal): Promise<Decided | null>
 }
 
-/** What is wrong with an input, by a JSON Schema that somebody wrote, in words; null where nothing is. */
+/** Validates an input by a user's JSON Schema. @returns an error message, or null */
 export interface InputCheck {
   checkInput(
     tool: { inputSchema: JsonObject; isForeign: true },
@@ -63,7 +66,7 @@ interface Deciding {
   given: GivenDecision
 }
 
-/** In order: the run's row lock, the call's; who may; what it is about; the decision; and what it comes to. */
+/** Locks the run's row and the call, checks the human and the input, records the decision, and applies it. */
 export async function decideIn(tx: Tx, parts: DecidingParts, { callId, humanId, given }: Deciding): Promise<Decided> {
   const run = await lockRunOf(tx, callId, { unlessLocked: false })
   const call = await lockCall(tx, callId)
@@ -89,7 +92,7 @@ export async function decideIn(tx: Tx, parts: DecidingParts, { callId, humanId, 
   return decided ?? { call: (await lockCall(tx, callId)) ?? call, settled: null }
 }
 
-/** Under a lock on a pending call: approves it where enough of those agree who may decide. */
+/** Under a lock on a pending call: approves it if enough of the deciders have approved its input. */
 export async function approveIn(
   tx: Tx,
   { onApproved }: Pick<DecidingParts, 'onApproved'>,
@@ -110,7 +113,7 @@ export async function approveIn(
   return { call: done, settled: null, follow: await onApproved(tx, done) }
 }
 
-/** `isLate`: its time is up, by the database's clock. */
+/** `isLate`: its time is up by the database's clock. */
 export async function lockCall(tx: Tx, id: string): Promise<(ToolCall & { isLate: boolean }) | null> {
   const [call] = await tx.$queryRaw<(ToolCall & { isLate: boolean })[]>`
     SELECT *, coalesce("expiresAt" <= now(), false) AS "isLate" FROM "ToolCall" WHERE id = ${id} FOR NO KEY UPDATE`
@@ -118,8 +121,9 @@ export async function lockCall(tx: Tx, id: string): Promise<(ToolCall & { isLate
 }
 
 /**
- * Whether a human may decide on a call now, before anything of cost is done or locked for them. Once more under the lock it counts.
- * @throws ConflictError, saying how the call stands; ForbiddenError
+ * Whether a human may decide on a call, checked before anything is validated or locked. Checked
+ * again under the lock.
+ * @throws ConflictError with the state of the call; ForbiddenError
  */
 export async function checkMayDecide(tx: Tx, { callId, humanId }: Pick<Deciding, 'callId' | 'humanId'>): Promise<void> {
   const [standing] = await tx.$queryRaw<(Pending & { mayDecide: boolean })[]>`
@@ -129,37 +133,39 @@ export async function checkMayDecide(tx: Tx, { callId, humanId }: Pick<Deciding,
   if (!standing.mayDecide) throw new ForbiddenError(NOT_ASKED)
 }
 
-const NOTHING_LEFT = 'Its run is over, and nothing of it is left.'
-const NOT_ASKED = 'You are not one of those who are asked to decide on this.'
+const NOTHING_LEFT = 'The run of this call has ended and was deleted.'
+const NOT_ASKED = 'You are not an approver of this call.'
 
 interface Pending extends Pick<ToolCall, 'status' | 'approvalState'> {
   isLate: boolean
 }
 
-/** Columns of a call `c`: Pending. */
+/** Columns of a call `c`, for Pending. */
 const PENDING = Prisma.sql`c.status::text AS status, c."approvalState"::text AS "approvalState", coalesce(c."expiresAt" <= now(), false) AS "isLate"`
 
-/** @throws ConflictError, saying how the call stands */
+/** @throws ConflictError with the state of the call */
 function checkIsPending({ status, approvalState, isLate }: Pending): void {
-  if (approvalState === null) throw new ConflictError('This call waits for no decision.')
+  if (approvalState === null) throw new ConflictError('This call needs no decision.')
   if (approvalState !== 'PENDING')
-    throw new ConflictError(`This call waits for no decision any more: it is ${approvalState.toLowerCase()}.`)
-  if (status !== 'WAITING') throw new ConflictError('This call waits for no decision any more: it is over.')
-  if (isLate) throw new ConflictError('This call waits for no decision any more: it has expired.')
+    throw new ConflictError(`This call no longer waits for a decision: it is ${approvalState.toLowerCase()}.`)
+  if (status !== 'WAITING') throw new ConflictError('This call no longer waits for a decision: it has ended.')
+  if (isLate) throw new ConflictError('This call no longer waits for a decision: it has expired.')
 }
 
 /**
- * A denial is of the call, whatever its input: others who edit the input cannot keep anybody from denying.
- * @returns the digest of the input as it stands @throws ConflictError where the human approves another one
+ * Checks that an approval is for the current input. A denial is for the call with any input, so
+ * that edits by others cannot prevent it.
+ * @returns the digest of the current input
+ * @throws ConflictError if the human approves another input
  */
 function checkIsSeen(call: ToolCall, { approve, inputDigest }: GivenDecision): string {
   const stands = call.inputDigest ?? ''
   if (approve && (inputDigest ?? termsOf(call)?.writtenDigest) !== stands)
-    throw new ConflictError('The input of this call has changed: look at it again, and give its inputDigest.')
+    throw new ConflictError('The input of this call has changed: review the new input and send its inputDigest.')
   return stands
 }
 
-/** Before anything is locked, and for who may decide: others' schemas take their time. */
+/** Validates an edit before anything is locked, because users' schemas may be slow. */
 export async function checkEdit(
   { checkInput }: InputCheck,
   call: ToolCall,
@@ -167,14 +173,14 @@ export async function checkEdit(
 ): Promise<void> {
   const terms = termsOf(call)
   if (terms === null) return
-  if (!approve) throw new BadInputError('A denial changes nothing: leave the input out.', 'input.input')
+  if (!approve) throw new BadInputError('A denial cannot change the input: omit it.', 'input.input')
   checkJsonSize(input, 'input.input')
   const requester = { id: humanId, isPatient: false }
   const fault = await checkInput({ inputSchema: terms.inputSchema, isForeign: true }, input, requester)
-  if (fault !== null) throw new BadInputError(`The input does not fit the tool's schema: ${fault}`, 'input.input')
+  if (fault !== null) throw new BadInputError(`The input does not match the tool's schema: ${fault}`, 'input.input')
 }
 
-/** Writes an edited input. @returns the digest of the input that the decision is about */
+/** Writes an edited input. @returns the digest of the input that is decided on */
 async function inputAfter(tx: Tx, call: ToolCall, { input }: GivenDecision): Promise<string> {
   const stands = call.inputDigest ?? ''
   if (input === undefined) return stands
@@ -183,16 +189,19 @@ async function inputAfter(tx: Tx, call: ToolCall, { input }: GivenDecision): Pro
   if (digest !== stands) {
     if ((termsOf(call)?.edits ?? 0) >= MOST_EDITS)
       throw new LimitExceededError(
-        `The input of this call was edited ${MOST_EDITS} times, as often as it may be: approve it as it stands, or deny it.`,
+        `The input of this call has been edited ${MOST_EDITS} times, the maximum: approve the current input or deny the call.`,
       )
     await edited(tx, call.id, json, digest)
-    // For good, also should somebody change it back.
+    // Approvals stay invalid, even if a later edit restores the input.
     await tx.decision.updateMany({ where: { toolCallId: call.id }, data: { counted: false } })
   }
   return digest
 }
 
-/** @throws ConflictError where the human has decided about this input; LimitExceededError for one approval too many: a denial ends it */
+/**
+ * @throws ConflictError if the human has already decided on this input; LimitExceededError for an
+ * approval over the limit (a denial ends the call, so it is always allowed)
+ */
 async function checkIsFirst(
   tx: Tx,
   { callId, humanId, digest, isApproval }: { callId: string; humanId: string; digest: string; isApproval: boolean },
@@ -201,16 +210,16 @@ async function checkIsFirst(
     SELECT count(*)::int AS count,
       coalesce(bool_or("humanId" = ${humanId} AND "inputDigest" = ${digest} AND counted IS NULL), false) AS "hasDecided"
     FROM "Decision" WHERE "toolCallId" = ${callId}`
-  if (before?.hasDecided === true) throw new ConflictError('You have decided about this input already.')
+  if (before?.hasDecided === true) throw new ConflictError('You have already decided on this input.')
   if (isApproval && before !== undefined && before.count >= MOST_DECISIONS)
     throw new LimitExceededError(
-      `This call has had ${MOST_DECISIONS} decisions, more than it may have: deny it, and let the agent ask again.`,
+      `This call has ${MOST_DECISIONS} decisions, the maximum: deny the call, so that the agent can request approval again.`,
     )
 }
 
 /**
- * Which of the decisions counted, once it is decided, whatever becomes of their humans later: also one who leaves in this moment, and
- * whom the next statement would not find any more.
+ * Marks which decisions counted, when the call is decided, so that later changes of membership do
+ * not affect them. `deciders` is passed in because one of them may be leaving at the same time.
  */
 export async function closeDecisions(tx: Tx, { id, inputDigest }: ToolCall, deciders: string[]): Promise<void> {
   await tx.$executeRaw`

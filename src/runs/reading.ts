@@ -5,32 +5,33 @@ import { foreignCursor, type Page, type PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** A page request within the runs of one agent: a cursor of another agent's is none here. */
+/** A page request for the runs of one agent: cursors of other agents are rejected. */
 export interface RunsRequest extends PageRequest {
-  /** The agents whose cursors were given; null where none was. */
+  /** The agents of the given cursors; null if there is none. */
   cursorAgents: { after: string | null; before: string | null }
 }
 
-/** Which runs are asked for; absent and null: all. */
+/** Filters runs; absent or null: no restriction. */
 export interface RunFilter {
   agentId?: string | null
-  /** Triggered from it or written in it; none where the viewer may not see it. */
+  /** Triggered from this space, or posted in it; no runs if the viewer may not see the space. */
   spaceId?: string | null
   rootId?: string | null
   status?: readonly RunStatus[] | null
-  /** Queued then or later. */
+  /** Queued at this time or later. */
   since?: Date | null
 }
 
-/** Runs, page by page. */
+/** Reads runs in pages. */
 export interface RunReading {
-  /** Those that the viewer may see, newest first. */
+  /** The runs that the viewer may see, newest first. */
   page(viewer: Viewer, filter: RunFilter, request: PageRequest): Promise<Page<Run>>
-  /** Of each run, those that it set off and that the viewer may see, oldest first, in the order of the ids. */
+  /** By run, the runs that it started and that the viewer may see, oldest first, in the order of the ids. */
   childrenMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<Run>[]>
   /**
-   * A page of each agent's runs that the viewer may see, newest first, in the order of the ids; `statuses` null for all.
-   * A BadInputError in place of a page where a cursor is of another agent's runs. Two statements, however many agents.
+   * By agent, a page of the runs that the viewer may see, newest first, in the order of the ids;
+   * `statuses` null: all. Returns a BadInputError in place of a page if a cursor belongs to another
+   * agent's runs. Two statements, however many agents.
    */
   pageMany(
     viewer: Viewer,
@@ -76,7 +77,7 @@ export function createRunReading({ db }: Pick<Platform, 'db'>): RunReading {
   }
 }
 
-/** The ids of the parent agent's runs that the viewer may see: the same rule as in access/visibility.ts, as a filter. */
+/** The ids of the agent's runs that the viewer may see: the rule of access/visibility.ts as a filter. */
 function sourceOf(viewer: Viewer, statuses: readonly RunStatus[] | null): Prisma.Sql {
   const status =
     statuses === null ? Prisma.empty : Prisma.sql`AND r.status = ANY(${[...statuses]}::text[]::"RunStatus"[])`

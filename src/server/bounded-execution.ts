@@ -4,7 +4,10 @@ import type { Context } from '../schema/context.ts'
 import { type EdgeCuts, NO_CUTS, planCuts, ResponseMeter } from '../schema/response-meter.ts'
 import { jsonOf, topLevelError } from './http/masking.ts'
 
-/** Executes an operation once for a context, whose meter counts the response; fields without a resolver by `fieldResolver`. */
+/**
+ * Executes an operation once with a context whose meter counts the response; `fieldResolver` resolves fields
+ * that have no resolver.
+ */
 export type ExecuteOnce = (
   contextValue: Context,
   fieldResolver: typeof countedFieldResolver,
@@ -12,28 +15,29 @@ export type ExecuteOnce = (
 
 type MaybePromise<T> = T | Promise<T>
 
-/** A result whose JSON has at most the bytes that it may have. */
+/** A result within the size limit. */
 export interface BoundedResult {
   result: ExecutionResult
-  /** Bytes of JSON that were counted, over all executions. */
+  /** The counted bytes of JSON of all executions. */
   bytes: number
-  /** Of these, the ones of executions whose response did not fit. */
+  /** The bytes of executions whose response did not fit. */
   discardedBytes: number
 }
 
-/** Executions that look for a response that fits, after the first one. */
+/** The maximum number of further executions to find a response that fits. */
 const MOST_ATTEMPTS = 6
 /** Share of the bytes of long values above which the request is refused for repeating them. */
 const REPEATED_SHARE = 0.25
-/** A counted response is measured exactly above this share of the limit, since the count is an estimate. */
+/** The count is an estimate: above this share of the limit, the response is measured exactly. */
 const EXACT_FROM = 0.5
-/** More errors than this are measured too. */
+/** A response with more errors is measured exactly too. */
 const FEW_ERRORS = 100
 
 /**
- * Executes an operation so that its response has at most `limit` bytes of JSON: connections return fewer edges where it would have
- * more. The result is a QUERY_TOO_COMPLEX error where the request selects the same content repeatedly, or where a single
- * object is too large. Synchronous where the execution is and fits.
+ * Executes an operation so that its response has at most `limit` bytes of JSON: connections return fewer
+ * edges if the response would be larger. The result is a QUERY_TOO_COMPLEX error if the request selects the
+ * same content repeatedly, or a single object is too large. Synchronous if the execution is synchronous and
+ * fits.
  */
 export function executeBounded(execute: ExecuteOnce, context: Context, limit: number): MaybePromise<BoundedResult> {
   const meter = new ResponseMeter({ limit })
@@ -46,7 +50,7 @@ export function executeBounded(execute: ExecuteOnce, context: Context, limit: nu
   return first instanceof Promise ? first.then(finish) : finish(first)
 }
 
-/** Null where the execution was abandoned, since its response exceeds the limit of the meter. */
+/** Returns null if the execution was abandoned because its response exceeds the meter's limit. */
 function executeMetered(
   execute: ExecuteOnce,
   context: Context & { meter: ResponseMeter },
@@ -64,7 +68,7 @@ async function shorten(
   let discardedBytes = spentBytes
   let cuts: EdgeCuts = NO_CUTS
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-    // Others have their turn between two executions.
+    // Yields to other work between executions.
     await new Promise(setImmediate)
     const meter = new ResponseMeter({ limit, isMeasuring: true, cuts })
     const result = await executeMetered(execute, { ...context, meter })
@@ -85,8 +89,8 @@ function fits(result: ExecutionResult, { isExceeded, bytes, limit }: ResponseMet
   return isEstimateEnough || Buffer.byteLength(jsonOf(result)) <= limit
 }
 
-const REPEATS = 'It selects the same content more than once: select each text under one name.'
-const TOO_LARGE = 'Single objects of it are too large: select fewer fields, or fewer objects at a time.'
+const REPEATS = 'The request selects the same content more than once: select each text under one alias.'
+const TOO_LARGE = 'Single objects are too large: select fewer fields, or fewer objects at a time.'
 
 function refused(reason: string, limit: number, discardedBytes: number): BoundedResult {
   const message = `The response would exceed ${limit} bytes. ${reason}`

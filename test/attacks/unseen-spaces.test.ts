@@ -166,7 +166,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
     for (const refusal of words) expect(refusal).toContain('NOT_FOUND')
     expect(new Set(events().map(({ event }) => Object.keys(event)[0])).size).toBe(4)
     for (const { person, event } of events()) expect(unseenIn(person, event)).toEqual([])
-  })
+  }, 300_000)
 
   test('is null in an event that is asked for the space alone', async () => {
     const { prisma } = parley.app.platform.db

@@ -77,7 +77,10 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     const operator = await openAs(parley.admin, `/spaces/${empty.id}`)
     const refused = await openDetails(operator)
     await refused.getByRole('button', { name: 'Make it confidential' }).click(PATIENCE)
-    await refused.getByRole('alert').getByText('A space without a human').waitFor(PATIENCE)
+    await refused
+      .getByRole('alert')
+      .getByText('A confidential space needs at least one human member.')
+      .waitFor(PATIENCE)
     expect(await operator.violations()).toEqual([])
   }, 90_000)
 

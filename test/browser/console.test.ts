@@ -148,7 +148,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await field.press('Enter')
     await message('Hello @Quick now').getByText('to @Quick').waitFor(PATIENCE)
     await message('Hello @Quick now').getByText('Quick woke').click()
-    await page.getByText('It was mentioned.').waitFor(PATIENCE)
+    await page.getByText('This agent was mentioned.').waitFor(PATIENCE)
     await page.keyboard.press('Escape')
     await message('At once.').waitFor(PATIENCE)
     await page.keyboard.press('Control+k')

@@ -87,7 +87,7 @@ describe.skipIf(!hasBrowser)('what is decided in the console', () => {
     await call(second).getByText('Foil').waitFor(PATIENCE)
     await call(first).getByRole('button', { name: 'Approve this' }).press('Enter')
     await call(first)
-      .getByText(/has changed: look at it again/)
+      .getByText(/has changed: review the new input/)
       .waitFor(PATIENCE)
     expect(await call(first).getByLabel('quantity').inputValue()).toBe('3')
     await call(first).getByRole('button', { name: 'Back' }).press('Enter')

@@ -60,9 +60,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs outlive',
     )
     const runs = await prisma.run.findMany({ where: { id: { in: runIds } } })
     const failed = runs.filter(({ status }) => status !== 'COMPLETED')
-    expect(failed.filter(({ id, error }) => !unlucky.has(id) || !error?.startsWith('The worker died 3 times'))).toEqual(
-      [],
-    )
+    expect(failed.filter(({ id, error }) => !unlucky.has(id) || !error?.startsWith('Workers died 3 times'))).toEqual([])
     const completed = runIds.filter((id) => failed.every((run) => run.id !== id))
     const messages = await prisma.message.findMany({ where: { runId: { in: runIds } }, orderBy: { seq: 'asc' } })
     for (const runId of completed) {

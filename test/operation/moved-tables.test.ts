@@ -119,7 +119,7 @@ describe('what an export and an import know of the data model', () => {
   })
 
   test.each<[string, MovedTable, Record<string, unknown>, string]>([
-    ['an agent with the id of a human', 'Entity', { id: newId('hum'), kind: 'AGENT', name: 'A' }, 'another kind'],
+    ['an agent with the id of a human', 'Entity', { id: newId('hum'), kind: 'AGENT', name: 'A' }, 'match the kind'],
     [
       'a human who is being erased',
       'Entity',
@@ -129,7 +129,7 @@ describe('what an export and an import know of the data model', () => {
         name: 'A',
         formerly: { model: 'm', mind: 'STATELESS', toolset: 'ACTIVE_SPACE' },
       },
-      'erased',
+      'erasure',
     ],
     [
       'an agent that signs in',

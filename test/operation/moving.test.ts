@@ -96,8 +96,8 @@ describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
     await there.say({ ...husam, client }, space, 'Are you there?')
     await there.endedRuns(ada, 3)
     expect((await there.messagesIn(space)).at(-1)).toMatchObject({ text: 'Here, too.', status: 'COMPLETE' })
-    await expect(importSpace(to.app.platform.db, lines)).rejects.toThrow('is here already')
-    await expect(importSpace(to.app.platform.db, ['{"a":1}'])).rejects.toThrow('no export of a space')
+    await expect(importSpace(to.app.platform.db, lines)).rejects.toThrow('already exists')
+    await expect(importSpace(to.app.platform.db, ['{"a":1}'])).rejects.toThrow('not a space export')
   })
 
   test('comes back to where it was deleted, also where it was confidential and a row of it stays', async () => {
@@ -108,7 +108,7 @@ describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
     await here.ask(here.admin, DELETE, { id: diary.id })
     await importSpace(from.app.platform.db, lines)
     expect((await here.messagesIn(diary)).map(({ text }) => text)).toEqual(['Just for me.'])
-    await expect(importSpace(from.app.platform.db, lines)).rejects.toThrow('is here already')
+    await expect(importSpace(from.app.platform.db, lines)).rejects.toThrow('already exists')
   })
 
   test('keeps what people decided there, and who they were', async () => {
@@ -175,9 +175,7 @@ describe('an embedded server that is stopped', () => {
     for (const args of [['--dry'], ['--dry-run=5'], ['a', 'b']])
       expect(await fails('import', args)).toMatch(/^[^\n]+usage: [^\n]*--dry-run[^\n]*\n$/)
     expect(await fails('import', [path.join(folder, 'none.jsonl')])).toMatch(/^[^\n]*none\.jsonl[^\n]*\n$/)
-    expect(await fails('import', [file])).toBe(
-      `The space ${space.id} is here already: delete it first (deleteSpace).\n`,
-    )
+    expect(await fails('import', [file])).toBe(`The space ${space.id} already exists: delete it first (deleteSpace).\n`)
     expect(await fails('rotate-secrets', ['now'])).toMatch(/^usage: [^\n]*\n$/)
     const dry = await execute('node', ['scripts/import.ts', '--dry-run', file], { env: at('elsewhere') })
     expect(dry.stdout).toContain(
@@ -308,7 +306,7 @@ describe('the key that secrets are encrypted with', () => {
       expect(failure).toMatchObject({ code: 1, stdout: '4 secrets are encrypted with the new key\n' })
       expect(failure.stderr).toContain(`AgentTool ${broken}:first headersSealed: `)
       expect(failure.stderr).toContain(`AgentTool ${broken}:second headersSealed: `)
-      expect(failure.stderr).toContain('2 secrets are not rotated: set them anew')
+      expect(failure.stderr).toContain('2 secrets were not rotated: set them again')
       expect(failure.stderr).not.toContain('top-secret')
     }
     const again = await startTestServer({

@@ -79,7 +79,7 @@ export function Outcomes({ message }: { message: Message }) {
 
 function OutcomeLine({ outcome, isMentioned }: { outcome: Outcome; isMentioned: boolean }) {
   const { agent, kind, reason, error, run } = outcome
-  const why = reason ?? (kind === 'RUN' && isMentioned ? 'It was mentioned.' : EXPLAINED[kind])
+  const why = reason ?? (kind === 'RUN' && isMentioned ? 'This agent was mentioned.' : EXPLAINED[kind])
   return (
     <li>
       <Avatar entity={{ ...agent, kind: 'AGENT' }} size={24} />

@@ -6,7 +6,7 @@ import { RateLimitedError } from '../../lib/errors.ts'
 import type { RequestContext } from './authentication.ts'
 import { type MaskError, topLevelError } from './masking.ts'
 
-/** The server does not read the body to its end: too large (413), too slow (408), or no memory for it now (503). */
+/** The server refused to read the whole body: too large (413), too slow (408), or no memory for it now (503). */
 export class BodyRefusedError extends Error {
   readonly status: 408 | 413 | 503
   constructor(status: 408 | 413 | 503, message: string) {
@@ -17,47 +17,47 @@ export class BodyRefusedError extends Error {
 
 export interface BodyBounds {
   mostBytes: number
-  /** Whose memory a body uses while it is incomplete. */
+  /** The owner to whom the memory of an incomplete body is charged. */
   owner: string
 }
 
-/** Reads request bodies within one budget of memory and time. */
+/** Reads request bodies within limits of memory and time. */
 export interface BodyReader {
-  /** Returns the whole body. @throws BodyRefusedError past its bounds; nothing more of the body is read then. */
+  /** Returns the whole body. @throws BodyRefusedError over a limit; the rest of the body is then not read */
   read(request: IncomingMessage, bounds: BodyBounds): Promise<Buffer>
 }
 
 export interface BodyReaderOptions {
-  /** For all incomplete bodies together. Past it the largest body of the owner who uses most is refused. */
+  /** For all incomplete bodies together. Over it, the largest body of the owner with the most bytes is refused. */
   mostUnfinishedBytes?: number
-  /** For one whole body. */
+  /** The time for one whole body. */
   timeoutMs?: number
   now?(): number
 }
 
 const MOST_UNFINISHED_BYTES = 64 * 1024 * 1024
 const TIMEOUT_MS = 30_000
-/** A sender may pause for this long; with a small body, which holds little, for longer. */
+/** How long a sender may pause; a small body, which uses little memory, may pause longer. */
 const MOST_IDLE_MS = 5000
 const MOST_IDLE_OF_SMALL_MS = 10_000
-/** A body that says that it has at most so many bytes may take the whole time, however slow its line is. */
+/** A body with a Content-Length up to this may take the whole time, however slow its connection is. */
 const SMALL_BYTES = 64 * 1024
-/** Any other must arrive at this pace after the first seconds: 1 MiB within 26 s. */
+/** Any other body must arrive at this rate after the first seconds: 1 MiB within 26 s. */
 const PACE_AFTER_MS = 10_000
 const LEAST_BYTES_PER_SECOND = 64 * 1024
 const SWEEP_MS = 500
 
-/** How far the body has come. */
+/** The progress of a body. */
 export interface BodyProgress {
   receivedBytes: number
-  /** By its Content-Length; null where the request does not say. */
+  /** The Content-Length; null if there is none. */
   declaredBytes: number | null
   elapsedMs: number
   /** Since its last byte. */
   idleMs: number
 }
 
-/** Whether a body arrives so slowly that it is refused before its time is up. */
+/** Whether a body arrives too slowly and is refused before the timeout. */
 export function isTooSlow({ receivedBytes, declaredBytes, elapsedMs, idleMs }: BodyProgress): boolean {
   if (declaredBytes !== null && declaredBytes <= SMALL_BYTES) return idleMs > MOST_IDLE_OF_SMALL_MS
   return idleMs > MOST_IDLE_MS || elapsedMs > PACE_AFTER_MS + (receivedBytes / LEAST_BYTES_PER_SECOND) * 1000
@@ -78,7 +78,7 @@ export function createBodyReader(options: BodyReaderOptions = {}): BodyReader {
   let heldBytes = 0
   let sweeping: NodeJS.Timeout | null = null
 
-  /** One timer for all bodies: most are complete before it fires. */
+  /** One timer serves all bodies: most are complete before it fires. */
   function sweep(): void {
     const time = now()
     for (const body of unfinished) {
@@ -114,7 +114,7 @@ export function createBodyReader(options: BodyReaderOptions = {}): BodyReader {
         await Promise.race([refused, endOf(request)])
         return Buffer.concat(chunks)
       } finally {
-        // The stream goes on flowing: what still arrives is dropped.
+        // The stream keeps flowing, and later data is dropped.
         request.off('data', receive)
         unfinished.delete(body)
         heldBytes -= body.receivedBytes
@@ -135,7 +135,7 @@ function largestOfLargestOwner(bodies: ReadonlySet<UnfinishedBody>): UnfinishedB
   return largest
 }
 
-/** Resolves when the request's body is complete. @throws where its connection is closed before. */
+/** Resolves when the request's body is complete. @throws if the connection closes before */
 function endOf(request: IncomingMessage): Promise<void> {
   return new Promise((resolve, reject) => {
     const leave = () => reject(new Error('The client closed the connection before its request was complete.'))
@@ -153,8 +153,8 @@ function tooLarge(mostBytes: number): BodyRefusedError {
 }
 
 /**
- * Reads a posted operation from its connection. The GraphQL server's own way, through streams of the web that are bounded by another
- * one, cost an eighth of a small query.
+ * Reads the body of a posted operation directly from the connection. GraphQL Yoga reads it through two layers
+ * of web streams, which took an eighth of the time of a small query.
  */
 export function usePostedBody(
   bodies: BodyReader,
@@ -165,13 +165,13 @@ export function usePostedBody(
     onRequestParse({ request, requestParser, setRequestParser, serverContext: { req, viewer } }) {
       if (request.method !== 'POST' || requestParser === undefined || req === undefined) return
       const bounds = { mostBytes, owner: viewer === undefined ? '' : ownerOf(viewer) }
-      // What it makes of a body stays as it is.
+      // The parsing of the body stays unchanged.
       setRequestParser(() => requestParser({ json: () => readJson(bodies.read(req, bounds), maskError) } as Request))
     },
   }
 }
 
-/** Under which name a viewer's incomplete bodies are counted. */
+/** The owner under which a viewer's incomplete bodies are counted. */
 export const ownerOf = ({ scope, id }: Viewer): string => `${scope} ${id}`
 
 async function readJson(body: Promise<Buffer>, maskError: MaskError): Promise<unknown> {

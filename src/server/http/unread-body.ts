@@ -1,15 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** The rest of a body is read and dropped for this long, so that a client which still sends can read its response. */
+/** How long the rest of a body is read and dropped, so that a client which still sends can read its response. */
 const LINGER_MS = 3000
-/** A rest as small as this is not worth a connection: it arrives with the head, or just after it. */
+/** A rest up to this size arrives with the headers or just after, so the connection is kept. */
 const SMALL_BYTES = 64 * 1024
 
 /**
- * Closes the connection of a request that is answered before its body is complete. The response says `Connection: close`, our side
- * of the connection is closed after it, and what the client still sends is dropped until it ends, `lingerMs` later at most. Closed at
- * once, the connection would be reset, and many clients would lose the response; kept, each unfinished body would hold one.
- * Where the body is small, the connection is closed only if the rest does not arrive within that time.
+ * Closes the connection of a request that is answered before its body is complete. The response contains
+ * `Connection: close`, our side is half-closed after it, and further data is dropped until the client ends,
+ * at most for `lingerMs`. Closing the connection at once would reset it, and many clients would lose the
+ * response; keeping it would let each unfinished body hold a connection. If the body is small, the connection
+ * is closed only if the rest does not arrive within that time.
  */
 export function closeUnreadBody(
   request: IncomingMessage & { _dump?(): void },
@@ -31,13 +32,13 @@ export function closeUnreadBody(
     const timer = setTimeout(() => socket.destroy(), lingerMs)
     for (const end of ['end', 'close']) request.once(end, () => clearTimeout(timer))
     if (isChunked || size > SMALL_BYTES) announceEnd()
-    // Unread, the rest would keep the next request on the connection from ever being read.
+    // An unread rest would block the next request on the connection.
     request._dump?.()
   }
 
   function announceEnd(): void {
     response.setHeader('connection', 'close')
-    // Node calls this once the response is sent: it would destroy the connection at that moment.
+    // Node calls this once the response is sent, and would destroy the connection then.
     socket.destroySoon = () => {
       if (request.complete || socket.destroyed) socket.destroy()
       else socket.end()

@@ -3,25 +3,31 @@ import { RateLimiterMemory } from 'rate-limiter-flexible'
 import type { Viewer } from '../../access/viewer.ts'
 import { complexityOf } from './complexity.ts'
 
-/** Operations by which a viewer gets out of something, which go through past the viewer's rate of requests too. */
+/** Operations by which a viewer withdraws from something. They are admitted even over the viewer's rate. */
 export interface Withdrawals {
-  /** Counts the operation. False for one that is none, that asks for much, or past the bound of a minute. */
+  /**
+   * Counts the operation. Returns false if it is not a withdrawal, selects too many fields, or exceeds the
+   * limit per minute.
+   */
   admits(args: ExecutionArgs, viewer: Viewer): Promise<boolean>
 }
 
 export interface WithdrawalsOptions {
-  /** Of one viewer a minute, on this process. */
+  /** The maximum per viewer and minute, on this process. */
   most?: number
 }
 
 const MOST_A_MINUTE = 60
 const MINUTE_SECONDS = 60
-/** Fields that one may ask for: with them the mutation costs as little as a few requests. */
+/** The maximum number of selected fields, which keeps the cost of the mutation at a few requests. */
 const MOST_FIELDS = 500
 
 type Input = Readonly<Record<string, unknown>>
 
-/** Mutations that may withdraw, and whether they do with an input: leaving a space, denying a call, stopping a run, giving a claim back. */
+/**
+ * Mutations that may withdraw, and whether they do for an input: leaving a space, denying a call, stopping a
+ * run, releasing a claim.
+ */
 const WITHDRAWALS: Readonly<Record<string, (input: Input, viewer: Viewer) => boolean>> = {
   removeMember: ({ entityId }, { id }) => entityId === id,
   decideToolCall: ({ approve, input }) => approve === false && input == null,
@@ -43,7 +49,7 @@ export function createWithdrawals({ most = MOST_A_MINUTE }: WithdrawalsOptions =
   }
 }
 
-/** How many withdrawals the operation consists of; 0 where there is anything else in it. */
+/** Returns the number of withdrawals if the operation consists only of them, else 0. */
 function withdrawalsOf({ schema, document, operationName, variableValues }: ExecutionArgs, viewer: Viewer): number {
   const operation = getOperationAST(document, operationName)
   const mutation = schema.getMutationType()

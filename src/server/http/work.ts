@@ -1,35 +1,35 @@
 import { RateLimitedError } from '../../lib/errors.ts'
 
-/** Which operations are at work at a time, by what they weigh: the fields they may come to. */
+/** Limits the operations that run at a time, by their weight: the number of fields they may return. */
 export interface Work {
   /**
-   * Resolves when the operation may begin, with what is to be called when it has ended: at once while there is room. Those that wait are
-   * served viewer by viewer, and for each viewer in order.
-   * @throws RateLimitedError where that would take too long; the signal's reason where it aborts meanwhile
+   * Resolves when the operation may start, at once if there is room. Returns a function to call when it has
+   * ended. Waiting operations are served round-robin by viewer, and in order for each viewer.
+   * @throws RateLimitedError if the wait would be too long; the signal's reason if it aborts meanwhile
    */
   begin(viewerId: string, weight: number, signal?: AbortSignal): Promise<() => void>
 }
 
 export interface WorkOptions {
-  /** Of one viewer, and of all; one operation is at work whatever it weighs. */
+  /** The maximum weight per viewer, and of all viewers. A single operation may always run. */
   mostOfViewer?: number
   mostInAll?: number
-  /** Operations of one viewer, whatever they weigh. */
+  /** The maximum number of running operations per viewer. */
   mostAtOnce?: number
   mostWaitingOfViewer?: number
   longestWaitMs?: number
-  /** Operations that weigh no more are small. */
+  /** Operations up to this weight are small. */
   small?: number
 }
 
-/** Many small operations, or one that is as heavy as may be. */
+/** Many small operations, or one of the maximum weight. */
 const MOST_OF_VIEWER = 25_000
 const MOST_IN_ALL = 100_000
-/** Each may hold a connection of the database's pool, or wait for one in a queue that does not ask whose operation it is. */
+/** Each operation may hold a database connection, or wait for one in a queue that does not know viewers. */
 const MOST_AT_ONCE = 20
 const MOST_WAITING = 500
 const LONGEST_WAIT_MS = 10_000
-/** Of operations that weigh no more than this a viewer may have a minute's allowance at once: they wait longer, and more of them. */
+/** A viewer may send a minute's allowance of small operations at once: more of them may wait, and longer. */
 const SMALL = 500
 const MORE_IF_SMALL = 12
 const LONGER_IF_SMALL = 6
@@ -41,7 +41,7 @@ interface Waiting {
 
 interface Queue {
   viewerId: string
-  /** At work: what they weigh, and how many they are. */
+  /** The total weight and the number of running operations. */
   weight: number
   count: number
   waiting: Waiting[]
@@ -54,7 +54,7 @@ export function createWork(options: WorkOptions = {}): Work {
 
 class Places implements Work {
   readonly #most: Required<WorkOptions>
-  /** In the order in which they are served next. */
+  /** In the order of their next turn. */
   readonly #queues = new Map<string, Queue>()
   #inAll = 0
   #waitingInAll = 0
@@ -88,7 +88,7 @@ class Places implements Work {
   #fits({ weight: atWork, count }: Queue, weight: number): boolean {
     const { mostOfViewer, mostInAll, mostAtOnce, small } = this.#most
     if (count >= mostAtOnce) return false
-    // Others' heavy operations do not hold up what is small.
+    // Small operations do not wait for other viewers' heavy ones.
     if (count === 0 && weight <= small) return true
     return (atWork === 0 || atWork + weight <= mostOfViewer) && (this.#inAll === 0 || this.#inAll + weight <= mostInAll)
   }
@@ -110,7 +110,7 @@ class Places implements Work {
     if (count === 0 && waiting.length === 0) this.#queues.delete(viewerId)
   }
 
-  /** In a turn of its own, so that whatever else came meanwhile has one too. */
+  /** Runs in a turn of its own, so that other events of the loop are handled in between. */
   #serveLater(): void {
     if (this.#isServing || this.#waitingInAll === 0) return
     this.#isServing = true
@@ -163,5 +163,5 @@ class Places implements Work {
 }
 
 function tooBusy(retryAfterMs: number): RateLimitedError {
-  return new RateLimitedError('Too much of yours is at work: wait, and send fewer operations at once.', retryAfterMs)
+  return new RateLimitedError('You have too many operations in progress. Wait, then send fewer at once.', retryAfterMs)
 }

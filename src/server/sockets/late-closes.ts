@@ -2,25 +2,28 @@ import type { WebSocket } from 'ws'
 
 export interface LateCloses {
   /**
-   * Sends a close frame behind all that the client has not read yet, and writes nothing more: the client receives the frame when it reads on
-   * within 30 s. Then the socket is cut off.
+   * Sends a close frame after all data that the client has not read, and writes nothing more. The client
+   * receives the frame if it reads within 30 s; then the connection is destroyed.
    */
   close(socket: WebSocket, code: number, reason: string): void
 }
 
 export interface LateClosesOptions {
   cutOffMs?: number
-  /** What all sockets that are being closed may hold in this process. What the system holds of them is not counted. */
+  /** The maximum memory of all closing sockets in this process, without the kernel's buffers. */
   mostBytes?: number
 }
 
-/** Longer than a client may pause and still receive the code: 25 s. */
+/** Longer than the 25 s for which a client may pause and still receive the close code. */
 const CUT_OFF_MS = 30_000
 const MOST_BYTES = 64 * 1024 * 1024
-/** What an open socket that is being closed costs, besides what it has to write. */
+/** The memory of a closing socket besides its buffered data. */
 const BYTES_OF_SOCKET = 4096
 
-/** Closes sockets whose clients do not read. Past the bound the ones that were closed first are cut off early. */
+/**
+ * Closes the sockets of clients that do not read. Over the memory limit, the sockets that began to close
+ * first are destroyed early.
+ */
 export function createLateCloses({
   cutOffMs = CUT_OFF_MS,
   mostBytes = MOST_BYTES,

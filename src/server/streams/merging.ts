@@ -1,12 +1,12 @@
 import type { Told } from './feed.ts'
 
-/** An event as far as merging looks at it. */
+/** The fields of an event that merging reads. */
 interface Mergeable {
   type?: string
   [field: string]: unknown
 }
 
-/** Events that add text, by what they add to: the fields that must be the same. */
+/** Events that append text, with the fields that must be equal for two of them to be joined. */
 const DELTAS: Readonly<Record<string, readonly string[]>> = {
   MessageTextDelta: ['messageId', 'partIndex'],
   RunTextDelta: ['step'],
@@ -14,7 +14,10 @@ const DELTAS: Readonly<Record<string, readonly string[]>> = {
   RunToolInputDelta: ['step', 'toolCallId'],
 }
 
-/** Events that name what has changed, which is read when they are delivered: those between the first and the last of a kind add nothing. */
+/**
+ * Events that name a changed entity, which is read at delivery. Those between the first and the last of a
+ * kind add nothing.
+ */
 const CHANGES: Readonly<Record<string, readonly string[]>> = {
   MessageUpdated: ['messageId'],
   MessagePartChanged: ['messageId', 'partIndex'],
@@ -22,13 +25,14 @@ const CHANGES: Readonly<Record<string, readonly string[]>> = {
   RunToolCallChanged: ['toolCallId'],
 }
 
-/** UTF-16 units of a joined delta: no event becomes large by merging. */
+/** The maximum length of a joined delta in UTF-16 units, so that merging creates no large event. */
 const MOST_JOINED = 8 * 1024
 
 /**
- * Merges the waiting events of a subscriber that is past its pace: consecutive deltas of one text become one delta, and of several changes
- * of one thing the first and the last stay. A subscriber that resumes after any of the merged events misses nothing: a joined delta has the
- * cursor of its last one and nothing lies between its parts, and a change that is left out is followed by the last one of its kind.
+ * Merges the waiting events of a subscriber that is past its pace. Consecutive deltas of one text become one
+ * delta; of several changes of one entity the first and the last stay. Resuming after any merged event loses
+ * nothing: a joined delta has the cursor of its last part with nothing in between, and a removed change is
+ * followed by the last one of its kind.
  */
 export function mergeWaiting<E extends object>(waiting: readonly Told<E>[]): Told<E>[] {
   const merged: Told<E>[] = []
@@ -55,7 +59,7 @@ function withoutSuperseded<E extends object>(waiting: readonly Told<E>[]): Told<
   })
 }
 
-/** Null where they are not two parts of one text. */
+/** Returns null unless both are consecutive deltas of one text. */
 function joinedDelta<E extends object>(before: Told<E> | undefined, told: Told<E>): Told<E> | null {
   if (before === undefined) return null
   const [first, second] = [before.event as Mergeable, told.event as Mergeable]

@@ -1,40 +1,52 @@
 import { sleep } from '../../lib/async.ts'
 import type { Answer } from './answer.ts'
 
-/** Characters of one event that cost nothing: what an ordinary event contains. */
+/** The size of an ordinary event. Only characters beyond it count. */
 export const FREE_CHARACTERS = 16 * 1024
-/** What one viewer may receive beyond that at once, and a second, by all its subscriptions on this process. */
+/**
+ * The budget of large characters of one viewer, over all its subscriptions in this process: at once, and per
+ * second.
+ */
 const BURST_CHARACTERS = 32 * 1024 * 1024
 const CHARACTERS_A_SECOND = 2 * 1024 * 1024
-/** A viewer past its pace receives nothing large until so much of the burst is free again: a few events at once can be merged. */
+/**
+ * A viewer past its pace receives nothing large until this much of the burst is free again, so that several
+ * waiting events can be merged.
+ */
 const RELEASE_CHARACTERS = 512 * 1024
-/** Pause between two subscriptions of a viewer that take their turns: what the first one receives is counted before the second one is called. */
+/**
+ * The pause between the turns of two subscriptions of a viewer, so that the first one's events are counted
+ * before the second one's turn.
+ */
 const TURN_MS = 10
-/** One event of a subscription is delayed for at most so long, then the subscription ends. */
+/** The longest delay of one event; after it the subscription ends. */
 const LONGEST_DELAY_MS = 60_000
 
 /**
- * The pace of one subscription. All subscriptions of a viewer share a budget of characters, which nothing but their own events
- * spends: neither queries and mutations nor other viewers' subscriptions do, nor does this budget ever refuse those.
+ * The pace of one subscription. All subscriptions of a viewer share a budget of characters. Only their events
+ * use it: queries, mutations and other viewers' subscriptions neither use it nor are limited by it.
  */
 export interface Pace {
   /** The subscription must wait for its turn before its next event. */
   readonly isHeld: boolean
   /**
-   * Counts an event's characters beyond the free ones. False where the viewer is past its pace: nothing is counted, and the event is
-   * to be delivered after `turn`.
+   * Counts the characters of an event beyond the free ones. Returns false if the viewer is past its pace:
+   * then nothing is counted, and the event must wait for `turn`.
    */
   take(largeCharacters: number): boolean
-  /** The same for an event that has had its turn: it is delivered, and delays the next one. */
+  /** Counts an event that has waited for its turn: it is delivered in any case, and delays the next one. */
   spend(largeCharacters: number): void
-  /** Resolves when the subscription may go on, or the signal aborts. False where that would take longer than an event is delayed. */
+  /**
+   * Resolves when the subscription may continue, or the signal aborts. Returns false if the longest delay has
+   * passed.
+   */
   turn(signal: AbortSignal): Promise<boolean>
-  /** How long the viewer is past its pace, in ms. */
+  /** How long the viewer stays past its pace, in ms. */
   retryAfterMs(): number
 }
 
 export interface Paces {
-  /** Joins the viewer's budget; `leave` is to be called when the subscription is over. */
+  /** Joins the viewer's budget. Call `leave` when the subscription ends. */
   join(viewerId: string): { pace: Pace; leave(): void }
 }
 
@@ -44,14 +56,15 @@ export interface PacesOptions {
   longestDelayMs?: number
 }
 
-/** Characters of an answer that count. */
+/** The characters of an answer that count towards the pace. */
 export function largeCharactersOf({ text, discardedBytes = 0 }: Pick<Answer, 'text' | 'discardedBytes'>): number {
   return Math.max(0, text.length - FREE_CHARACTERS) + discardedBytes
 }
 
 /**
- * The budgets of this process. Each process has its own: what a budget protects is the process that executes and writes the events, and
- * a viewer with subscriptions on several processes is slowed on those where it receives too much.
+ * The budgets of this process. They are not shared between processes, because a budget protects the process
+ * that executes and writes the events; a viewer with subscriptions on several processes is slowed on those
+ * where it receives too much.
  */
 export function createPaces(options: PacesOptions = {}): Paces {
   const budgets = new Map<string, Budget>()
@@ -67,7 +80,7 @@ export function createPaces(options: PacesOptions = {}): Paces {
         leave() {
           budget.users -= 1
           if (budget.users > 0) return
-          // Ending a subscription and beginning another one does not give a fresh budget.
+          // Keep the budget for a while: reconnecting must not give a fresh one.
           setTimeout(() => {
             if (budget.users === 0 && budgets.get(viewerId) === budget) budgets.delete(viewerId)
           }, budget.recoveryMs()).unref()
@@ -109,7 +122,7 @@ function paceOf(budget: Budget, longestDelayMs: number): Pace {
   }
 }
 
-/** What the subscriptions of one viewer have received, less what time has given back. */
+/** The characters that the subscriptions of one viewer have received, less the refill over time. */
 class Budget {
   users = 0
   readonly #burst: number
@@ -118,7 +131,7 @@ class Budget {
   #spent = 0
   #at = performance.now()
   #isSpent = false
-  /** Subscriptions that wait for their turns, in order. */
+  /** Subscriptions that wait for their turn, in order. */
   readonly #waiting = new Set<() => void>()
   #timer: NodeJS.Timeout | null = null
 
@@ -134,7 +147,7 @@ class Budget {
     if (this.#spent > this.#burst) this.#isSpent = true
   }
 
-  /** Whether the viewer is past its pace: from when the burst is spent until enough of it is free again. */
+  /** Whether the viewer is past its pace: from the moment the burst is used up until enough of it is free again. */
   isSpent(): boolean {
     if (!this.#isSpent) return false
     this.#refill()
@@ -142,19 +155,19 @@ class Budget {
     return this.#isSpent
   }
 
-  /** Milliseconds until the viewer is within its pace again, at least 1. */
+  /** The time until the viewer is within its pace again, in ms, at least 1. */
   releaseMs(): number {
     this.#refill()
     return Math.max(1, Math.ceil((this.#spent - this.#release) / this.#perMs))
   }
 
-  /** Milliseconds until nothing of the budget is spent. */
+  /** The time until the whole budget is free, in ms. */
   recoveryMs(): number {
     this.#refill()
     return Math.ceil(this.#spent / this.#perMs)
   }
 
-  /** Resolves at its turn, or when the signal aborts. */
+  /** Resolves at the subscription's turn, or when the signal aborts. */
   wait(signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.resolve()
     return new Promise((resolve) => {

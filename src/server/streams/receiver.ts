@@ -10,28 +10,34 @@ import type { Sink } from './sink.ts'
 
 export interface Subscriber {
   live: LiveGroups
-  /** Of those who are behind: before they go on, and once something was looked up for which all may have waited. */
+  /**
+   * Takes turns among lagging subscribers: before each continues, and after a lookup for which many may have
+   * waited.
+   */
   turns: Turns
   answers: Answers
   viewer: Viewer
   sink: Sink
   pace: Pace
-  /** The subscription is too far behind: ends it. */
+  /** Ends the subscription, which lags too far behind. */
   onTooSlow(): void
 }
 
-/** Characters that are given to a sink at once: it is asked whether it takes more after so many. */
+/** The number of characters sent before the sink is checked for backpressure. */
 const MOST_GIVEN_CHARACTERS = 256 * 1024
 
-/** Answers the events of a feed and gives the answers to the subscriber's sink, at the subscriber's pace. */
+/** Answers the events of a feed and sends the answers to the subscriber's sink, at the subscriber's pace. */
 export function receiverOf(
   { lifeline: { signal } }: Pick<Feed<object>, 'lifeline'>,
   { answers, viewer, sink, pace, live, turns, onTooSlow }: Subscriber,
 ): Receiver<object> {
-  /** What it has been told is at most as new as this; what it knows from elsewhere is older than its beginning. */
+  /**
+   * The newest data version that this subscriber has received. Data that it got elsewhere is older than its
+   * start.
+   */
   let known = moment()
   let hasBeenLive = false
-  /** It has been past its pace since it last had everything. */
+  /** The subscriber has been past its pace since it was last caught up. */
   let isBehind = false
   const viewers = () => [viewer]
   const isThere = () => !signal.aborted
@@ -40,7 +46,7 @@ export function receiverOf(
     const found = answers.answer(told, viewers, known)
     const answer = found instanceof Promise ? await inTurn(found, turns) : found
     const own = isPersonal(answer) ? answer.get(identityOf(viewer)) : answer
-    // It failed, where others' did not.
+    // This viewer's execution failed while others' did not: retry alone.
     if (own === undefined) return ownAnswer({ ...told, of: null })
     if (own instanceof Error) throw own
     known = Math.max(known, own.asOf.to)
@@ -52,7 +58,7 @@ export function receiverOf(
     if (!(await pace.turn(signal))) onTooSlow()
   }
 
-  /** The answer, once it may be delivered. One that has to wait is not kept meanwhile, but made again. */
+  /** Returns the answer once it may be delivered. An answer that has to wait is not kept, but executed again. */
   async function pacedAnswer(told: Told<object>): Promise<Answer> {
     const own = await ownAnswer(told)
     const large = largeCharactersOf(own)
@@ -113,14 +119,14 @@ export function receiverOf(
   }
 }
 
-/** What was looked up, once there is room to tell it. */
+/** Waits for an outcome, and then for a turn to deliver it. */
 async function inTurn(outcome: Promise<Outcome>, turns: Turns): Promise<Outcome> {
   const settled = await outcome
   await turns.next()
   return settled
 }
 
-/** Resolves once the sink takes more, or the signal aborts. */
+/** Resolves once the sink can take more, or the signal aborts. */
 function ready(sink: Sink, signal: AbortSignal): Promise<void> | void {
   if (!sink.isBusy() || signal.aborted) return
   return new Promise((resolve) => {

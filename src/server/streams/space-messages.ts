@@ -9,30 +9,34 @@ import type { SpaceEvent, Watcher } from '../../schema/streams.ts'
 import { type Feed, type LiveRules, openFeed, type Receiver, type Told } from './feed.ts'
 import type { Guards } from './guards.ts'
 
-/** Waiting events of a subscriber past its pace: more of them are replaced by a snapshot. Half of what ends the subscription. */
+/**
+ * Over this many waiting events, a subscriber past its pace gets a snapshot instead. Half of the lag that
+ * ends a subscription.
+ */
 const MOST_UNMERGED = 500
 
 export interface SpaceMessagesParts {
   guards: Guards
   domain: Pick<Domain, 'visibility'>
-  /** Finds what was committed and never announced, while somebody watches. */
+  /** Publishes committed changes that were never announced, while a space has subscribers. */
   announcer: { watch(spaceId: string): () => void }
 }
 
-/** The events of one space, as its subscribers get them: a snapshot or what they missed, then what comes. */
+/** The events of one space for its subscribers: a snapshot or the missed events, then new ones. */
 export function createSpaceMessages(
   { log, clock }: Pick<Platform, 'log' | 'clock'>,
   { guards, domain, announcer }: SpaceMessagesParts,
 ) {
   /**
-   * What ends a viewer's watching at an entry: the space's own end, or one that tells the viewer itself to leave, where it has not come back since
-   * (a log that is resumed tells of leaving that was undone). Otherwise null.
+   * Returns the error by which an entry ends a viewer's subscription: the space was deleted, or the viewer
+   * left it and is not a member now. (A resumed log may contain a departure after which the viewer joined
+   * again.) Null for any other entry.
    */
   async function farewellAt({ event }: LogEntry, viewer: Viewer, spaceId: string): Promise<Error | null> {
     if (event.type === 'SpaceDeleted') return new NotFoundError(SPACE_DELETED)
     if (!isLeavingOf(event, viewer.id)) return null
     const seen = await domain.visibility.spaces(viewer, [spaceId])
-    return seen.has(spaceId) ? null : new ForbiddenError('You are not a member of this space any more.')
+    return seen.has(spaceId) ? null : new ForbiddenError('You are no longer a member of this space.')
   }
 
   const snapshotAt = (spaceId: string, cursor: string): Told<SpaceEvent> => ({
@@ -54,14 +58,17 @@ export function createSpaceMessages(
     return to.tell(told)
   }
 
-  /** The newest entry's number, where so many entries wait behind one that a snapshot is to stand for them; else null. */
+  /**
+   * Returns the offset of the newest entry if so many entries wait that a snapshot should replace them; else
+   * null.
+   */
   async function endOfStretch(cursor: string, topic: string): Promise<number | null> {
     const [head = cursor] = await log.heads([topic]).catch(() => [])
     const [from, to] = [decodeCursor(cursor), decodeCursor(head)]
     return from.epoch === to.epoch && to.n - from.n > MOST_UNMERGED ? to.n : null
   }
 
-  /** Throws what ends the viewer's watching at one of these entries; nothing else of them is told. */
+  /** Skips entries without delivering them. @throws the error by which one of them ends the subscription */
   async function passOver(entries: readonly LogEntry[], viewer: Viewer, spaceId: string): Promise<void> {
     for (const entry of entries) {
       const farewell = await farewellAt(entry, viewer, spaceId)
@@ -70,8 +77,8 @@ export function createSpaceMessages(
   }
 
   /**
-   * Tells deliveries one after the other. Where a subscriber is far past its pace, what waits is passed over up to the end that the topic had
-   * then, and a snapshot stands for all of it.
+   * Delivers one delivery after another. If the subscriber is far past its pace, the entries up to the
+   * current end of the topic are skipped and replaced by a snapshot.
    */
   async function tellAll(
     deliveries: AsyncIterable<Delivery>,
@@ -128,7 +135,7 @@ function spaceEventOf(spaceId: string, { cursor, at, event }: LogEntry): SpaceEv
 
 export const SPACE_DELETED = 'The space was deleted.'
 
-/** Nothing of one subscriber is in it: it is the group's. */
+/** Shared by all subscribers of a group: it must not depend on the viewer. */
 function liveRulesOf(spaceId: string): LiveRules<SpaceEvent> {
   return {
     eventOf: (entry) => (entry.event.type === 'SpaceDeleted' ? null : spaceEventOf(spaceId, entry)),

@@ -18,10 +18,10 @@ import { receiverOf, type Subscriber } from './receiver.ts'
 import type { Sink } from './sink.ts'
 import { createSubscriptionLimits } from './subscription-limits.ts'
 
-/** What a transport adds to an operation's context, where it takes the answers as they go over the wire. */
+/** Additions to an operation's context by a transport that writes serialized answers itself. */
 export interface SinkContext {
   sink?: Sink
-  /** Is given the iteration, which the pipeline would wrap in others, with all that came with the operation. */
+  /** Receives the iteration directly, because the pipeline would wrap it. */
   onBegun?(iteration: AsyncIterable<never>): void
 }
 
@@ -30,25 +30,29 @@ export interface SubscribeParts {
   streams: Streams
   maskError: MaskError
   live: LiveGroups
-  /** Over sockets, event streams and multipart together. */
+  /** Over all transports: sockets, event streams and multipart. */
   maxSubscriptionsPerViewer: number
-  /** Bytes that one event may have. */
+  /** The maximum size of the answer to one event. */
   maxResponseBytes: number
   paces: Paces
 }
 
 export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | AsyncIterable<ExecutionResult>>
 
-/** Of those who are behind: each of them writes out up to 250 events. */
+/** The number of lagging subscribers served per round; each of them may get up to 250 events. */
 const GOING_ON_A_ROUND = 16
-/** How long a client that does not read has to read on and learn why its subscription ended, before its connection is cut off. */
+/**
+ * How long a client that does not read may take to receive the error that ended its subscription, before its
+ * connection is closed.
+ */
 const LAST_WORDS_MS = 30_000
 const LEAST_RETRY_MS = 1000
 
 /**
- * The one way in which subscriptions are delivered: guards stand, the events are followed, each is answered once for all who
- * ask the same, and the answers go to a sink. Where the transport has none of its own, an iteration comes back that gives them;
- * otherwise `onBegun` is given one that gives nothing, and lasts as long as the subscription.
+ * The only delivery path of subscriptions: guards are activated, the feed is followed, each event is answered
+ * once for all subscribers with the same answer key, and the answers go to a sink. If the transport has no
+ * sink, it gets an iteration of the answers; otherwise `onBegun` gets an iteration that yields nothing and
+ * ends with the subscription.
  */
 export function createSubscribe(parts: SubscribeParts): Subscribe {
   const join = createRegistry(parts)
@@ -83,8 +87,9 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
 }
 
 /**
- * Ends the subscription of one who cannot keep up, or is too far past its pace: a socket by a close code that clients retry, anything else by an
- * error, for which a client that does not read has some time.
+ * Ends the subscription of a client that cannot keep up or is too far past its pace: a socket with a close
+ * code after which clients reconnect, any other transport with an error, which the client has some time to
+ * read.
  */
 function endSlow({ lifeline }: Feed<object>, to: { sink: Sink; pace: Pace; cutOff(): void }): void {
   const { sink, pace, cutOff } = to
@@ -93,7 +98,10 @@ function endSlow({ lifeline }: Feed<object>, to: { sink: Sink; pace: Pace; cutOf
   if (sink.giveUp === undefined) setTimeout(() => sink.isBusy() && cutOff(), LAST_WORDS_MS).unref()
   const retryAfterMs = Math.max(LEAST_RETRY_MS, pace.retryAfterMs())
   lifeline.fail(
-    new RateLimitedError('Too much waits for this subscription: subscribe again after the last cursor.', retryAfterMs),
+    new RateLimitedError(
+      'Too many events are waiting for this subscription. Subscribe again after the last cursor.',
+      retryAfterMs,
+    ),
   )
 }
 
@@ -103,7 +111,7 @@ function askedBy({ document, operationName, contextValue }: ExecutionArgs) {
   return { weight, isOfViewer: root?.kind === Kind.FIELD && root.name.value === 'viewerEvents' }
 }
 
-/** The answers of operations that somebody subscribes by, by what they have in common. */
+/** Shares the `Answers` of active subscriptions by answer key. */
 function createRegistry({ domain, streams, maskError, maxResponseBytes }: SubscribeParts) {
   const known = new Map<string, { answers: Answers; users: number }>()
   return (
@@ -137,7 +145,7 @@ function createRegistry({ domain, streams, maskError, maxResponseBytes }: Subscr
   }
 }
 
-/** Delivers a feed until it is over. @throws what ended it. */
+/** Delivers a feed until it ends. @throws the error that ended it */
 async function deliver(feed: Feed<object>, subscriber: Subscriber): Promise<void> {
   const { lifeline } = feed
   try {
@@ -158,7 +166,7 @@ function silence({ lifeline }: Feed<object>, begin: () => Promise<void>): AsyncI
   return endedBy(iteration, lifeline)
 }
 
-/** Whoever returns an iteration, also before it has begun, ends what stands behind it. */
+/** Returning the iteration ends the subscription, also before its first `next()`. */
 function endedBy<T>(iteration: Repeater<T>, lifeline: OwnLifeline): AsyncIterableIterator<T> {
   const outer: AsyncIterableIterator<T> = {
     [Symbol.asyncIterator]: () => outer,
@@ -171,7 +179,7 @@ function endedBy<T>(iteration: Repeater<T>, lifeline: OwnLifeline): AsyncIterabl
   return outer
 }
 
-/** The answers one by one; what ends them is the last one. */
+/** Yields the answers one by one, and last the error that ended the subscription. */
 function resultsOf(
   { lifeline }: Feed<object>,
   begin: (sink: Sink) => Promise<void>,
@@ -192,7 +200,7 @@ function resultsOf(
   return endedBy(iteration, lifeline)
 }
 
-/** A sink that gives one answer after the other, each when it is asked for. */
+/** A sink that yields one answer at a time, when the consumer asks for it. */
 function createQueue(push: (result: ExecutionResult) => Promise<unknown>) {
   const waiting: Answer[] = []
   const listeners = new Set<() => void>()

@@ -8,16 +8,16 @@ import { createSpacePace } from './space-pace.ts'
 import { createViewerSources, type SourcesDomain, type ViewerChange } from './viewer-sources.ts'
 
 const FOREVER_MS = 2 ** 31 - 1
-/** Waiting events of one subscriber; what is joined counts once. */
+/** The maximum number of waiting events of one subscriber, after merging. */
 const MOST_WAITING = 1000
 
 /**
- * Changes that wait for a subscriber, as few as say the same: a snapshot stands for all before it, and a change that is the last one waiting of
- * its space or call is not added again, since it is read when it is delivered.
+ * The waiting changes of a subscriber, merged: a snapshot replaces all changes before it, and a change of the
+ * same type as the last waiting one of its space or call is not added, since the entity is read at delivery.
  */
 export function createWaitingChanges() {
   const waiting: ViewerChange[] = []
-  /** Of each space and call the type of the last change that waits. */
+  /** The type of the last waiting change of each space and call. */
   const lastTypes = new Map<string, ViewerChange['type']>()
 
   return {
@@ -48,8 +48,8 @@ function subjectOf(change: ViewerChange): string {
 }
 
 /**
- * What a side bar needs. Everything is joined that can be: a snapshot makes what waited before it superfluous, what one space or call has
- * waiting is not added again, and of one space at most two changes a second are told.
+ * The events that a side bar needs, merged as far as possible: see createWaitingChanges. A space is delivered
+ * at most twice a second.
  */
 export function createViewerEvents(
   platform: Pick<Platform, 'signals' | 'clock' | 'logger'>,
@@ -82,7 +82,7 @@ export function createViewerEvents(
       lifeline.onEnd(pace.close)
       await guards.viewer(viewer, lifeline)
       await sources.listen(viewer, lifeline, onChange, (error) =>
-        logger.warn({ error: messageOf(error) }, 'what a viewer watches is incomplete'),
+        logger.warn({ error: messageOf(error) }, 'could not update the topics of a viewer subscription'),
       )
       return async (to) => {
         while (!signal.aborted) {

@@ -12,19 +12,20 @@ import type { Tool } from '../tool.ts'
 import * as here from './json-schema.ts'
 import type { SchemaQuestion } from './schema-thread.ts'
 
-/** What one check may take of the thread's own time, compiling included: a machine that has much else to do is not the schema's fault. */
+/** The CPU time that a check may use, including compilation. Load of the machine does not count. */
 const LONGEST_CHECK_MS = 500
-/** What it may take whoever is to blame. */
+/** The elapsed time that a check may take, for any reason. */
 const LONGEST_WAIT_MS = 10_000
-/** How long a requester's check that took too long is not repeated. */
+/** How long a slow check of a requester is not repeated. */
 const PAUSE_MS = 60_000
-const TOO_SLOW = 'To check this against the schema takes too long'
-/** Checks of one requester that may wait, each with up to 256 KiB of input. */
+const TOO_SLOW = 'Checking this against the schema takes too long'
+/** The maximum number of waiting checks per requester, each with up to 256 KiB of input. */
 const MOST_WAITING = 20
 
 /**
- * For whom a run checks what its model wrote: the humans that it works for, or the service that triggered it, or its agent. Each
- * requester's checks wait in a line of their own, and a slow schema pauses for that requester only.
+ * Returns the requester to whom a run's checks are charged: the humans on whose behalf it works, else the
+ * service that triggered it, else its agent. Each requester has a queue of its own, and a slow schema pauses
+ * only that requester's checks.
  */
 export function requesterOf({
   askers,
@@ -35,27 +36,30 @@ export function requesterOf({
 }
 
 /**
- * Returns why a schema that somebody wrote cannot be a tool's input schema, in a sentence; null if it can. As `checkInputSchema` of
- * json-schema.ts, in a thread of its own that is ended if the check takes too long. This and the other checks of others' schemas
- * throw RateLimitedError if too many checks of an impatient requester wait.
+ * Returns why an untrusted schema cannot be a tool's input schema, in a sentence; null if it can. It works
+ * like `checkInputSchema` of json-schema.ts, in a thread that is terminated if the check takes too long. All
+ * checks of untrusted schemas throw RateLimitedError if too many checks of an impatient requester wait.
  */
 export async function checkInputSchema(schema: unknown, requester: Requester): Promise<string | null> {
   return checkSchemaItself({ schema: JSON.stringify(schema) ?? 'null', of: 'input' }, requester)
 }
 
-/** The same of a schema of what is submitted as a call's result: any JSON Schema that compiles. */
+/** The same for the schema of a call's result: any JSON Schema that compiles. */
 export async function checkSchema(schema: unknown, requester: Requester): Promise<string | null> {
   return checkSchemaItself({ schema: JSON.stringify(schema) ?? 'null', of: 'result' }, requester)
 }
 
-/** Returns what is wrong with a result, by the schema that somebody wrote for it; null if nothing is. */
+/** Returns what is wrong with a result, by an untrusted schema; null if it is valid. */
 export async function checkJson(schema: JsonObject, value: unknown, requester: Requester): Promise<string | null> {
   return checkValue({ schema: JSON.stringify(schema), of: 'result', value }, requester)
 }
 
 type Checked = Pick<Tool, 'inputSchema' | 'isForeign'>
 
-/** Returns what is wrong with a tool's input, in words for the model; null if nothing is. Others' schemas are checked in that thread. */
+/**
+ * Returns what is wrong with a tool's input, in words for the model; null if it is valid. Untrusted schemas
+ * are checked in the thread.
+ */
 export async function checkInput(
   { inputSchema, isForeign }: Checked,
   input: unknown,
@@ -66,14 +70,14 @@ export async function checkInput(
   return checkValue({ schema: JSON.stringify(inputSchema), of: 'input', value: input }, requester)
 }
 
-/** The same for a built-in tool, whose schema is ours and quick. */
+/** The same for a built-in tool, whose schema is trusted and fast. */
 export function checkOurs(inputSchema: JsonObject, input: unknown): string | null {
   return here.checkInput(inputSchema, input, { isOurs: true })
 }
 
 /**
- * An input in which a null stands for what was left out, as many models write it: without the nulls of optional properties.
- * One that the schema takes as it is means its nulls, and stays.
+ * Removes nulls of optional properties, which many models write for omitted values. An input that is valid
+ * with its nulls stays unchanged.
  */
 export async function withoutNulls(tool: Checked, input: Json, requester: Requester): Promise<Json> {
   if (!hasNull(input) || (await checkInput(tool, input, requester)) === null) return input
@@ -102,18 +106,18 @@ function dropNulls(schema: Json | undefined, value: Json): Json {
 const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Checks that took too long, by requester and schema: the bytes of the smallest value that did. */
+/** Checks that took too long, by requester and schema, with the size in bytes of the smallest value that did. */
 const slow = new LRUCache<string, number>({ max: 10_000, ttl: PAUSE_MS })
 
-/** What was found of schemas themselves, which stays true: the same ones are asked about for each run. */
+/** The results of checking schemas themselves. They are final, and needed again by each run. */
 const verdicts = new LRUCache<string, { fault: string | null }>({ max: 2_000 })
 
 let thread: Promise<Worker> | null = null
 
-/** One question at a time has the thread, whose time begins with its turn. */
+/** The thread handles one request at a time; the time limit of a request starts with its turn. */
 const queue = createFairQueue({
   mostWaiting: MOST_WAITING,
-  refusal: `At most ${MOST_WAITING} of your inputs and results may wait to be checked against a schema: wait, and try again.`,
+  refusal: `At most ${MOST_WAITING} of your inputs and results may wait to be checked against a schema. Wait, then try again.`,
 })
 
 async function checkSchemaItself(question: SchemaQuestion, requester: Requester): Promise<string | null> {
@@ -133,7 +137,7 @@ type Answer =
   | { type: 'answered'; fault: string | null }
   /** The check itself took too long. */
   | { type: 'slow' }
-  /** There was no answer, for whatever reason. */
+  /** The check failed for any other reason. */
   | { type: 'broken'; reason: string }
 
 function wordsOf(answer: Answer): string | null {
@@ -153,7 +157,7 @@ async function ask(question: SchemaQuestion, requester: Requester): Promise<Answ
   return isPaused(key, bytes) ? { type: 'slow' } : queue.run(requester, work)
 }
 
-/** Much smaller values are tried all the same: each that is slow too halves what is tried next, so that there are few. */
+/** Much smaller values are checked even so. Each further slow one halves the size limit, so that there are few. */
 function isPaused(key: string, bytes: number): boolean {
   const slowBytes = slow.get(key)
   return slowBytes !== undefined && 2 * bytes >= slowBytes
@@ -190,29 +194,32 @@ async function askThread(question: SchemaQuestion): Promise<Answer> {
   }
 }
 
-/** Resolves when a check has had its time, or is over. Returns whether it used the time itself: a busy machine is not its fault. */
+/**
+ * Resolves when a check has used up its time, or has finished. Returns whether it used the CPU time itself,
+ * as opposed to waiting for a busy machine.
+ */
 async function watch(worker: Worker, before: NodeJS.CpuUsage, over: AbortSignal): Promise<boolean> {
   const since = performance.now()
   let usedMs = 0
   while (usedMs < LONGEST_CHECK_MS && performance.now() - since < LONGEST_WAIT_MS) {
     await sleep(LONGEST_CHECK_MS - usedMs, over)
     if (over.aborted) return false
-    // A thread that does not report its time is ended.
+    // A thread that does not report its CPU time is terminated.
     const used = await Promise.race([worker.cpuUsage(before).catch(() => null), sleep(LONGEST_WAIT_MS, over)])
     usedMs = used == null ? LONGEST_CHECK_MS : (used.user + used.system) / 1000
   }
-  // An answer that came while this thread was busy is received first.
+  // Lets a result be received that arrived while this thread was busy.
   await new Promise((resolve) => setImmediate(resolve))
   return usedMs >= LONGEST_CHECK_MS
 }
 
-/** Ends with whoever started it, and takes no more memory than a few schemas need. */
+/** Starts the thread, with a limit of memory that is enough for a few schemas. It ends with this process. */
 async function startThread(): Promise<Worker> {
   const worker = new Worker(new URL('./schema-thread.ts', import.meta.url), {
     execArgv: ['--disable-warning=ExperimentalWarning'],
     resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 },
   })
-  // Heard by who waits for its answer; where nobody does, the next one starts another.
+  // The pending request fails by itself; the next request starts a new thread.
   worker.on('error', () => {
     thread = null
   })
