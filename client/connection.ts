@@ -128,10 +128,7 @@ function follow<Data>(
     stop()
     onEnd(error)
   }
-  /**
-   * An exception of the caller is logged and swallowed: thrown here, it would end every subscription of the
-   * socket.
-   */
+  /** Catches what `onData` throws, which would end every subscription of the socket. */
   function deliver(data: Data): void {
     try {
       onData(data)
