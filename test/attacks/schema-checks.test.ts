@@ -76,7 +76,7 @@ describe.each(RULE_STACKS)("checks against others' schemas, on the %s stack", (s
     await play.parley.runWhen(runId!)
   })
 
-  test('that many wait for of one approver are refused at last, and delay no other human by more than one', async () => {
+  test('of one approver, however many, are answered or refused, and delay no other human by more than one', async () => {
     const { alice, runId } = await play.room([order({ approverIds: ['@alice'] })], asksFor(items(1)))
     const call = await play.deciders.asked(alice)
     // Each is checked and found wrong: nothing is decided.
@@ -86,8 +86,9 @@ describe.each(RULE_STACKS)("checks against others' schemas, on the %s stack", (s
     for (const one of asked) void one.then(() => (answered += 1))
     expect(await elsewhere(items(1))).toMatchObject({ status: 'DONE' })
     expect(answered).toBeLessThan(asked.length)
+    // RateLimitedError where the turn of one takes longer than 10 s.
     const types = (await Promise.all(asked)).map(({ __typename }) => __typename)
-    expect(new Set(types)).toEqual(new Set(['BadInputError', 'RateLimitedError']))
+    expect(types.filter((type) => type !== 'RateLimitedError' && type !== 'BadInputError')).toEqual([])
     expect(types.filter((type) => type === 'BadInputError').length).toBeGreaterThanOrEqual(20)
     await play.deciders.decide(alice, call.id, true)
     await play.parley.runWhen(runId!)
