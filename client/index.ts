@@ -1,4 +1,4 @@
-// The face of `parley/client`: what a front end is built on, without a framework.
+// The face of `parley-client`: what a front end is built on, without a framework.
 export {
   type Connection,
   type ConnectionOptions,

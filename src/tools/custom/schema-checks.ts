@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import path from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { LRUCache } from 'lru-cache'
 import { sleep } from '../../lib/async.ts'
@@ -123,7 +124,7 @@ async function watch(worker: Worker, before: NodeJS.CpuUsage, over: AbortSignal)
 
 /** Ends with whoever started it, and takes no more memory than a few schemas need. */
 async function startThread(): Promise<Worker> {
-  const worker = new Worker(new URL('./schema-thread.ts', import.meta.url), {
+  const worker = new Worker(new URL(`./schema-thread${path.extname(import.meta.url)}`, import.meta.url), {
     execArgv: ['--disable-warning=ExperimentalWarning'],
     resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 },
   })

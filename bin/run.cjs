@@ -1,0 +1,3 @@
+const { isClone } = require('./node-version.cjs')
+
+module.exports = import(isClone ? '../scripts/parley.ts' : '../dist/scripts/parley.js')

@@ -1,0 +1,19 @@
+// node scripts/run-with.ts [--optional] <package> <command…>: runs a command with the programs of a package of this repository (`tools`,
+// `examples`, `bench`, `prisma`, `docs`), and installs that package before where it is missing or out of date. With --optional a
+// missing package means that the command is skipped, except on a CI machine.
+import { install, isInstalled, type OwnPackage, runWith } from './packages.ts'
+
+const given = process.argv.slice(2)
+const isOptional = given[0] === '--optional'
+const [folder, command, ...options] = isOptional ? given.slice(1) : given
+if (folder === undefined || command === undefined) {
+  console.error('usage: node scripts/run-with.ts [--optional] <package> <command…>')
+  process.exit(1)
+}
+const own = folder as OwnPackage
+if (isOptional && !process.env['CI'] && !isInstalled(own)) {
+  console.warn(`!!! The packages of ${own}/ are not installed: \`${command}\` is SKIPPED. \`npm run setup -- ${own}\` installs them.`)
+} else {
+  install(own)
+  process.exitCode = runWith(own, command, options)
+}
