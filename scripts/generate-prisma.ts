@@ -20,7 +20,7 @@ function checksum(): string {
   const outputs = globSync('src/generated/**/*.{ts,mjs,mts}', { cwd: ROOT }).sort()
   const hash = createHash('sha256')
   for (const file of [...sources, ...outputs]) {
-    hash.update(file.split(path.sep).join('/')).update(readFileSync(path.join(ROOT, file)))
+    hash.update(file.split(path.sep).join('/')).update(textOf(path.join(ROOT, file)))
   }
   return hash.digest('hex')
 }
@@ -48,7 +48,7 @@ function copyRuntime(): void {
   rmSync(RUNTIME, { recursive: true, force: true })
   mkdirSync(RUNTIME, { recursive: true })
   for (const file of files) {
-    const text = readFileSync(path.join(MODULES, '@prisma/client/runtime', file), 'utf8')
+    const text = textOf(path.join(MODULES, '@prisma/client/runtime', file))
     writeFileSync(path.join(RUNTIME, file), text.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n'))
   }
   copyFileSync(path.join(MODULES, '@prisma/client/LICENSE'), path.join(RUNTIME, 'LICENSE'))
@@ -69,7 +69,12 @@ function copyAdapter(): void {
   mkdirSync(ADAPTER, { recursive: true })
   const source = path.join(MODULES, 'pglite-prisma-adapter')
   for (const file of ['index.mjs', 'index.d.mts']) {
-    copyFileSync(path.join(source, 'dist', file), path.join(ADAPTER, file))
+    writeFileSync(path.join(ADAPTER, file), textOf(path.join(source, 'dist', file)))
   }
   copyFileSync(path.join(source, 'README.md'), path.join(ADAPTER, 'README.md'))
+}
+
+/** A file's text with the line breaks that Git checks out, whatever those of the package are. */
+function textOf(file: string): string {
+  return readFileSync(file, 'utf8').replaceAll('\r\n', '\n')
 }
