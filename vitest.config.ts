@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { defineConfig } from 'vitest/config'
-import { install, isInstalled } from './scripts/packages.ts'
+import { isAvailable } from './scripts/packages.ts'
 
 // Four projects: `suite` is what `npm test` runs, below five minutes; `long` and `heap` are `npm run test:long`: whole servers, as an
 // operator starts them, browsers, and heaps that are measured; `faults` kills processes and servers, takes many minutes and has its
@@ -30,11 +30,7 @@ const LONG = [
   ...['directory-lock', 'hot-statements', 'migrate', 'upgrade'].map((name) => `test/platform/${name}.test.ts`),
 ]
 /** The examples have packages of their own, which `npm ci` at the root leaves out. */
-if (process.env['CI']) install('examples')
-const EXAMPLES = isInstalled('examples')
-if (!EXAMPLES) {
-  console.warn('!!! The packages of examples/ are not installed: examples/test is SKIPPED. See `npm run setup -- examples`.')
-}
+const EXAMPLES = isAvailable('examples', 'examples/test')
 
 /** They measure a heap, which is only theirs in a process of their own. */
 const HEAPS = ['subscription-leaks', 'document-cache', 'slow-readers'].map((name) => `test/server/${name}.test.ts`)

@@ -11,7 +11,7 @@ exports.isClone = isClone
 exports.needed = needed.join('.')
 
 /** Whether a version of Node, as in `process.versions.node`, is new enough. */
-exports.isNewEnough = function (version) {
+exports.isNewEnough = (version) => {
   var parts = version.split('.').map(Number)
   return parts[0] > needed[0] || (parts[0] === needed[0] && parts[1] >= needed[1])
 }

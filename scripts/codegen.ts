@@ -70,7 +70,8 @@ function registryOf(operations: readonly Operation[]): string {
   const overloads = operations.flatMap(({ text, document }) =>
     document.definitions.map((definition) => {
       const source = `export function graphql(source: ${JSON.stringify(text)}):`
-      if (definition.kind === 'FragmentDefinition') return `${source} Text<types.${definition.name.value}Fragment, unknown>`
+      if (definition.kind === 'FragmentDefinition')
+        return `${source} Text<types.${definition.name.value}Fragment, unknown>`
       const name = typeNameOf(definition as OperationDefinitionNode)
       return `${source} Text<types.${name}, types.${name}Variables>`
     }),

@@ -29,12 +29,15 @@ const isCurrent = existsSync(CHECKSUM) && readFileSync(CHECKSUM, 'utf8').trim() 
 
 if (process.argv.includes('--check')) {
   if (!isCurrent) {
-    console.error('src/generated does not belong to prisma/schema.prisma: run `npm run generate`, and commit what it writes.')
+    console.error(
+      'src/generated does not belong to prisma/schema.prisma: run `npm run generate`, and commit what it writes.',
+    )
     process.exitCode = 1
   } else console.log('src/generated belongs to prisma/schema.prisma')
 } else if (!isCurrent) {
   install('prisma')
-  if (runWith('prisma', 'prisma', ['generate'], path.join(ROOT, 'prisma')) !== 0) throw new Error('prisma generate failed')
+  if (runWith('prisma', 'prisma', ['generate'], path.join(ROOT, 'prisma')) !== 0)
+    throw new Error('prisma generate failed')
   copyRuntime()
   copyAdapter()
   writeFileSync(CHECKSUM, `${checksum()}\n`)
@@ -72,6 +75,7 @@ function copyAdapter(): void {
     writeFileSync(path.join(ADAPTER, file), textOf(path.join(source, 'dist', file)))
   }
   copyFileSync(path.join(source, 'README.md'), path.join(ADAPTER, 'README.md'))
+  writeFileSync(`${ADAPTER}.ts`, "export { PrismaPGlite } from './pglite-prisma-adapter/index.mjs'\n")
 }
 
 /** A file's text with the line breaks that Git checks out, whatever those of the package are. */

@@ -11,7 +11,9 @@ export type OwnPackage = 'tools' | 'examples' | 'bench' | 'prisma' | 'docs'
 const stampOf = (folder: OwnPackage) => path.join(ROOT, folder, 'node_modules/.installed')
 
 function lockHashOf(folder: OwnPackage): string {
-  return createHash('sha256').update(readFileSync(path.join(ROOT, folder, 'package-lock.json'))).digest('hex')
+  return createHash('sha256')
+    .update(readFileSync(path.join(ROOT, folder, 'package-lock.json')))
+    .digest('hex')
 }
 
 /** Whether the package's dependencies are installed as its lock file names them. */
@@ -26,6 +28,17 @@ export function install(folder: OwnPackage): void {
   const options = ['ci', '--no-audit', '--prefix', path.join(ROOT, folder)]
   if (run('npm', options) !== 0) throw new Error(`npm ci failed in ${folder}/`)
   writeFileSync(stampOf(folder), lockHashOf(folder))
+}
+
+/**
+ * Whether a package that development does without is there. A CI machine installs it; elsewhere its absence is reported, with what
+ * is left out for it.
+ */
+export function isAvailable(folder: OwnPackage, leftOut: string): boolean {
+  if (process.env['CI']) install(folder)
+  const isThere = isInstalled(folder)
+  if (!isThere) console.warn(`!!! SKIPPED: ${leftOut}. \`npm run setup -- ${folder}\` installs what it needs.`)
+  return isThere
 }
 
 /** Runs a command at the root, with the programs of the package and of the root on its PATH. Returns its exit code. */

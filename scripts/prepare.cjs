@@ -19,10 +19,15 @@ function prepare() {
   var program = process.execPath
   if (!node.isNewEnough(process.versions.node)) {
     if (!hasTools) {
-      console.error('Parley needs Node ' + node.needed + ' or newer to run, and this is Node ' + process.versions.node + '.')
+      console.error(
+        'Parley needs Node ' + node.needed + ' or newer to run, and this is Node ' + process.versions.node + '.',
+      )
       return
     }
     program = fetchNode()
+  } else if (process.env.CI && !isWindows) {
+    // Steps of .ci/ call node_modules/.bin/node, whatever it is.
+    link(program)
   }
   var run = childProcess.spawnSync(program, [path.join(__dirname, 'prepare.ts')], { cwd: root, stdio: 'inherit' })
   if (run.error) throw run.error
@@ -33,8 +38,19 @@ function prepare() {
 function fetchNode() {
   var name = packageName()
   var folder = path.join(root, 'node_modules/.node')
-  var options = ['install', '--prefix', folder, '--no-save', '--no-package-lock', '--ignore-scripts', '--no-audit', name + '@' + VERSION]
-  console.error('This is Node ' + process.versions.node + ', and Parley needs ' + node.needed + ': fetching Node ' + VERSION + ' …')
+  var options = [
+    'install',
+    '--prefix',
+    folder,
+    '--no-save',
+    '--no-package-lock',
+    '--ignore-scripts',
+    '--no-audit',
+    name + '@' + VERSION,
+  ]
+  console.error(
+    'This is Node ' + process.versions.node + ', and Parley needs ' + node.needed + ': fetching Node ' + VERSION + ' …',
+  )
   fs.mkdirSync(folder, { recursive: true })
   var npm = process.env.npm_execpath
   var run = npm
@@ -42,7 +58,15 @@ function fetchNode() {
     : childProcess.spawnSync('npm', options, { stdio: ['ignore', 'ignore', 'inherit'], shell: isWindows })
   var program = path.join(folder, 'node_modules', name, 'bin', isWindows ? 'node.exe' : 'node')
   if (run.status !== 0 || !fs.existsSync(program)) {
-    throw new Error('Node ' + VERSION + ' could not be fetched as ' + name + ': install Node ' + node.needed + ' or newer, and run npm ci again.')
+    throw new Error(
+      'Node ' +
+        VERSION +
+        ' could not be fetched as ' +
+        name +
+        ': install Node ' +
+        node.needed +
+        ' or newer, and run npm ci again.',
+    )
   }
   // Headers for addons in C++ and documentation: a third of the package, and nothing here reads them.
   fs.rmSync(path.join(folder, 'node_modules', name, 'include'), { recursive: true, force: true })

@@ -9,7 +9,12 @@ const PATH = [path.join(ROOT, 'node_modules/.bin'), process.env['PATH']].join(pa
 
 function run(command: string, ...options: string[]): void {
   const shell = process.platform === 'win32' && command !== process.execPath
-  const { status, error } = spawnSync(command, options, { cwd: ROOT, stdio: 'inherit', env: { ...process.env, PATH }, shell })
+  const { status, error } = spawnSync(command, options, {
+    cwd: ROOT,
+    stdio: 'inherit',
+    env: { ...process.env, PATH },
+    shell,
+  })
   if (error) throw error
   if (status !== 0) process.exit(status ?? 1)
 }
@@ -19,6 +24,8 @@ if (existsSync(path.join(ROOT, 'node_modules/vite'))) {
   run('tsc', '-p', 'client/tsconfig.build.json')
   run('vite', 'build', 'web')
 } else if (!existsSync(path.join(ROOT, 'web/dist'))) {
-  console.warn('The console is not built: `npm ci && npm prune --omit=dev` builds it, or install the package that `npm pack` makes.')
+  console.warn(
+    'The console is not built: `npm ci && npm prune --omit=dev` builds it, or install the package that `npm pack` makes.',
+  )
 }
 run(process.execPath, 'scripts/embedded-template.ts')

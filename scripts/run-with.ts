@@ -1,7 +1,7 @@
 // node scripts/run-with.ts [--optional] <package> <command…>: runs a command with the programs of a package of this repository (`tools`,
 // `examples`, `bench`, `prisma`, `docs`), and installs that package before where it is missing or out of date. With --optional a
 // missing package means that the command is skipped, except on a CI machine.
-import { install, isInstalled, type OwnPackage, runWith } from './packages.ts'
+import { install, isAvailable, type OwnPackage, runWith } from './packages.ts'
 
 const given = process.argv.slice(2)
 const isOptional = given[0] === '--optional'
@@ -11,9 +11,7 @@ if (folder === undefined || command === undefined) {
   process.exit(1)
 }
 const own = folder as OwnPackage
-if (isOptional && !process.env['CI'] && !isInstalled(own)) {
-  console.warn(`!!! The packages of ${own}/ are not installed: \`${command}\` is SKIPPED. \`npm run setup -- ${own}\` installs them.`)
-} else {
+if (!isOptional || isAvailable(own, `${command} ${options.join(' ')}`)) {
   install(own)
   process.exitCode = runWith(own, command, options)
 }

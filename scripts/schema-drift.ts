@@ -1,5 +1,5 @@
 import { PGlite } from '@electric-sql/pglite'
-import { PrismaPGlite } from '../src/generated/pglite-prisma-adapter/index.mjs'
+import { PrismaPGlite } from '../src/generated/pglite-prisma-adapter.ts'
 import { migrationDrift } from './schema-engine.ts'
 
 /** The SQL that leads from prisma/migrations to prisma/schema.prisma, null when they agree; PGlite is the scratch database. */

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openChat as openApolloChat } from '../apollo/chat.ts'
-import { openChat as openRelayChat } from '../relay/chat.ts'
-import type { ShownMessage } from '../show-chat.ts'
-import { openChat as openUrqlChat } from '../urql/chat.ts'
 import { forAgent, steps } from '../../test/support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../../test/support/served.ts'
 import { sayIn } from '../../test/support/space-tools.ts'
 import { until } from '../../test/support/until.ts'
+import { openChat as openApolloChat } from '../apollo/chat.ts'
+import { openChat as openRelayChat } from '../relay/chat.ts'
+import type { ShownMessage } from '../show-chat.ts'
+import { openChat as openUrqlChat } from '../urql/chat.ts'
 
 describe('the chats of the examples', () => {
   let parley: TestServer

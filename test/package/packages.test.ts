@@ -59,7 +59,11 @@ describe('the packages parley and parley-client, installed in an empty folder', 
     server = child
     let output = ''
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text))
-    const isReady = () => fetch(`${origin}/health/ready`).then(({ ok }) => ok, () => false)
+    const isReady = () =>
+      fetch(`${origin}/health/ready`).then(
+        ({ ok }) => ok,
+        () => false,
+      )
     await until('the server is ready', async () => {
       if (child.exitCode !== null) throw new Error(`parley ended: ${output}`)
       return isReady()
@@ -142,8 +146,14 @@ describe('the packages parley and parley-client, installed in an empty folder', 
   })
 
   test('rotate secrets', async () => {
-    const keys = { PARLEY_SECRET_KEY: 'a-new-key-of-32-characters-or-more', PARLEY_SECRET_KEY_BEFORE: 'a-key-before-of-32-characters-and-more' }
-    expect(await parley(['rotate-secrets'], keys)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^0 secrets/) })
+    const keys = {
+      PARLEY_SECRET_KEY: 'a-new-key-of-32-characters-or-more',
+      PARLEY_SECRET_KEY_BEFORE: 'a-key-before-of-32-characters-and-more',
+    }
+    expect(await parley(['rotate-secrets'], keys)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^0 secrets/),
+    })
   })
 })
 

@@ -21,7 +21,13 @@ export async function projectWithClient(beside: string[]): Promise<{ folder: str
   const packed: unknown = JSON.parse(stdout)
   const [{ filename } = { filename: '' }] = Object.values(packed as Record<string, { filename: string }>)
   const archive = path.basename(filename)
-  await run('tar', ['-xzf', path.join(folder, archive), '-C', path.join(modules, 'parley-client'), '--strip-components=1'])
+  await run('tar', [
+    '-xzf',
+    path.join(folder, archive),
+    '-C',
+    path.join(modules, 'parley-client'),
+    '--strip-components=1',
+  ])
   await writeFile(path.join(folder, 'package.json'), '{ "type": "module" }')
   for (const name of beside) await symlink(path.join(ROOT, 'node_modules', name), path.join(modules, name))
   return { folder, archive }
