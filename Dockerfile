@@ -5,10 +5,10 @@ WORKDIR /app
 COPY package.json package-lock.json ./
 COPY client client
 RUN npm ci --ignore-scripts
-# The console is built by development dependencies, which go again after it.
+# Development dependencies build the console; the second installation is without them.
 COPY tsconfig.json ./
 COPY web web
-RUN npx vite build web && npm prune --omit=dev --ignore-scripts
+RUN npx vite build web && npm ci --omit=dev --ignore-scripts
 
 FROM node:24-slim
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=4000 DATA_DIR=/data

@@ -35,7 +35,7 @@ export function install(folder: OwnPackage): void {
  * is left out for it.
  */
 export function isAvailable(folder: OwnPackage, leftOut: string): boolean {
-  if (process.env['CI']) install(folder)
+  if (process.env['CI'] === 'true') install(folder)
   const isThere = isInstalled(folder)
   if (!isThere) console.warn(`!!! SKIPPED: ${leftOut}. \`npm run setup -- ${folder}\` installs what it needs.`)
   return isThere
