@@ -12,10 +12,10 @@ import { until } from '../support/until.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const MOST_MB = 260
+/** The Node that runs what is installed: `PACKAGE_NODE` names another one, such as the oldest that the package allows. */
+const NODE = process.env['PACKAGE_NODE'] ?? process.execPath
 const ADMIN_TOKEN = 'an-admin-token-for-tests-of-32-or-more'
-const PATH = [path.dirname(process.execPath), path.join(ROOT, 'node_modules/.bin'), process.env['PATH']].join(
-  path.delimiter,
-)
+const PATH = [path.dirname(NODE), path.join(ROOT, 'node_modules/.bin'), process.env['PATH']].join(path.delimiter)
 
 /** A program's outcome, whatever its exit code. */
 interface Outcome {
@@ -81,7 +81,11 @@ describe('the packages parley and parley-client, installed in an empty folder', 
   beforeAll(async () => {
     folder = await mkdtemp(path.join(tmpdir(), 'parley-packages-'))
     await writeFile(path.join(folder, 'package.json'), '{ "private": true, "type": "module" }')
-    const packing = { env: { ...process.env, PATH }, cwd: ROOT }
+    // Packing compiles, with the Node of this clone.
+    const packing = {
+      env: { ...process.env, PATH: `${path.dirname(process.execPath)}${path.delimiter}${PATH}` },
+      cwd: ROOT,
+    }
     await promisify(execFile)('npm', ['pack', '--silent', '--pack-destination', folder], packing)
     await promisify(execFile)('npm', ['pack', './client', '--silent', '--pack-destination', folder], packing)
     const archives = globSync('*.tgz', { cwd: folder }).map((file) => `./${file}`)
@@ -130,7 +134,7 @@ describe('the packages parley and parley-client, installed in an empty folder', 
     expect(data?.space.name).toBe('Demo')
 
     await writeFile(path.join(folder, 'subscriber.js'), SUBSCRIBER)
-    const shown = await run(process.execPath, ['subscriber.js', origin, token, spaceId])
+    const shown = await run(NODE, ['subscriber.js', origin, token, spaceId])
     expect(shown).toEqual({ code: 0, stdout: 'Good morning\n', stderr: '' })
     await ada.close()
     await stop()

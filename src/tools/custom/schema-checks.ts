@@ -91,10 +91,10 @@ async function askThread(question: SchemaQuestion): Promise<string | null> {
     thread ??= startThread()
     const worker = await thread
     worker.ref()
-    const before = await worker.cpuUsage()
+    const usedMs = await stopwatchOf(worker)
     const answered = once(worker, 'message', { signal: deadline.signal })
     worker.postMessage(question)
-    void watch(worker, before, over.signal).then(() => deadline.abort())
+    void watch(usedMs, over.signal).then(() => deadline.abort())
     const [answer] = await answered
     worker.unref()
     return answer as string | null
@@ -108,15 +108,32 @@ async function askThread(question: SchemaQuestion): Promise<string | null> {
   }
 }
 
+/**
+ * Starts measuring how long a thread computes. Node before 24.6 does not report the CPU time of a thread: there it is the time in which
+ * the thread's event loop is busy, which on a machine that is too busy itself is a little longer.
+ */
+async function stopwatchOf(worker: Worker): Promise<() => Promise<number>> {
+  const reportsCpu = typeof (worker as Partial<Worker>).cpuUsage === 'function'
+  if (reportsCpu) {
+    const before = await worker.cpuUsage()
+    return async () => {
+      const { user, system } = await worker.cpuUsage(before)
+      return (user + system) / 1000
+    }
+  }
+  const before = worker.performance.eventLoopUtilization()
+  return async () => worker.performance.eventLoopUtilization(before).active
+}
+
 /** Resolves when a check has had its time, or is over. */
-async function watch(worker: Worker, before: NodeJS.CpuUsage, over: AbortSignal): Promise<void> {
+async function watch(readUsedMs: () => Promise<number>, over: AbortSignal): Promise<void> {
   const since = performance.now()
   for (let usedMs = 0; usedMs < LONGEST_CHECK_MS && performance.now() - since < LONGEST_WAIT_MS; ) {
     await sleep(LONGEST_CHECK_MS - usedMs, over)
     if (over.aborted) return
     // A thread that does not even say is cut off.
-    const used = await Promise.race([worker.cpuUsage(before).catch(() => null), sleep(LONGEST_WAIT_MS, over)])
-    usedMs = used == null ? LONGEST_CHECK_MS : (used.user + used.system) / 1000
+    const used = await Promise.race([readUsedMs().catch(() => null), sleep(LONGEST_WAIT_MS, over)])
+    usedMs = used ?? LONGEST_CHECK_MS
   }
   // An answer that came while this thread was busy is heard first.
   await new Promise((resolve) => setImmediate(resolve))
