@@ -9,7 +9,7 @@ const SQLITE = '--experimental-sqlite'
 const QUIET = '--disable-warning=ExperimentalWarning'
 
 if (process.versions.node.startsWith('22.12.') && !process.execArgv.includes(SQLITE)) runAgain()
-else import(isClone ? '../scripts/parley.ts' : '../dist/scripts/parley.js')
+else void import(isClone ? '../scripts/parley.ts' : '../dist/scripts/parley.js')
 
 /** Runs the command once more with the option, in a process that gets the signals of this one. */
 function runAgain() {
