@@ -1,4 +1,4 @@
-// Which part may import which: the arrows of the README, one line each. They point down; there is no way back up and no
+// Which part may import which: the arrows of docs/architecture.md, one line each. They point down; there is no way back up and no
 // way around in a circle. `types` names parts of which a file may import types, and nothing that runs.
 // The siblings know each other by id, and the viewer by its type.
 // What is said in confidence concerns all of them.

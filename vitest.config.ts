@@ -4,8 +4,8 @@ import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { isAvailable } from './scripts/packages.ts'
 
-// Four projects: `suite` is what `npm test` runs, below five minutes; `long` and `heap` are `npm run test:long`: whole servers, as an
-// operator starts them, browsers, and heaps that are measured; `faults` kills processes and servers, takes many minutes and has its
+// Five projects: `suite` is what `npm test` runs, below five minutes; `long`, `heap` and `attack` are `npm run test:long`: whole servers, as
+// an operator starts them, browsers, heaps that are measured, and hostile members at random; `faults` kills processes and servers, takes many minutes and has its
 // own command. Files run several at a time: those of `heap` and `faults` each in a process of its own,
 // those of the others in a few processes for all, which load the server and what it stands on once.
 // GraphQL comes once: Vite would take its ES modules for our files, beside those that the packages load.
@@ -35,6 +35,9 @@ const EXAMPLES = isAvailable('examples', 'examples/test')
 /** They measure a heap, which is only theirs in a process of their own. */
 const HEAPS = ['subscription-leaks', 'document-cache', 'slow-readers'].map((name) => `test/server/${name}.test.ts`)
 
+/** It measures how long things take, beside nothing else: after the files of all other projects. */
+const ATTACK = 'test/attacks/randomized.test.ts'
+
 export default defineConfig({
   resolve: { alias: [{ find: /^graphql$/, replacement: graphql }] },
   test: {
@@ -62,10 +65,12 @@ export default defineConfig({
         test: {
           name: 'long',
           include: [...LONG, ...(EXAMPLES ? ['examples/test/pages.test.ts'] : [])],
+          exclude: [ATTACK],
           isolate: false,
         },
       },
       { extends: true, test: { name: 'heap', include: HEAPS } },
+      { extends: true, test: { name: 'attack', include: [ATTACK], sequence: { groupOrder: 1 } } },
       {
         extends: true,
         test: { name: 'faults', include: ['test/faults/**/*.test.ts'], testTimeout: 120_000, fileParallelism: false },

@@ -1,6 +1,6 @@
+import { collectGarbageOf } from '../test/support/collected-heap.ts'
 import { startThrowawayPostgres } from '../test/support/throwaway-postgres.ts'
 import { startThrowawayRedis } from '../test/support/throwaway-redis.ts'
-import { collectGarbageOf } from './support/collected-heap.ts'
 import { type Benchmark, type BenchmarkOptions, type Figure, percentile } from './support/figures.ts'
 import { type FloodKind, flood } from './support/flood.ts'
 import { modelName, startModel } from './support/model.ts'

@@ -20,17 +20,17 @@ export const crowd: Benchmark = {
   question: `${AGENTS} agents of ${TOKENS_A_SECOND} tokens/s in one space, ${SUBSCRIBERS} subscribers: does one core serve them in time?`,
   async run() {
     const served = await serve()
-    return { figures: [...served, ...(await serveRuns())], readme: readmeOf(served) }
+    return { figures: [...served, ...(await serveRuns())], summary: summaryOf(served) }
   },
 }
 
-/** What the README says of it. */
-function readmeOf(served: Figure[]): string {
+/** The paragraph in docs/speed.md. */
+export function summaryOf(served: readonly Pick<Figure, 'value'>[]): string {
   const [cores, p99, p50, messages] = served.map(({ value }) => value) as [number, number, number, number]
   const [all, share] = [(Math.round(messages / 1000) * 1000).toLocaleString('en'), cores.toFixed(2)]
   return [
-    `${AGENTS} agents that write ${TOKENS_A_SECOND} tokens a second each in one space that ${SUBSCRIBERS.toLocaleString('en')} people watch, over Redis: ${all}`,
-    `messages a second from ${share} of a core, a token’s way p50 ${p50.toFixed(0)} ms, p99 ${p99.toFixed(0)} ms ([crowd](bench/results/crowd.md)).`,
+    `With ${AGENTS} agents that write ${TOKENS_A_SECOND} tokens/s each in one space with ${SUBSCRIBERS.toLocaleString('en')} subscribers, over Redis, Parley delivers ${all} messages/s`,
+    `on ${share} of a core. A token takes ${p50.toFixed(0)} ms (p50) or ${p99.toFixed(0)} ms (p99) to reach a subscriber ([results](../bench/results/crowd.md)).`,
   ].join('\n')
 }
 

@@ -3,7 +3,7 @@ import { startFanoutClients } from './support/fanout-clients.ts'
 import { LONGEST_P99_MS, type Measured, measure, type Pace, runWindow, type Stage } from './support/fanout-measure.ts'
 import { startPublisher } from './support/fanout-publisher.ts'
 import { type Load, type Payload, type SystemName, startFanoutServer } from './support/fanout-server.ts'
-import { nameOf, readmeOf, SYSTEMS, tablesOf } from './support/fanout-tables.ts'
+import { nameOf, SYSTEMS, summaryOf, tablesOf } from './support/fanout-tables.ts'
 import { type Benchmark, type BenchmarkOptions, type Figure, percentile } from './support/figures.ts'
 
 const SPACES = 100
@@ -113,6 +113,6 @@ export const fanout: Benchmark = {
       figures.push(...measured.figures)
     }
     if (!options.quick) await writeChart(all)
-    return { figures: [...promisesOf(all), ...figures], tables: tablesOf(all), data: all, readme: readmeOf(all) }
+    return { figures: [...promisesOf(all), ...figures], tables: tablesOf(all), data: all, summary: summaryOf(all) }
   },
 }

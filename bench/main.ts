@@ -1,8 +1,11 @@
 // npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these. With `--quick` some only look, and
 // nothing is kept of it; with `--runs=3` each is run three times in a row, and the middle run is kept, beside what the others came to.
 // `SOAK_MINUTES=30 npm run bench -- soak` is run by its name alone; `CONSOLE_MINUTES=30 npm run bench -- console` watches the
-// console's memory for so long. `FANOUT_LOADS=10,1000/100 FANOUT_SYSTEMS=ws-cork,parley-redis npm run bench -- fanout --quick` looks at these.
+// console's memory for so long. `npm run bench -- bounds --against ../other` compares CPU with that checkout, by its name alone.
+// `FANOUT_LOADS=10,1000/100 FANOUT_SYSTEMS=ws-cork,parley-redis npm run bench -- fanout --quick` looks at these.
+import path from 'node:path'
 import { attacked } from './attacked.ts'
+import { bounds } from './bounds.ts'
 import { consolePage } from './console.ts'
 import { crowd } from './crowd.ts'
 import { durableRuns } from './durable-runs.ts'
@@ -41,6 +44,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   sleeping,
   retention,
   attacked,
+  bounds,
   idle,
   console: consolePage,
   soak,
@@ -48,7 +52,8 @@ const BENCHMARKS: Record<string, Benchmark> = {
 const MOST_MINUTES = 5
 
 const given = process.argv.slice(2)
-const options = { quick: given.includes('--quick') }
+const [, against] = given.includes('--against') ? given.splice(given.indexOf('--against'), 2) : []
+const options = { quick: given.includes('--quick'), against: against === undefined ? null : path.resolve(against) }
 const runs = Number(given.find((argument) => argument.startsWith('--runs='))?.slice('--runs='.length) ?? 1)
 const usual = Object.keys(BENCHMARKS).filter((name) => BENCHMARKS[name]?.onlyByName !== true)
 const named = given.filter((argument) => !argument.startsWith('--'))

@@ -8,17 +8,18 @@ import { followTurn, messagesOfTurn } from './turn.ts'
 
 export interface ChatTransportOptions {
   connection: Connection
-  /** The space that the chat is. The token must be a human's, and the human a member. */
+  /** The space that contains the chat. The token must belong to a human who is a member. */
   spaceId: string
-  /** Whom each message mentions; absent: whom the space's routing wakes. */
+  /** The agent that each message mentions. Default: the space's routing decides. */
   mentionedAgentId?: string
 }
 
 type Chunks = ReadableStream<UIMessageChunk>
 
 /**
- * Lets `useChat` of the AI SDK talk in a space: what a message sets off is one answer, a text part for each text that
- * agents post, a dynamic tool part for each call that shows. Stopping stops the runs, with those that they set off.
+ * Connects `useChat` of the AI SDK to a space. Everything that a message starts becomes one answer: a text part
+ * for each text that agents post, and a dynamic tool part for each visible call. Stopping also stops the runs,
+ * and the runs that they started.
  */
 export function createChatTransport<UI extends UIMessage = UIMessage>(
   options: ChatTransportOptions,
@@ -30,7 +31,7 @@ export function createChatTransport<UI extends UIMessage = UIMessage>(
     resumeStreamIsReplay: true,
     async sendMessages({ trigger, messages, abortSignal }) {
       if (trigger === 'regenerate-message') {
-        throw new ParleyError('What was said in a space stays. Ask once more in its place.', 'BAD_INPUT')
+        throw new ParleyError('Messages in a space cannot be regenerated. Send a new message instead.', 'BAD_INPUT')
       }
       const last = messages.findLast(({ role }) => role === 'user')
       const text = (last?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n')
@@ -56,7 +57,10 @@ export function createChatTransport<UI extends UIMessage = UIMessage>(
   }
 }
 
-/** Watches the space; answers once its messages are there. @throws ParleyError where the viewer may not see it */
+/**
+ * Subscribes to the space, and resolves when its messages are loaded. @throws ParleyError if the viewer may not
+ * see the space
+ */
 function watched(space: LiveSpace): Promise<() => void> {
   return new Promise((resolve, reject) => {
     const look = () => {
@@ -64,7 +68,7 @@ function watched(space: LiveSpace): Promise<() => void> {
       if (status === 'live') resolve(stop)
       if (status !== 'ended') return
       stop()
-      reject(error ?? new ParleyError('This space is no longer live.', 'NETWORK'))
+      reject(error ?? new ParleyError('Live updates of this space have ended.', 'NETWORK'))
     }
     const stop = space.subscribe(look)
     look()
@@ -73,7 +77,7 @@ function watched(space: LiveSpace): Promise<() => void> {
 
 const ALIVE = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
-/** Whether something that the message set off was not over when the space was looked at. */
+/** Whether a run of the message's turn had not ended when the space was loaded. */
 function isUnderWay(space: LiveSpace, question: Message): boolean {
   const turn = messagesOfTurn(space.getState().messages, question)
   const outcomes = turn.flatMap((message) => message.outcomes)
@@ -83,7 +87,7 @@ function isUnderWay(space: LiveSpace, question: Message): boolean {
   )
 }
 
-/** What a message sets off, as the AI SDK's stream. */
+/** Streams the answers to a message in the AI SDK's format. */
 function answerTo(
   connection: Connection,
   space: LiveSpace,
@@ -113,7 +117,7 @@ function answerTo(
       const abort = () => {
         const woken = question.outcomes.flatMap(({ run }) => (run === null ? [] : [run.id]))
         for (const runId of new Set([...woken, ...runIds])) {
-          // One that is over already cannot be stopped, and need not be.
+          // Runs that have ended cannot be stopped; the error is ignored.
           connection.ask(STOP_RUN, { runId, cascade: true }).catch(() => {})
         }
         written.close()
@@ -137,7 +141,7 @@ function answerTo(
   })
 }
 
-/** Writes of each part what is not written yet. */
+/** Writes the difference between each part and what was written before. */
 function createPartWriter(enqueue: (chunk: UIMessageChunk) => void) {
   const lengths = new Map<string, number>()
   const open = new Set<string>()
@@ -149,7 +153,8 @@ function createPartWriter(enqueue: (chunk: UIMessageChunk) => void) {
       enqueue({ type: 'text-start', id })
       open.add(id)
     }
-    // What was shown of a message that was broken off may be more than what is kept: it cannot be taken back here.
+    // The stored text of an interrupted message may be shorter than the streamed one; this stream cannot take
+    // text back.
     if (text.length > (length ?? 0)) enqueue({ type: 'text-delta', id, delta: text.slice(length ?? 0) })
     lengths.set(id, Math.max(length ?? 0, text.length))
   }
@@ -176,7 +181,7 @@ function createPartWriter(enqueue: (chunk: UIMessageChunk) => void) {
       for (const message of answers) {
         for (const part of message.parts) {
           if (part.__typename === 'TextPart') writeText(part.id, part.text)
-          else writeCall(part)
+          else if (part.__typename === 'ToolCallPart') writeCall(part)
           const isLast = part === message.parts.at(-1)
           if (isWhole(message) || !isLast) closeText(part.id)
         }

@@ -4,33 +4,42 @@ import { type Operation, textOf } from './graphql.ts'
 import { createObservable, type Observable } from './observable.ts'
 
 export interface ConnectionOptions {
-  /** Where the server is, `https://parley.example` or with `/graphql`; in a browser, absent: where the page came from. */
+  /**
+   * The server's address, `https://parley.example`, with or without `/graphql`. Default in a browser: the page's
+   * origin.
+   */
   url?: string
-  /** The bearer token; a function is asked before each request and each opening of the socket, so that it may be renewed. */
+  /**
+   * The bearer token. A function is called before each request and each opening of the socket, so that it can
+   * renew the token.
+   */
   token: string | (() => string | Promise<string>)
-  /** Where the runtime has no WebSocket of its own. */
+  /** A WebSocket implementation, for runtimes without one. */
   webSocketImpl?: unknown
 }
 
 export interface Watcher<Data> {
   onData(data: Data): void
-  /** It is over, and will not come back. `error` is null where the server has nothing more to say. */
+  /** The subscription has ended and will not resume. `error` is null if the server completed it. */
   onEnd(error: ParleyError | null): void
 }
 
-/** `idle` until something is watched; `lost` while it is being opened again; `refused` for good: the token is no good. */
+/**
+ * `idle` until the first subscription; `lost` while the socket reconnects; `refused` if the server rejected the
+ * token, for good.
+ */
 export type ConnectionState = 'idle' | 'connecting' | 'live' | 'lost' | 'refused'
 
-/** The API as one viewer has it: requests by HTTP, everything live over one WebSocket. */
+/** The API for one viewer: requests over HTTP, subscriptions over one WebSocket. */
 export interface Connection extends Observable<ConnectionState> {
   /**
-   * Runs a query or mutation.
-   * @throws ParleyError for errors of GraphQL, or when the server does not answer. Expected failures of a mutation are in its result: see `payloadOf`.
+   * Executes a query or mutation. Expected failures of a mutation are part of its result: see `payloadOf`.
+   * @throws ParleyError for GraphQL errors, or if the server does not respond
    */
   ask<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables): Promise<Data>
   /**
-   * Subscribes, again after every loss of the connection and every failure of the server that may pass, with `variables` as
-   * they are then: whoever moves the cursor in them on misses nothing. Gives the way to stop.
+   * Subscribes. Subscribes again after a lost connection or a temporary server error, with the current values of
+   * `variables`: update the cursor in them to miss nothing. Returns a function that unsubscribes.
    */
   watch<Data, Variables extends Record<string, unknown>>(
     operation: Operation<Data, Variables>,
@@ -42,7 +51,10 @@ export interface Connection extends Observable<ConnectionState> {
 
 const KEEP_ALIVE_MS = 12_000
 const LONGEST_RETRY_WAIT_MS = 8000
-/** How long a socket without subscriptions stays open: a page that goes from one space to the next keeps it. */
+/**
+ * How long a socket without subscriptions stays open, so that a page that changes from one space to another
+ * keeps it.
+ */
 const LINGER_MS = 5000
 const MAY_PASS = ['INTERNAL_SERVER_ERROR', 'RATE_LIMITED']
 
@@ -77,7 +89,7 @@ export function createConnection(options: ConnectionOptions): Connection {
 function endpointOf(url: string | undefined): string {
   const base = url ?? (typeof location === 'undefined' ? undefined : location.origin)
   if (base === undefined)
-    throw new ParleyError('Say where the server is: createConnection({ url, token }).', 'BAD_INPUT')
+    throw new ParleyError('The url is missing. Call createConnection({ url, token }).', 'BAD_INPUT')
   const { origin, pathname } = new URL(base)
   return `${origin}${pathname === '/' ? '/graphql' : pathname}`
 }
@@ -91,19 +103,16 @@ async function post<Data>(endpoint: string, authorization: () => Promise<string>
     authorization: await authorization(),
   }
   const response = await fetch(endpoint, { method: 'POST', headers, body: JSON.stringify(body) }).catch(() => {
-    throw new ParleyError('The server does not answer. Is it running?', 'NETWORK')
+    throw new ParleyError('The server does not respond. Is it running?', 'NETWORK')
   })
   const answer = await response.json().catch(() => {
-    throw new ParleyError(
-      `The server answered with HTTP status ${response.status}, and nothing that can be read.`,
-      'NETWORK',
-    )
+    throw new ParleyError(`The server responded with HTTP status ${response.status}, but not with JSON.`, 'NETWORK')
   })
   if (answer.errors !== undefined) throw errorOf(answer.errors)
   return answer.data
 }
 
-/** Subscribes until it is stopped, ends, or fails for good. */
+/** Subscribes until stopped, completed, or failed for good. */
 function follow<Data>(
   client: Client,
   payload: { query: string; variables: Record<string, unknown> },
@@ -119,12 +128,21 @@ function follow<Data>(
     stop()
     onEnd(error)
   }
+  /** Catches what `onData` throws, which would end every subscription of the socket. */
+  function deliver(data: Data): void {
+    try {
+      onData(data)
+    } catch (failure) {
+      // biome-ignore lint/suspicious/noConsole: a library has no log of its own, and its caller did not ask for this
+      console.error('Could not process an event from the server.', failure)
+    }
+  }
   function begin(): void {
     if (isOver) return
     stop = client.subscribe<Data>(payload, {
       next({ data }) {
         failures = 0
-        if (data && !isOver) onData(data)
+        if (data && !isOver) deliver(data)
       },
       error(failure) {
         const error = errorOf(failure)
@@ -144,12 +162,12 @@ function follow<Data>(
   }
 }
 
-/** Longer each time, and not the same for everybody. */
+/** Exponential backoff with jitter, in milliseconds. */
 function waitMsAfter(failures: number): number {
   return Math.min(500 * 2 ** failures, LONGEST_RETRY_WAIT_MS) * (0.75 + Math.random() / 2)
 }
 
-/** One socket for all subscriptions, opened with the first. */
+/** Creates the socket for all subscriptions. It opens with the first subscription. */
 function openSocket(
   endpoint: string,
   authorization: () => Promise<string>,

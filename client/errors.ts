@@ -1,11 +1,11 @@
-/** Why the server did not do what it was asked, in words for people. */
+/** The reason why a request failed, with a message for people. */
 export class ParleyError extends Error {
   /**
-   * `NETWORK` where nothing answered; a code of the server's (`UNAUTHENTICATED`, `NOT_FOUND`, `CONFLICT`, …) where it did.
-   * Codes may be added: have a default.
+   * `NETWORK` if there was no response; otherwise a code of the server (`UNAUTHENTICATED`, `NOT_FOUND`,
+   * `CONFLICT`, …). Servers may add codes: handle unknown ones.
    */
   readonly code: string
-  /** When to try again, where the server says so. */
+  /** When to retry, if the server says so. */
   readonly retryAfterMs: number | null
 
   constructor(message: string, code: string, retryAfterMs: number | null = null) {
@@ -23,12 +23,15 @@ interface Failure {
 
 const UNAUTHENTICATED_CLOSE = 4403
 const MEANINGS: Record<string, string> = {
-  UNAUTHENTICATED: 'The server does not know this token. It may have been revoked, or have expired.',
-  FORBIDDEN: 'You may not see this any more.',
-  NOT_FOUND: 'This does not exist, or not for you.',
+  UNAUTHENTICATED: 'The server does not accept this token. It may have been revoked or have expired.',
+  FORBIDDEN: 'You no longer have access to this.',
+  NOT_FOUND: 'Not found, or you have no access to it.',
 }
 
-/** Whatever a request or subscription failed with, as one error: errors of GraphQL, a closed socket, or anything thrown. */
+/**
+ * Converts every failure of a request or subscription into a ParleyError: GraphQL errors, a closed socket, or
+ * anything thrown.
+ */
 export function errorOf(failure: unknown): ParleyError {
   if (failure instanceof ParleyError) return failure
   if (Array.isArray(failure)) return errorOfFailures(failure as Failure[])
@@ -38,15 +41,18 @@ export function errorOf(failure: unknown): ParleyError {
     const why = [failure.code, failure.reason].filter(Boolean).join(': ')
     return new ParleyError(`The server closed the connection (${why}).`, 'NETWORK')
   }
-  return new ParleyError(failure instanceof Error ? failure.message : 'Something went wrong.', 'NETWORK')
+  return new ParleyError(
+    failure instanceof Error ? failure.message : 'The request failed for an unknown reason.',
+    'NETWORK',
+  )
 }
 
-/** A socket that was closed, as browsers and Node tell of it. */
+/** Whether the value is a close event of a socket, in browsers and in Node. */
 export function isClose(failure: unknown): failure is { code: number; reason?: string } {
   return typeof failure === 'object' && failure !== null && 'code' in failure && typeof failure.code === 'number'
 }
 
-/** Whether a socket was closed since its token is not known, or not any more. */
+/** Whether the server closed the socket because it does not accept the token. */
 export const isUnauthenticatedClose = (failure: unknown) => isClose(failure) && failure.code === UNAUTHENTICATED_CLOSE
 
 function errorOfFailures(failures: Failure[]): ParleyError {
@@ -59,8 +65,8 @@ function errorOfFailures(failures: Failure[]): ParleyError {
 }
 
 /**
- * The result of a mutation where it did what it was asked to.
- * @throws ParleyError with the reason and its code where it did not.
+ * Returns the payload of a mutation.
+ * @throws ParleyError with the reason and its code if the mutation failed
  */
 export function payloadOf<Result extends { __typename: string }, Name extends Result['__typename']>(
   result: Result,
@@ -69,7 +75,7 @@ export function payloadOf<Result extends { __typename: string }, Name extends Re
   if (result.__typename === name) return result as Extract<Result, { __typename: Name }>
   const { message, code, retryAfterMs } = result as { message?: string; code?: string; retryAfterMs?: number }
   throw new ParleyError(
-    message ?? `The server answered with ${result.__typename}.`,
+    message ?? `The server returned ${result.__typename}.`,
     code ?? codeOf(result.__typename),
     retryAfterMs ?? null,
   )

@@ -1,4 +1,4 @@
-/** The text of an operation, with the types of what goes in and comes out. */
+/** The text of an operation, with the types of its variables and result. */
 export interface Operation<Data, Variables> {
   toString(): string
   __apiType?: (variables: Variables) => Data
@@ -6,14 +6,14 @@ export interface Operation<Data, Variables> {
 
 const fragments = new Map<string, string>()
 
-/** An operation or fragment, as it stands. Its types are generated from the schema, which checks it too (`npm run codegen`). */
+/** Declares an operation or fragment. `npm run codegen` checks it against the schema and generates its types. */
 export function graphql<Data = never, Variables = never>(source: string): Operation<Data, Variables> {
   const name = /^\s*fragment (\w+)/.exec(source)?.[1]
   if (name !== undefined) fragments.set(name, source)
   return source
 }
 
-/** An operation's text, with every fragment that it uses, directly or by another. */
+/** Returns the text of an operation with all fragments that it uses, directly or indirectly. */
 export function textOf(operation: { toString(): string }): string {
   const used = new Map<string, string>()
   const visit = (text: string) => {

@@ -1,4 +1,4 @@
-// The face of `parley-client`: what a front end is built on, without a framework.
+// The public API of `parley-client`, for any framework.
 export {
   type Connection,
   type ConnectionOptions,

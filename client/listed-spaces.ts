@@ -1,17 +1,22 @@
 import type { Connection } from './connection.ts'
+import { errorOf } from './errors.ts'
 import type { LiveListedSpaceFragment, LiveSpacesQuery } from './generated/graphql.ts'
 import { SPACES } from './operations.ts'
+import { requestPage } from './paging.ts'
+
+const PAGE_SIZE = 100
+const LEAST_WAIT_MS = 1000
 
 export type ListedSpace = LiveListedSpaceFragment
 
-/** The viewer's spaces: a list that is asked for page by page, and events that are newer than it. */
+/** The viewer's spaces: a list that is loaded page by page, and events that are newer than the list. */
 export function createListedSpaces(connection: Connection, onChange: () => void) {
   const spaces = new Map<string, ListedSpace>()
-  /** Of which events told while the list was being asked for. */
+  /** Ids of spaces that events changed while the list was being loaded. */
   let told = new Set<string>()
   let loads = 0
 
-  /** Takes a page in; answers with the cursor of the next one, null after the last. */
+  /** Adds a page. Returns the cursor of the next one; null after the last. */
   function takePage({ edges, pageInfo }: LiveSpacesQuery['spaces'], listed: Set<string>): string | null {
     for (const { node } of edges) {
       listed.add(node.id)
@@ -22,7 +27,7 @@ export function createListedSpaces(connection: Connection, onChange: () => void)
   }
 
   return {
-    /** Those with the last activity first. */
+    /** Spaces with the latest activity first. */
     inOrder: (): ListedSpace[] => [...spaces.values()].sort((one, other) => timeOf(other).localeCompare(timeOf(one))),
     unreadCount: () => [...spaces.values()].reduce((sum, { unreadCount }) => sum + unreadCount, 0),
     put(space: ListedSpace): void {
@@ -35,7 +40,7 @@ export function createListedSpaces(connection: Connection, onChange: () => void)
       spaces.delete(id)
       onChange()
     },
-    /** Asks for the whole list; false where another load has taken its place. @throws ParleyError */
+    /** Loads the whole list. Resolves to false if another load has replaced this one. @throws ParleyError */
     async load(): Promise<boolean> {
       loads += 1
       const load = loads
@@ -43,8 +48,8 @@ export function createListedSpaces(connection: Connection, onChange: () => void)
       const listed = new Set<string>()
       let after: string | null = null
       do {
-        const page: LiveSpacesQuery = await connection.ask(SPACES, { after })
-        if (load !== loads) return false
+        const page = await loadPage(connection, after, () => load === loads)
+        if (page === null || load !== loads) return false
         after = takePage(page.spaces, listed)
       } while (after !== null)
       for (const id of [...spaces.keys()]) if (!listed.has(id) && !told.has(id)) spaces.delete(id)
@@ -57,3 +62,24 @@ export function createListedSpaces(connection: Connection, onChange: () => void)
 }
 
 const timeOf = ({ lastMessage, createdAt }: ListedSpace) => lastMessage?.createdAt ?? createdAt
+
+/**
+ * Loads a page; waits and retries if the server asks for it. Returns null if the page is no longer needed.
+ * @throws ParleyError
+ */
+async function loadPage(
+  connection: Connection,
+  after: string | null,
+  isNeeded: () => boolean,
+): Promise<LiveSpacesQuery | null> {
+  while (isNeeded()) {
+    try {
+      return await requestPage(PAGE_SIZE, (first) => connection.ask(SPACES, { after, first }))
+    } catch (failure) {
+      const { code, retryAfterMs } = errorOf(failure)
+      if (code !== 'RATE_LIMITED') throw failure
+      await new Promise((resolve) => setTimeout(resolve, Math.max(retryAfterMs ?? 0, LEAST_WAIT_MS)))
+    }
+  }
+  return null
+}

@@ -4,15 +4,15 @@ import { createObservable, type Observable } from './observable.ts'
 import { RUN_EVENTS, STOP_RUN } from './operations.ts'
 import { EMPTY_RECORD, type RunRecord, withRunEvent } from './run-record.ts'
 
-/** A run as it is known now; `ended` once it is over, or may not be seen: then `error` says why. */
+/** The current state of a run. `ended` when the run has ended, or may not be seen: then `error` says why. */
 export interface RunState extends RunRecord {
   status: 'loading' | 'live' | 'ended'
   error: ParleyError | null
 }
 
-/** A run from its beginning to its end, live while somebody listens. */
+/** A run from its start to its end, followed while it has listeners. */
 export interface LiveRun extends Observable<RunState> {
-  /** Stops it; with `cascade`, every run that it set off too. @throws ParleyError */
+  /** Stops the run; with `cascade` also every run that it started. @throws ParleyError */
   stop(options?: { cascade?: boolean }): Promise<void>
 }
 
@@ -20,7 +20,7 @@ export function liveRun(connection: Connection, { runId }: { runId: string }): L
   let record = EMPTY_RECORD
   let state: Pick<RunState, 'status' | 'error'> = { status: 'loading', error: null }
   const variables: { runId: string; after: string | null } = { runId, after: null }
-  // Its deltas carry no offset: an event that comes again is known by its cursor.
+  // Deltas of runs have no offset: repeated events are detected by their cursor.
   const seen = new Set<string>()
   const observable = createObservable<RunState>({
     read: () => ({ ...record, ...state }),

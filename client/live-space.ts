@@ -3,25 +3,28 @@ import { type ParleyError, payloadOf } from './errors.ts'
 import type { LiveAgentActivitySubscription, LiveMessagesFragment } from './generated/graphql.ts'
 import { createObservable, type Observable } from './observable.ts'
 import { AGENT_ACTIVITY, EARLIER_MESSAGES, ONE_MESSAGE, SEND_MESSAGE, SPACE_MESSAGES } from './operations.ts'
+import { requestPage } from './paging.ts'
 import type { Message } from './space-events.ts'
 import { createTranscript, type Space } from './transcript.ts'
 
-/** What an agent of the space does now, in whichever space. */
+const PAGE_SIZE = 50
+
+/** The activity of one agent of the space, in all spaces. */
 export type AgentActivity = LiveAgentActivitySubscription['agentActivity']
 
-/** A space as it is known now. What did not change from one state to the next is the same object. */
+/** The current state of a space. Parts that did not change keep their identity from one state to the next. */
 export interface SpaceState {
-  /** `loading` until the first snapshot; `ended` when the viewer may see it no more: `error` says why. */
+  /** `loading` until the first snapshot; `ended` when the viewer loses access: `error` says why. */
   status: 'loading' | 'live' | 'ended'
   space: Space | null
-  /** In the order of the space, from some message on to the newest, without a hole. */
+  /** The newest messages in the order of the space, without gaps. */
   messages: readonly Message[]
   /** Whether there are messages before the first of `messages`. */
   hasEarlier: boolean
   isLoadingEarlier: boolean
-  /** The viewer's first unread message when the space was first seen. */
+  /** The viewer's first unread message when the space was first loaded. */
   firstUnread: { id: string; seq: number } | null
-  /** Of each agent member. */
+  /** One entry for each agent that is a member. */
   activity: readonly AgentActivity[]
   error: ParleyError | null
 }
@@ -29,22 +32,23 @@ export interface SpaceState {
 export interface Outgoing {
   text: string
   mentionedAgentId?: string | null
-  /** The same for as long as the same message is tried: what was posted already is not posted again. */
+  /** Use the same key for every attempt to send the same message, so that it is posted only once. */
   idempotencyKey?: string
 }
 
-/** A space, live while somebody listens: resumed by its cursor after every loss of the connection. */
+/** A space that follows its events while it has listeners. After a lost connection it resumes at its cursor. */
 export interface LiveSpace extends Observable<SpaceState> {
-  /** Takes in the page before the first message. @throws ParleyError */
+  /** Loads the page before the first message. @throws ParleyError */
   loadEarlier(): Promise<void>
-  /** Takes in pages until the message with this `seq` is there. @throws ParleyError */
+  /** Loads pages until the message with this `seq` is loaded. @throws ParleyError */
   loadUntil(seq: number): Promise<void>
   /**
-   * Lets go of all messages but the newest `count`: `hasEarlier` is true then, and `loadEarlier` brings them again. For whoever
-   * follows the end for hours; nothing is let go unless this is called, nor while earlier messages are being asked for.
+   * Drops all messages except the newest `count`. `hasEarlier` is then true, and `loadEarlier` loads them again.
+   * For clients that stay open for hours: without this call nothing is dropped. Does nothing while earlier
+   * messages are loading.
    */
   keepNewest(count: number): void
-  /** Posts as the viewer; answers with the message and the ids of the runs that it started. @throws ParleyError */
+  /** Posts as the viewer. Returns the message and the ids of the runs that it started. @throws ParleyError */
   send(message: Outgoing): Promise<{ message: Message; runIds: string[] }>
 }
 
@@ -57,7 +61,7 @@ export interface LiveSpaceOptions {
 export function liveSpace(connection: Connection, { spaceId, withActivity = true }: LiveSpaceOptions): LiveSpace {
   const transcript = createTranscript()
   const activity = new Map<string, AgentActivity>()
-  // The cursor moves on with each event: what is asked for after a reconnect is what came since.
+  // Updated with each event, so that a reconnect resumes after the last one.
   const variables: { spaceId: string; after: string | null } = { spaceId, after: null }
   let state: Pick<SpaceState, 'status' | 'error' | 'isLoadingEarlier'> = {
     status: 'loading',
@@ -92,8 +96,9 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
   function watchMessages(): () => void {
     return connection.watch(SPACE_MESSAGES, variables, {
       onData({ spaceMessages: event }) {
-        transcript.apply(event)
+        // Before the event is applied: an event that throws would otherwise come again after each reconnect.
         variables.after = event.cursor
+        transcript.apply(event)
         if (event.__typename === 'MemberLeft') forgetActivity(event.entity.id)
         set({ status: 'live', error: null })
         heal()
@@ -115,7 +120,7 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
           activity.set(agentActivity.agent.id, agentActivity)
           keep()
         },
-        // It ends with the space's messages, which say why.
+        // Ends together with the subscription to messages, which reports the reason.
         onEnd() {
           activity.clear()
           keep()
@@ -128,7 +133,7 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
     if (activity.delete(agentId)) active = [...activity.values()]
   }
 
-  /** Asks for messages of which something is missing. */
+  /** Loads messages that have gaps. */
   function heal(): void {
     for (const id of transcript.gaps().filter((gap) => !healing.has(gap))) {
       healing.add(id)
@@ -136,7 +141,7 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
         .ask(ONE_MESSAGE, { id })
         .then(({ message }) => (message === null ? transcript.letGo(id) : transcript.put(message)))
         .then(observable.changed)
-        // Left as it is: with the next delta it is asked for again.
+        // Ignored: the next delta triggers another attempt.
         .catch(() => {})
         .finally(() => healing.delete(id))
     }
@@ -150,7 +155,9 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
     set({ isLoadingEarlier: true })
     let page: LiveMessagesFragment | null = null
     try {
-      const { space } = await connection.ask(EARLIER_MESSAGES, { spaceId, before: first.id })
+      const { space } = await requestPage(PAGE_SIZE, (last) =>
+        connection.ask(EARLIER_MESSAGES, { spaceId, before: first.id, last }),
+      )
       page = space?.messages ?? null
     } finally {
       take(page)
@@ -164,7 +171,7 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
     return loading
   }
 
-  /** How many go back page by page now: between two pages nothing is being asked for. */
+  /** Number of calls of `loadUntil` in progress. Between two of their pages `loading` is null. */
   let goingBack = 0
   async function loadUntil(seq: number): Promise<void> {
     goingBack += 1
@@ -199,7 +206,7 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
   }
 }
 
-/** `crypto.randomUUID` is there on secure origins only. */
+/** Not `crypto.randomUUID`, which exists only on secure origins. */
 export function newIdempotencyKey(): string {
   return [...crypto.getRandomValues(new Uint32Array(4))].map((number) => number.toString(36)).join('-')
 }

@@ -10,19 +10,19 @@ import { createObservable, type Observable } from './observable.ts'
 import { VIEWER_EVENTS } from './operations.ts'
 
 export type Viewer = Omit<LiveViewerStateFragment, 'pendingToolCalls' | 'unreadCount'>
-/** A call that waits for an answer which the viewer may give, with where it shows. */
+/** A tool call that waits for an answer of the viewer, with the message that shows it. */
 export type WaitingCall = LiveWaitingCallFragment
 type ViewerEvent = LiveViewerEventsSubscription['viewerEvents']
 
-/** What a side bar needs, over all the viewer's spaces. */
+/** The state that a sidebar shows, over all spaces of the viewer. */
 export interface ViewerState {
   status: 'loading' | 'live' | 'ended'
   viewer: Viewer | null
-  /** Those with the last activity first. */
+  /** Spaces with the latest activity first. */
   spaces: readonly ListedSpace[]
-  /** Whether all spaces are there; with very many, the list comes page by page. */
+  /** Whether all spaces are loaded; a long list is loaded page by page. */
   hasAllSpaces: boolean
-  /** Over all spaces. */
+  /** In all spaces. */
   unreadCount: number
   /** Oldest first. */
   pendingToolCalls: readonly WaitingCall[]
@@ -41,7 +41,7 @@ const EMPTY: ViewerState = {
   error: null,
 }
 
-/** Who the token stands for, its spaces and what waits for it, live while somebody listens. */
+/** The viewer, their spaces and the calls that wait for them, followed while there are listeners. */
 export function liveViewer(connection: Connection): LiveViewer {
   let state = EMPTY
   const spaces = createListedSpaces(connection, () => observable.changed())
@@ -104,7 +104,7 @@ export function liveViewer(connection: Connection): LiveViewer {
         setCalls(callsBut(({ id }) => id === event.toolCall.id))
         break
       default:
-        // Of a kind to come.
+        // An event type that newer servers may send.
         break
     }
   }

@@ -1,22 +1,23 @@
-/** A state that changes, and a way to be told: what React's `useSyncExternalStore` and every other framework can take. */
+/** A state with change notification, as React's `useSyncExternalStore` and other frameworks expect it. */
 export interface Observable<State> {
-  /** The state as it is now. The same object until something changes; what did not change in it stays the same object too. */
+  /** Returns the current state. The same object until something changes; unchanged parts keep their identity. */
   getState(): State
   /**
-   * Calls `listener` after changes, many of them at once as one. What is watched begins with the first listener and rests
-   * after the last; who listens again goes on where it was. Gives the way to stop.
+   * Calls `listener` after changes; several changes at once are one call. The source starts with the first
+   * listener and pauses after the last; a new listener resumes where it stopped. Returns a function that removes
+   * the listener.
    */
   subscribe(listener: () => void): () => void
 }
 
 export interface ObservableOptions<State> {
-  /** Makes the state anew; called only after a change, when somebody looks. */
+  /** Computes the state. Called only after a change, when somebody reads it. */
   read(): State
-  /** With the first listener; what it gives is called after the last one has gone. */
+  /** Called with the first listener. The returned function is called after the last listener was removed. */
   start?(): () => void
 }
 
-/** An observable, and `changed`, which its owner calls after each change. */
+/** Creates an observable. Its owner calls `changed` after each change. */
 export function createObservable<State>({ read, start }: ObservableOptions<State>) {
   const listeners = new Set<() => void>()
   let state: State | undefined
@@ -34,7 +35,7 @@ export function createObservable<State>({ read, start }: ObservableOptions<State
       return state
     },
     subscribe(listener: () => void): () => void {
-      // One function that listens twice is two listeners.
+      // A function that is passed twice is two listeners.
       const own = () => listener()
       listeners.add(own)
       if (listeners.size === 1) stop = start?.()
@@ -55,7 +56,7 @@ export function createObservable<State>({ read, start }: ObservableOptions<State
 
 const HIDDEN_PAGE_MS = 250
 
-/** With the next frame, where there are frames; a page that is hidden has none, and is told all the same. */
+/** Runs a function with the next animation frame; in a hidden page, which has no frames, after a timeout. */
 function soon(tell: () => void): void {
   if (typeof requestAnimationFrame !== 'function') {
     queueMicrotask(tell)

@@ -111,9 +111,9 @@ export const SPACE_MESSAGES = graphql<
 `)
 
 export const EARLIER_MESSAGES = graphql<types.LiveEarlierMessagesQuery, types.LiveEarlierMessagesQueryVariables>(`
-  query LiveEarlierMessages($spaceId: ID!, $before: String!) {
+  query LiveEarlierMessages($spaceId: ID!, $before: String!, $last: Int!) {
     space(id: $spaceId) {
-      messages(last: 50, before: $before) { ...LiveMessages }
+      messages(last: $last, before: $before) { ...LiveMessages }
     }
   }
 `)
@@ -245,8 +245,8 @@ export const VIEWER_EVENTS = graphql<types.LiveViewerEventsSubscription, types.L
 `)
 
 export const SPACES = graphql<types.LiveSpacesQuery, types.LiveSpacesQueryVariables>(`
-  query LiveSpaces($after: String) {
-    spaces(first: 100, after: $after) {
+  query LiveSpaces($after: String, $first: Int!) {
+    spaces(first: $first, after: $after) {
       edges { node { ...LiveListedSpace } }
       pageInfo { hasNextPage endCursor }
     }

@@ -5,12 +5,12 @@ import { type LiveSpace, liveSpace, type SpaceState } from './live-space.ts'
 import { liveViewer, type ViewerState } from './live-viewer.ts'
 import type { Observable } from './observable.ts'
 
-/** The state of anything live, rendered again when it changes. */
+/** Returns the state of an observable, and renders again when it changes. */
 export function useLive<State>(live: Observable<State>): State {
   return useSyncExternalStore(live.subscribe, live.getState, live.getState)
 }
 
-/** A space while the component is mounted: its state, and what can be done with it. */
+/** Follows a space while the component is mounted. Returns its state and actions. */
 export function useSpace(
   connection: Connection,
   spaceId: string,
@@ -23,14 +23,14 @@ export function useSpace(
   }, [state, live])
 }
 
-/** A run while the component is mounted. */
+/** Follows a run while the component is mounted. */
 export function useRun(connection: Connection, runId: string): RunState & Pick<LiveRun, 'stop'> {
   const live = useMemo(() => liveRun(connection, { runId }), [connection, runId])
   const state = useLive(live)
   return useMemo(() => ({ ...state, stop: live.stop }), [state, live])
 }
 
-/** Who the token stands for, its spaces and what waits for it. */
+/** Follows the viewer, their spaces and the calls that wait for them. */
 export function useViewer(connection: Connection): ViewerState {
   return useLive(useMemo(() => liveViewer(connection), [connection]))
 }

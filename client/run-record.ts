@@ -5,33 +5,33 @@ export type ToolCall = LiveToolCallFragment
 export type RunEvent = LiveRunEventsSubscription['runEvents']
 type Usage = Run['usage']
 
-/** One generation of the model, as it is written. */
+/** One generation of the model, while it streams and after. */
 export interface RunStep {
   /** 0-based. */
   index: number
-  /** The agent's internal text and reasoning: for admins and the service that triggered. */
+  /** The agent's internal text and reasoning. Only for admins and the service that triggered the run. */
   text: string
   reasoning: string
-  /** Input of its calls, as it is written: JSON text that may be unfinished. */
+  /** Inputs of its calls as they stream: JSON text that may be incomplete. */
   inputs: readonly { toolCallId: string; toolName: string; json: string }[]
   calls: readonly ToolCall[]
-  /** Null until the step is finished. */
+  /** Null until the step has finished. */
   usage: Usage | null
 }
 
-/** What is known of a run: its events are taken in in order, and one that comes twice changes nothing. */
+/** The state of a run. Events must be applied in order; a repeated event changes nothing. */
 export interface RunRecord {
   readonly run: Run | null
   readonly steps: readonly RunStep[]
-  /** Calls that wait for somebody. */
+  /** Calls that wait for an answer. */
   readonly waiting: readonly ToolCall[]
-  /** The spaces that it entered, in order. */
+  /** The spaces that the run entered, in order. */
   readonly spaces: readonly { id: string; name: string | null }[]
 }
 
 export const EMPTY_RECORD: RunRecord = { run: null, steps: [], waiting: [], spaces: [] }
 
-/** The record with what an event tells. */
+/** Returns the record with an event applied. */
 export function withRunEvent(record: RunRecord, event: RunEvent): RunRecord {
   switch (event.__typename) {
     case 'RunSnapshot':
@@ -62,7 +62,7 @@ export function withRunEvent(record: RunRecord, event: RunEvent): RunRecord {
   }
 }
 
-/** What was before a gap is not known any more but for the calls, which are all put into one step. */
+/** After a gap, the steps before it are unknown: all calls are put into one step. */
 function fromSnapshot({ run: { toolCalls, ...run } }: Extract<RunEvent, { __typename: 'RunSnapshot' }>): RunRecord {
   const waiting = toolCalls.filter(({ status }) => status === 'WAITING')
   const index = Math.max(0, run.stepCount - 1)
@@ -82,7 +82,7 @@ function withStep(record: RunRecord, index: number, change: (step: RunStep) => R
   return { ...record, steps }
 }
 
-/** A call stands in the step whose input was written for it, or in the last one. */
+/** A call belongs to the step that streamed its input, or else to the last one. */
 function withCall(record: RunRecord, call: ToolCall): RunRecord {
   const others = record.waiting.filter(({ id }) => id !== call.id)
   const waiting = call.status === 'WAITING' && others.length < record.waiting.length ? [...others, call] : others

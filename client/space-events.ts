@@ -1,10 +1,10 @@
 import type { LiveMessageFragment, LivePartFragment, LiveSpaceMessagesSubscription } from './generated/graphql.ts'
 
-/** A message as it is known: its parts in order, `status` STREAMING while it is written. */
+/** A message with its parts in order. `status` is STREAMING while the message is being written. */
 export type Message = LiveMessageFragment
-/** A text, or a tool call that shows. */
+/** A text or a visible tool call. */
 export type MessagePart = LivePartFragment
-/** An event of `spaceMessages`, as the live module selects it. */
+/** An event of `spaceMessages` with the fields that this client selects. */
 export type SpaceEvent = LiveSpaceMessagesSubscription['spaceMessages']
 export type TextDelta = Extract<SpaceEvent, { __typename: 'MessageTextDelta' }>
 
@@ -13,8 +13,8 @@ const CALL_ORDER = ['STREAMING', 'RUNNING', 'WAITING']
 export const isWhole = ({ status }: Pick<Message, 'status'>) => status === 'COMPLETE' || status === 'INTERRUPTED'
 
 /**
- * What is known of a message, put together with what came of it later: a whole message is not unfinished again, and a text
- * while it is written may come with less than the deltas have brought: that is kept.
+ * Merges two versions of a message. A complete message does not become incomplete again. The text of an
+ * incomplete message may be shorter than what the deltas have brought: the longer one is kept.
  */
 export function newerOf(known: Message | undefined, message: Message): Message {
   if (known === undefined || isWhole(message)) return message
@@ -24,7 +24,7 @@ export function newerOf(known: Message | undefined, message: Message): Message {
   return { ...message, parts }
 }
 
-/** The parts with one more, or with one of them as it is further on. */
+/** Returns the parts with one added or replaced by a newer version. */
 export function withPart(parts: MessagePart[], part: MessagePart): MessagePart[] {
   const known = parts.find(({ index }) => index === part.index)
   if (known === undefined) return [...parts, part].sort((one, other) => one.index - other.index)
@@ -33,8 +33,8 @@ export function withPart(parts: MessagePart[], part: MessagePart): MessagePart[]
 }
 
 /**
- * The parts with what a delta brings; the same where it brings nothing that is not known; null where something before it
- * is missing.
+ * Returns the parts with a delta applied. Returns the same array if the delta is known already, and null if
+ * something before it is missing.
  */
 export function withDelta(
   parts: MessagePart[],
@@ -50,7 +50,7 @@ export function withDelta(
   return withPart(parts, { __typename: 'TextPart', id, index: partIndex, text: known + rest })
 }
 
-/** Of two versions of one part, the one that is further on: the longer text, the call that has come farther. */
+/** Returns the newer of two versions of a part: the longer text, or the call with the later status. */
 function furtherOf(known: MessagePart, part: MessagePart): MessagePart {
   if (known.__typename === 'TextPart' && part.__typename === 'TextPart') {
     return part.text.length > known.text.length ? part : known
@@ -61,7 +61,7 @@ function furtherOf(known: MessagePart, part: MessagePart): MessagePart {
   return part
 }
 
-/** How far a call has come; everything but what is under way is an end. */
+/** The order of the statuses of a call. All statuses not listed are final. */
 function placeOf(status: string): number {
   const place = CALL_ORDER.indexOf(status)
   return place < 0 ? CALL_ORDER.length : place

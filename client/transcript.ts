@@ -17,30 +17,34 @@ type Growth = Extract<SpaceEvent, { __typename: 'MessageTextDelta' | 'MessagePar
 const MOST_WAITING = 1000
 
 /**
- * What is known of a space: itself, and its messages from some one on to the newest, without a hole. Events are taken in in
- * any order, cut anywhere and more than once; what came too early waits, and `gaps` says of which messages something is missing.
+ * The state of a space: the space itself and its newest messages, without gaps. `apply` accepts events in any
+ * order, starting anywhere, and repeatedly. Events that are too early wait, and `gaps` returns the messages that
+ * miss something.
  */
 export interface Transcript {
   readonly space: Space | null
-  /** The viewer's first unread message when the space was first seen. */
+  /** The viewer's first unread message when the space was first loaded. */
   readonly firstUnread: { id: string; seq: number } | null
   readonly hasEarlier: boolean
   /** In the order of the space; a new array after each change of a message. */
   messages(): readonly Message[]
   apply(event: SpaceEvent): void
   /**
-   * Says that the page before the first message is being asked for, and gives what takes it in: events that come in between are
-   * newer than it; null where it did not come. After a snapshot, or after `keepNewest`, it is not what was asked for any more,
-   * and let go.
+   * Call before the page before the first message is requested. Returns a function that adds the page; pass null
+   * if the request failed. Events that arrive in between are newer than the page. After a snapshot or
+   * `keepNewest` the page no longer fits, and is ignored.
    */
   beginPage(): (page: LiveMessagesFragment | null) => void
-  /** Lets go of all messages but the newest `count`, of one at least: they come again by pages. What happens to them is not taken in. */
+  /**
+   * Drops all messages except the newest `count`, at least one. Events about dropped messages are ignored until
+   * a page loads them again.
+   */
   keepNewest(count: number): void
-  /** Takes one message in, as it was asked for. */
+  /** Adds one message that was requested. */
   put(message: Message): void
-  /** Ids of messages of which events told that something before them is missing. Ask for each of them, and `put` it. */
+  /** Ids of messages with events that cannot be applied yet. Request each of them and `put` it. */
   gaps(): string[]
-  /** Lets go of what waits for a message that there is not, or that lies before those which are shown. */
+  /** Drops the waiting events of a message that does not exist or was dropped. */
   letGo(messageId: string): void
 }
 
@@ -51,11 +55,14 @@ export function createTranscript(): Transcript {
   let ordered: Message[] = []
   let shown: readonly Message[] | null = null
   const byId = new Map<string, Message>()
-  /** Deltas and parts that came before what they belong to. */
+  /** Deltas and parts that arrived too early, by message. */
   const early = new Map<string, Growth[]>()
-  /** Of messages before the first known one, while a page is asked for. */
+  /** Events about messages before the first loaded one, while a page is being requested. */
   let aside: Map<string, Message> | null = null
-  /** Messages before the first known one that were not whole when they were heard of last: what they grow by is not asked for. */
+  /**
+   * Messages before the first loaded one that were unfinished in their last event. Their deltas do not count as
+   * gaps.
+   */
   const unfinishedBefore = new Set<string>()
 
   function store(message: Message): void {
@@ -67,7 +74,7 @@ export function createTranscript(): Transcript {
     ordered.splice(at, known === undefined ? 0 : 1, message)
   }
 
-  /** A message as an event tells of it; those before the first known one are left to the page that brings them. */
+  /** Adds a message from an event. Messages before the first loaded one are left to the page that contains them. */
   function take(message: Message): void {
     const [first] = ordered
     if (!byId.has(message.id) && hasEarlier && first !== undefined && message.seq < first.seq) {
@@ -85,7 +92,7 @@ export function createTranscript(): Transcript {
     else unfinishedBefore.add(message.id)
   }
 
-  /** Puts in what came too early, as far as it fits now. */
+  /** Applies waiting events, as far as they fit now. */
   function catchUp(id: string): void {
     const waiting = early.get(id)
     early.delete(id)
@@ -94,7 +101,7 @@ export function createTranscript(): Transcript {
 
   function grow(growth: Growth): void {
     const message = byId.get(growth.messageId)
-    // A page that is asked for may have been made before this.
+    // The page being requested may be older than this event.
     if (!message && aside === null && unfinishedBefore.has(growth.messageId)) return
     const parts = message && partsAfter(message, growth)
     if (!message || !parts) keep(growth)
@@ -168,7 +175,7 @@ export function createTranscript(): Transcript {
           space = event.space
           return
         default:
-          // Of a kind to come.
+          // An event type that newer servers may send.
           return
       }
     },
@@ -200,7 +207,10 @@ export function createTranscript(): Transcript {
 
 const offsetOf = (growth: Growth) => (growth.__typename === 'MessageTextDelta' ? growth.offset : -1)
 
-/** The parts of a message with what grew; null where something before it is missing. The texts of a whole message stay. */
+/**
+ * Returns the parts with the change applied; null if something before it is missing. Texts of a complete message
+ * do not change.
+ */
 function partsAfter(message: Message, growth: Growth): MessagePart[] | null {
   if (growth.__typename === 'MessageTextDelta') {
     return isWhole(message) ? message.parts : withDelta(message.parts, growth)
@@ -209,7 +219,7 @@ function partsAfter(message: Message, growth: Growth): MessagePart[] | null {
   return isText && isWhole(message) ? message.parts : withPart(message.parts, growth.part)
 }
 
-/** Where a message of this number stands, or would stand. */
+/** Returns the index of the message with this `seq`, or the index at which to insert it. */
 function placeIn(ordered: Message[], seq: number): number {
   let low = 0
   let high = ordered.length

@@ -3,19 +3,23 @@ import { type LiveRun, liveRun } from './live-run.ts'
 import type { LiveSpace } from './live-space.ts'
 import { isWhole, type Message } from './space-events.ts'
 
-const IT_FAILED = 'It failed.'
+const IT_FAILED = 'The run failed.'
 
-/** What a message set off, as it goes: the messages that answer it, in the order of the space, until all has come to rest. */
+/** A turn: the messages that answer a message, in the order of the space, until all its runs have ended. */
 export interface TurnListener {
-  /** After each change: the answers as they are now. */
+  /** Called after each change with the current answers. */
   onAnswers(answers: readonly Message[]): void
-  /** All has come to rest, or can be followed no further. `failures` are the words of whom it failed for. */
+  /**
+   * Called when all runs have ended, or can no longer be followed. `failures` are the errors of the runs that
+   * failed.
+   */
   onEnd(answers: readonly Message[], failures: readonly string[]): void
 }
 
 /**
- * Follows what a message sets off: the runs of its outcomes, the messages that they post, whom those wake, and so on. An outcome
- * INBOX waits for the mind to take it. Gives the way to stop.
+ * Follows everything that a message starts: the runs of its outcomes, the messages that they post, the runs of
+ * those, and so on. An outcome INBOX waits until the agent's think cycle takes the event. Returns a function
+ * that stops following.
  */
 export function followTurn(
   connection: Connection,
@@ -55,7 +59,7 @@ export function followTurn(
   return end
 }
 
-/** The message that a turn began with, as it is now, and what answers it so far. */
+/** The current version of the turn's first message, and the answers so far. */
 export function messagesOfTurn(messages: readonly Message[], trigger: Message): Message[] {
   const known = messages.find(({ id }) => id === trigger.id) ?? trigger
   const found = [known]
@@ -68,7 +72,7 @@ export function messagesOfTurn(messages: readonly Message[], trigger: Message): 
   return found
 }
 
-/** The run's end may be heard before its outcome says what became of it. */
+/** The end of a run may arrive before the outcome that reports its result. */
 function failuresOf({ kind, error, run }: Message['outcomes'][number], runs: ReadonlyMap<string, LiveRun>): string[] {
   if (kind === 'FAILED') return [error ?? IT_FAILED]
   const known = kind === 'RUN' && run !== null ? runs.get(run.id)?.getState().run : null

@@ -6,21 +6,21 @@ export interface ShownMessage {
   isWriting: boolean
 }
 
-/** What each example makes of a client: a chat that tells its messages after each change. */
+/** What each example implements: a chat that passes on its messages after each change. */
 export interface Chat {
   send(text: string): Promise<void>
   close(): void
 }
 
 export interface ChatOptions {
-  /** Of the API, `http://localhost:4000/graphql`. */
+  /** The API's address, `http://localhost:4000/graphql`. */
   url: string
   token: string
   spaceId: string
   onMessages(messages: ShownMessage[]): void
 }
 
-/** Asks for what a chat needs, and shows it: a list, and a field. */
+/** Asks for the address, token and space, and shows the chat: a list and a text field. */
 export function showChat(place: HTMLElement, openChat: (options: ChatOptions) => Chat): void {
   const list = document.createElement('ul')
   const form = document.createElement('form')

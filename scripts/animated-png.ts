@@ -1,5 +1,5 @@
-// A picture that moves, put together of PNGs as a browser takes them: APNG (https://www.w3.org/TR/png-3/#animation-information), which is a
-// PNG with more chunks. What encodes GIF or APNG at npm has had no release for years; this needs zlib alone.
+// Creates an animated PNG (APNG, https://www.w3.org/TR/png-3/#animation-information) from PNGs that a browser takes: an
+// APNG is a PNG with further chunks. GIF and APNG encoders on npm have had no release for years; this needs only zlib.
 import { crc32, deflateSync, inflateSync } from 'node:zlib'
 
 export interface Frame {
@@ -10,7 +10,7 @@ export interface Frame {
 interface Picture {
   width: number
   height: number
-  /** Three bytes a pixel, row by row. */
+  /** Three bytes per pixel, row by row. */
   pixels: Buffer
 }
 
@@ -27,13 +27,13 @@ const RGBA = 6
 const FILTERS = [0, 1, 2, 4]
 
 /**
- * Frames of one size as one picture that goes on for ever: of each but the first the rectangle that changed. Where it cannot move, the last
- * one shows.
+ * Combines frames of one size into a picture that loops for ever. Each frame but the first contains only the rectangle
+ * that changed. Viewers without animation show the last frame.
  */
 export function animatedPng(frames: readonly Frame[]): Buffer {
   const pictures = frames.map(({ png }) => decode(png))
   const still = pictures.at(-1)
-  if (still === undefined) throw new Error('There is no frame.')
+  if (still === undefined) throw new Error('No frame was given.')
   const whole = { x: 0, y: 0, width: still.width, height: still.height }
   const moves: { area: Rectangle; data: Buffer; shownMs: number }[] = []
   for (const [at, picture] of pictures.entries()) {
@@ -42,7 +42,7 @@ export function animatedPng(frames: readonly Frame[]): Buffer {
     const area = before === undefined ? whole : changed(before, picture)
     const last = moves.at(-1)
     if (area !== null) moves.push({ area, data: encode(picture, area), shownMs })
-    // Nothing moved: the one before is shown for longer.
+    // Nothing changed: shows the previous frame for longer.
     else if (last !== undefined) last.shownMs += shownMs
   }
   const header = Buffer.concat([numbers(whole.width, whole.height), Buffer.from([8, RGB, 0, 0, 0])])
@@ -56,7 +56,7 @@ export function animatedPng(frames: readonly Frame[]): Buffer {
   ])
 }
 
-/** Laid over what is there, which stays. */
+/** The frame is drawn over the previous one. */
 function frameControl(sequence: number, { x, y, width, height }: Rectangle, shownMs: number): Buffer {
   const control = Buffer.concat([numbers(sequence, width, height, x, y), Buffer.alloc(6)])
   control.writeUInt16BE(Math.round(shownMs), 20)
@@ -75,7 +75,7 @@ function chunk(type: string, data: Buffer): Buffer {
   return Buffer.concat([numbers(data.length), named, numbers(crc32(named))])
 }
 
-/** Reads a PNG of 8 bits a channel that is not interlaced; what it says of transparency is left out. */
+/** Decodes a PNG with 8 bits per channel that is not interlaced; ignores transparency. */
 function decode(png: Buffer): Picture {
   const packed: Buffer[] = []
   let [width, height, color] = [0, 0, 0]
@@ -87,7 +87,7 @@ function decode(png: Buffer): Picture {
     if (type === 'IDAT') packed.push(data)
     at += length + 12
   }
-  if (color !== RGB && color !== RGBA) throw new Error(`A PNG of colour type ${color} is not read here.`)
+  if (color !== RGB && color !== RGBA) throw new Error(`A PNG of colour type ${color} is not supported.`)
   const bytes = color === RGBA ? 4 : 3
   const rows = unfiltered(inflateSync(Buffer.concat(packed)), width * bytes, height, bytes)
   if (bytes === 3) return { width, height, pixels: rows }
@@ -96,7 +96,7 @@ function decode(png: Buffer): Picture {
   return { width, height, pixels }
 }
 
-/** The rows as they are, where each said by its first byte from which neighbours it differs how. */
+/** Reverses the filters of the rows; the first byte of a row names its filter. */
 function unfiltered(filtered: Buffer, stride: number, height: number, bytes: number): Buffer {
   const rows = Buffer.alloc(stride * height)
   for (let y = 0; y < height; y++) {
@@ -110,7 +110,10 @@ function unfiltered(filtered: Buffer, stride: number, height: number, bytes: num
   return rows
 }
 
-/** What a filter expects of a byte, from those to the left and above; a distance of 0 says that there is none. */
+/**
+ * Returns a filter's prediction of a byte from its neighbours on the left and above; a distance of 0 means that there
+ * is none.
+ */
 function predicted(kind: number, rows: Buffer, at: number, left: number, up: number): number {
   const a = left === 0 ? 0 : (rows[at - left] ?? 0)
   const b = up === 0 ? 0 : (rows[at - up] ?? 0)
@@ -123,7 +126,7 @@ function predicted(kind: number, rows: Buffer, at: number, left: number, up: num
   return toA <= toB && toA <= toC ? a : toB <= toC ? b : c
 }
 
-/** A rectangle of a picture, by the one filter for all its rows that packs it best. */
+/** Encodes a rectangle of a picture, with the one filter for all rows that compresses best. */
 function encode({ width, pixels }: Picture, area: Rectangle): Buffer {
   const stride = area.width * 3
   const rows = Buffer.alloc(stride * area.height)
@@ -146,7 +149,7 @@ function encode({ width, pixels }: Picture, area: Rectangle): Buffer {
   return packed.reduce((best, other) => (other.length < best.length ? other : best))
 }
 
-/** The smallest rectangle outside of which two pictures of one size are the same; null where all of them is. */
+/** Returns the smallest rectangle that contains all differences of two pictures; null if they are equal. */
 function changed(before: Picture, after: Picture): Rectangle | null {
   const { width, height } = after
   let [left, right, top, bottom] = [width, -1, height, -1]

@@ -1,5 +1,5 @@
-// npm run audit: known faults of what runs with the server, by the registry's audit service. Exit code 1 where there are some of
-// high severity, 2 where the service does not answer: then nothing is known.
+// npm run audit: lists known vulnerabilities of the runtime dependencies, from the registry's audit service. Exit code
+// 1 for any of high severity, 2 if the service does not answer.
 import { spawnSync } from 'node:child_process'
 
 const { stdout } = spawnSync('npm', ['audit', '--omit=dev', '--json'], { encoding: 'utf8', timeout: 60_000 })
@@ -10,12 +10,12 @@ interface Report {
 const report = parsed(stdout)
 const counts = report?.metadata?.vulnerabilities
 if (counts === undefined) {
-  console.error('The audit service of the registry does not answer: nothing is known.')
+  console.error('The audit service of the registry did not respond: the result is unknown.')
   process.exit(2)
 }
 for (const [name, { severity, range }] of Object.entries(report?.vulnerabilities ?? {}))
   console.log(`${severity}: ${name} ${range}`)
-console.log(`${counts['total'] ?? 0} known faults`)
+console.log(`${counts['total'] ?? 0} known vulnerabilities`)
 process.exitCode = (counts['high'] ?? 0) + (counts['critical'] ?? 0) > 0 ? 1 : 0
 
 function parsed(text: string): Report | null {

@@ -1,11 +1,11 @@
-// npm pack runs this: builds the package `parley` in dist/, a mirror of the clone's folders with JavaScript in the place of TypeScript.
+// `npm pack` runs this script. It builds the package `parley` in dist/: the folders of the clone, with JavaScript instead of TypeScript.
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, globSync, rmSync } from 'node:fs'
 import path from 'node:path'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
 const DIST = path.join(ROOT, 'dist')
-/** What is not TypeScript, and the server or a command reads. */
+/** Files other than TypeScript that the server or a command reads. */
 const FILES = ['prisma/migrations', ...globSync('src/generated/**/{*.mjs,LICENSE}', { cwd: ROOT })]
 
 for (const needed of ['generated/gql.ts', 'node_modules/.bin/tsc']) {
@@ -14,7 +14,7 @@ for (const needed of ['generated/gql.ts', 'node_modules/.bin/tsc']) {
   process.exit(1)
 }
 rmSync(DIST, { recursive: true, force: true })
-// Not a copy of web/dist, which a server may be serving, and which may be older than the sources.
+// Builds the console again: a server may be serving web/dist, and web/dist may be older than the sources.
 run('vite', 'build', 'web', '--outDir', path.join(DIST, 'web/dist'), '--emptyOutDir')
 run('tsc', '-p', 'tsconfig.package.json')
 for (const file of FILES) cpSync(path.join(ROOT, file), path.join(DIST, file), { recursive: true })

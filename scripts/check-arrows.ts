@@ -1,5 +1,5 @@
-// npm run check:arrows: imports follow the arrows of .dependency-cruiser.cjs. Examples and benchmarks are looked at where their packages are
-// installed, since an import that cannot be resolved counts as wrong; on a CI machine they always are.
+// npm run check:arrows: checks the rules for imports in .dependency-cruiser.cjs. It includes examples and benchmarks if their packages are
+// installed, because the rules refuse unresolved imports. A CI machine always installs them.
 import { install, isAvailable, runWith } from './packages.ts'
 
 const own = (['examples', 'bench'] as const).filter((folder) => isAvailable(folder, `the imports of ${folder}/`))

@@ -1,5 +1,5 @@
-// npm run check:weight: what `npm ci` takes on disk, and what a production install takes of it, stay within their limits. A decision record
-// raises them.
+// npm run check:weight: compares the size of `npm ci` and of a production install with their limits. A decision record is needed to
+// raise a limit.
 import { existsSync, lstatSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
@@ -7,7 +7,7 @@ const ROOT = path.resolve(import.meta.dirname, '..')
 const MOST_MB = 500
 const MOST_PACKAGES = 400
 const MOST_PRODUCTION_MB = 260
-/** What a production install must not bring: programs that generate or compile, and compilers for other databases. */
+/** A production install must not contain generators, compilers, or query compilers of other databases. */
 const NOT_IN_PRODUCTION = /^(prisma|typescript|@prisma\/(client|studio-core|dev|engines)|@typescript\/.*)$/
 
 interface Package {
@@ -22,7 +22,7 @@ const locked = Object.entries(packages).filter(([folder]) => folder.startsWith('
 const production = locked.filter(([, { dev, link }]) => !dev && !link)
 const nameOf = (folder: string) => folder.replace(/^.*node_modules\//, '')
 
-// Vitest and Vite keep what they have compiled there: `npm ci` does not bring it.
+// Vitest and Vite store compiled files in `.vite…`; `npm ci` does not install them.
 const megabytes = Math.ceil(bytesOf(path.join(ROOT, 'node_modules'), /^\.vite/) / 2 ** 20)
 const productionBytes = production.map(([folder]) => bytesOf(path.join(ROOT, folder), /^node_modules$/))
 const cache = bytesOf(path.join(ROOT, 'node_modules/.cache'))
@@ -40,7 +40,7 @@ const problems = [
 for (const problem of problems) console.error(problem)
 process.exitCode = problems.length === 0 ? 0 : 1
 
-/** The bytes of a folder on disk, as `du` counts them, without subfolders of such names. */
+/** Returns the bytes of a folder on disk, as `du` counts them, without the subfolders whose names match `except`. */
 function bytesOf(folder: string, except?: RegExp): number {
   if (!existsSync(folder)) return 0
   const seen = new Set<number>()

@@ -1,4 +1,4 @@
-// npm run check: every check of its own script, one after the other, all of them even when one fails.
+// npm run check: runs all check scripts one after the other, even if one fails.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
@@ -10,5 +10,5 @@ const failed = checks.filter((name) => {
     spawnSync('npm', ['run', '--silent', name], { stdio: 'inherit', shell: process.platform === 'win32' }).status !== 0
   )
 })
-console.log(failed.length === 0 ? `\nall ${checks.length} checks hold` : `\nfailed: ${failed.join(', ')}`)
+console.log(failed.length === 0 ? `\nall ${checks.length} checks passed` : `\nfailed: ${failed.join(', ')}`)
 process.exitCode = failed.length === 0 ? 0 : 1

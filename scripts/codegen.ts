@@ -1,6 +1,6 @@
-// npm run codegen: writes the types of every GraphQL operation that the console, tests, benchmarks and scripts send to `generated/`, and of
-// those of client/ to `client/generated/`, from the committed schema. An operation is the text of a call `graphql(…)`; a test may hold
-// other operations, which may be wrong on purpose.
+// npm run codegen: generates the types of GraphQL operations from the committed schema: into `generated/` for the console, tests, benchmarks
+// and scripts, and into `client/generated/` for client/. An operation is the text of a call `graphql(…)`. Other operations in tests may be
+// invalid on purpose.
 import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { plugin, type TypeScriptDocumentsPluginConfig } from '@graphql-codegen/typescript-operations'
@@ -18,7 +18,7 @@ import {
 } from 'graphql'
 
 interface Operation {
-  /** The argument of `graphql(…)`, as it is written. */
+  /** The argument of `graphql(…)` in the source. */
   text: string
   document: DocumentNode
   location: string
@@ -53,10 +53,10 @@ function operationsIn(patterns: string[]): Operation[] {
   })
 }
 
-/** @throws when an operation does not fit the schema */
+/** @throws if an operation is invalid for the schema */
 async function typesOf(schema: GraphQLSchema, operations: readonly Operation[]): Promise<string> {
   const documents = operations.map(({ document, location }) => ({ document, location }))
-  // A fragment may be for others to build on.
+  // A fragment that no operation uses yet is no error.
   const rules = specifiedRules.filter((rule) => rule !== NoUnusedFragmentsRule)
   const errors = validate(schema, concatAST(documents.map(({ document }) => document)), rules)
   if (errors.length > 0) throw new Error(errors.map(String).join('\n\n'))
@@ -65,7 +65,7 @@ async function typesOf(schema: GraphQLSchema, operations: readonly Operation[]):
   return [...prepend, content, ''].join('\n')
 }
 
-/** A module with `graphql`, which returns its argument, typed by an overload for each operation. */
+/** Returns the text of a module with the function `graphql`, which has an overload for each operation and returns its argument. */
 function registryOf(operations: readonly Operation[]): string {
   const overloads = operations.flatMap(({ text, document }) =>
     document.definitions.map((definition) => {
@@ -78,7 +78,7 @@ function registryOf(operations: readonly Operation[]): string {
   )
   return `import type * as types from './graphql.ts'
 
-/** The text of an operation, with the types of what goes in and comes out. */
+/** The text of an operation, with the types of its data and variables. */
 export type Text<Data, Variables> = string & { __apiType?: (variables: Variables) => Data }
 
 ${overloads.join('\n')}

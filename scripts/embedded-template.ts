@@ -1,5 +1,5 @@
-// node scripts/embedded-template.ts, of `npm ci`: makes the embedded database that a first start copies, and has what a start loads
-// compiled. Both only save time: what fails here is said, and nothing else fails for it.
+// node scripts/embedded-template.ts, run by `npm ci`: creates the embedded database that a first start copies, and
+// fills Node's compile cache. Both only save time, so a failure is printed and ignored.
 import { enableCompileCache } from 'node:module'
 import path from 'node:path'
 

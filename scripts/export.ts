@@ -1,27 +1,47 @@
-// npm run export -- <space id> [file]: a space with its members, messages and runs as JSON lines, to the file or to standard output.
-// Reads DATABASE_URL or DATA_DIR as the server does; an embedded server has to be stopped meanwhile.
+// npm run export -- <space id> [file]: writes a space with its members, messages and runs as JSON lines to the file or
+// standard output. Reads DATABASE_URL or DATA_DIR as the server does; stop an embedded server first.
 import { createWriteStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { parseArgs } from 'node:util'
 import { readConfig } from '../src/config.ts'
 import { messageOf } from '../src/lib/errors.ts'
+import { prefixOf } from '../src/lib/ids.ts'
+import { oneLine } from '../src/lib/json.ts'
 import { exportSpace } from '../src/operation/moving.ts'
 import { openDatabase } from '../src/platform/db.ts'
 
-const [spaceId, file] = process.argv.slice(2)
-if (spaceId === undefined) {
-  console.error('usage: npm run export -- <space id> [file]')
+const USAGE = 'usage: npm run export -- <space id> [file]'
+
+function fail(message: string): never {
+  console.error(message)
   process.exit(1)
 }
-const { databaseUrl: url, dataDirectory } = readConfig()
+
+function readArguments(): { spaceId: string; file: string | undefined } {
+  try {
+    const { positionals } = parseArgs({ allowPositionals: true, options: {} })
+    const [spaceId, file] = positionals
+    if (spaceId === undefined || positionals.length > 2) return fail(USAGE)
+    return { spaceId, file }
+  } catch (error) {
+    return fail(`${oneLine(messageOf(error)).split('. ')[0]}. ${USAGE}`)
+  }
+}
+
+const { spaceId, file } = readArguments()
 try {
+  if (prefixOf(spaceId) !== 'spc') fail(`There is no space ${oneLine(spaceId)}.`)
+  const { databaseUrl: url, dataDirectory } = readConfig()
   const db = await openDatabase({ url, dataDirectory, poolSize: 1 })
-  const lines = Readable.from(withBreaks(exportSpace(db, spaceId)))
-  await pipeline(lines, file === undefined ? process.stdout : createWriteStream(file, { mode: 0o600 }))
-  await db.close()
+  try {
+    const lines = Readable.from(withBreaks(exportSpace(db, spaceId)))
+    await pipeline(lines, file === undefined ? process.stdout : createWriteStream(file, { mode: 0o600 }))
+  } finally {
+    await db.close()
+  }
 } catch (error) {
-  console.error(messageOf(error))
-  process.exit(1)
+  fail(oneLine(messageOf(error)))
 }
 
 async function* withBreaks(lines: AsyncIterable<string>): AsyncGenerator<string> {

@@ -23,14 +23,16 @@ const TOOL = {
   approval: { quorum: 1 },
 }
 
-/** A text as a model writes it, a few words at a time, each when it is let. */
+/** A text that a model streams a few words at a time, each when it is released. */
 interface Speech {
   action: ModelAction
-  /** One for each time that more is let through. */
+  /** One function for each piece, which releases it. */
   releases: (() => void)[]
 }
 
-/** Plays a conversation in a space, and takes a frame of each thing that shows: a question, its answer, a second agent, an approval. */
+/**
+ * Plays a conversation in a space, and takes a frame of each step: a question, its answer, a second agent, an approval.
+ */
 export async function film(parley: TestServer, browser: Browser): Promise<Frame[]> {
   const [forecast, ordered] = [speechOf(FORECAST), speechOf(ORDERED)]
   const { ada, space } = await stage(parley, forecast, ordered)
@@ -73,7 +75,10 @@ export async function film(parley: TestServer, browser: Browser): Promise<Frame[
   return frames
 }
 
-/** A space in which agents take turns: the one that is asked speaks, and hands on to the other, which asks before it orders. */
+/**
+ * Creates a space in which agents take turns: the mentioned agent answers and mentions the other, which needs approval
+ * to order.
+ */
 async function stage(parley: TestServer, forecast: Speech, ordered: Speech) {
   const iris = await parley.agent('Iris', { description: 'Knows the weather.' })
   const noor = await parley.agent('Noor', { description: 'Buys what is missing.', tools: [TOOL] })
@@ -106,7 +111,7 @@ function speechOf(text: string): Speech {
   return { action: { toolCall: 'send_message', chunks: [...chunks, '"}'] }, releases }
 }
 
-/** Lets a text through bit by bit, and takes a frame once each bit shows. */
+/** Releases a text piece by piece, and takes a frame when each is visible. */
 async function takeSpeech(page: Page, { releases }: Speech, take: () => Promise<void>): Promise<void> {
   const lengthOfAll = async () => (await page.locator('.markdown').allTextContents()).join('').length
   for (const release of releases) {

@@ -1,7 +1,7 @@
 // node scripts/generate-prisma.ts [--check]: writes src/generated/prisma from prisma/schema.prisma, and beside it the parts of Prisma and of
-// its adapter for PGlite that run in production. All of it is committed: Prisma's command weighs 290 MB and its client
-// carries the query compilers of five databases, of which Parley runs one. Does nothing while the sources are unchanged.
-// --check only says whether what is committed belongs to the schema.
+// its adapter for PGlite that run in production. These files are committed: Prisma's command takes 290 MB, and its client contains the
+// query compilers of five databases, of which Parley uses one. The script does nothing while its sources are unchanged.
+// --check writes nothing, and exits with 1 if the committed files do not match the schema.
 import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -30,10 +30,10 @@ const isCurrent = existsSync(CHECKSUM) && readFileSync(CHECKSUM, 'utf8').trim() 
 if (process.argv.includes('--check')) {
   if (!isCurrent) {
     console.error(
-      'src/generated does not belong to prisma/schema.prisma: run `npm run generate`, and commit what it writes.',
+      'src/generated does not match prisma/schema.prisma: run `npm run generate`, and commit the files that it writes.',
     )
     process.exitCode = 1
-  } else console.log('src/generated belongs to prisma/schema.prisma')
+  } else console.log('src/generated matches prisma/schema.prisma')
 } else if (!isCurrent) {
   install('prisma')
   if (runWith('prisma', 'prisma', ['generate'], path.join(ROOT, 'prisma')) !== 0)
@@ -43,7 +43,7 @@ if (process.argv.includes('--check')) {
   writeFileSync(CHECKSUM, `${checksum()}\n`)
 }
 
-/** Prisma's client runtime with PostgreSQL's query compiler, and the generated client's imports of it. */
+/** Copies Prisma's client runtime with PostgreSQL's query compiler, and changes the generated client's imports to the copy. */
 function copyRuntime(): void {
   const compiler = 'query_compiler_small_bg.postgresql'
   const files = ['client.mjs', 'client.d.mts', 'index-browser.mjs', 'index-browser.d.mts']
@@ -66,7 +66,7 @@ function copyRuntime(): void {
   }
 }
 
-/** The adapter as it is published; its package would ask for @prisma/client with all its compilers. */
+/** Copies the adapter as it is published. As a dependency, it would require @prisma/client with all query compilers. */
 function copyAdapter(): void {
   rmSync(ADAPTER, { recursive: true, force: true })
   mkdirSync(ADAPTER, { recursive: true })
@@ -78,7 +78,7 @@ function copyAdapter(): void {
   writeFileSync(`${ADAPTER}.ts`, "export { PrismaPGlite } from './pglite-prisma-adapter/index.mjs'\n")
 }
 
-/** A file's text with the line breaks that Git checks out, whatever those of the package are. */
+/** Returns a file's text with line feeds, as Git checks it out. Some files of the packages have carriage returns. */
 function textOf(file: string): string {
   return readFileSync(file, 'utf8').replaceAll('\r\n', '\n')
 }

@@ -1,5 +1,5 @@
-// npm run migrate: brings the configured database to the newest migration, the job queue's tables included, and ends.
-// The server does the same when it starts; this is for a step of a deployment before it.
+// npm run migrate: applies all migrations to the configured database, including the job queue's tables, and exits. The
+// server does the same when it starts; use this for a separate step of a deployment.
 import { readConfig } from '../src/config.ts'
 import { openDatabase } from '../src/platform/db.ts'
 import { openJobs } from '../src/platform/jobs.ts'
@@ -9,4 +9,4 @@ const database = await openDatabase({ url, dataDirectory })
 const jobs = await openJobs(database, { supervise: false, onError: (error) => console.error(error.message) })
 await jobs.close()
 await database.close()
-console.log(`the ${database.kind} database has every migration`)
+console.log(`the ${database.kind} database is up to date with all migrations`)

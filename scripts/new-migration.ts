@@ -1,5 +1,5 @@
-// npm run migrate:new -- <name>: writes the SQL that leads from the migrations to prisma/schema.prisma as a new one.
-// Read it before you commit it: a rename is a drop and an add to it.
+// npm run migrate:new -- <name>: writes a new migration with the SQL that leads from the existing ones to
+// prisma/schema.prisma. Read it before you commit it: it sees a rename as a drop and an add.
 import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { schemaDrift } from './schema-drift.ts'
@@ -11,7 +11,7 @@ if (!name || !/^[a-z0-9_]+$/.test(name)) {
 }
 const sql = await schemaDrift()
 if (sql === null) {
-  console.log('the migrations lead to schema.prisma already')
+  console.log('the migrations already match schema.prisma')
   process.exit(0)
 }
 const stamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14)

@@ -1,15 +1,15 @@
-// The command `parley`: `npx parley` serves, `npx parley <command>` does what `npm run <command>` does in a clone. Each command is a script of
-// its own beside this one; what a command does not take is refused here.
+// The command `parley`: `npx parley` starts the server, and `npx parley <command>` is `npm run <command>` of a clone. Each command is a script
+// beside this one. This script refuses unknown commands and arguments before it starts one.
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 
 interface Command {
-  /** What it takes, as the usage shows it. */
+  /** The arguments, as the usage shows them. */
   takes: string
   does: string
   options?: ParseArgsConfig['options']
-  /** How many arguments it takes at least and at most. */
+  /** The smallest and the largest number of positional arguments. */
   least?: number
   most?: number
   run(): Promise<unknown>
@@ -18,7 +18,7 @@ interface Command {
 const COMMANDS: Record<string, Command> = {
   serve: {
     takes: '',
-    does: 'serve the API and the console (what `parley` alone does)',
+    does: 'serve the API and the console; the default command',
     run: () => import('../src/main.ts'),
   },
   migrate: {
@@ -28,7 +28,7 @@ const COMMANDS: Record<string, Command> = {
   },
   seed: {
     takes: '[url]',
-    does: 'make a demo space on a running server',
+    does: 'create a demo space on a running server',
     most: 1,
     run: () => import('./seed.ts'),
   },
@@ -41,7 +41,7 @@ const COMMANDS: Record<string, Command> = {
   },
   import: {
     takes: '[--dry-run] [--trust-external-ids] [file]',
-    does: 'read a space that `parley export` wrote',
+    does: 'write a space from an export to the database',
     options: { 'dry-run': { type: 'boolean' }, 'trust-external-ids': { type: 'boolean' } },
     most: 1,
     run: () => import('./import.ts'),
@@ -59,7 +59,7 @@ const USAGE = [
   ...Object.entries(COMMANDS).map(([name, { takes, does }]) => `  ${`${name} ${takes}`.padEnd(52)}${does}`),
   `  ${'--help, --version'.padEnd(52)}print this, or the version`,
   '',
-  'Every command reads its settings from the environment.',
+  'All commands read their settings from environment variables.',
 ].join('\n')
 
 const [name = 'serve', ...given] = process.argv.slice(2)
@@ -75,14 +75,14 @@ else {
     const problem = problemOf(name, command, given)
     if (problem !== null) refuse(problem)
     else {
-      // The command's script reads its arguments where Node puts them for a script that is started by itself.
+      // The script of the command reads its arguments at the same index as when Node starts it directly.
       process.argv.splice(2, 1)
       await command.run()
     }
   }
 }
 
-/** What is wrong with a command's arguments, in one line; null when nothing is. */
+/** Returns one line about the first invalid argument of a command, or null if all are valid. */
 function problemOf(name: string, { options = {}, least = 0, most = 0 }: Command, args: string[]): string | null {
   try {
     const { positionals } = parseArgs({ args, options, allowPositionals: true })
@@ -100,7 +100,7 @@ function refuse(problem: string): void {
   process.exitCode = 2
 }
 
-/** The version in package.json, which lies one folder above a clone's scripts/ and two above the package's dist/scripts/. */
+/** Returns the version in package.json, which is one folder above scripts/ in a clone, and two above dist/scripts/ in the package. */
 function version(): string {
   const root = path.resolve(import.meta.dirname, import.meta.filename.endsWith('.ts') ? '..' : '../..')
   return (JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as { version: string }).version

@@ -1,6 +1,6 @@
-// npm ci and npm install run this in a clone. ES5 only: it also runs on a Node that is too old for everything else, and then
-// fetches Node 24 as a package into node_modules/.node, and links it into node_modules/.bin, which is first on the PATH of every
-// `npm run` script. A production install (`--omit=dev`) fetches no Node: whoever runs it chooses one.
+// `npm ci` and `npm install` run this script in a clone. ES5 only, because it also runs on an old Node. On a Node that is too old for the other
+// scripts, it fetches Node 24 as a package into node_modules/.node, and links it into node_modules/.bin, which is first on the PATH of
+// every `npm run` script. A production install (`--omit=dev`) fetches no Node.
 'use strict'
 var childProcess = require('child_process')
 var fs = require('fs')
@@ -12,7 +12,7 @@ var root = path.join(__dirname, '..')
 var isWindows = process.platform === 'win32'
 var hasTools = fs.existsSync(path.join(root, 'node_modules/vite'))
 
-// npm pack builds what it packs in `prepack`.
+// `npm pack` builds in `prepack` instead.
 if (process.env.npm_command !== 'pack') prepare()
 
 function prepare() {
@@ -26,7 +26,7 @@ function prepare() {
     }
     program = fetchNode()
   } else if (process.env.CI && !isWindows) {
-    // Steps of .ci/ call node_modules/.bin/node, whatever it is.
+    // Scripts of CI can call node_modules/.bin/node on every machine.
     link(program)
   }
   var run = childProcess.spawnSync(program, [path.join(__dirname, 'prepare.ts')], { cwd: root, stdio: 'inherit' })
@@ -68,14 +68,14 @@ function fetchNode() {
         ' or newer, and run npm ci again.',
     )
   }
-  // Headers for addons in C++ and documentation: a third of the package, and nothing here reads them.
+  // Headers for C++ addons and documentation are a third of the package, and unused.
   fs.rmSync(path.join(folder, 'node_modules', name, 'include'), { recursive: true, force: true })
   fs.rmSync(path.join(folder, 'node_modules', name, 'share'), { recursive: true, force: true })
   link(program)
   return program
 }
 
-/** The name under which Node is published for this machine. */
+/** Returns the name of the npm package with the program `node` for this machine. */
 function packageName() {
   var platform = isWindows ? 'win' : process.platform
   var prefix = process.platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node'

@@ -1,4 +1,4 @@
-// npm run schema:print writes schema.graphql, the public contract as it is now; with --check it only compares.
+// npm run schema:print: writes schema.graphql, the public contract; with --check it only compares.
 import { readFile, writeFile } from 'node:fs/promises'
 import { lexicographicSortSchema, printSchema } from 'graphql'
 import { schema } from '../src/schema/schema.ts'
@@ -9,10 +9,10 @@ const printed = `# Printed by \`npm run schema:print\` from src/schema; reviewed
 if (process.argv.includes('--check')) {
   const committed = await readFile(FILE, 'utf8').catch(() => '')
   if (committed !== printed) {
-    console.error('schema.graphql is not what src/schema says: run `npm run schema:print`, and read the difference')
+    console.error('schema.graphql is out of date: run `npm run schema:print` and review the diff')
     process.exit(1)
   }
-  console.log('schema.graphql is fresh')
+  console.log('schema.graphql is up to date')
 } else {
   await writeFile(FILE, printed)
 }

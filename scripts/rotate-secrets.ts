@@ -1,23 +1,37 @@
-// npm run rotate-secrets: encrypts anew with PARLEY_SECRET_KEY what was encrypted with PARLEY_SECRET_KEY_BEFORE. May be run again.
-// Reads DATABASE_URL or DATA_DIR as the server does; an embedded server has to be stopped meanwhile.
+// npm run rotate-secrets: re-encrypts with PARLEY_SECRET_KEY what was encrypted with PARLEY_SECRET_KEY_BEFORE. May be
+// run again. Lists the secrets that could not be decrypted, and exits with 1 if there are any. Reads DATABASE_URL or
+// DATA_DIR as the server does; stop an embedded server first.
 import { readConfig } from '../src/config.ts'
 import { messageOf } from '../src/lib/errors.ts'
-import { resealAll } from '../src/operation/key-rotation.ts'
+import { oneLine } from '../src/lib/json.ts'
+import { type Rotation, resealAll } from '../src/operation/key-rotation.ts'
 import { openDatabase } from '../src/platform/db.ts'
 import { createSecretBox } from '../src/platform/secret-box.ts'
 
-const { databaseUrl: url, dataDirectory, secretKey, secretKeyBefore } = readConfig()
-if (secretKey === null || secretKeyBefore === null) {
-  console.error('Give PARLEY_SECRET_KEY, the new key, and PARLEY_SECRET_KEY_BEFORE, the one before.')
+function fail(message: string): never {
+  console.error(message)
   process.exit(1)
 }
-try {
+
+async function rotate(): Promise<Rotation> {
+  const { databaseUrl: url, dataDirectory, secretKey, secretKeyBefore } = readConfig()
+  if (secretKey === null || secretKeyBefore === null)
+    fail('Set PARLEY_SECRET_KEY to the new key, and PARLEY_SECRET_KEY_BEFORE to the old one.')
   const db = await openDatabase({ url, dataDirectory, poolSize: 1 })
-  console.log(
-    `${await resealAll(db, createSecretBox(secretKey, secretKeyBefore))} secrets are encrypted with the new key`,
-  )
-  await db.close()
-} catch (error) {
-  console.error(messageOf(error))
-  process.exit(1)
+  try {
+    return await resealAll(db, createSecretBox(secretKey, secretKeyBefore))
+  } finally {
+    await db.close()
+  }
 }
+
+if (process.argv.length > 2)
+  fail('usage: npm run rotate-secrets, with PARLEY_SECRET_KEY and PARLEY_SECRET_KEY_BEFORE in the environment')
+const { rotated, failed } = await rotate().catch((error: unknown) => fail(oneLine(messageOf(error))))
+console.log(`${rotated} secrets are encrypted with the new key`)
+for (const { table, column, id, reason } of failed) console.error(`${table} ${oneLine(id)} ${column}: ${reason}`)
+// Set last, because an embedded database sets the exit code of the process when it closes.
+if (failed.length > 0)
+  fail(
+    `${failed.length} secrets were not rotated: set them again (updateAgent, rotateWebhookSecret), then run this command again.`,
+  )

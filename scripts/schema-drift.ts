@@ -2,7 +2,10 @@ import { PGlite } from '@electric-sql/pglite'
 import { PrismaPGlite } from '../src/generated/pglite-prisma-adapter.ts'
 import { migrationDrift } from './schema-engine.ts'
 
-/** The SQL that leads from prisma/migrations to prisma/schema.prisma, null when they agree; PGlite is the scratch database. */
+/**
+ * Returns the SQL that leads from prisma/migrations to prisma/schema.prisma; null if they agree. PGlite is the scratch
+ * database.
+ */
 export async function schemaDrift(): Promise<string | null> {
   const scratch = await PGlite.create()
   try {

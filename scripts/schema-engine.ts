@@ -17,7 +17,9 @@ interface SchemaEngine {
   diff(input: object): Promise<{ exitCode: number; stdout: string | null }>
 }
 
-/** The one call of WebAssembly's interface that is needed; its types come with the DOM's, which a server does not load. */
+/**
+ * The only function of WebAssembly's interface used here; its types come with the DOM's, which a server does not load.
+ */
 const { WebAssembly } = globalThis as unknown as {
   WebAssembly: {
     instantiate(bytes: Buffer, imports: object): Promise<{ instance: { exports: { __wbindgen_start(): void } } }>
@@ -28,7 +30,10 @@ interface Glue {
   SchemaEngine: { new: (datamodels: object, log: () => void, adapter: object) => Promise<SchemaEngine> }
 }
 
-/** The glue keeps views of the instance's memory in variables of its own: a second instance in one process would break both. */
+/**
+ * The glue code keeps views of the instance's memory in module variables, so a second instance in one process would
+ * break both.
+ */
 let glueLoading: Promise<Glue> | null = null
 
 async function loadGlue(): Promise<Glue> {
@@ -71,8 +76,8 @@ async function readMigrations() {
 }
 
 /**
- * The SQL that leads from the migrations to schema.prisma; null when they agree.
- * `factory` is of an empty scratch database (PGlite in memory), which serves as the shadow database.
+ * Returns the SQL that leads from the migrations to schema.prisma; null if they agree. `factory` is for an empty
+ * scratch database (PGlite in memory), which serves as the shadow database.
  */
 export async function migrationDrift(factory: SqlMigrationAwareDriverAdapterFactory): Promise<string | null> {
   const engine = await loadEngine(factory)

@@ -1,4 +1,4 @@
-// npm run screenshots: takes the pictures of the console that README and docs show, one of which moves, with a scripted model, into
+// npm run screenshots: takes the console's pictures for README and docs with a scripted model, one of them animated, and writes them to
 // docs/images. Needs Chromium (/usr/bin/chromium, or CHROMIUM).
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -63,7 +63,7 @@ async function takeAll({ admin }: TestServer, browser: Browser): Promise<void> {
   await take(page, 'console-dark')
   await page.emulateMedia({ colorScheme: 'light' })
   await page.locator('.outcomes-line').last().click()
-  await page.getByText('Who woke, and why').waitFor()
+  await page.getByText('Which agents woke, and why').waitFor()
   await take(page, 'outcomes')
   await page.keyboard.press('Escape')
   await page.getByRole('link', { name: /Waiting for you/ }).click()
@@ -81,7 +81,7 @@ async function takeAll({ admin }: TestServer, browser: Browser): Promise<void> {
   await operator.emulateMedia({ reducedMotion: 'reduce' })
   await operator.goto(parley.origin)
   await signIn(operator, `/runs/${stage.runId}`, await parley.tokenOf(admin))
-  await operator.getByText('word for word').waitFor()
+  await operator.getByText('verbatim').waitFor()
   await take(operator, 'run')
 }
 
@@ -91,14 +91,14 @@ async function signIn(page: Page, address: string, token: string): Promise<void>
   await page.getByRole('button', { name: 'Sign in' }).click()
 }
 
-/** Once what one looks at is read. */
+/** Takes a picture once the page has loaded its data. */
 async function take(page: Page, name: string): Promise<void> {
   await page.locator('.space-line[aria-current] .badge').waitFor({ state: 'detached' })
   await page.screenshot({ path: path.join(IMAGES, `${name}.png`), animations: 'disabled' })
   console.log(`docs/images/${name}.png`)
 }
 
-/** A morning in a garden: two people and three agents, one of whom asks before it orders. */
+/** Creates the demo content: two people and three agents in a garden, one of which needs approval to order. */
 async function play() {
   const approval = {
     name: 'order_fleece',
@@ -132,7 +132,10 @@ async function play() {
   return { ada, garden, attic, runId }
 }
 
-/** Plays the actions in the first step of a run that a message with this word woke; nothing more is said then. */
+/**
+ * Returns a script that performs the actions in the first step of a run triggered by a message with this word, and then
+ * nothing.
+ */
 function once(word: string, actions: ModelAction[]): ModelScript {
   return (request) => {
     const last = request.messages.findLast(({ role }) => role === 'user')?.text ?? ''

@@ -1,6 +1,6 @@
-// npm run seed -- [url]: makes a demo space with three agents on a running Parley, through its API like any client, and
-// prints a human's token and operations to paste into GraphiQL. The url is the server's, with or without /graphql. Needs
-// PARLEY_ADMIN_TOKEN, except for the server that `npm start` runs here, whose generated token lies in DATA_DIR.
+// npm run seed -- [url]: creates a demo space with three agents on a running Parley, through its API like any client,
+// and prints a human's token and operations to paste into GraphiQL. The URL is the server's, with or without /graphql.
+// Needs PARLEY_ADMIN_TOKEN, except for a server that `npm start` runs here, whose generated token is in DATA_DIR.
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { graphql } from '../generated/gql.ts'
@@ -63,9 +63,11 @@ const AGENTS = [
   },
 ]
 
-/** A server's address with the path of its API, where it was given without. */
+/** Returns a server's address with the path of its API, if it has none. */
 function endpointOf(address: string): string {
-  const parsed = URL.canParse(address) ? new URL(address) : fail(`${address} is no address: say http://localhost:4000`)
+  const parsed = URL.canParse(address)
+    ? new URL(address)
+    : fail(`${address} is not a valid address: use a URL such as http://localhost:4000`)
   if (parsed.pathname === '/') parsed.pathname = '/graphql'
   return parsed.href
 }
@@ -75,7 +77,7 @@ async function generatedToken(): Promise<string> {
   try {
     return (await readFile(file, 'utf8')).trim()
   } catch {
-    return fail(`no admin token: set PARLEY_ADMIN_TOKEN, or run this where the server keeps ${file}`)
+    return fail(`no admin token: set PARLEY_ADMIN_TOKEN, or run this command where the server stores ${file}`)
   }
 }
 
@@ -93,10 +95,8 @@ async function send<Data>(
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
     body: JSON.stringify({ query: operation.toString(), variables }),
-  }).catch(() => fail(`nothing answers at ${url}: start Parley first (npm start)`))
-  const answer = await response
-    .json()
-    .catch(() => fail(`${url} does not answer as a GraphQL server: is it Parley's address?`))
+  }).catch(() => fail(`no server responds at ${url}: start Parley first (npm start)`))
+  const answer = await response.json().catch(() => fail(`${url} is not a GraphQL server: check the address`))
   const { data, errors } = answer as { data?: Data; errors?: { message: string }[] }
   return errors || !data ? fail(`${url} answered: ${errors?.map(({ message }) => message).join(', ')}`) : data
 }
@@ -126,7 +126,7 @@ A space "Demo" with Ada, Iris, Tom and Noor (model ${agents[0]?.model}).
   space         ${createSpace.space.id}
   Ada's token   ${createAccessToken.secret}
 
-Look at it: open ${new URL(`/spaces/${createSpace.space.id}`, url).href} and sign in with Ada's token.
+To see it, open ${new URL(`/spaces/${createSpace.space.id}`, url).href} and sign in with Ada's token.
 
 Or by the API: open ${url} in two browser tabs, and put this under Headers in each:
   { "authorization": "Bearer ${createAccessToken.secret}" }

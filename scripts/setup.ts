@@ -1,4 +1,4 @@
-// npm run setup -- examples bench: installs the packages of these folders, which `npm ci` at the root leaves out.
+// npm run setup -- examples bench: installs the packages of these folders. `npm ci` at the root does not install them.
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { install, type OwnPackage } from './packages.ts'

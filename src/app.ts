@@ -10,7 +10,10 @@ import { watchLivingRuns } from './runs/run-metrics.ts'
 
 export type { AppOptions } from './app/outside.ts'
 
-/** The application: every part built once. @throws where the database or Redis cannot be used, with one readable line. */
+/**
+ * Builds every part of the application once. @throws Error with one readable line if the database or Redis cannot be
+ * used
+ */
 export async function createApp(config: Config, options: AppOptions = {}) {
   const { platform, realtime, record, close } = await openOutside(config, options)
   const adminToken: Secret = keptSecret(config.dataDirectory, 'admin-token', config.adminToken)
@@ -40,19 +43,19 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     adminToken,
     models,
     domain,
-    /** What runs have done: it tells of them again where their events are gone. */
+    /** Publishes the events of runs again after the event log has lost them. */
     journal: core.journal,
-    /** Where the server is reached, once it listens: what addresses that are given out begin with. */
+    /** Sets the origin of public URLs once the server listens. */
     setOrigin(url: string) {
       origin = url
     },
-    /** Begins to execute runs in this process. */
+    /** Starts executing runs in this process. */
     async startWorker() {
       engine = await startEngine(platform, { config, core, domain, models })
     },
-    /** Gives running work `graceMs`, and hands the rest back. */
+    /** Gives running work `graceMs` to finish, then releases it. */
     stopWorker,
-    /** The same, and lets go of everything. */
+    /** Stops the worker as `stopWorker`, then closes all connections. */
     async close(graceMs: number) {
       await stopWorker(graceMs)
       await core.announcer.close()

@@ -14,33 +14,33 @@ import { TELEMETRY_VARIABLES, type TelemetrySettings, telemetryOf } from './conf
 import { parseModelName } from './lib/model-name.ts'
 import { redisNodesOf } from './lib/redis-url.ts'
 
-/** Everything that can be set from outside, checked. Made once at the start; nothing else reads the environment. */
+/** All settings, validated. Read once at the start; nothing else reads the environment. */
 export interface Config {
   port: number
   host: string
   databaseUrl: string | null
-  /** To PostgreSQL, at most. */
+  /** The maximum number of PostgreSQL connections. */
   databaseConnections: number
   redisUrl: string | null
   dataDirectory: string
   adminToken: string | null
   role: 'all' | 'api' | 'worker'
   workerConcurrency: number
-  /** Those of PARLEY_PROVIDERS, then OpenAI's; the built-in `demo` is none of them. */
+  /** The providers of PARLEY_PROVIDERS, then OpenAI's. The built-in `demo` is not in the list. */
   modelProviders: ModelProviderSettings[]
   defaultModel: string
-  /** What models cost; one that is not among them has no known cost. */
+  /** Prices of models; a model that is missing has an unknown cost. */
   prices: ModelPrices
   jwt: {
     secret: string | null
     jwksUrl: string | null
     issuer: string | null
     audience: string | null
-    /** JWTs without `exp` are taken, and a JWKS without an audience. */
+    /** Accept JWTs without `exp`, and a JWKS without an audience. */
     allowUnbounded: boolean
   }
   secretKey: string | null
-  /** Opens what was encrypted with it, while keys are rotated. */
+  /** The previous key, which decrypts older secrets while keys are rotated. */
   secretKeyBefore: string | null
   allowPrivateTools: boolean
   /** New spaces of one or two humans are confidential. */
@@ -48,22 +48,22 @@ export interface Config {
   allowedOrigins: string[]
   deltaMs: number
   limits: Limits
-  /** A minute, by viewer, service or webhook; 0 for no limit. */
+  /** Per minute and viewer, service or webhook; 0 for no limit. */
   rates: { messages: number; triggers: number; requests: number }
   retention: Retention
-  /** Where traces go, by OpenTelemetry's standard variables; null for nowhere. */
+  /** Where traces are exported to; null for nowhere. */
   telemetry: TelemetrySettings | null
   logLevel: string
-  /** What is usable and may not be meant, a line each, for the log. None has a setting's value. */
+  /** Warnings about values that are valid but may be mistakes, a line each, for the log. They never contain a value. */
   warnings: string[]
 }
 
-/** The product's bounds, in the units of their names. */
+/** Limits of the product; the names contain the units. */
 export interface Limits {
   maxRunSeconds: number
-  /** How long a model may send nothing before it has failed. */
+  /** A model call fails after this time without data. */
   modelSilenceSeconds: number
-  /** Between two think cycles in a row of one agent. */
+  /** The pause between two think cycles of an agent. */
   cycleRestMs: number
   toolWaitSeconds: number
   maxChainDepth: number
@@ -71,15 +71,17 @@ export interface Limits {
   maxReplyStack: number
   historyLimit: number
   maxSocketsPerViewer: number
-  /** Bytes of JSON that the response of one operation, or one event, may have. */
+  /** The maximum JSON bytes of one response or event. */
   maxResponseBytes: number
+  /** Per human; 0 for no limit. */
+  maxNewSpacesPerDay: number
 }
 
-/** The settings are unusable. `faults` has one line for each, with the variable's name and never its value. */
+/** The settings are invalid. `faults` has a line for each fault, with the name of the variable and never its value. */
 export class ConfigError extends Error {
   readonly faults: string[]
   constructor(faults: string[]) {
-    super(`The settings are unusable:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
+    super(`Invalid settings:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
     this.name = 'ConfigError'
     this.faults = faults
   }
@@ -101,14 +103,14 @@ const url = (...protocols: string[]) =>
     })
     .optional()
 const REDIS_PROTOCOLS = ['redis:', 'rediss:', 'valkey:', 'valkeys:']
-/** One node, or several of a cluster, which share what stands before and behind them. */
+/** One node, or the nodes of a cluster, which share user, password and path. */
 const redisUrl = z
   .string()
   .refine((value) => redisNodesOf(value).every(isRedis), {
     message: 'must be a URL like redis://host:6379, or redis://a:7000,b:7001 for a cluster',
   })
   .refine((value) => redisNodesOf(value).length === 1 || redisNodesOf(value).every(hasNoDatabase), {
-    message: 'names a database, and a cluster has none but 0',
+    message: 'names a database, but a cluster has only database 0',
   })
   .optional()
 const isRedis = (node: string, _: number, all: string[]) =>
@@ -177,6 +179,7 @@ const VARIABLES = z.object({
   PARLEY_HISTORY_LIMIT: integer(1, 100, 50),
   PARLEY_MAX_SOCKETS_PER_VIEWER: integer(1, 1_000_000, 5000),
   PARLEY_MAX_RESPONSE_BYTES: integer(16_384, 268_435_456, 8_388_608),
+  PARLEY_MAX_NEW_SPACES_PER_DAY: integer(0, 1_000_000, 100),
   ...RETENTION_VARIABLES,
   ...TELEMETRY_VARIABLES,
   PARLEY_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
@@ -185,8 +188,8 @@ const VARIABLES = z.object({
 type Variables = z.infer<typeof VARIABLES>
 
 /**
- * Reads the settings. An empty variable counts as unset.
- * @throws ConfigError with every fault at once.
+ * Reads and validates the settings. An empty variable counts as unset.
+ * @throws ConfigError with every fault
  */
 export function readConfig(environment: Record<string, string | undefined> = process.env): Config {
   const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
@@ -250,6 +253,7 @@ function configOf(set: Variables): Omit<Config, 'modelProviders' | 'prices' | 'w
       historyLimit: set.PARLEY_HISTORY_LIMIT,
       maxSocketsPerViewer: set.PARLEY_MAX_SOCKETS_PER_VIEWER,
       maxResponseBytes: set.PARLEY_MAX_RESPONSE_BYTES,
+      maxNewSpacesPerDay: set.PARLEY_MAX_NEW_SPACES_PER_DAY,
     },
     retention: retentionOf(set),
     telemetry: telemetryOf(set),

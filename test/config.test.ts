@@ -41,14 +41,14 @@ describe('the settings', () => {
     ['redis://a:7000,b:x', /^REDIS_URL: must be a URL like redis:\/\/host:6379, or redis:\/\/a:7000,b:7001/],
     ['redis://a:7000,', /^REDIS_URL: must be/],
     ['http://a:7000,b:7001', /^REDIS_URL: must be/],
-    ['redis://a:7000,b:7001/1', /^REDIS_URL: names a database, and a cluster has none but 0/],
+    ['redis://a:7000,b:7001/1', /^REDIS_URL: names a database, but a cluster has only database 0/],
   ])('what is no Redis is a fault: %s', (REDIS_URL, fault) => {
     expect(faultsOf({ REDIS_URL })).toEqual([expect.stringMatching(fault)])
   })
 
   test('what Kubernetes sets beside a service called parley stops no start, and is warned of as a typing error would be', () => {
     const { warnings } = readConfig({ PARLEY_PORT: 'tcp://10.0.0.7:4000', PARLEY_DELTAMS: '5', PARLEY_DELTA_MS: '5' })
-    expect(warnings).toEqual(['PARLEY_DELTAMS: there is no such setting', 'PARLEY_PORT: there is no such setting'])
+    expect(warnings).toEqual(['PARLEY_DELTAMS: unknown setting', 'PARLEY_PORT: unknown setting'])
   })
 
   test('a short secret of the sign-in is taken, and warned of without its value', () => {
@@ -62,7 +62,7 @@ describe('the settings', () => {
     const [secret, jwks] = [{ AUTH_JWT_SECRET: 'x'.repeat(32) }, { AUTH_JWKS_URL: 'https://id.example/keys' }]
 
     test('keys that others sign with too need an audience, or tokens for other apps sign in', () => {
-      const fault = /^AUTH_AUDIENCE: required with AUTH_JWKS_URL, or tokens for other apps sign in/
+      const fault = /^AUTH_AUDIENCE: required with AUTH_JWKS_URL; without it, tokens for other apps are accepted/
       expect(faultsOf(jwks)).toEqual([expect.stringMatching(fault)])
       expect(faultsOf({ ...jwks, AUTH_ISSUER: 'https://id.example' })).toEqual([expect.stringMatching(fault)])
       // What compose passes on unset is empty.
@@ -75,7 +75,9 @@ describe('the settings', () => {
     test.each([secret, jwks])('what is let in without bounds is let in with a warning: %o', (keys) => {
       const { jwt, warnings } = readConfig({ ...keys, AUTH_ALLOW_UNBOUNDED: 'true' })
       expect(jwt.allowUnbounded).toBe(true)
-      expect(warnings).toEqual(['AUTH_ALLOW_UNBOUNDED: JWTs that never end, or are for other apps, are accepted'])
+      expect(warnings).toEqual([
+        'AUTH_ALLOW_UNBOUNDED: the server accepts JWTs that never expire or were issued for other apps',
+      ])
     })
 
     test('where nobody signs in elsewhere there is nothing to warn of, and nothing to be for', () => {
@@ -86,7 +88,7 @@ describe('the settings', () => {
 
     test('a secret and keys exclude each other', () => {
       expect(faultsOf({ ...secret, ...jwks, AUTH_AUDIENCE: 'parley' })).toEqual([
-        'AUTH_JWT_SECRET: set it or AUTH_JWKS_URL, not both',
+        'AUTH_JWT_SECRET: set either AUTH_JWT_SECRET or AUTH_JWKS_URL, not both',
       ])
     })
   })

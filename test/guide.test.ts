@@ -10,7 +10,7 @@ import { startTestServer, type TestServer } from './support/served.ts'
 const ROOT = path.resolve(import.meta.dirname, '..')
 const FRONT_ENDS = 'docs/front-ends.md'
 
-/** What the snippets of front ends take as given. */
+/** Declarations that the snippets need. */
 const GIVEN = `
 declare const token: string
 declare const spaceId: string
@@ -60,10 +60,12 @@ describe('the guide', () => {
       expect(commands.split('\n').map((line) => line.split(/ +/).at(-1))).toEqual([archive, `./${archive}`, ''])
     })
 
-    test('has snippets whose types are right', async () => {
+    test('has snippets whose types are right, and so has the README', async () => {
       const [plain, withJsx] = [blocksOf(FRONT_ENDS, 'ts'), blocksOf(FRONT_ENDS, 'tsx')]
       expect(plain.length + withJsx.length).toBe(blocksOf(FRONT_ENDS, '[a-z]+').length - 1)
-      const snippets = [...plain, ...withJsx].map((snippet, n) => [`snippet${n}.tsx`, snippet])
+      const ofReadme = blocksOf('README.md', 'tsx')
+      expect(ofReadme).toHaveLength(1)
+      const snippets = [...plain, ...withJsx, ...ofReadme].map((snippet, n) => [`snippet${n}.tsx`, snippet])
       expect(await compiled(folder, { 'given.d.ts': GIVEN, ...Object.fromEntries(snippets) }, ['node'])).toBe('')
     })
 

@@ -19,9 +19,10 @@ import { SideBar } from './shell/side-bar.tsx'
 import { SignIn } from './shell/sign-in.tsx'
 import { NewSpace } from './talk/new-space.tsx'
 import { SpacePage } from './talk/space-page.tsx'
+import { Boundary } from './ui/boundary.tsx'
 import { Empty, Loading } from './ui/notice.tsx'
 
-const UNKNOWN_TOKEN = 'The server does not know this token. It may have been revoked, or have expired.'
+const UNKNOWN_TOKEN = 'The server does not accept this token. It may have been revoked or have expired.'
 
 export function App() {
   const [token, setToken] = useToken()
@@ -59,12 +60,13 @@ export function App() {
   )
 }
 
-/** The side bar, and the page that the address names. On a narrow screen the page is all, and the side bar comes when it is asked for. */
+/** The side bar and the current page. On a narrow screen the side bar opens on request. */
 function Shell() {
   const { viewer } = useSession()
   const [isSideOpen, setSideOpen] = useState(false)
   const [isSearching, setSearching] = useState(false)
   const [isMaking, setMaking] = useState(false)
+  const [address] = useLocation()
   useNotifications(viewer)
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -90,11 +92,13 @@ function Shell() {
         <a className="skip" href="#page">
           Skip to the page
         </a>
-        <SideBar
-          onSearch={() => setSearching(true)}
-          onNewSpace={() => setMaking(true)}
-          onGo={() => setSideOpen(false)}
-        />
+        <Boundary what="side bar" version={viewer}>
+          <SideBar
+            onSearch={() => setSearching(true)}
+            onNewSpace={() => setMaking(true)}
+            onGo={() => setSideOpen(false)}
+          />
+        </Boundary>
         {isSideOpen && (
           <button
             type="button"
@@ -105,7 +109,9 @@ function Shell() {
         )}
         <main id="page" className="page">
           <LostConnection />
-          <Pages />
+          <Boundary what="page" version={address}>
+            <Pages />
+          </Boundary>
         </main>
         <Palette open={isSearching} onOpenChange={setSearching} onNewSpace={() => setMaking(true)} />
         <NewSpace open={isMaking} onOpenChange={setMaking} onMade={() => setSideOpen(false)} />
@@ -114,7 +120,7 @@ function Shell() {
   )
 }
 
-/** Over every page: what is live there is not, until the server is back. */
+/** Shown on every page while the connection is lost, because live data may be out of date. */
 function LostConnection() {
   const { connection } = useSession()
   const isLost = useLive(connection) === 'lost'
@@ -122,7 +128,7 @@ function LostConnection() {
     <div role="status">
       {isLost && (
         <p className="lost">
-          <span className="pulse" aria-hidden="true" /> Connection lost: what you see may be old. Trying again…
+          <span className="pulse" aria-hidden="true" /> Connection lost. This page may be out of date. Reconnecting…
         </p>
       )}
     </div>
@@ -169,8 +175,8 @@ function Pages() {
         <Home />
       </Route>
       <Route>
-        <PageHead title="Nothing here" />
-        <Empty icon="search" title="There is nothing at this address">
+        <PageHead title="Page not found" />
+        <Empty icon="search" title="There is no page at this address">
           <p>
             <Link href="/">Go to your spaces</Link>
           </p>
@@ -180,17 +186,17 @@ function Pages() {
   )
 }
 
-/** Where one begins: the space with the last activity; for an operator of an empty server, the way to begin. */
+/** Redirects to the space with the latest activity; on an empty server, an operator gets the start page. */
 function Home() {
   const { viewer, isAdmin } = useSession()
   const [first] = viewer.spaces
   if (viewer.viewer?.scope === 'SERVICE') {
     return (
       <>
-        <PageHead title={`You are the service ${viewer.viewer.serviceName}`} />
-        <Empty icon="wrench" title="A service has no spaces to show">
+        <PageHead title={`Signed in as the service ${viewer.viewer.serviceName}`} />
+        <Empty icon="wrench" title="Services have no spaces">
           <p>
-            It wakes agents and answers their tools by the API: see <a href="/graphql">GraphiQL</a>.
+            Services trigger agents and submit tool results through the API: see <a href="/graphql">GraphiQL</a>.
           </p>
         </Empty>
       </>
@@ -202,8 +208,8 @@ function Home() {
   return (
     <>
       <PageHead title="Welcome" />
-      <Empty icon="space" title="You belong to no space yet">
-        <p>Make one with + beside “Spaces”, or ask somebody to add you to theirs.</p>
+      <Empty icon="space" title="You are not a member of any space yet">
+        <p>Create one with + next to “Spaces”, or ask somebody to add you to theirs.</p>
       </Empty>
     </>
   )

@@ -3,7 +3,10 @@ import { errorOf } from '../client/errors.ts'
 import type { Operation } from '../client/index.ts'
 import { useSession } from './session.tsx'
 
-/** What a query of the API answers, kept for the next who asks the same, and asked again after a change (`useDo`). */
+/**
+ * Executes a query. The result is shared by all components that ask the same, and refetched after a change
+ * (`useDo`).
+ */
 export function useAsk<Data, Variables>(
   operation: Operation<Data, Variables>,
   variables: Variables,
@@ -18,7 +21,7 @@ export function useAsk<Data, Variables>(
   })
 }
 
-/** Does something, and then asks everything anew that is on the page. `error` is what it was refused with. */
+/** Performs an action, and then refetches every query on the page. `error` is the reason of a failure. */
 export function useDo<Input, Output>(action: (input: Input) => Promise<Output>) {
   const queries = useQueryClient()
   const mutation = useMutation({

@@ -1,5 +1,5 @@
 import { graphql as register } from '../client/graphql.ts'
 import type { graphql as generated } from '../generated/gql.ts'
 
-/** An operation or fragment of the console's own. Its types are generated from the schema (`npm run codegen`). */
+/** Declares an operation or fragment of the console. `npm run codegen` generates its types from the schema. */
 export const graphql = register as unknown as typeof generated

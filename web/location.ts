@@ -9,7 +9,7 @@ const listen = (onChange: () => void) => {
   }
 }
 
-/** The id after `#` in the address; null where there is none. */
+/** Returns the message id after `#` in the address; null if there is none. */
 export function useHashTarget(): string | null {
   const hash = useSyncExternalStore(listen, () => location.hash)
   return /^#(msg_[\w-]+)$/.exec(hash)?.[1] ?? null

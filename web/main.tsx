@@ -9,21 +9,25 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { App } from './app.tsx'
+import { Boundary } from './ui/boundary.tsx'
 
-// Without internet the server may still be there, on this machine: whether it answers is found out by asking.
+// A server on this machine can be reachable without internet, so requests are sent although the browser reports
+// being offline.
 const networkMode = 'always'
 const queries = new QueryClient({
   defaultOptions: { queries: { retry: 1, refetchOnWindowFocus: false, networkMode }, mutations: { networkMode } },
 })
 
 const root = document.getElementById('root')
-if (root === null) throw new Error('The page has no place for the console.')
+if (root === null) throw new Error('index.html has no #root element.')
 createRoot(root).render(
   <StrictMode>
     <CSPProvider disableStyleElements>
       <QueryClientProvider client={queries}>
         <Tooltip.Provider delay={400}>
-          <App />
+          <Boundary what="console">
+            <App />
+          </Boundary>
         </Tooltip.Provider>
       </QueryClientProvider>
     </CSPProvider>

@@ -5,17 +5,20 @@ import { useLive, useViewer } from '../client/react.ts'
 const TOKEN_KEY = 'parley.token'
 const OPERATOR_KEY = 'parley.operator'
 
-/** Who looks at the console: a token of this tab, and the operator's beside it while one goes on as a person. */
+/**
+ * The viewer of the console: the token of this tab, and the operator's token while an operator continues as a
+ * person.
+ */
 export interface Session {
   connection: Connection
   viewer: ViewerState
   isAdmin: boolean
   isHuman: boolean
-  /** The human's id; null for others. */
+  /** The human's id; null for other viewers. */
   humanId: string | null
-  /** Whether there is an operator to go back to. */
+  /** Whether there is an operator to return to. */
   mayGoBack: boolean
-  /** Goes on as somebody else; an operator's own token is kept. */
+  /** Continues as somebody else. An operator's own token is kept. */
   become(token: string): void
   goBack(): void
   signOut(): void
@@ -25,11 +28,11 @@ const SessionContext = createContext<Session | null>(null)
 
 export function useSession(): Session {
   const session = use(SessionContext)
-  if (session === null) throw new Error('useSession stands outside of a session')
+  if (session === null) throw new Error('useSession must be called inside a SessionProvider')
   return session
 }
 
-/** The token of this tab; it goes with the tab. */
+/** The token of this tab, forgotten when the tab is closed. */
 export function useToken() {
   const [token, setToken] = useState(() => sessionStorage.getItem(TOKEN_KEY))
   const keep = useCallback((next: string | null) => {
@@ -43,12 +46,12 @@ export function useToken() {
 interface SessionProviderProps {
   token: string
   onToken(token: string | null): void
-  /** The server does not know the token, or not any more. */
+  /** The server does not accept the token, or no longer does. */
   onRefused(): void
   children: ReactNode
 }
 
-/** Connects with a token, and shows the children once it is known whose it is. */
+/** Connects with a token, and provides the session to its children. */
 export function SessionProvider({ token, onToken, onRefused, children }: SessionProviderProps) {
   const connection = useMemo(() => createConnection({ token }), [token])
   useEffect(() => () => connection.close(), [connection])

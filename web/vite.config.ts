@@ -1,9 +1,9 @@
 import { defineConfig } from 'vite'
 
-// The console, built into web/dist by `npm run generate`; src/server/http/console.ts serves it from there.
+// Builds the console into web/dist (`npm run generate`); src/server/http/console.ts serves it from there.
 export default defineConfig({
   base: '/console/',
-  // The page's policy forbids what Vite would put into it.
+  // The page's content security policy forbids the script that Vite would add.
   build: {
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
@@ -11,7 +11,7 @@ export default defineConfig({
     chunkSizeWarningLimit: 900,
     rolldownOptions: {
       onLog: (level, log, handle) => {
-        // For servers that render: there is none.
+        // Only needed for server-side rendering.
         if (log.code !== 'MODULE_LEVEL_DIRECTIVE') handle(level, log)
       },
     },

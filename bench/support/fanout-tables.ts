@@ -41,8 +41,8 @@ function rateOf({ messagesASecond, isAtLeast }: Measured): string {
   return messagesASecond === 0 ? 'none' : isAtLeast ? `≥ ${thousands}` : thousands
 }
 
-/** What the README says: who is fastest at which size, and what 1,000 viewers of one space cost. */
-export function readmeOf(all: readonly Measured[]): string {
+/** The tables in docs/speed.md: the rate of each system by load, and the cost with 1,000 subscribers in one space. */
+export function summaryOf(all: readonly Measured[]): string {
   const some = all.filter(({ viewers, spaces }) => viewers === 1000 && spaces === 1)
   const rows = (Object.keys(SYSTEMS) as SystemName[]).flatMap((system) => {
     const one = some.find((candidate) => candidate.system === system)
@@ -52,12 +52,13 @@ export function readmeOf(all: readonly Measured[]): string {
     return [`| ${SYSTEMS[system]} | ${cells.join(' | ')} |`]
   })
   return [
-    'The highest rate at which 99 of 100 messages come within 100 ms, from one process to those who watch, each by an operation of its',
-    'own; publisher, server and viewers are a process each ([all of it](bench/results/fanout.md), [drawn](bench/results/fanout.svg)):',
+    'The highest rate at which 99 of 100 messages arrive within 100 ms. One process delivers to all subscribers, and each subscriber has',
+    'its own operation. Publisher, server and subscribers are separate processes ([all figures](../bench/results/fanout.md),',
+    '[chart](../bench/results/fanout.svg)):',
     '',
-    tableOf(all, 'messages a second, by viewers of a space', rateOf),
+    tableOf(all, 'messages/s, by subscribers of a space', rateOf),
     '',
-    'What a message to one of 1,000 viewers costs there, and how soon they have it at 20 events a second, once the server is warm:',
+    'The cost of one message with 1,000 subscribers in one space, and its latency at 20 events/s, after a warm-up:',
     '',
     '| | CPU, µs | CPU at 20 events/s, µs | p50, ms | p99, ms | heap of a subscription, KiB |',
     '|---|---:|---:|---:|---:|---:|',

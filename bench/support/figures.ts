@@ -24,6 +24,8 @@ export interface Benchmark {
 export interface BenchmarkOptions {
   /** A look while one works on something: less of everything, and nothing is written to bench/results. */
   quick: boolean
+  /** Another checkout, built, to compare this one with; null where none was named. */
+  against: string | null
 }
 
 /** Figures, and what else is made of them. */
@@ -33,8 +35,8 @@ export interface Result {
   tables?: string
   /** Goes into the JSON. */
   data?: unknown
-  /** What the README says of them, as Markdown: see `writeIntoReadme`. */
-  readme?: string
+  /** Markdown for docs/speed.md: see `writeSummary`. */
+  summary?: string
 }
 
 /** Of several runs in a row the middle one by its first figure with a bound, whole, each figure beside what the others came to. */

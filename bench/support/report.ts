@@ -4,13 +4,13 @@ import path from 'node:path'
 import { type BenchmarkOptions, type Figure, holds, type Result } from './figures.ts'
 
 const RESULTS = path.resolve(import.meta.dirname, '../results')
-const README = path.resolve(import.meta.dirname, '../../README.md')
+const SPEED = path.resolve(import.meta.dirname, '../../docs/speed.md')
 
 /** Prints a benchmark's figures and, unless it was a quick look, writes them as JSON and Markdown to bench/results. */
 export async function report(
   name: string,
   question: string,
-  { figures, tables, data, readme }: Result,
+  { figures, tables, data, summary }: Result,
   { quick }: BenchmarkOptions,
 ): Promise<void> {
   const machine = {
@@ -39,16 +39,16 @@ export async function report(
   await mkdir(RESULTS, { recursive: true })
   await writeFile(path.join(RESULTS, `${name}.md`), markdown)
   await writeFile(path.join(RESULTS, `${name}.json`), `${JSON.stringify({ name, machine, figures, data }, null, 2)}\n`)
-  if (readme !== undefined) await writeIntoReadme(name, readme)
+  if (summary !== undefined) await writeSummary(name, summary)
 }
 
-/** Replaces what the README says between `<!-- bench <name> -->` and `<!-- end of <name> -->`: it quotes the last run, and no other. */
-async function writeIntoReadme(name: string, text: string): Promise<void> {
+/** Replaces the text of docs/speed.md between `<!-- bench <name> -->` and `<!-- end of <name> -->`, so that it quotes the last run only. */
+async function writeSummary(name: string, text: string): Promise<void> {
   const [begin, end] = [`<!-- bench ${name} -->`, `<!-- end of ${name} -->`]
-  const readme = await readFile(README, 'utf8')
-  const [from, to] = [readme.indexOf(begin), readme.indexOf(end)]
-  if (from < 0 || to < from) throw new Error(`the README has no place for ${name}: ${begin} … ${end}`)
-  await writeFile(README, `${readme.slice(0, from + begin.length)}\n${text}\n${readme.slice(to)}`)
+  const page = await readFile(SPEED, 'utf8')
+  const [from, to] = [page.indexOf(begin), page.indexOf(end)]
+  if (from < 0 || to < from) throw new Error(`docs/speed.md has no section for ${name}: ${begin} … ${end}`)
+  await writeFile(SPEED, `${page.slice(0, from + begin.length)}\n${text}\n${page.slice(to)}`)
 }
 
 function rowOf(figure: Figure, areSeveral: boolean): string {

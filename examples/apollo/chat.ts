@@ -46,14 +46,20 @@ interface Event {
   part?: { id: string; text?: string }
 }
 
-/** Of the interfaces that the fragments are on; a real app generates all of them from the schema. */
+/**
+ * The implementations of interfaces that the fragments use. A real app generates the complete list from the
+ * schema.
+ */
 const POSSIBLE_TYPES = {
   MessagePart: ['TextPart', 'ToolCallPart'],
   Entity: ['Human', 'Agent'],
   SpaceEvent: ['MessagePosted', 'MessageTextDelta', 'MessagePartChanged', 'MessageUpdated', 'MessageFinished'],
 }
 
-/** A chat by Apollo Client: what is there by a query, what comes by `subscribeToMore` from the query's own cursor on. */
+/**
+ * A chat with Apollo Client: a query loads the messages, and `subscribeToMore` continues from the query's
+ * cursor.
+ */
 export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat {
   const authorization = `Bearer ${token}`
   const socket = createClient({
@@ -64,7 +70,7 @@ export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat
   const client = new ApolloClient({
     cache: new InMemoryCache({
       possibleTypes: POSSIBLE_TYPES,
-      // One event follows the other: none is added to the one before.
+      // Events must not be merged: each replaces the one before.
       typePolicies: { Subscription: { fields: { spaceMessages: { merge: false } } } },
     }),
     link: ApolloLink.split(
@@ -81,7 +87,7 @@ export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat
     live ??= query.subscribeToMore<{ spaceMessages: Event }, { spaceId: string; after: string }>({
       document: LIVE,
       variables: { spaceId, after },
-      // A delta brings its part as it stands: the cache has written it already, by its id.
+      // A delta contains its current part, which the cache has already stored by id.
       updateQuery: (_, { previousData, subscriptionData }) =>
         withEvent(previousData as Data, subscriptionData.data.spaceMessages),
     })
@@ -107,7 +113,7 @@ export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat
   }
 }
 
-/** The message of an event in its place; of a part, in the message that it begins. */
+/** Inserts the message of an event; a part starts a new message. */
 function withEvent(data: Data, { message, messageId, part }: Event): Data {
   const { edges } = data.space.messages
   const known = edges.find(({ node }) => node.id === (message?.id ?? messageId))?.node

@@ -18,7 +18,10 @@ import SEND, { type spaceMutation } from './__generated__/spaceMutation.graphql.
 import MESSAGES, { type spaceQuery } from './__generated__/spaceQuery.graphql.ts'
 import LIVE, { type spaceSubscription } from './__generated__/spaceSubscription.graphql.ts'
 
-/** A chat by Relay: the store appends what is posted to the connection, and streams a text's part by its id. */
+/**
+ * A chat with Relay: the store appends posted messages to the connection, and streams the part of a text by its
+ * id.
+ */
 export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat {
   const authorization = `Bearer ${token}`
   const socket = createClient({

@@ -1,4 +1,5 @@
-// What relay-compiler makes `generated/` of; it asks that names begin with the file's.
+// The operations that relay-compiler compiles into `__generated__/`. Relay requires their names to start with
+// the file's name.
 
 import { graphql } from 'relay-runtime'
 

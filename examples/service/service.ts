@@ -1,5 +1,7 @@
-// node examples/service/service.ts: a service that wakes an agent by a signed webhook, and answers its EXTERNAL tools.
-// PARLEY_URL, PARLEY_SERVICE_TOKEN (createAccessToken with a service grant), WEBHOOK_URL and WEBHOOK_SECRET (createWebhook).
+// node examples/service/service.ts: a service that wakes an agent with a signed webhook, and answers calls of
+// its EXTERNAL tools.
+// Needs PARLEY_URL, PARLEY_SERVICE_TOKEN (createAccessToken with a service grant), WEBHOOK_URL and
+// WEBHOOK_SECRET (createWebhook).
 import { Webhook } from 'standardwebhooks'
 
 const {
@@ -9,12 +11,12 @@ const {
   WEBHOOK_SECRET = '',
 } = process.env
 
-/** What this service can do, by the names of the tools. */
+/** The tools that this service implements, by name. */
 const TOOLS: Record<string, (input: Record<string, unknown>) => unknown> = {
   look_up_stock: ({ item }) => ({ item, left: 3 }),
 }
 
-/** Sends an operation as the service. @throws with the errors where there are any */
+/** Sends an operation as the service. @throws Error with the messages of all GraphQL errors */
 async function ask<Data>(query: string, variables: object): Promise<Data> {
   const response = await fetch(PARLEY_URL, {
     method: 'POST',
@@ -26,7 +28,7 @@ async function ask<Data>(query: string, variables: object): Promise<Data> {
   return data
 }
 
-/** Wakes the webhook's agent; answers with the run that it started. */
+/** Calls the agent's webhook. Returns the id of the run that it started; null if the event went to an inbox. */
 async function wake(payload: object): Promise<string | null> {
   const body = JSON.stringify(payload)
   const id = `evt_${crypto.randomUUID()}`
@@ -38,7 +40,7 @@ async function wake(payload: object): Promise<string | null> {
     'webhook-signature': new Webhook(WEBHOOK_SECRET).sign(id, at, body),
   }
   const response = await fetch(WEBHOOK_URL, { method: 'POST', headers, body })
-  if (!response.ok) throw new Error(`the webhook answered ${response.status}`)
+  if (!response.ok) throw new Error(`the webhook responded with HTTP status ${response.status}`)
   const { runId = null } = (await response.json().catch(() => ({}))) as { runId?: string | null }
   return runId
 }
@@ -47,11 +49,11 @@ interface Waiting {
   viewer: { pendingToolCalls: { id: string; toolName: string; input: Record<string, unknown> }[] }
 }
 
-/** Answers every call that waits for this service; answers with how many. */
+/** Answers every call that waits for this service. Returns their number. */
 async function answerAll(): Promise<number> {
   const { viewer } = await ask<Waiting>('{ viewer { pendingToolCalls { id toolName input } } }', {})
   for (const { id, toolName, input } of viewer.pendingToolCalls) {
-    const result = TOOLS[toolName]?.(input) ?? { error: `This service does not know ${toolName}.` }
+    const result = TOOLS[toolName]?.(input) ?? { error: `This service has no tool named ${toolName}.` }
     const submit = `mutation ($id: ID!, $result: JSON!) {
       submitToolResult(input: { toolCallId: $id, result: $result }) { __typename ... on Error { message } }
     }`
@@ -62,7 +64,7 @@ async function answerAll(): Promise<number> {
 }
 
 const runId = await wake({ text: 'The tomatoes are running low.' })
-console.log(`woke ${runId ?? 'an agent that has it in its inbox'}`)
+console.log(runId === null ? 'added an event to the inbox of the agent' : `started run ${runId}`)
 const EVERY_MS = 500
 const giveUp = AbortSignal.timeout(60_000)
 while ((await answerAll()) === 0 && !giveUp.aborted) await new Promise((resolve) => setTimeout(resolve, EVERY_MS))

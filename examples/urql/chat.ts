@@ -49,11 +49,14 @@ interface Event {
   part?: { id: string; text?: string }
 }
 
-/** Of types that have no id: they are a part of what holds them. */
+/** Types without an id are embedded in their parent. */
 const WITHOUT_ID = ['MessageConnection', 'MessageEdge', 'MessageTextDelta', 'MessagePosted', 'MessageUpdated']
 const EMBEDDED = [...WITHOUT_ID, 'MessageFinished', 'MessagePartChanged', 'SpaceSnapshot', 'MemberJoined', 'MemberLeft']
 
-/** A chat by urql and graphcache: events are written into the query's messages, which the cache then tells anew. */
+/**
+ * A chat with urql and graphcache: events are written into the messages of the query, which the cache then
+ * delivers again.
+ */
 export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat {
   const authorization = `Bearer ${token}`
   const socket = createClient({

@@ -6,17 +6,20 @@ import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** Which entries are asked for; absent and null: all. */
+/** Filters the audit log. Absent and null fields do not filter. */
 export interface AuditFilter {
   actorId?: string | null
   targetId?: string | null
   action?: string | null
   from?: Date | null
-  /** Before then. */
+  /** Exclusive. */
   to?: Date | null
 }
 
-/** Who created, changed, removed, stopped, answered, decided, revoked what; written by platform/record.ts and by tools. */
+/**
+ * Reads the audit log: who created, changed, removed, stopped, answered, decided or revoked what. platform/record.ts
+ * and some tools write it.
+ */
 export interface AuditLog {
   /** Newest first. */
   page(filter: AuditFilter, request: PageRequest): Promise<Page<AuditEntry>>

@@ -7,24 +7,27 @@ import { noteDeed } from '../platform/record.ts'
 import { issue } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
-/** Ways for people to sign in for the first time. */
+/** Invitations: links with which people sign in for the first time. */
 export interface Invitations {
-  /** Admins only. The URL holds the code, which is kept nowhere. @throws ForbiddenError, NotFoundError, BadInputError */
+  /**
+   * Admins only. The URL contains the code, which the server does not store (only its hash). @throws ForbiddenError,
+   * NotFoundError, BadInputError
+   */
   create(
     viewer: Viewer,
     input: { humanId: string; expiresInSeconds: number },
   ): Promise<{ url: string; expiresAt: Date }>
-  /** A new bearer token of the human that the code is for; null where there is no such code, any more. */
+  /** Redeems a code: returns a new bearer token for its human, or null if the code is unknown, used or expired. */
   redeem(code: string): Promise<string | null>
 }
 
 export interface InvitationsHooks {
-  /** Where this server is reached, without a path and without a slash at the end. */
+  /** The server's public base URL, without a path and without a trailing slash. */
   baseUrl(): string
 }
 
 const CODE_BYTES = 32
-/** What is none is not looked for. */
+/** Skips the lookup for a string that cannot be a code. */
 const IS_CODE = /^[\w-]{43}$/
 const LONGEST_SECONDS = 30 * 86_400
 

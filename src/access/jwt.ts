@@ -2,26 +2,26 @@ import { createRemoteJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtV
 import type { Config } from '../config.ts'
 import { messageOf, RateLimitedError } from '../lib/errors.ts'
 
-/** What a sign-in token says, once its signature, issuer, audience and times were checked. */
+/** The claims of a JWT whose signature, issuer, audience and times have been checked. */
 export interface SignIn {
   subject: string
-  /** Null where the issuer set no end. */
+  /** Null if the token has no `exp`. */
   expiresAt: Date | null
 }
 
 /**
- * Checks a JWT. Null: it is not good. @throws when the issuer's keys cannot be fetched: then nothing can be said; for some seconds
- * after that RateLimitedError, without asking for them.
+ * Verifies a JWT. Returns null if the token is not valid. @throws Error if the issuer's keys cannot be fetched, and
+ * RateLimitedError for some seconds after that, without another request.
  */
 export type VerifyJwt = (token: string) => Promise<SignIn | null>
 
-/** Algorithms by public key; a shared secret is used with HS256 alone, so that no key is ever taken for the other kind. */
+/** Algorithms for public keys. A shared secret is used with HS256 only, to prevent algorithm confusion. */
 const PUBLIC_KEY_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
 const CLOCK_TOLERANCE_SECONDS = 5
 
 /**
- * Sign-in by JWT as the settings say; null where they set up none.
- * `keys` stands in for AUTH_JWKS_URL's keys in tests.
+ * Creates the JWT verifier from the settings; null if JWT sign-in is not configured. Tests pass `keys` in place of the
+ * keys at AUTH_JWKS_URL.
  */
 export function createJwtVerifier(
   settings: Config['jwt'],
@@ -50,20 +50,26 @@ export function createJwtVerifier(
     } catch (error) {
       if (isTokensFault(error)) return null
       if (remote === null || error instanceof RateLimitedError) throw error
-      throw new Error(`The keys at AUTH_JWKS_URL (${jwksUrl}) cannot be had: ${messageOf(error)}`, { cause: error })
+      throw new Error(`The keys at AUTH_JWKS_URL (${jwksUrl}) could not be fetched: ${messageOf(error)}`, {
+        cause: error,
+      })
     }
   }
 }
 
-/** After a failure the issuer is left alone for so long. */
+/** The pause before the issuer is requested again after a failure. */
 const PAUSE_MS = 10_000
 
-/** Keys that are not there, and could not be had just now, are not asked for again with every token. */
+/** Avoids a request to the issuer for every token while the keys are missing and the last request failed. */
 function pausing(remote: ReturnType<typeof createRemoteJWKSet>, now: () => number): JWTVerifyGetKey {
   let until = 0
   return async (header, token) => {
     const leftMs = until - now()
-    if (leftMs > 0 && !remote.fresh) throw new RateLimitedError('Nobody can sign in just now: try again.', leftMs)
+    if (leftMs > 0 && !remote.fresh)
+      throw new RateLimitedError(
+        'Sign-in is unavailable because the signing keys cannot be fetched; try again later.',
+        leftMs,
+      )
     try {
       return await remote(header, token)
     } catch (error) {
@@ -78,7 +84,7 @@ function signInOf({ sub, exp }: JWTPayload): SignIn | null {
   return { subject: sub, expiresAt: exp === undefined ? null : new Date(exp * 1000) }
 }
 
-/** True for a fault of the token; false where its keys could not be had. */
+/** Returns true if the token is at fault, false if its keys could not be fetched. */
 function isTokensFault(error: unknown): boolean {
   return (
     error instanceof errors.JWTClaimValidationFailed ||

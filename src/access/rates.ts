@@ -5,11 +5,11 @@ import { RateLimitedError } from '../lib/errors.ts'
 import type { SharedRedis } from '../realtime/realtime.ts'
 import type { Viewer } from './viewer.ts'
 
-/** What is counted, each a minute: `Config.rates`. */
+/** The rate limits, each per minute: `Config.rates`. */
 export type RateName = 'messages' | 'triggers' | 'requests'
 export type RateSettings = Record<RateName, number>
 
-/** Where somebody stands with one rate. */
+/** The state of one rate limit for a viewer. */
 export interface Rate {
   name: RateName
   limit: number
@@ -17,33 +17,39 @@ export interface Rate {
   resetsAt: Date
 }
 
-/** How much one viewer, service or webhook may do in a minute, over all processes. */
+/** Rate limits per viewer, service or webhook, shared by all processes. */
 export interface Rates {
-  /** Counts `points` for a viewer, or whatever the key names. Admins are not counted. @throws RateLimitedError past the rate */
+  /**
+   * Counts `points` for a viewer, or for a key of another kind. Admins are not limited. @throws RateLimitedError if the
+   * limit is exceeded
+   */
   take(name: RateName, who: Viewer | string, points?: number): Promise<void>
-  /** Why nothing more of a viewer's is taken for now, known without counting anything; null where something is. */
+  /** Returns the error if the viewer is known to exceed the limit, else null. Counts nothing. */
   refusal(name: RateName, viewer: Viewer): RateLimitedError | null
-  /** The same as `take` for what can wait: past the rate it waits its turn, for `longestMs` at most. @throws RateLimitedError then */
+  /**
+   * Like `take`, for requests that can wait: if the limit is exceeded, waits at most `longestMs` for capacity. @throws
+   * RateLimitedError after that
+   */
   takeInTurn(name: RateName, who: Viewer, points: number, longestMs: number): Promise<void>
-  /** Where a viewer stands; nothing for an admin, and for what has no limit. */
+  /** Returns the state of a viewer's limits; empty for an admin. Limits that are switched off are left out. */
   of(viewer: Viewer): Promise<Rate[]>
 }
 
 const MINUTE_SECONDS = 60
-/** Keys that are remembered as past the rate; a forgotten one is counted again. */
+/** How many keys over the limit are remembered. A forgotten key is counted again. */
 const MOST_SPENT = 10_000
 const NAMES: RateName[] = ['messages', 'requests', 'triggers']
 
 interface Limiter {
   here: RateLimiterMemory
-  /** Until when each key that is past the rate stays so, by `performance.now()`. */
+  /** For each key over the limit, when it may continue (`performance.now()`). */
   spent: LRUCache<string, number>
   everywhere: RateLimiterRedis | null
 }
 
 /**
- * Counted in this process, which answers at once, and, where several share a Redis, there as well, behind what was asked: where
- * that finds the rate exceeded the key is blocked here too. A Redis that is away leaves each process with its own count.
+ * Counts in this process synchronously and, if processes share a Redis, also there, asynchronously: a key that exceeds
+ * the limit in Redis is then blocked here too. Without Redis each process limits by its own count.
  */
 export function createRates(settings: RateSettings, shared: SharedRedis | null): Rates {
   const limiters = new Map(
@@ -122,13 +128,13 @@ function limiterOf(name: RateName, points: number, shared: SharedRedis | null): 
 
 const keyOf = (who: Viewer | string) => (typeof who === 'string' ? who : who.id)
 
-/** What a refusal says of when to come back. @throws what is none */
+/** Returns the wait of a rejection by the limiter. @throws any other reason */
 function waitOf(reason: unknown): number {
   if (reason instanceof RateLimiterRes) return Math.max(1, Math.ceil(reason.msBeforeNext))
   throw reason
 }
 
 function tooMuchOf(name: RateName, limit: number): string {
-  const what = name === 'requests' ? `requests, each counted by what it asks for,` : name
-  return `You may send at most ${limit} ${what} a minute: wait, and try again.`
+  const what = name === 'requests' ? `requests (weighted by cost)` : name
+  return `You may send at most ${limit} ${what} a minute; wait and try again.`
 }

@@ -3,17 +3,20 @@ import type { Logger } from 'pino'
 import type { Tokens } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
-/** Signs in whoever comes with a token, and notes who is refused. */
+/** Authenticates bearer tokens, and counts and logs rejected ones. */
 export interface SignIns {
-  /** As Tokens.authenticate. `address`: of who asks, for the log; the token itself is never noted. */
+  /** As `Tokens.authenticate`. `address` is the client's address, for the log; the token itself is never logged. */
   authenticate(bearer: string, address: string | undefined): Promise<Viewer | null>
-  /** Notes one who came with something else that is no good, such as the code of an invitation. */
+  /** Counts and logs another kind of invalid credential, such as an invitation code. */
   refuse(address: string | undefined): void
-  /** How many this process has refused. */
+  /** The number of rejections in this process. */
   refused(): number
 }
 
-/** An address is logged at its first refusal in a minute, and with their number at each tenfold of it. */
+/**
+ * The window for counting rejections per address. The log has a line for the 1st, 10th, 100th … rejection of an
+ * address.
+ */
 const COUNTED_MS = 60_000
 const MOST_ADDRESSES = 10_000
 
@@ -24,7 +27,7 @@ export function createSignIns(tokens: Pick<Tokens, 'authenticate'>, logger: Pick
     total += 1
     const count = (refused.get(address) ?? 0) + 1
     refused.set(address, count)
-    if (/^10*$/.test(String(count))) logger.warn({ address, count }, 'a token was refused')
+    if (/^10*$/.test(String(count))) logger.warn({ address, count }, 'rejected a bearer token')
   }
   return {
     async authenticate(bearer, address) {

@@ -6,7 +6,7 @@ import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { storableText } from '../lib/json.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
-import { checkName, checkText, LONGEST_NAME } from '../lib/validate.ts'
+import { checkName, checkNameCharacters, checkText, LONGEST_NAME } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -14,11 +14,11 @@ import { tokenChannel } from '../realtime/topics.ts'
 import { createJwtVerifier, type VerifyJwt } from './jwt.ts'
 import { OPERATOR_ID, type Viewer } from './viewer.ts'
 
-/** A bearer token as anybody may know it: without the hash of its secret. */
+/** An access token without the hash of its secret. */
 export type AccessToken = Omit<Row, 'hash'>
 
 export interface CreateAccessTokenInput {
-  /** Exactly one of the three. */
+  /** Exactly one of the three fields. */
   grant: {
     admin?: { label?: string | null } | null
     humanId?: string | null
@@ -27,27 +27,31 @@ export interface CreateAccessTokenInput {
   expiresAt?: Date | null
 }
 
-/** Who is asking, by what they carry. */
+/** Access tokens and authentication. */
 export interface Tokens {
   /**
-   * The viewer that a bearer token (without the word `Bearer`) stands for: the operator's token, the secret of an access
-   * token, or a JWT whose `sub` is a human's id or `externalId`. Null: unknown, expired, revoked, or of no human.
+   * Returns the viewer of a bearer token (without the word `Bearer`): the operator's token, the secret of an access
+   * token, or a JWT whose `sub` is the id or `externalId` of a human. Returns null if the token is unknown, expired or
+   * revoked, or has no human.
    */
   authenticate(bearer: string): Promise<Viewer | null>
-  /** Whether what the viewer came by is still good. To look up what a lost `revoked` signal would have said. */
+  /** Whether the credential of the viewer is still valid. Replaces a lost `revoked` signal. */
   stands(viewer: Viewer): Promise<boolean>
-  /** Of access tokens by id: those that are good no more. */
+  /** Returns those of the access tokens that are no longer valid. */
   endedAmong(tokenIds: readonly string[]): Promise<string[]>
   /**
-   * Admins only. `secret` is the bearer token, and is kept nowhere.
-   * @throws BadInputError for an end in the past; NotFoundError for a human or agent that does not exist.
+   * Admins only. `secret` is the bearer token, which the server does not store.
+   * @throws BadInputError for an expiry in the past; NotFoundError for a human or agent that does not exist.
    */
   create(viewer: Viewer, input: CreateAccessTokenInput): Promise<{ accessToken: AccessToken; secret: string }>
-  /** Admins only. A token that was revoked before stays so, with its first time. Publishes `revoked` on the token's channel. */
+  /**
+   * Admins only. A token that was already revoked keeps its first time of revocation. Publishes `revoked` on the
+   * channel of the token.
+   */
   revoke(viewer: Viewer, input: { id: string }): Promise<AccessToken>
-  /** Newest first, of one human or all; null for everybody but admins. */
+  /** Returns a page of the tokens of one human, or of all, newest first; null if the viewer is not an admin. */
   page(viewer: Viewer, request: PageRequest, humanId: string | null): Promise<Page<AccessToken> | null>
-  /** By id, in the order of the ids; null where there is none, and for everybody but admins. */
+  /** By id, in the order of the ids; null for an unknown id, and for everybody but admins. */
   getMany(viewer: Viewer, ids: string[]): Promise<(AccessToken | null)[]>
 }
 
@@ -59,7 +63,7 @@ const OMIT_HASH = { hash: true } as const
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest()
 
-/** `verifyJwt` is made from the settings unless given. */
+/** `verifyJwt` defaults to the verifier from the settings. */
 export function createTokens(
   platform: Pick<Platform, 'db' | 'clock' | 'signals' | 'config'>,
   adminToken: string,
@@ -139,7 +143,9 @@ const OPERATOR: Viewer = { scope: 'ADMIN', id: OPERATOR_ID, tokenId: null, expir
 
 type AuthenticationPlatform = Pick<Platform, 'db' | 'clock'>
 
-/** Every request asks for one: those of all requests that were read from their sockets together are looked up in one statement. */
+/**
+ * Batches the lookups of all requests that arrive in the same tick into one statement, because every request needs one.
+ */
 function createRowsByHash({ db }: Pick<Platform, 'db'>): DataLoader<string, Row | null> {
   return new DataLoader(
     async (hashes) => {
@@ -151,7 +157,7 @@ function createRowsByHash({ db }: Pick<Platform, 'db'>): DataLoader<string, Row 
   )
 }
 
-/** The use of a token is noted to the minute: a statement a minute. */
+/** `lastUsedAt` has a resolution of one minute, to limit writes. */
 const USE_NOTED_MS = 60_000
 
 async function noteUse(tx: Tx, id: string, lastUsedAt: Date): Promise<void> {
@@ -162,7 +168,7 @@ async function viewerOfJwt({ db }: AuthenticationPlatform, token: string, verify
   const signIn = await verify(token)
   if (signIn === null) return null
   const { subject, expiresAt } = signIn
-  // No human can be called so, and PostgreSQL could not look for it.
+  // PostgreSQL cannot store such a text, so no human has it as `externalId`.
   if (storableText(subject) !== subject) return null
   const humans = await db.prisma.entity.findMany({
     where: { kind: 'HUMAN', goneAt: null, OR: [{ id: subject }, { externalId: subject }] },
@@ -194,6 +200,11 @@ type Grant =
   | { scope: 'HUMAN'; humanId: string }
   | { scope: 'SERVICE'; serviceName: string; agentIds: string[]; restricted: boolean }
 
+function checkLabel(label: string, field: string): string {
+  checkNameCharacters(label, field)
+  return checkText(label, LONGEST_NAME, field)
+}
+
 function grantOf({ admin, humanId, service }: CreateAccessTokenInput['grant']): Grant {
   if ([admin, humanId, service].filter((grant) => grant != null).length !== 1) {
     throw new BadInputError('A token is granted to exactly one of admin, humanId and service.', 'input.grant')
@@ -201,7 +212,7 @@ function grantOf({ admin, humanId, service }: CreateAccessTokenInput['grant']): 
   if (humanId != null) return { scope: 'HUMAN', humanId }
   if (service == null) {
     const label = admin?.label ?? null
-    return { scope: 'ADMIN', label: label === null ? null : checkText(label, LONGEST_NAME, 'input.grant.admin.label') }
+    return { scope: 'ADMIN', label: label === null ? null : checkLabel(label, 'input.grant.admin.label') }
   }
   const agentIds = [...new Set(service.agentIds ?? [])]
   if (agentIds.length > MOST_GRANTED_AGENTS) {
@@ -211,7 +222,7 @@ function grantOf({ admin, humanId, service }: CreateAccessTokenInput['grant']): 
   return { scope: 'SERVICE', serviceName, agentIds, restricted: service.agentIds != null }
 }
 
-/** A new token, its secret shown this once. */
+/** Creates a token and returns its secret, which cannot be read later. */
 export async function issue(
   tx: Tx,
   granted: Omit<Prisma.AccessTokenCreateInput, 'id' | 'hash'>,
@@ -221,12 +232,12 @@ export async function issue(
   return { accessToken: await tx.accessToken.create({ data, omit: OMIT_HASH }), secret }
 }
 
-/** Whether there is such a human, and it was not erased. */
+/** Whether the human exists and was not erased. */
 async function isThere(tx: Tx, humanId: string): Promise<boolean> {
   return (await tx.entity.count({ where: { id: humanId, goneAt: null } })) > 0
 }
 
-/** Held until the transaction ends, so that nobody ceases to be meanwhile. */
+/** Locks the rows until the transaction ends, so that they are not deleted in between. */
 async function checkGranted(tx: Tx, grant: Grant): Promise<void> {
   if (grant.scope === 'ADMIN') return
   const wanted =

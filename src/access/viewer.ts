@@ -1,14 +1,14 @@
-/** Who is asking. What they may do stands in the contract, "Who may do what". */
+/** The authenticated caller. "Who may do what" in the contract lists its permissions. */
 export type Viewer = AdminViewer | HumanViewer | ServiceViewer
 
 interface AnyViewer {
-  /** The token it came by: revoking it ends what the viewer watches. Null for a JWT and for the operator's own token. */
+  /** The access token; revoking it ends the viewer's subscriptions. Null for a JWT and for the operator's token. */
   tokenId: string | null
-  /** When it ceases to be good; null for never. */
+  /** When the credential expires; null for never. */
   expiresAt: Date | null
 }
 
-/** The operator: sees and does everything, and posts as nobody. */
+/** The operator: may read and do everything except post messages. */
 export interface AdminViewer extends AnyViewer {
   scope: 'ADMIN'
   /** The token's id, or OPERATOR_ID. */
@@ -22,18 +22,18 @@ export interface HumanViewer extends AnyViewer {
   id: string
 }
 
-/** A program outside: triggers agents and answers their EXTERNAL calls. */
+/** An external program: triggers agents and answers their EXTERNAL calls. */
 export interface ServiceViewer extends AnyViewer {
   scope: 'SERVICE'
-  /** The token's id: what the runs it triggers carry as `triggerServiceId`. */
+  /** The id of the token, which its runs have as `triggerServiceId`. */
   id: string
-  /** What its triggers are called. */
+  /** The name that its triggers have. */
   name: string
-  /** The agents that it was granted; null for all. */
+  /** The agents that the token grants; null for all. */
   agentIds: string[] | null
 }
 
-/** The id of whoever comes with PARLEY_ADMIN_TOKEN: well-formed, and no token's. */
+/** The viewer id of PARLEY_ADMIN_TOKEN: well-formed, but not the id of any token. */
 export const OPERATOR_ID = `acc_${'0'.repeat(32)}`
 
 /** Whether a service was granted an agent. */

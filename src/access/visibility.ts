@@ -1,87 +1,87 @@
-import { marksOf } from '../confidence/marks.ts'
 import { isHeardBy, readUnheard } from '../confidence/world.ts'
 import { type ApprovalState, Prisma, type ToolCall } from '../generated/prisma/client.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
-import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { heardOf } from './asked-calls.ts'
 import { type HumanViewer, isGranted, type ServiceViewer, type Viewer } from './viewer.ts'
 
-/** What of a run decides who may see it. */
+/** The fields of a run that decide who may see it. */
 export interface VisibleRun {
   id: string
   triggerSpaceId: string | null
   triggerServiceId: string | null
-  /** Where it is not empty, the service that triggered it is told nothing that it knows. */
+  /** If it is not empty, the service that triggered the run may not read the run's content. */
   label: string[]
 }
 
-/** What of a tool call decides who may see it and what is in it. */
+/** The fields of a tool call that decide who may see it and its content. */
 export interface VisibleToolCall
   extends Pick<ToolCall, 'id' | 'runId' | 'agentId' | 'execution' | 'status' | 'expiresAt'> {
-  /** The message and the space in which it is a visible part, or, of a built-in, by which it asks. */
+  /** The message and space in which the call is a visible part; for a built-in tool, in which it asks for approval. */
   messageId: string | null
   spaceId: string | null
-  /** Null where nobody is asked to approve it. */
+  /** Null if the call needs no approval. */
   approvalState: ApprovalState | null
   approverIds: string[]
   escalateToIds: string[]
   escalatedAt: Date | null
-  /** Where what goes into it comes from. */
+  /** The spaces from which the input comes. */
   places: string[]
   label: string[]
 }
 
-/** Whether a human is asked by name to decide on a call: they see it and what goes into it, and nothing else of it. */
-export function isAskedByName(
-  humanId: string,
-  call: Pick<VisibleToolCall, 'approverIds' | 'escalateToIds' | 'escalatedAt'>,
-): boolean {
-  return call.approverIds.includes(humanId) || (call.escalatedAt !== null && call.escalateToIds.includes(humanId))
-}
-
 /**
- * What a viewer may see, answered for many at once: one statement a call. Each answer is the part of what was asked that is
- * visible. An admin sees everything, so that for one the answer does not say that a thing exists.
+ * Decides what a viewer may see, for many objects with one statement per call. Each method returns the visible subset
+ * of its argument. For an admin it returns everything, whether it exists or not.
  */
 export interface Visibility {
-  /** Those that a human is a member of; none for services. */
+  /** The spaces of which a human is a member; none for a service. */
   spaces(viewer: Viewer, spaceIds: readonly string[]): Promise<Set<string>>
   /**
-   * Agents as `agents` says. Humans: oneself, who shares a space with one, and who wrote in, or has left, a space that one is
-   * in. Who is visible may be added to a space. Who was deleted or erased: as whoever wrote or left; for a service, whose runs it triggered.
+   * Agents as in `agents`. Humans: the viewer, members of the viewer's spaces, and those who wrote in, or left, one of
+   * these spaces. A visible entity may be added to a space. Deleted and erased entities: as authors or former members;
+   * for a service, those of the runs that it triggered.
    */
   entities(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
-  /** All for humans, those granted for services. */
+  /** All agents for a human; the granted agents for a service. */
   agents(viewer: Viewer, agentIds: readonly string[]): Set<string>
-  /** Those of the viewer's spaces. */
+  /** The messages in the viewer's spaces. */
   messages(viewer: Viewer, messages: readonly { id: string; spaceId: string }[]): Promise<Set<string>>
-  /** Those triggered by, or written in, a space of the viewer; those that the service triggered. Ids of the runs. */
+  /**
+   * Returns the ids of the runs that were triggered by, or wrote in, a space of the viewer, or that the service
+   * triggered.
+   */
   runs(viewer: Viewer, runs: readonly VisibleRun[]): Promise<Set<string>>
   /**
-   * Whether what the agent thinks (text, reasoning, summary) may be seen: by admins, and by the service that triggered, as long as the
-   * run knows nothing of a confidential space.
+   * Whether the viewer may read the run's text, reasoning and summary: admins, and the triggering service while the run
+   * has no confidentiality label.
    */
   runThoughts(viewer: Viewer, run: Pick<VisibleRun, 'triggerServiceId' | 'label'>): boolean
   /**
-   * Those of visible runs; for services also EXTERNAL ones of granted agents, for humans those that they are asked by name to decide
-   * on. Contents are another question.
+   * The calls of visible runs. For services also EXTERNAL calls of granted agents; for humans also calls that name them
+   * as approver, or that they decided on. Whether the content is visible is a separate check.
    */
   toolCalls(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   /**
-   * Those whose input, output and error may be seen: by admins, the service that triggered the run, members of the space in
-   * which the call is a visible part, and, for EXTERNAL ones that were given out, services that were granted the agent.
+   * Like `toolCalls`, and also all calls that named a human as approver, whoever decided: approvers may learn the
+   * outcome.
+   */
+  toolCallsAskedAbout(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
+  /**
+   * The calls whose input, output and error the viewer may read: admins, the triggering service, members of the space
+   * in which the call is visible, and, for EXTERNAL calls that were given out, services that were granted the agent.
    */
   toolCallContents(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   isMember(spaceId: string, entityId: string): Promise<boolean>
-  /** Of many at once: the spaces that each is a member of, of those asked for. */
+  /** For many entities: those of the given spaces that each is a member of. */
   memberships(asked: readonly { entityId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
-  /** Of many at once: those of the spaces that are confidential, and that each human does not belong to. */
+  /** For many humans: those of the given spaces that are confidential and that each human is not a member of. */
   unheard(asked: readonly { humanId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
-  /** Of many humans at once: what stands for their memberships, and for whether there is such a human; another once they are others. */
+  /** For many humans: a fingerprint that changes when the memberships of the human, or its existence, change. */
   membershipMarks(humanIds: readonly string[]): Promise<Map<string, string>>
   /**
-   * Of many humans at once: the runs that each may see, of those asked for, by id. Who sees one only because they are asked by name
-   * to decide on a call of it sees its public fields, and of its calls those alone.
+   * For many humans: the runs that each may see, by id. A human who sees a run only as a named approver sees the run's
+   * public fields, and only those of its calls.
    */
   runsOfHumans(
     asked: readonly { humanId: string; run: VisibleRun }[],
@@ -114,7 +114,7 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     return new Set(rows.map(({ id }) => id))
   }
 
-  /** Of agents that were deleted, those that it had triggered. */
+  /** Deleted agents: those that the service had triggered. */
   async function serviceEntities(viewer: ServiceViewer, ids: string[]): Promise<Set<string>> {
     if (ids.length === 0) return new Set()
     const rows = await db.prisma.$queryRaw<{ id: string }[]>`
@@ -123,7 +123,7 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     return new Set(rows.map(({ id }) => id))
   }
 
-  /** By a membership. */
+  /** Visible by membership. */
   const visibleRuns = async (asked: readonly { humanId: string; run: VisibleRun }[]) => {
     if (asked.length === 0) return new Map()
     const rows = await db.query<{ id: string; humanId: string }>(Prisma.sql`
@@ -150,7 +150,7 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     return found.get(viewer.id) ?? new Set()
   }
 
-  /** The runs of the calls, as far as they still exist. */
+  /** The runs of the calls; runs that no longer exist are left out. */
   async function runsOf(calls: readonly VisibleToolCall[]): Promise<Map<string, VisibleRun>> {
     const rows = await db.prisma.run.findMany({
       where: { id: { in: [...new Set(calls.map(({ runId }) => runId))] } },
@@ -194,8 +194,14 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
       if (viewer.scope === 'ADMIN' || calls.length === 0) return new Set(calls.map(({ id }) => id))
       const runs = await visibility.runs(viewer, [...(await runsOf(calls)).values()])
       const answerable =
-        viewer.scope === 'SERVICE' ? externalOf(viewer, calls) : await heardOf(db.prisma, viewer.id, calls)
+        viewer.scope === 'SERVICE' ? externalOf(viewer, calls) : await heardOf(db.prisma, viewer.id, calls, 'still')
       return new Set(calls.flatMap(({ id, runId }) => (runs.has(runId) || answerable.has(id) ? [id] : [])))
+    },
+    async toolCallsAskedAbout(viewer, calls) {
+      const visible = await visibility.toolCalls(viewer, calls)
+      const others = calls.filter(({ id }) => !visible.has(id))
+      if (viewer.scope !== 'HUMAN' || others.length === 0) return visible
+      return new Set([...visible, ...(await heardOf(db.prisma, viewer.id, others, 'ever'))])
     },
     async toolCallContents(viewer, calls) {
       if (viewer.scope === 'ADMIN' || calls.length === 0) return new Set(calls.map(({ id }) => id))
@@ -247,14 +253,14 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
 const isTriggeredBy = (viewer: Viewer, { triggerServiceId }: Pick<VisibleRun, 'triggerServiceId'>) =>
   viewer.scope === 'SERVICE' && viewer.id === triggerServiceId
 
-/** The runs that are asked about, as the rows of `run`. */
+/** The pairs of human and run as rows of `run`. */
 function unnested(asked: readonly { humanId: string; run: VisibleRun }[]): Prisma.Sql {
   return Prisma.sql`unnest(
     ${asked.map(({ humanId }) => humanId)}::text[], ${asked.map(({ run }) => run.id)}::text[],
     ${asked.map(({ run }) => run.triggerSpaceId ?? '')}::text[]) AS run("humanId", id, "spaceId")`
 }
 
-/** Triggered from a space of the human's, or written in one. */
+/** The run was triggered from a space of the human, or wrote in one. */
 const IS_MEMBERS = Prisma.sql`(EXISTS (
     SELECT 1 FROM "Membership" m WHERE m."spaceId" = run."spaceId" AND m."entityId" = run."humanId")
   OR EXISTS (
@@ -262,7 +268,9 @@ const IS_MEMBERS = Prisma.sql`(EXISTS (
     WHERE written."runId" = run.id AND m."entityId" = run."humanId"))`
 
 const IS_ASKED_ABOUT = Prisma.sql`EXISTS (
-  SELECT 1 FROM "ToolCall" c WHERE c."runId" = run.id AND c."approvalState" IS NOT NULL
+  SELECT 1 FROM "ToolCall" c WHERE c."runId" = run.id
+    AND (c."approvalState" = 'PENDING' OR c."approvalState" IS NOT NULL AND EXISTS (
+      SELECT 1 FROM "Decision" d WHERE d."toolCallId" = c.id AND d."humanId" = run."humanId"))
     AND ${isHeardBy(Prisma.sql`run."humanId"`, Prisma.sql`c.places || c.label`)}
     AND (run."humanId" = ANY(c."approverIds")
     OR (c."escalatedAt" IS NOT NULL AND run."humanId" = ANY(c."escalateToIds"))))`
@@ -277,19 +285,6 @@ function externalOf(viewer: ServiceViewer, calls: readonly VisibleToolCall[]): S
   return new Set(external.map(({ id }) => id))
 }
 
-/** What its run knows in confidence may be refused to whoever would carry it out: then nobody is waited for. */
+/** The confidentiality guard may keep a call from every service; then nobody can answer it. */
 const isGivenOut = ({ status, label, expiresAt }: VisibleToolCall) =>
   status !== 'STREAMING' && (label.length === 0 || expiresAt !== null)
-
-/** Those of the calls that a human is asked by name to decide on, and may hear of. */
-async function heardOf(tx: Tx, humanId: string, calls: readonly VisibleToolCall[]): Promise<Set<string>> {
-  const asked = calls.filter((call) => isAskedByName(humanId, call))
-  const marks = [...new Set(asked.flatMap(marksOf))]
-  const unheard = (
-    await readUnheard(
-      tx,
-      marks.map((spaceId) => ({ humanId, spaceId })),
-    )
-  ).get(humanId)
-  return new Set(asked.flatMap((call) => (marksOf(call).some((id) => unheard?.has(id)) ? [] : [call.id])))
-}

@@ -5,14 +5,14 @@ import type { CycleSettingsInput } from './cycle-settings.ts'
 import type { McpServerInput } from './mcp-servers.ts'
 import type { ToolPhaseInput } from './tool-phases.ts'
 
-/** Absent and null: the default, except `tokenBudget: null`, which is none. */
+/** Absent and null mean the default, except `tokenBudget: null`, which means no budget. */
 export interface CreateAgentInput {
   name: string
   description?: string | null
   instructions: string
   model?: string | null
   fallbackModels?: readonly string[] | null
-  /** ModelSettings, unchecked. */
+  /** ModelSettings, not yet validated. */
   modelSettings?: unknown
   mind: Mind
   toolset: Toolset
@@ -29,7 +29,10 @@ export interface CreateAgentInput {
   addableBy?: AddableBy | null
 }
 
-/** Absent: stays as it is. Null: cleared where the agent's field is nullable, else a BadInputError. Lists replace as a whole. */
+/**
+ * Absent: unchanged. Null: cleared if the agent's field is nullable, else a BadInputError. Lists are replaced as a
+ * whole.
+ */
 export interface UpdateAgentInput
   extends Partial<Omit<CreateAgentInput, 'name' | 'instructions' | 'mind' | 'toolset'>> {
   id: string

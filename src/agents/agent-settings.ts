@@ -2,7 +2,7 @@ import type { Config } from '../config.ts'
 import type { AddableBy } from '../generated/prisma/client.ts'
 import { type BudgetLimits, changedBudget } from '../lib/budget.ts'
 import { BadInputError } from '../lib/errors.ts'
-import { checkInteger, checkName, checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
+import { checkInteger, checkName, checkNameCharacters, checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
 import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
 import { type CheckedTool, checkTools } from './custom-tools.ts'
 import { type CycleSettings, changedCycle, newCycle } from './cycle-settings.ts'
@@ -11,27 +11,27 @@ import { checkModelSettings, type ModelSettings } from './model-settings.ts'
 import { checkUrl } from './outgoing-request.ts'
 import { checkPhases, type ToolPhase } from './tool-phases.ts'
 
-/** What an agent's settings are checked with, besides their own rules. */
+/** Checks of an agent's settings that need other modules. */
 export interface SettingHooks {
-  /** Why a model's name is not usable; null when it is. */
+  /** Returns why a model name cannot be used; null if it can. */
   checkModel(name: string): string | null
-  /** Why a JSON Schema cannot describe a tool's input object; null when it can. */
+  /** Returns why a JSON Schema cannot describe the input object of a tool; null if it can. */
   checkInputSchema(schema: unknown): Promise<string | null>
-  /** Why a JSON Schema cannot describe any JSON; null when it can. */
+  /** Returns why a JSON Schema cannot describe a JSON value; null if it can. */
   checkSchema(schema: unknown): Promise<string | null>
 }
 
-/** An agent's settings, checked. */
+/** The validated settings of an agent. */
 export interface AgentSettings {
   name: string
   description: string | null
   instructions: string
   model: string
-  /** In order; none of them the model itself. */
+  /** In order of preference; does not contain `model`. */
   fallbackModels: string[]
   modelSettings: ModelSettings | null
   maxSteps: number
-  /** Null: five for each of `maxSteps`. */
+  /** Null means five for each of `maxSteps`. */
   maxToolCalls: number | null
   tokenBudget: number | null
   budget: BudgetLimits | null
@@ -57,7 +57,7 @@ const LONGEST_DESCRIPTION = 4000
 const LONGEST_MODEL = 200
 const MOST_FALLBACKS = 10
 
-/** The settings of a new agent, defaults filled in. @throws BadInputError with the field at fault. */
+/** Returns the settings of a new agent with defaults filled in. @throws BadInputError with the field at fault. */
 export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: SettingHooks): AgentSettings {
   const isPersistent = input.mind === 'PERSISTENT'
   if (!isPersistent && input.cycle != null) throw noCycle()
@@ -88,7 +88,7 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: Se
   }
 }
 
-/** What an update is checked against. */
+/** The current values that an update is checked against. */
 export interface AgentBefore {
   model: string
   fallbackModels: string[]
@@ -98,7 +98,7 @@ export interface AgentBefore {
   mcpServerNames: string[]
 }
 
-/** The settings that an update changes; absent ones stay. @throws BadInputError with the field at fault. */
+/** Returns the settings that an update changes; absent ones stay. @throws BadInputError with the field at fault. */
 export function checkChangedAgent(
   input: UpdateAgentInput,
   before: AgentBefore,
@@ -139,9 +139,10 @@ export function checkChangedAgent(
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
 }
 
-/** A setting that may be absent and not null. */
+/** Checks a setting that may be absent but not null. */
 function given<T, R>(value: T | null | undefined, field: string, check: (value: T) => R): R | undefined {
-  if (value === null) throw new BadInputError('It cannot be null: leave it out to keep it as it is.', `input.${field}`)
+  if (value === null)
+    throw new BadInputError('Must not be null; omit the field to keep its current value.', `input.${field}`)
   return value === undefined ? undefined : check(value)
 }
 
@@ -167,6 +168,7 @@ function checkNotifyUrl<T extends string | null | undefined>(url: T): T {
 }
 
 function checkModel(name: string, field: string, hooks: SettingHooks): string {
+  checkNameCharacters(name, field)
   checkText(name, LONGEST_MODEL, field)
   const fault = hooks.checkModel(name)
   if (fault !== null) throw new BadInputError(fault, field)
@@ -177,13 +179,16 @@ function checkFallbacks(names: readonly string[], model: string, hooks: SettingH
   const field = 'input.fallbackModels'
   if (names.length > MOST_FALLBACKS) throw new BadInputError(`At most ${MOST_FALLBACKS} models.`, field)
   return names.map((name, index) => {
-    if (name === model) throw new BadInputError('It is the model itself.', `${field}.${index}`)
-    if (names.indexOf(name) !== index) throw new BadInputError('It stands here twice.', `${field}.${index}`)
+    if (name === model)
+      throw new BadInputError('A fallback model must differ from the model of the agent.', `${field}.${index}`)
+    if (names.indexOf(name) !== index) throw new BadInputError('Duplicate fallback model.', `${field}.${index}`)
     return checkModel(name, `${field}.${index}`, hooks)
   })
 }
 
-/** A model cannot silently be its own fallback: to make one of the fallbacks the model, both are given. */
+/**
+ * Requires both fields in order to make one of the fallback models the model; the fallbacks are not changed silently.
+ */
 function fallbacksAfter(
   names: UpdateAgentInput['fallbackModels'],
   model: string | undefined,
@@ -191,7 +196,10 @@ function fallbacksAfter(
   hooks: SettingHooks,
 ): string[] | undefined {
   if (names === undefined && model !== undefined && before.fallbackModels.includes(model)) {
-    throw new BadInputError('It is one of the fallbackModels.', 'input.model')
+    throw new BadInputError(
+      'The model is also one of the fallbackModels: set both, or choose another model.',
+      'input.model',
+    )
   }
   return given(names, 'fallbackModels', (value) => checkFallbacks(value, model ?? before.model, hooks))
 }
@@ -214,7 +222,7 @@ function checkMaxConcurrentRuns(value: number): number {
 
 const CALLS_A_STEP = 5
 
-/** The tool calls that one run may make: what goes beyond is not carried out. */
+/** Returns how many tool calls one run may make; further calls are not executed. */
 export function maxToolCallsOf({ maxToolCalls, maxSteps }: Pick<AgentSettings, 'maxToolCalls' | 'maxSteps'>): number {
   return maxToolCalls ?? CALLS_A_STEP * maxSteps
 }

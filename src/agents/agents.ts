@@ -27,7 +27,7 @@ import type { ModelSettings } from './model-settings.ts'
 import { notifyColumns } from './notify-secret.ts'
 import type { ToolPhase } from './tool-phases.ts'
 
-/** An agent: what it is called and what it is made of. Only its public fields are for everybody. */
+/** An agent with all its settings. Only its public fields are visible to everybody. */
 export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSettings' | 'maxToolCalls' | 'budget'> {
   kind: 'AGENT'
   name: string
@@ -37,37 +37,39 @@ export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSetting
   modelSettings: ModelSettings | null
   /** Null for none. */
   budget: BudgetLimits | null
-  /** Whether it was set or comes from `maxSteps`. */
+  /** The setting, or the default derived from `maxSteps`. */
   maxToolCalls: number
   /** Null for a stateless agent. */
   cycle: CycleSettings | null
 }
 
-/** An agent, and what signs that its `notifyUrl` is told, where that was set just now: shown this once. */
+/**
+ * An agent and, if its `notifyUrl` was just set, the secret that signs its notifications. The secret cannot be read
+ * later.
+ */
 export interface WrittenAgent extends Agent {
   notifySecret: string | null
 }
 
-/** Agents. Creating and changing them is for admins. */
+/** Agents. Only admins may create and change them. */
 export interface Agents {
   /** @throws ForbiddenError, BadInputError with the field at fault, LimitExceededError past 10,000 agents. */
   create(viewer: Viewer, input: CreateAgentInput): Promise<WrittenAgent>
   /** @throws ForbiddenError, NotFoundError, BadInputError with the field at fault. */
   update(viewer: Viewer, input: UpdateAgentInput): Promise<WrittenAgent>
-  /** By id, in the order of the ids; null where there is none. Says nothing of who may see them. */
+  /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Agent | null)[]>
   /**
-   * The directory, newest first: all for humans and admins, those granted for a service. `search` is looked for in name and
-   * description, whatever the case; a blank one is none.
+   * A page of the directory, newest first: all agents for humans and admins, the granted ones for a service. `search`
+   * matches names and descriptions, ignoring case; a blank one does not filter.
    */
   page(viewer: Viewer, request: PageRequest, search?: string | null): Promise<Page<Agent>>
 }
 
-/** Agents at most. */
 const MOST_AGENTS = 10_000
 
 export interface AgentsHooks extends SettingHooks {
-  /** In the transaction that pauses an agent, or lets it go on: what that means for its runs. */
+  /** Called in the transaction that pauses or resumes an agent, to adjust its runs. */
   onPaused(tx: Tx, agentId: string, paused: boolean): Promise<{ afterCommit(): Promise<void> }>
 }
 
@@ -96,7 +98,7 @@ export function createAgents(platform: Platform, hooks: AgentsHooks): Agents {
       const notifying = notifyColumns(id, settings.notifyUrl, secretBox)
       await db.transaction(async (tx) => {
         if ((await tx.agent.count()) >= MOST_AGENTS)
-          throw new LimitExceededError(`There are at most ${MOST_AGENTS} agents.`)
+          throw new LimitExceededError(`The server has the maximum of ${MOST_AGENTS} agents: delete some first.`)
         await checkUrgentFrom(tx, settings.cycle)
         await checkPeople(tx, policiesIn(settings))
         const entity = { id, kind: 'AGENT' as const, name: settings.name, createdAt: new Date(clock.now()) }
@@ -158,7 +160,7 @@ function directoryOf(viewer: Viewer, search: string): Prisma.Sql {
     ${granted === null ? Prisma.empty : Prisma.sql`AND a.id = ANY(${granted}::text[])`}`
 }
 
-/** The settings that are columns of the agent's own row, as far as they are given. */
+/** Returns the given settings that are columns of the agent's row. */
 function columnsOf({
   name: _name,
   tools: _tools,
@@ -179,7 +181,7 @@ function columnsOf({
   } as Omit<Prisma.AgentUncheckedCreateInput, 'id' | 'mind' | 'toolset'>
 }
 
-/** The policies that are given with tools and MCP servers. */
+/** Returns the policies in the given tools and MCP servers. */
 function policiesIn({ tools = [], mcpServers = [] }: Partial<AgentSettings>): PolicyField[] {
   const at = (list: string) => (one: { approval: PolicyField['approval'] }, index: number) => ({
     field: `input.${list}.${index}`,
@@ -188,7 +190,7 @@ function policiesIn({ tools = [], mcpServers = [] }: Partial<AgentSettings>): Po
   return [...tools.map(at('tools')), ...mcpServers.map(at('mcpServers'))]
 }
 
-/** The agent as it is, held until the transaction ends. */
+/** Reads the agent and locks its row until the transaction ends. */
 async function lockAgent(tx: Tx, id: string) {
   if (prefixOf(id) === null) throw new NotFoundError(NO_SUCH_AGENT)
   const [row] = await tx.$queryRaw<AgentAndEntity[]>`
@@ -212,6 +214,6 @@ async function checkUrgentFrom(tx: Tx, cycle: CycleSettings | null | undefined):
   const humans = await tx.entity.count({ where: { kind: 'HUMAN', goneAt: null, id: { in: ids } } })
   const spaces = await tx.space.count({ where: { id: { in: ids }, deletedAt: null } })
   if (humans + spaces < given.length) {
-    throw new BadInputError('Only ids of humans and spaces that exist.', 'input.cycle.urgentFrom')
+    throw new BadInputError('Every id must be the id of an existing human or space.', 'input.cycle.urgentFrom')
   }
 }

@@ -3,12 +3,12 @@ import { wellFormedIds } from '../lib/ids.ts'
 import { checkInteger } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** Who must agree before a tool is carried out, as it is kept with the tool. Absent fields are null. */
+/** The approval that a tool needs before it is executed, as stored with the tool. Absent fields are null. */
 export type ApprovalPolicy = {
   quorum: number
-  /** Null: every human member of the space in which the call shows. */
+  /** Null: every human member of the space in which the call is visible. */
   approverIds: string[] | null
-  /** Null: the setting for calls that wait. */
+  /** Null: the default for waiting calls. */
   expiresInSeconds: number | null
   escalateAfterSeconds: number | null
   escalateToIds: string[] | null
@@ -28,7 +28,7 @@ const MOST_NAMED = 100
 const LONGEST_WAIT_SECONDS = 2_592_000
 
 /**
- * A policy as it may be kept; null for none. Whether who is named exists is looked up later: `checkPeople`.
+ * Validates a policy; null for none. `checkPeople` checks that the named humans exist.
  * @throws BadInputError with the field at fault
  */
 export function checkApproval(
@@ -44,12 +44,21 @@ export function checkApproval(
   const latest = (expiresInSeconds ?? toolWaitSeconds) - 1
   const escalateAfterSeconds = checkSeconds(input.escalateAfterSeconds, latest, `${field}.escalateAfterSeconds`)
   if (escalateAfterSeconds !== null && escalateToIds === null)
-    throw new BadInputError('Say to whom: escalateToIds.', `${field}.escalateToIds`)
+    throw new BadInputError(
+      'escalateAfterSeconds requires escalateToIds: name the humans who decide after that time.',
+      `${field}.escalateToIds`,
+    )
   if (escalateToIds !== null && escalateAfterSeconds === null)
-    throw new BadInputError('Say after how long: escalateAfterSeconds.', `${field}.escalateAfterSeconds`)
+    throw new BadInputError(
+      'escalateToIds requires escalateAfterSeconds: set the time after which they may decide.',
+      `${field}.escalateAfterSeconds`,
+    )
   const named = approverIds === null ? null : new Set([...approverIds, ...(escalateToIds ?? [])])
   if (named !== null && named.size < quorum)
-    throw new BadInputError(`Only ${named.size} may decide: ${quorum} can never agree.`, `${field}.quorum`)
+    throw new BadInputError(
+      `The quorum of ${quorum} exceeds the number of named humans (${named.size}).`,
+      `${field}.quorum`,
+    )
   return { quorum, approverIds, expiresInSeconds, escalateAfterSeconds, escalateToIds }
 }
 
@@ -57,7 +66,7 @@ function checkNamed(ids: readonly string[] | null | undefined, field: string): s
   if (ids == null) return null
   const named = [...new Set(ids)]
   if (named.length < 1 || named.length > MOST_NAMED)
-    throw new BadInputError(`Name 1 to ${MOST_NAMED} humans, or leave it out.`, field)
+    throw new BadInputError(`Name 1 to ${MOST_NAMED} humans, or omit the field.`, field)
   return named
 }
 
@@ -71,7 +80,7 @@ export interface PolicyField {
   approval: ApprovalPolicy | null
 }
 
-/** That everybody whom the policies name is a human who is there. @throws BadInputError with the field at fault */
+/** Checks that all ids in the policies belong to existing humans. @throws BadInputError with the field at fault */
 export async function checkPeople(tx: Tx, policies: readonly PolicyField[]): Promise<void> {
   const named = policies.flatMap(({ field, approval }) => [
     { field: `${field}.approval.approverIds`, ids: approval?.approverIds ?? [] },
@@ -85,5 +94,5 @@ export async function checkPeople(tx: Tx, policies: readonly PolicyField[]): Pro
   })
   const known = new Set(humans.map(({ id }) => id))
   const wrong = named.find((list) => !list.ids.every((id) => known.has(id)))
-  if (wrong !== undefined) throw new BadInputError('Only ids of humans that exist.', wrong.field)
+  if (wrong !== undefined) throw new BadInputError('Every id must be the id of an existing human.', wrong.field)
 }

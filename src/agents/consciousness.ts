@@ -5,26 +5,28 @@ import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** What a persistent agent carries from one think cycle to the next. */
+/** The consciousness of a persistent agent: what it remembers of its earlier think cycles. */
 export interface Consciousness {
   agentId: string
-  /** AI SDK ModelMessage[], oldest first: the cycles as they were, whatever later ones are shown of them. */
+  /**
+   * AI SDK ModelMessage[], oldest first: the cycles as they happened. Later cycles may be shown only a part of them.
+   */
   messages: unknown[]
   cycleCount: number
-  /** Of all cycles. */
+  /** Estimate for all cycles. */
   tokenEstimate: number
   lastCycleAt: Date | null
 }
 
 export interface ConsciousnessReading {
   /**
-   * In the order of the ids; null for a stateless agent, or none. `messages` are those of the last cycles with some 500,000
-   * tokens together; what earlier ones were sent and answered stands in their runs. Two statements, however many agents.
+   * In the order of the ids; null for a stateless or unknown agent. `messages` holds the newest cycles, up to about
+   * 500,000 tokens; the generations of earlier ones are in their runs. Two statements for any number of agents.
    */
   getMany(agentIds: readonly string[]): Promise<(Consciousness | null)[]>
-  /** By id, in the order of the ids; null where there is none. */
+  /** By id, in the order of the ids; null for an unknown id. */
   cycles(ids: readonly string[]): Promise<(Cycle | null)[]>
-  /** A page of each agent's cycles, oldest first, in the order of the ids. Two statements, however many agents. */
+  /** A page of each agent's cycles, oldest first, in the order of the ids. Two statements for any number of agents. */
   pageMany(agentIds: readonly string[], request: PageRequest): Promise<Page<Cycle>[]>
 }
 

@@ -17,7 +17,7 @@ import {
 } from './outgoing-request.ts'
 import { BUILT_IN_TOOL_NAMES, checkToolName, indexOfRepeat } from './tool-names.ts'
 
-/** A tool that an agent brings. Its headers are sealed: see `openHeaders`. */
+/** A custom tool of an agent. Its headers are encrypted: see `openHeaders`. */
 export interface CustomTool extends Omit<Row, 'inputSchema' | 'approval'> {
   inputSchema: JsonObject
   approval: ApprovalPolicy | null
@@ -31,15 +31,15 @@ export interface ToolInput {
   visible?: boolean | null
   timeoutMs?: number | null
   url?: string | null
-  /** Undefined in an update keeps those of the tool of the same name; null removes them. */
+  /** Undefined in an update keeps the headers of the tool with the same name; null removes them. */
   headers?: HeadersInput
   approval?: ApprovalPolicyInput | null
-  /** JSON Schema of what is submitted as its result. */
+  /** JSON Schema of the submitted result. */
   resultSchema?: unknown
   mayReceiveConfidential?: boolean | null
 }
 
-/** A tool's settings, checked, defaults filled in. */
+/** The validated settings of a tool, with defaults filled in. */
 export interface CheckedTool {
   name: string
   description: string
@@ -47,19 +47,19 @@ export interface CheckedTool {
   execution: ToolExecution
   visible: boolean
   timeoutMs: number
-  /** Whether it was given, and is not the default. */
+  /** Whether the input set the timeout. */
   timeoutGiven: boolean
   url: string | null
-  /** Undefined: keep. */
+  /** Undefined keeps the stored headers. */
   headers: Headers | null | undefined
   approval: ApprovalPolicy | null
   resultSchema: Json
   mayReceiveConfidential: boolean
 }
 
-/** The tools that agents bring. */
+/** The custom tools of agents. */
 export interface CustomTools {
-  /** The tools of each agent in the order in which they were given; an agent without any is left out. */
+  /** The tools of each agent in the order of the input; agents without tools are left out. */
   listMany(agentIds: readonly string[]): Promise<Map<string, CustomTool[]>>
 }
 
@@ -67,7 +67,7 @@ const MOST_TOOLS = 100
 const LONGEST_TOOL_DESCRIPTION = 8000
 const HTTP_TIMEOUT_MS = 30_000
 const LONGEST_HTTP_TIMEOUT_MS = 600_000
-/** The longest that GraphQL's Int can say: 24 days. */
+/** The maximum of GraphQL's Int: 24 days. */
 const LONGEST_WAIT_MS = 2_147_483_647
 
 export function createCustomTools({ db }: Pick<Platform, 'db'>): CustomTools {
@@ -87,17 +87,17 @@ function toolOf(row: Row): CustomTool {
   return { ...row, inputSchema: row.inputSchema as JsonObject, approval: row.approval as ApprovalPolicy | null }
 }
 
-/** Characters of a tool's schema: it goes with every request to the model. */
+/** The limit of a tool's schema in characters, because each request to the model contains it. */
 const LONGEST_SCHEMA = 65_536
 
-/** Why a schema that somebody wrote cannot be used; null where it can. */
+/** Returns why a schema cannot be used; null if it can. */
 interface SchemaHooks {
   checkInputSchema(schema: unknown): Promise<string | null>
   checkSchema(schema: unknown): Promise<string | null>
 }
 
 /**
- * Whether the schemas of tools can be used, which others wrote and which take their time: before anything is locked.
+ * Checks the schemas of tools. Call it before locking rows, because a schema of others may take long to check.
  * @throws BadInputError with the field at fault.
  */
 export async function checkToolSchemas(
@@ -117,7 +117,9 @@ async function checkOne(schema: unknown, field: string, check: SchemaHooks['chec
   if (fault !== null) throw new BadInputError(fault, field)
 }
 
-/** An agent's tools as they may be kept, their schemas apart (`checkToolSchemas`). @throws BadInputError with the field at fault. */
+/**
+ * Validates an agent's tools, except their schemas (`checkToolSchemas`). @throws BadInputError with the field at fault.
+ */
 export function checkTools(tools: readonly ToolInput[], limits: Limits): CheckedTool[] {
   if (tools.length > MOST_TOOLS) throw new BadInputError(`At most ${MOST_TOOLS} tools.`, 'input.tools')
   const checked = tools.map((tool, index) => checkTool(tool, `input.tools.${index}`, limits))
@@ -131,7 +133,10 @@ function checkTool(tool: ToolInput, field: string, limits: Limits): CheckedTool 
   if (BUILT_IN_TOOL_NAMES.has(name)) throw new BadInputError('A built-in tool has this name.', `${field}.name`)
   const isSpace = tool.execution === 'SPACE'
   if (isSpace && tool.visible === false) {
-    throw new BadInputError('A SPACE tool is answered where it shows: it cannot be invisible.', `${field}.visible`)
+    throw new BadInputError(
+      'A SPACE tool must be visible, because members answer the call in the space.',
+      `${field}.visible`,
+    )
   }
   return {
     name,
@@ -157,7 +162,7 @@ function checkTimeout({ execution, timeoutMs }: ToolInput, field: string, { tool
 function resultSchemaOf({ execution, resultSchema }: ToolInput, field: string): Json {
   if (resultSchema == null) return null
   if (execution !== 'SPACE' && execution !== 'EXTERNAL')
-    throw new BadInputError('Only the result of a SPACE or EXTERNAL tool is submitted.', field)
+    throw new BadInputError('Only a SPACE or EXTERNAL tool may have a resultSchema.', field)
   return toJson(resultSchema)
 }
 
@@ -172,7 +177,7 @@ function checkRequest({ execution, url, headers }: ToolInput, field: string): Pi
   return { url: null, headers: null }
 }
 
-/** Puts these tools in the place of those that the agent has, in the caller's transaction. */
+/** Replaces the tools of an agent, in the caller's transaction. */
 export async function replaceTools(tx: Tx, agentId: string, tools: CheckedTool[], secretBox: SecretBox): Promise<void> {
   const before = await tx.agentTool.findMany({
     where: { agentId },

@@ -1,17 +1,17 @@
 import { BadInputError } from '../lib/errors.ts'
 import { checkInteger } from '../lib/validate.ts'
 
-/** How a persistent mind thinks. */
+/** Settings of the think cycles of a persistent agent. */
 export interface CycleSettings {
   maxConsciousnessTokens: number
   minRecentCycles: number
-  /** Show the model, before each step but the first, a preview of what waits in its inbox. */
+  /** Show the model a preview of the waiting inbox events before each step except the first. */
   inboxPreview: boolean
-  /** Show the model, before each step but the first, urgent events whole, and take them from the inbox. */
+  /** Show the model urgent events in full before each step except the first, and claim them. */
   urgentInjection: boolean
   /** Humans and spaces whose messages count as urgent. */
   urgentFrom: string[]
-  /** End the cycle once as many messages were sent as the inbox held space messages. */
+  /** End the cycle when it has sent as many messages as its inbox had messages from spaces. */
   stopWhenAllAnswered: boolean
 }
 
@@ -30,18 +30,18 @@ const LARGEST_CONSCIOUSNESS_TOKENS = 10_000_000
 const MOST_RECENT_CYCLES = 10_000
 const MOST_URGENT_SOURCES = 1000
 
-/** The settings of a new agent: absent fields, and null ones, are the defaults. */
+/** Returns the settings of a new agent; absent and null fields become the defaults. */
 export function newCycle(input: CycleSettingsInput): CycleSettings {
   const set = Object.entries(input).filter(([, value]) => value != null)
   return checkCycle({ ...DEFAULT_CYCLE, ...Object.fromEntries(set) })
 }
 
-/** The settings after an update: absent fields stay, none can be null. */
+/** Returns the settings after an update; absent fields are unchanged, and no field may be null. */
 export function changedCycle(before: CycleSettings, input: CycleSettingsInput): CycleSettings {
   const set = Object.entries(input).filter(([, value]) => value !== undefined)
   const empty = set.find(([, value]) => value === null)
   if (empty !== undefined) {
-    throw new BadInputError('It cannot be null: leave it out to keep it as it is.', `input.cycle.${empty[0]}`)
+    throw new BadInputError('Must not be null; omit the field to keep its current value.', `input.cycle.${empty[0]}`)
   }
   return checkCycle({ ...before, ...Object.fromEntries(set) })
 }

@@ -11,8 +11,8 @@ export async function checkAgent(tx: Tx, agentId: string): Promise<void> {
 }
 
 /**
- * Lets one transaction at a time change what belongs to the agent, so that what is counted there is exact; what refers to the
- * agent stays free. @throws NotFoundError where no agent has the id.
+ * Serialises transactions that change rows of the agent, so that counts are exact. Does not block rows that refer to
+ * the agent. @throws NotFoundError if no agent has the id.
  */
 export async function lockAgentRow(tx: Tx, agentId: string): Promise<void> {
   const [agent] = await tx.$queryRaw<unknown[]>`

@@ -9,30 +9,37 @@ import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
-/** Without `id` a new goal, which needs a description and is ACTIVE unless said otherwise; with it, what changes of that goal. */
+/**
+ * Without `id`, a new goal, which needs a description and is ACTIVE by default; with `id`, the fields of that goal to
+ * change.
+ */
 export interface GoalInput {
   id?: string | null
   description?: string | null
   status?: GoalStatus | null
 }
 
-/** What agents pursue. Goals are written one by one and field by field: writers at the same time lose neither. */
+/**
+ * The goals of agents. Each goal and field is written separately, so that concurrent writers do not overwrite each
+ * other.
+ */
 export interface Goals {
-  /** By id, in the order of the ids; null where there is none. */
+  /** By id, in the order of the ids; null for an unknown id. */
   getMany(ids: readonly string[]): Promise<(Goal | null)[]>
-  /** Each agent's goals, oldest first; an agent without any is left out. */
+  /** The goals of each agent, oldest first; agents without goals are left out. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Goal[]>>
   /**
-   * Adds and changes goals of an agent, for the agent itself; comes back with those, in the order given. In the caller's
-   * transaction where there is one, as all that agents do for themselves, with the marks of the run that does it.
-   * @throws BadInputError, NotFoundError for a goal of another agent or none, LimitExceededError past 500 goals.
+   * Adds and changes goals on behalf of the agent itself, and returns them in the given order. `by` is the caller's
+   * transaction and the marks of the run.
+   * @throws BadInputError, NotFoundError for an unknown goal or one of another agent, LimitExceededError past 500 goals
+   * that the run may read.
    */
   set(agentId: string, goals: readonly GoalInput[], by?: { tx: Tx; marks: Marks }): Promise<Goal[]>
-  /** Removes goals of an agent, for the agent itself, of which its run may know; comes back with the ids of those that there were. */
+  /** Deletes goals on behalf of the agent itself, if its run may read them. Returns the ids of the deleted goals. */
   delete(agentId: string, ids: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<string[]>
   /** `set` for a viewer: admins only. */
   setAs(viewer: Viewer, input: { agentId: string; goals: readonly GoalInput[] }): Promise<Goal[]>
-  /** `delete` for a viewer: admins only. @throws NotFoundError for no agent. */
+  /** `delete` for a viewer: admins only. @throws NotFoundError for an unknown agent. */
   deleteAs(viewer: Viewer, input: { agentId: string; ids: readonly string[] }): Promise<string[]>
 }
 
@@ -60,7 +67,7 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
         const written: Goal[] = []
         const how = { updatedAt: new Date(clock.now()), marks: by?.marks ?? null }
         for (const goal of checked) written.push(await write(tx, agentId, goal, how))
-        if ((await tx.goal.count({ where: { agentId } })) > MOST_GOALS) {
+        if ((await countKnown(tx, agentId, by?.marks ?? UNMARKED)) > MOST_GOALS) {
           throw new LimitExceededError(`An agent has at most ${MOST_GOALS} goals: delete some first.`)
         }
         return written
@@ -117,7 +124,7 @@ async function write(
     return tx.goal.create({ data: { id: newId('gol'), agentId, description: '', ...fields, places, label } })
   }
   if (prefixOf(id) === null) throw new NotFoundError(NO_SUCH_GOAL)
-  // What a run says of a goal, be it only that it is reached, comes from where the run has been; an admin's word changes nothing of that.
+  // A change by a run, even of the status alone, adds the marks of the run to the goal; a change by an admin does not.
   const before = marks === null ? null : await readKnown(tx, id, marks)
   if (marks !== null && before === null) throw new NotFoundError(NO_SUCH_GOAL)
   const stays = description === null ? [before ?? UNMARKED] : []
@@ -125,6 +132,16 @@ async function write(
   const [goal] = await tx.goal.updateManyAndReturn({ where: { id, agentId }, data })
   if (goal === undefined) throw new NotFoundError(NO_SUCH_GOAL)
   return goal
+}
+
+/**
+ * Counts only what the run may read. Otherwise one human could fill the limit with goals that other runs can neither
+ * read nor delete.
+ */
+async function countKnown(tx: Tx, agentId: string, marks: Marks): Promise<number> {
+  const [row] = await tx.$queryRaw<{ count: number }[]>`
+    SELECT count(*)::int AS count FROM "Goal" WHERE "agentId" = ${agentId} AND ${isKnownTo(marks)}`
+  return row?.count ?? 0
 }
 
 async function readKnown(tx: Tx, id: string, marks: Marks): Promise<Marks | null> {

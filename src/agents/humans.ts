@@ -12,11 +12,11 @@ import type { Platform } from '../platform/platform.ts'
 
 export interface CreateHumanInput {
   name: string
-  /** The `sub` of this human's sign-in tokens; unique. */
+  /** The `sub` of the human's sign-in tokens; unique. */
   externalId?: string | null
 }
 
-/** Absent: stays as it is. */
+/** Absent fields are unchanged. */
 export interface UpdateHumanInput {
   id: string
   name?: string | null
@@ -25,25 +25,25 @@ export interface UpdateHumanInput {
 }
 
 export interface HumansHooks {
-  /** Told after the commit: another name stands wherever the human is seen. */
+  /** Called after the commit, to publish the new name where the human is visible. */
   onRenamed(humanId: string): Promise<void>
 }
 
-/** The people who take part. */
+/** Humans. */
 export interface Humans {
-  /** Admins only. @throws BadInputError; ConflictError where another human has the `externalId`. */
+  /** Admins only. @throws BadInputError; ConflictError if another human has the `externalId`. */
   create(viewer: Viewer, input: CreateHumanInput): Promise<Entity>
   /**
-   * By admins; a human its own name. @throws ForbiddenError, NotFoundError for who is not visible, BadInputError; ConflictError
-   * where another human has the `externalId`.
+   * Admins may change everything, a human only its own name. @throws ForbiddenError, NotFoundError for a human that is
+   * not visible, BadInputError; ConflictError if another human has the `externalId`.
    */
   update(viewer: Viewer, input: UpdateHumanInput): Promise<Entity>
   /**
-   * Newest first: for admins, all who were not erased; for a human, those it shares a space with; for a service, none. `search` is
-   * looked for in the name, whatever the case; a blank one is none.
+   * Newest first: for admins all humans that were not erased, for a human those who share a space with it, for a
+   * service none. `search` matches the name, ignoring case; a blank one does not filter.
    */
   page(viewer: Viewer, request: PageRequest, search: string | null): Promise<Page<Entity>>
-  /** By id, in the order of the ids; null where there is none, or it is an agent. Says nothing of who may see them. */
+  /** By id, in the order of the ids; null for an unknown id or an agent. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Entity | null)[]>
 }
 
@@ -76,7 +76,7 @@ export function createHumans(
       const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
       if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
       if (viewer.scope !== 'ADMIN' && (viewer.id !== id || externalId !== undefined))
-        throw new ForbiddenError('A human changes its own name alone; an admin all of it.')
+        throw new ForbiddenError('You may change only your own name; an admin may change every human.')
       const data = changesOf({ name, externalId })
       const changed = await db.prisma.entity
         .updateManyAndReturn({ where: { id, kind: 'HUMAN', goneAt: null }, data })
@@ -99,7 +99,7 @@ const NO_SUCH_HUMAN = 'There is no such human.'
 const EXTERNAL_ID_TAKEN = 'Another human has this externalId.'
 
 function changesOf({ name, externalId }: Omit<UpdateHumanInput, 'id'>) {
-  if (name === null) throw new BadInputError('A human has a name.', 'input.name')
+  if (name === null) throw new BadInputError('The name of a human must not be null.', 'input.name')
   return {
     ...(name === undefined ? {} : { name: checkName(name, 'input.name') }),
     ...(externalId === undefined ? {} : { externalId: externalId === null ? null : checkExternalId(externalId) }),
@@ -117,12 +117,12 @@ function directoryOf(viewer: Viewer, search: string): Prisma.Sql {
     ${viewer.scope === 'ADMIN' ? Prisma.empty : shared}`
 }
 
-/** One that looks like an id of ours could be taken for another human at sign-in. */
+/** Rejects ids of Parley, which could sign in as another human. */
 function checkExternalId(externalId: string): string {
   checkText(externalId, LONGEST_EXTERNAL_ID, 'input.externalId')
   if (externalId.trim() === '' || prefixOf(externalId) !== null) {
     throw new BadInputError(
-      'An externalId is what your sign-in calls the human, not blank and no id of Parley.',
+      'An externalId is the id of the human at your identity provider; it must not be blank or an id of Parley.',
       'input.externalId',
     )
   }

@@ -5,10 +5,13 @@ import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** What waits in inboxes, for admins. */
+/** Reads the waiting inbox events, for admins. */
 export interface InboxReading {
   getMany(ids: readonly string[]): Promise<(InboxEvent | null)[]>
-  /** A page of each agent's events that no cycle has, those that are to be tried again too, oldest first, in the order of the ids. Two statements, however many agents. */
+  /**
+   * A page of each agent's events that no cycle has claimed, and of those to be retried, oldest first, in the order of
+   * the ids. Two statements for any number of agents.
+   */
   pageMany(agentIds: readonly string[], request: PageRequest): Promise<Page<InboxEvent>[]>
 }
 

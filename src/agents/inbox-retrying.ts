@@ -3,15 +3,15 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
 
-// What a provider's outage ended goes back to the inbox: until its time it is still the failed cycle's (`runId`), with a `retryAt`;
-// then it waits as before.
+// Events of a cycle that failed by an outage of a provider return to the inbox. Until `retryAt` an event stays with the
+// failed cycle (`runId`); then it waits again.
 
-/** The pauses before what an outage ended is tried again. */
+/** The delays before each retry after an outage. */
 export const RETRY_MINUTES = [1, 5, 30]
 
 /**
- * In the transaction that ends a cycle, for what it had taken: each event is to be tried again after its next pause; those that
- * had all of them are left as they are. @returns those that will be
+ * Schedules the next retry of each event of a cycle, in the transaction that ends it. Events without a retry left are
+ * unchanged. @returns the scheduled events
  */
 export function postpone(tx: Tx, runId: string): Promise<Pick<InboxEvent, 'messageId' | 'outages'>[]> {
   return tx.$queryRaw`
@@ -20,12 +20,12 @@ export function postpone(tx: Tx, runId: string): Promise<Pick<InboxEvent, 'messa
     WHERE "runId" = ${runId} AND "doneAt" IS NULL AND outages < ${RETRY_MINUTES.length} RETURNING "messageId", outages`
 }
 
-/** The change that lets what is postponed wait for the next cycle. */
+/** The assignments that let a postponed event wait for the next cycle. */
 export const COME_BACK = Prisma.sql`"runId" = NULL, "retryAt" = NULL`
 
-/** Events whose pause is over wait again. */
+/** Returns postponed events to the inbox when their delay is over. */
 export interface InboxRetrying {
-  /** A SELECT of `id` and `at`, the time of each. */
+  /** A SELECT of `id` and `at`, the time that each event is due. */
   due: Prisma.Sql
   comeBack(ids: string[]): Promise<void>
 }

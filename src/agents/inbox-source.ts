@@ -1,10 +1,10 @@
 import type { InboxEvent } from '../generated/prisma/client.ts'
 import { oneLine } from '../lib/json.ts'
 
-/** What is told instead of what came from a space that the agent has left. */
+/** Replaces the content of an event from a space that the agent has left. */
 export const OF_A_SPACE_LEFT = 'a message in a space that you are not a member of any more'
 
-/** What of an event's payload says where it came from. */
+/** The fields of an event's payload that name its source. */
 interface Source {
   spaceId?: string
   spaceName?: string
@@ -14,7 +14,7 @@ interface Source {
   toolName?: string
 }
 
-/** Where an event came from, without a word of what it says. */
+/** Returns the source of an event without its content. */
 export function sourceNameOf({ type, payload: json }: Pick<InboxEvent, 'type' | 'payload'>): string {
   const payload = json as Source
   const name = JSON.stringify(oneLine(payload.name ?? payload.toolName ?? ''))

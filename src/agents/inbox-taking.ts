@@ -4,24 +4,23 @@ import { type InboxEvent, Prisma } from '../generated/prisma/client.ts'
 import { type OverBudget, overBudget } from '../platform/budget-state.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** What waits in an inbox while a cycle thinks. */
+/** Numbers of waiting inbox events during a cycle. */
 export interface WaitingCounts {
-  /** All that waits. */
   total: number
-  /** Of those, the urgent ones that a cycle may take in between. */
+  /** Urgent events that the running cycle may claim. */
   urgent: number
 }
 
-/** Events for one cycle at most. */
+/** The most events that one cycle claims. */
 const MOST_EVENTS_A_CYCLE = 100
 
 type Candidate = InboxEvent & {
   /**
-   * An event of a chain, or of an ADMIN or MENTION_CHAIN space: delegation, mention and reply stack act on it alone; or one of
-   * several of which a provider refused something.
+   * The event must be alone in its cycle: it belongs to a chain, or to an ADMIN or MENTION_CHAIN space, where
+   * delegation, mention and reply stack refer to one event; or a provider refused a cycle with it.
    */
   alone: boolean
-  /** Whose budget is spent that it would be thought about for. */
+  /** The exhausted budget that forbids the event. */
   over: OverBudget | null
   labelNow: string[]
 }
@@ -33,19 +32,20 @@ const OVER = overBudget({
 })
 const ALONE = Prisma.sql`(e.suspect OR e."chainId" IS NOT NULL OR coalesce(s.routing IN ('ADMIN', 'MENTION_CHAIN'), false))`
 const WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
-/** What an event comes from in confidence: a cycle thinks about events of one label. */
+/** The confidentiality label of an event. All events of a cycle have the same label. */
 const LABEL = confidentialAmong(Prisma.sql`e.places || e.label`)
-/** It has the label of those that a cycle has taken. */
+/** The event has the same label as the events that the cycle has claimed. */
 const isLike = (runId: string) => Prisma.sql`(${LABEL}) = (
   SELECT ${confidentialAmong(Prisma.sql`t.places || t.label`)} FROM "InboxEvent" t WHERE t."runId" = ${runId} ORDER BY t.id LIMIT 1)`
 
-/** It comes from no space, or from one that the agent belongs to: what is of another is dropped. */
+/** The event comes from no space, or from a space of the agent. Other events are dropped. */
 const BELONGS = Prisma.sql`(e."spaceId" IS NULL OR EXISTS (
   SELECT 1 FROM "Membership" m WHERE m."spaceId" = e."spaceId" AND m."entityId" = e."agentId"))`
 
 /**
- * Takes an agent's next events for a cycle, urgent ones first, else in the order in which they came: as many as belong into one
- * cycle, at most 100, and no more than `mostCharacters` of content unless the first alone has more. To be called under the agent's row lock.
+ * Claims an agent's next events for a cycle, urgent ones first, then by arrival: those that may share a cycle, at most
+ * 100, and at most `mostCharacters` of content unless the first event alone has more. The caller holds the lock of the
+ * agent's row.
  */
 export async function takeEvents(
   tx: Tx,
@@ -66,13 +66,16 @@ export async function takeEvents(
   return { events, alone: candidates[0]?.alone === true, put }
 }
 
-/** An event that no cycle takes today, or, where its root is spent, none at all. */
+/** An event that no cycle may claim today, or, if the budget of its root is exhausted, ever. */
 export interface PutOff {
   event: InboxEvent
   over: OverBudget
 }
 
-/** To the next day (UTC), which brings back what agents and spaces may spend; of a root that is spent it is done. */
+/**
+ * Postpones events to the next day (UTC), when the budgets of agents and spaces start again. Events of a root whose
+ * budget is exhausted are marked as done.
+ */
 export async function putOff(tx: Tx, events: PutOff[]): Promise<PutOff[]> {
   if (events.length === 0) return []
   const ids = events.map(({ event }) => event.id)
@@ -84,12 +87,12 @@ export async function putOff(tx: Tx, events: PutOff[]): Promise<PutOff[]> {
   return events
 }
 
-/** Of events that a cycle has taken: whose budgets are spent. */
+/** Returns the events of a cycle with the budget, if any, that is exhausted. */
 export function overBudgetAmong(tx: Tx, runId: string): Promise<(InboxEvent & { over: OverBudget | null })[]> {
   return tx.$queryRaw`SELECT e.*, ${OVER} AS over FROM "InboxEvent" e WHERE e."runId" = ${runId} AND e."doneAt" IS NULL`
 }
 
-/** What waits for the next day is looked at again: a budget was changed. */
+/** Makes postponed events due for a new check after a change of a budget. */
 export async function askAgain(tx: Tx, { agentId, spaceId }: { agentId?: string; spaceId?: string }): Promise<void> {
   await tx.inboxEvent.updateMany({
     where: { waitsUntil: { not: null }, doneAt: null, ...(agentId && { agentId }), ...(spaceId && { spaceId }) },
@@ -97,10 +100,10 @@ export async function askAgain(tx: Tx, { agentId, spaceId }: { agentId?: string;
   })
 }
 
-/** Events whose day has come. */
+/** Postponed events and when they are due. */
 export const PUT_OFF = Prisma.sql`SELECT id, "waitsUntil" AS at FROM "InboxEvent" WHERE "waitsUntil" IS NOT NULL`
 
-/** Takes the urgent events that wait, other than those that must be alone in a cycle, in order. */
+/** Claims the waiting urgent events in order, except those that must be alone in a cycle. */
 export async function takeUrgentEvents(
   tx: Tx,
   agentId: string,
@@ -113,7 +116,7 @@ export async function takeUrgentEvents(
   return assign(tx, together(candidates, mostCharacters), runId)
 }
 
-/** Of what a cycle may know of. */
+/** Counts only events that the cycle may know of. */
 export async function countWaiting(tx: Tx, agentId: string, runId: string): Promise<WaitingCounts> {
   const [row] = await tx.$queryRaw<WaitingCounts[]>`
     SELECT count(*)::int AS total, (count(*) FILTER (WHERE e.urgent AND NOT ${ALONE}))::int AS urgent
@@ -122,14 +125,14 @@ export async function countWaiting(tx: Tx, agentId: string, runId: string): Prom
   return row ?? { total: 0, urgent: 0 }
 }
 
-/** The first events that wait, left where they are. */
+/** Returns the first waiting events without claiming them. */
 export function firstWaiting(tx: Tx, agentId: string, runId: string, most: number): Promise<InboxEvent[]> {
   return tx.$queryRaw`
     SELECT e.* FROM "InboxEvent" e WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS}
       AND ${isLike(runId)} ORDER BY e.id LIMIT ${most}`
 }
 
-/** Whether the agent has something to think about that no cycle has taken. */
+/** Whether the agent has an event that no cycle has claimed and that is due. */
 export async function hasWaiting(tx: Tx, agentId: string): Promise<boolean> {
   return (
     (await tx.inboxEvent.findFirst({
@@ -139,7 +142,7 @@ export async function hasWaiting(tx: Tx, agentId: string): Promise<boolean> {
   )
 }
 
-/** From the first on, while they may share a cycle. */
+/** Returns the events from the first on that may share a cycle. */
 function together(candidates: Candidate[], mostCharacters: number): InboxEvent[] {
   const [first] = candidates
   if (first === undefined) return []
@@ -154,7 +157,7 @@ function together(candidates: Candidate[], mostCharacters: number): InboxEvent[]
   return end === -1 ? candidates : candidates.slice(0, end)
 }
 
-/** Those that no admin has removed meanwhile. */
+/** Returns the events that were not removed in the meantime. */
 async function assign(tx: Tx, events: InboxEvent[], runId: string): Promise<InboxEvent[]> {
   if (events.length === 0) return []
   const rows = await tx.inboxEvent.updateManyAndReturn({

@@ -8,51 +8,60 @@ import type { Platform } from '../platform/platform.ts'
 import { agentChannel, JOBS_CHANNEL } from '../realtime/topics.ts'
 import { PUT_OFF } from './inbox-taking.ts'
 
-/** Something for a persistent agent to think about. Its row's label are those of its marks that are confidential when it arrives. */
+/**
+ * An inbox event for a persistent agent. The row's label holds those of its marks that are confidential when the event
+ * arrives.
+ */
 export interface NewInboxEvent extends Provenance {
   agentId: string
   type: InboxEventType
-  /** The same key arrives once at an agent. */
+  /** Deduplicates: the same key is delivered to an agent once. */
   dedupKey: string
   payload: Json
   urgent?: boolean
   spaceId?: string | null
   messageId?: string | null
-  /** Who wrote it: what the agent's `urgentFrom` is compared with, besides the space. */
+  /** The author; the event is urgent if the agent's `urgentFrom` contains the author or the space. */
   senderId?: string | null
   rootId: string
   depth: number
   parentRunId?: string | null
   chainId?: string | null
-  /** How an agent of a chain, or a delegation, woke it: becomes the `wokenBy` of the cycle's run. */
+  /** How another agent's mention or delegation woke this agent; stored as `wokenBy` of the cycle's run. */
   wokenBy?: Json
 }
 
 export interface Delivered {
-  /** The agents at whose inboxes something new arrived. */
+  /** The agents that received a new event. */
   agentIds: Set<string>
   afterCommit(): Promise<void>
 }
 
-/** What waits for the think cycles of persistent agents. */
+/** The events that wait for the think cycles of persistent agents. */
 export interface Inbox {
-  /** Writes events, in the caller's transaction: workers begin a cycle for whoever has some. */
+  /** Writes events in the caller's transaction. Workers start a cycle for each agent with waiting events. */
   deliver(tx: Tx, events: NewInboxEvent[]): Promise<Delivered>
-  /** What cycles have taken, by run, in order; at most `most` events of each. */
+  /** The events that cycles have claimed, by run, in order; at most `most` of each. */
   takenBy(runIds: string[], most: number): Promise<Map<string | null, InboxEvent[]>>
-  /** Events that waited for the next day, once it has come. */
+  /** Events postponed to the next day that are due. */
   timed: { what: string; rows: Prisma.Sql; handle(ids: string[]): Promise<void> }
-  /** Once events are committed: tells workers, and whoever watches the agents, `beside` what is told of a topic. */
+  /**
+   * Called after the commit: wakes workers and notifies subscribers of the agents. `beside` is a topic of
+   * the event log to which the caller publishes at the same time; the signals are sent together with that.
+   */
   announce(agentIds: Iterable<string>, beside?: string): Promise<void>
-  /** A message that a cycle waited for has answered it: no other will be shown it, also where it has yet to arrive. */
+  /**
+   * Marks a message as handled because a waiting cycle received it as its answer; no other cycle gets the event, even
+   * if it has yet to arrive.
+   */
   answered(cycle: Pick<Run, 'id' | 'agentId' | 'rootId' | 'depth'>, messageId: string): Promise<void>
 }
 
-/** A condition on an event `e` as JSON and `r` as a row: its agent takes whatever comes from there as urgent. */
+/** A condition on an event `e` (JSON) and its row `r`: the source is in the agent's `urgentFrom`. */
 const COMES_FROM_URGENT = Prisma.sql`EXISTS (SELECT 1 FROM "Agent" a
   WHERE a.id = r."agentId" AND a.cycle->'urgentFrom' ?| array_remove(ARRAY[given.e->>'senderId', r."spaceId"], NULL))`
 
-/** Writes events, at least one: a statement, or a part of one. */
+/** The statement, or a part of one, that writes at least one event. */
 export function arrived(events: NewInboxEvent[], within: { from?: string } = {}): Prisma.Sql {
   const rows = events.map((event) => ({ ...event, id: newId('inb') }))
   const urgent = Prisma.sql`(coalesce(r.urgent, false) OR ${COMES_FROM_URGENT})`

@@ -4,6 +4,7 @@ import { Prisma, type McpServer as Row } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { wellFormedIds } from '../lib/ids.ts'
 import { type JsonObject, storableText } from '../lib/json.ts'
+import { hasNameCharacters } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
@@ -18,37 +19,37 @@ import {
 } from './outgoing-request.ts'
 import { checkToolName, indexOfRepeat, MCP_NAME_SEPARATOR } from './tool-names.ts'
 
-/** A Model Context Protocol server of an agent. Its headers are sealed: see `openHeaders`. */
+/** An MCP server of an agent. Its headers are encrypted: see `openHeaders`. */
 export interface McpServer
   extends Omit<
     Row,
     'allowedTools' | 'restricted' | 'fingerprints' | 'listing' | 'approval' | 'approvalTools' | 'confidentialTools'
   > {
-  /** Null for all that it offers. */
+  /** Null for all tools of the server. */
   allowedTools: string[] | null
-  /** What it listed last of what the agent may use; empty where no run has asked it yet. */
+  /** The tools that the server listed last and that the agent may use; empty until a run has contacted the server. */
   tools: (ListedMcpTool & { confirmed: boolean })[]
   approval: ApprovalPolicy | null
-  /** Null for all, where there is a policy. */
+  /** Null for all tools, if there is a policy. */
   approvalTools: string[] | null
-  /** Null for all, where it may receive what is confidential. */
+  /** Null for all tools, if the server may receive confidential content. */
   confidentialTools: string[] | null
 }
 
-/** A tool as its server listed it last. */
+/** A tool as the server last listed it. */
 export interface ListedMcpTool {
-  /** The server's own name for it. */
+  /** The server's own name of the tool. */
   name: string
   description: string | null
   inputSchema: JsonObject
-  /** Changes whenever anything of its definition does. */
+  /** Changes with any part of the tool's definition. */
   fingerprint: string
 }
 
 export interface McpServerInput {
   name: string
   url: string
-  /** Undefined in an update keeps those of the server of the same name; null removes them. */
+  /** Undefined in an update keeps the headers of the server with the same name; null removes them. */
   headers?: HeadersInput
   allowedTools?: readonly string[] | null
   approval?: ApprovalPolicyInput | null
@@ -57,11 +58,11 @@ export interface McpServerInput {
   confidentialTools?: readonly string[] | null
 }
 
-/** A server's settings, checked. */
+/** The validated settings of a server. */
 export interface CheckedMcpServer {
   name: string
   url: string
-  /** Undefined: keep. */
+  /** Undefined keeps the stored headers. */
   headers: Headers | null | undefined
   allowedTools: string[] | null
   approval: ApprovalPolicy | null
@@ -72,10 +73,10 @@ export interface CheckedMcpServer {
 
 /** The MCP servers of agents. */
 export interface McpServers {
-  /** The servers of each agent in the order in which they were given; an agent without any is left out. */
+  /** The servers of each agent in the order of the input; agents without servers are left out. */
   listMany(agentIds: readonly string[]): Promise<Map<string, McpServer[]>>
   /**
-   * Admins only: trusts the server's tools as they were listed last.
+   * Admins only: confirms the tools of a server as last listed.
    * @throws ForbiddenError, NotFoundError
    */
   confirm(viewer: Viewer, input: { agentId: string; serverName: string }): Promise<void>
@@ -132,7 +133,7 @@ function serverOf({
   }
 }
 
-/** An agent's servers as they may be kept. @throws BadInputError with the field at fault. */
+/** Validates an agent's servers. @throws BadInputError with the field at fault. */
 export function checkMcpServers(servers: readonly McpServerInput[], limits: Limits): CheckedMcpServer[] {
   if (servers.length > MOST_SERVERS) throw new BadInputError(`At most ${MOST_SERVERS} MCP servers.`, 'input.mcpServers')
   const checked = servers.map((server, index) => checkServer(server, `input.mcpServers.${index}`, limits))
@@ -146,12 +147,18 @@ function checkServer(input: McpServerInput, field: string, limits: Limits): Chec
   const { name, url, headers } = input
   checkToolName(name, `${field}.name`)
   if (name.includes(MCP_NAME_SEPARATOR)) {
-    throw new BadInputError('Two underscores part a server from its tools: a name has none in a row.', `${field}.name`)
+    throw new BadInputError(
+      'An MCP server name must not contain "__", which separates server and tool names.',
+      `${field}.name`,
+    )
   }
   const approval = checkApproval(input.approval, `${field}.approval`, limits)
   const approvalTools = checkToolList(input.approvalTools, `${field}.approvalTools`)
   if (approvalTools !== null && approval === null)
-    throw new BadInputError('Say what the approval is: approval.', `${field}.approvalTools`)
+    throw new BadInputError(
+      'approvalTools requires approval: set the policy for these tools.',
+      `${field}.approvalTools`,
+    )
   return {
     name,
     url: checkUrl(url, `${field}.url`),
@@ -166,18 +173,18 @@ function checkServer(input: McpServerInput, field: string, limits: Limits): Chec
 function confidentialOf({ mayReceiveConfidential, confidentialTools: given }: McpServerInput, field: string) {
   const confidentialTools = checkToolList(given, field)
   if (confidentialTools !== null && mayReceiveConfidential !== true)
-    throw new BadInputError('Say that they may: mayReceiveConfidential.', field)
+    throw new BadInputError('confidentialTools requires mayReceiveConfidential: true.', field)
   return { mayReceiveConfidential: mayReceiveConfidential === true, confidentialTools }
 }
 
-/** Names as a server gives them; null for none said. */
+/** Validates a list of the server's tool names; null for no list. */
 function checkToolList(given: readonly string[] | null | undefined, field: string): string[] | null {
   if (given == null) return null
   const names = [...new Set(given)]
-  const isTooLong = names.some((name) => name.length < 1 || name.length > LONGEST_TOOL_NAME || name.includes('\0'))
+  const isTooLong = names.some((name) => name.length < 1 || name.length > LONGEST_TOOL_NAME || !hasNameCharacters(name))
   if (isTooLong || names.length > MOST_ALLOWED_TOOLS) {
     throw new BadInputError(
-      `At most ${MOST_ALLOWED_TOOLS} tools with names of 1 to ${LONGEST_TOOL_NAME} characters.`,
+      `At most ${MOST_ALLOWED_TOOLS} tools with names of 1 to ${LONGEST_TOOL_NAME} characters, without control characters.`,
       field,
     )
   }
@@ -185,8 +192,8 @@ function checkToolList(given: readonly string[] | null | undefined, field: strin
 }
 
 /**
- * Puts these servers in the place of those that the agent has, in the caller's transaction. What was seen of a server's tools
- * stays as long as its name and URL do.
+ * Replaces the servers of an agent, in the caller's transaction. A server that keeps its name and URL keeps its list of
+ * tools.
  */
 export async function replaceMcpServers(
   tx: Tx,

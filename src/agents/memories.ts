@@ -3,7 +3,7 @@ import { isKnownTo, isOfLabel, type Marks, UNMARKED } from '../confidence/marks.
 import { type Memory, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
-import { checkText } from '../lib/validate.ts'
+import { checkNameCharacters, checkText } from '../lib/validate.ts'
 import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
@@ -14,24 +14,25 @@ export interface MemoryInput {
 }
 
 /**
- * What agents wrote down, by key. Every key is written for itself, the last writer of one wins: an admin's edit and an
- * agent's at the same time lose neither.
+ * The memories of agents, by key. Each key is written separately and the last writer of a key wins, so that concurrent
+ * edits of an admin and an agent keep each other's keys.
  */
 export interface Memories {
-  /** Each agent's memories by key; an agent without any is left out. */
+  /** The memories of each agent by key; agents without memories are left out. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Memory[]>>
   /**
-   * Writes keys of an agent, for the agent itself; comes back with all memories that the run which does it may know. A key given twice
-   * holds its last value; the same key under another label is another memory, which stays.
-   * In the caller's transaction where there is one, as all that agents do for themselves, with the marks of the run that does it.
-   * @throws BadInputError, LimitExceededError past 500 memories, NotFoundError for no agent.
+   * Writes memories on behalf of the agent itself, and returns all memories that its run may read. The last value of a
+   * repeated key wins. The same key under another label is a different memory, which is unchanged. `by` is the caller's
+   * transaction and the marks of the run.
+   * @throws BadInputError, LimitExceededError past 500 memories that the run may read, NotFoundError for an unknown
+   * agent.
    */
   set(agentId: string, memories: readonly MemoryInput[], by?: { tx: Tx; marks: Marks }): Promise<Memory[]>
-  /** Forgets keys of an agent, for the agent itself, of which its run may know; comes back with those that there were. */
+  /** Deletes memories on behalf of the agent itself, if its run may read them. Returns the deleted keys. */
   delete(agentId: string, keys: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<string[]>
   /** `set` for a viewer: admins only. */
   setAs(viewer: Viewer, input: { agentId: string; memories: readonly MemoryInput[] }): Promise<Memory[]>
-  /** `delete` for a viewer, under every label: admins only. @throws NotFoundError for no agent. */
+  /** `delete` for a viewer, under every label: admins only. @throws NotFoundError for an unknown agent. */
   deleteAs(viewer: Viewer, input: { agentId: string; keys: readonly string[] }): Promise<string[]>
 }
 
@@ -54,12 +55,14 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
         await lockAgentRow(tx, agentId)
         const { places, label } = by?.marks ?? UNMARKED
         await upsert(tx, agentId, values, { updatedAt: new Date(clock.now()), places, label })
-        const rows = await tx.$queryRaw<(Memory & { isKnown: boolean })[]>`
-          SELECT *, ${isKnownTo({ places, label })} AS "isKnown" FROM "Memory" WHERE "agentId" = ${agentId} ORDER BY key, id`
+        // Counts only what the run may read. Otherwise one human could fill the limit with memories that other runs can
+        // neither read nor delete.
+        const rows = await tx.$queryRaw<Memory[]>`
+          SELECT * FROM "Memory" WHERE "agentId" = ${agentId} AND ${isKnownTo({ places, label })} ORDER BY key, id`
         if (rows.length > MOST_MEMORIES) {
           throw new LimitExceededError(`An agent has at most ${MOST_MEMORIES} memories: delete some first.`)
         }
-        return rows.flatMap(({ isKnown, ...memory }) => (isKnown ? [memory] : []))
+        return rows
       })
     },
     async delete(agentId, keys, by) {
@@ -90,6 +93,7 @@ function checkMemories(given: readonly MemoryInput[]): Map<string, string> {
   return new Map(
     given.map(({ key, value }, index) => {
       const field = `input.memories.${index}`
+      checkNameCharacters(key, `${field}.key`)
       if (key.trim() === '') throw new BadInputError('A memory needs a key.', `${field}.key`)
       return [checkText(key, LONGEST_KEY, `${field}.key`), checkText(value, LONGEST_VALUE, `${field}.value`)]
     }),

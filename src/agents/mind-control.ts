@@ -5,22 +5,22 @@ import { prefixOf } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
 import { agentChannel } from '../realtime/topics.ts'
 
-/** What admins may do to a persistent mind. */
+/** Lets admins change the inbox and consciousness of a persistent agent. */
 export interface MindControl {
   /**
-   * Takes an event out of an inbox before a cycle does: it is not thought about, and cannot arrive again.
-   * @throws ForbiddenError, NotFoundError, ConflictError once a cycle has it
+   * Removes an event from an inbox before a cycle claims it; the same event cannot arrive again.
+   * @throws ForbiddenError, NotFoundError, ConflictError if a cycle has claimed it
    */
   removeInboxEvent(viewer: Viewer, input: { id: string }): Promise<InboxEvent>
   /**
-   * Lets a mind begin anew: what it thought until now is kept on record and shown to it no more. A cycle that is under way
-   * is the first of the new consciousness.
-   * @throws ForbiddenError, NotFoundError where there is no such agent, or it has no consciousness
+   * Starts a new consciousness. Earlier cycles stay on record, but the agent is no longer shown them. A cycle that is
+   * running becomes the first of the new consciousness.
+   * @throws ForbiddenError, NotFoundError for an unknown or stateless agent
    */
   resetConsciousness(viewer: Viewer, input: { agentId: string }): Promise<{ agentId: string }>
 }
 
-const ADMINS_ONLY = 'Only an admin can see or change what an agent thinks.'
+const ADMINS_ONLY = 'Only an admin can read or change the consciousness and inbox of an agent.'
 
 export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signals'>): MindControl {
   return {
@@ -34,7 +34,7 @@ export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signal
         if (event !== undefined) return event
         const wasTaken = (await tx.inboxEvent.count({ where: { id, runId: { not: null } } })) > 0
         throw wasTaken
-          ? new ConflictError('A think cycle has taken this event already.')
+          ? new ConflictError('A think cycle has already claimed this event.')
           : new NotFoundError(NO_SUCH_EVENT)
       })
       await signals.publish(agentChannel(removed.agentId), { type: 'run-changed' })
@@ -54,4 +54,4 @@ export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signal
 }
 
 const NO_SUCH_EVENT = 'There is no such inbox event.'
-const NO_SUCH_MIND = 'There is no such agent with a persistent mind.'
+const NO_SUCH_MIND = 'There is no such persistent agent.'

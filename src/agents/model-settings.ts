@@ -1,6 +1,6 @@
 import { BadInputError } from '../lib/errors.ts'
 
-/** How a model is asked, by the AI SDK's names; what is not set is the provider's to decide. */
+/** Settings of a model call, by the AI SDK's names. An absent setting is left to the provider. */
 export interface ModelSettings {
   temperature?: number
   topP?: number
@@ -10,14 +10,14 @@ export interface ModelSettings {
 }
 
 const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
-/** OpenAI's, Anthropic's and Google's: a model is not told of one that its provider does not have. */
+/** The values of OpenAI, Anthropic and Google. A value that the provider does not support is not sent. */
 const SERVICE_TIERS = ['auto', 'default', 'flex', 'priority', 'standard', 'standard_only'] as const
 const MOST_OUTPUT_TOKENS = 1_000_000
 
 export type ReasoningEffort = (typeof REASONING_EFFORTS)[number]
 export type ServiceTier = (typeof SERVICE_TIERS)[number]
 
-/** What is wrong with a value, as a sentence; null where nothing is. */
+/** Returns what is wrong with a value, as a sentence; null if the value is valid. */
 type Rule = (value: unknown) => string | null
 
 const RULES: Record<keyof ModelSettings, Rule> = {
@@ -25,19 +25,23 @@ const RULES: Record<keyof ModelSettings, Rule> = {
   topP: between(0, 1),
   reasoningEffort: oneOf(REASONING_EFFORTS),
   maxOutputTokens: (value) =>
-    Number.isInteger(value) ? between(1, MOST_OUTPUT_TOKENS)(value) : 'It must be a whole number.',
+    Number.isInteger(value) ? between(1, MOST_OUTPUT_TOKENS)(value) : 'Must be a whole number.',
   serviceTier: oneOf(SERVICE_TIERS),
 }
 
-/** The settings; those that are null count as not set, and null where none is. @throws BadInputError with the field at fault */
+/**
+ * Validates settings. Null fields count as absent; returns null if none is set. @throws BadInputError with the field at
+ * fault
+ */
 export function checkModelSettings(given: unknown, field: string): ModelSettings | null {
   if (given === null || given === undefined) return null
-  if (typeof given !== 'object' || Array.isArray(given)) throw new BadInputError('It must be an object.', field)
+  if (typeof given !== 'object' || Array.isArray(given))
+    throw new BadInputError('modelSettings must be an object.', field)
   const set = Object.entries(given).filter(([, value]) => value !== null)
   for (const [name, value] of set) {
     if (!Object.hasOwn(RULES, name)) {
       throw new BadInputError(
-        `There is no such setting. There are ${Object.keys(RULES).join(', ')}.`,
+        `Unknown model setting. Known settings: ${Object.keys(RULES).join(', ')}.`,
         `${field}.${name.slice(0, 64)}`,
       )
     }
@@ -51,9 +55,9 @@ function between(least: number, most: number): Rule {
   return (value) =>
     typeof value === 'number' && value >= least && value <= most
       ? null
-      : `It must be a number between ${least} and ${most}.`
+      : `Must be a number between ${least} and ${most}.`
 }
 
 function oneOf(values: readonly string[]): Rule {
-  return (value) => (values.includes(value as string) ? null : `It must be one of ${values.join(', ')}.`)
+  return (value) => (values.includes(value as string) ? null : `Must be one of ${values.join(', ')}.`)
 }

@@ -4,14 +4,17 @@ import type { SecretBox } from '../platform/secret-box.ts'
 const SECRET_PREFIX = 'whsec_'
 const SECRET_BYTES = 32
 
-/** A new secret of Standard Webhooks. */
+/** Creates a secret in the format of Standard Webhooks. */
 export function newWebhookSecret(): string {
   return SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64')
 }
 
 const contextOf = (agentId: string) => `notify:${agentId}`
 
-/** The columns that a given `notifyUrl` sets, and its new secret; none where it stays as it is (undefined). */
+/**
+ * Returns the columns that a given `notifyUrl` sets, and its new secret; no columns if the URL is unchanged
+ * (undefined).
+ */
 export function notifyColumns(agentId: string, url: string | null | undefined, secretBox: SecretBox) {
   if (url === undefined) return { columns: {}, secret: null }
   if (url === null) return { columns: { notifyUrl: null, notifySecretSealed: null }, secret: null }
@@ -19,7 +22,7 @@ export function notifyColumns(agentId: string, url: string | null | undefined, s
   return { columns: { notifyUrl: url, notifySecretSealed: secretBox.seal(secret, contextOf(agentId)) }, secret }
 }
 
-/** The secret in clear, to sign what goes out now. @throws SealBrokenError */
+/** Decrypts the secret. @throws SealBrokenError */
 export function openNotifySecret(agentId: string, sealed: string, secretBox: SecretBox): string {
   return secretBox.open(sealed, contextOf(agentId))
 }

@@ -1,10 +1,10 @@
 import { BadInputError } from '../lib/errors.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
 
-/** Headers of the requests that go out for an agent, name to value. */
+/** Headers of outgoing requests of an agent, by name. */
 export type Headers = Record<string, string>
 
-/** What an input says of headers: undefined keeps those there are, null removes them. */
+/** Headers in an input: undefined keeps the stored ones, null removes them. */
 export type HeadersInput = unknown
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}$/
@@ -12,7 +12,7 @@ const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const MOST_HEADERS = 50
 const LONGEST_HEADERS = 16_384
 const LONGEST_URL = 2048
-/** Those that the connection itself decides. */
+/** Headers that the HTTP client sets itself. */
 const RESERVED_HEADERS = new Set([
   'host',
   'content-length',
@@ -24,22 +24,23 @@ const RESERVED_HEADERS = new Set([
   'expect',
 ])
 
-/** Headers as given; null for none. @throws BadInputError, which never repeats a value. */
+/** Validates headers; null for none. @throws BadInputError, which never contains a value. */
 export function checkHeaders(input: HeadersInput, field: string): Headers | null {
   if (input === null) return null
   if (typeof input !== 'object' || Array.isArray(input))
-    throw new BadInputError('Headers are an object of strings.', field)
+    throw new BadInputError('Headers must be an object whose values are strings.', field)
   const entries = Object.entries(input as Record<string, unknown>)
   if (entries.length > MOST_HEADERS) throw new BadInputError(`At most ${MOST_HEADERS} headers.`, field)
   const seen = new Set<string>()
   let length = 0
   for (const [name, value] of entries) {
     const key = name.toLowerCase()
-    if (!HEADER_NAME.test(name)) throw new BadInputError('A header has a name that HTTP does not allow.', field)
+    if (!HEADER_NAME.test(name))
+      throw new BadInputError('A header name has characters that HTTP does not allow.', field)
     if (RESERVED_HEADERS.has(key)) throw new BadInputError(`The header ${name} cannot be set.`, field)
-    if (seen.has(key)) throw new BadInputError(`The header ${name} is given twice.`, field)
+    if (seen.has(key)) throw new BadInputError(`The header ${name} is duplicated.`, field)
     if (typeof value !== 'string' || !HEADER_VALUE.test(value)) {
-      throw new BadInputError(`The header ${name} needs a text without line breaks as its value.`, field)
+      throw new BadInputError(`The header ${name} must have a string value without line breaks.`, field)
     }
     seen.add(key)
     length += name.length + value.length
@@ -48,7 +49,7 @@ export function checkHeaders(input: HeadersInput, field: string): Headers | null
   return entries.length === 0 ? null : (input as Headers)
 }
 
-/** An http or https URL without a user or password. @throws BadInputError */
+/** Checks that a URL is an http or https URL without user and password. @throws BadInputError */
 export function checkUrl(url: string, field: string): string {
   const parsed = url.length <= LONGEST_URL && URL.canParse(url) ? new URL(url) : null
   if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) {
@@ -58,18 +59,18 @@ export function checkUrl(url: string, field: string): string {
     )
   }
   if (parsed.username !== '' || parsed.password !== '') {
-    throw new BadInputError('Credentials belong in headers, which are kept encrypted, not in the URL.', field)
+    throw new BadInputError('Put credentials in headers, which are stored encrypted, not in the URL.', field)
   }
   return url
 }
 
-/** The columns that hold headers. */
+/** The columns that store headers. */
 export interface SealedHeaders {
   headersSealed: string | null
   headerNames: string[]
 }
 
-/** Whose headers they are: they open for nobody else. */
+/** The owner of the headers, to which their encryption is bound. */
 export interface HeadersOwner {
   kind: 'tool' | 'mcp'
   agentId: string
@@ -80,8 +81,8 @@ const NO_HEADERS: SealedHeaders = { headersSealed: null, headerNames: [] }
 const contextOf = ({ kind, agentId, name }: HeadersOwner) => `${kind}:${agentId}:${name}`
 
 /**
- * Headers were given for one origin: another one does not get them unasked.
- * @throws BadInputError where headers that are kept would go to another origin.
+ * Prevents stored headers, which were given for one origin, from being sent to another.
+ * @throws BadInputError if the origin changes and the headers are kept.
  */
 export function checkOriginOfKept(
   { url, headers }: { url: string | null; headers: Headers | null | undefined },
@@ -91,14 +92,14 @@ export function checkOriginOfKept(
   if (headers !== undefined || before === undefined || before.headersSealed === null) return
   if (originOf(url) === originOf(before.url)) return
   throw new BadInputError(
-    'The URL is of another origin: give the headers anew, or null to send none.',
+    'The URL has a different origin: send the headers again, or null to remove them.',
     `${field}.headers`,
   )
 }
 
 const originOf = (url: string | null): string | null => (url === null ? null : new URL(url).origin)
 
-/** Headers as they are kept: undefined keeps those there were `before`, null is none. */
+/** Returns the columns for headers: undefined keeps those of `before`, null removes them. */
 export function sealHeaders(
   headers: Headers | null | undefined,
   before: SealedHeaders | undefined,
@@ -114,7 +115,7 @@ export function sealHeaders(
   return { headersSealed, headerNames: Object.keys(headers) }
 }
 
-/** The headers of a tool or an MCP server in clear, for a request that goes out now. @throws SealBrokenError */
+/** Decrypts the headers of a tool or MCP server. @throws SealBrokenError */
 export function openHeaders(
   kind: HeadersOwner['kind'],
   { agentId, name, headersSealed }: Omit<HeadersOwner, 'kind'> & Pick<SealedHeaders, 'headersSealed'>,

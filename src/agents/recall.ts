@@ -3,8 +3,8 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /**
- * Which part of a consciousness a cycle was shown: cycles from `whole` up to `end` whole, and of those from `summed` up to
- * `whole` their own closing summaries. Cycles never change once written, so that this is enough to show it again.
+ * Which part of a consciousness a cycle was shown: the cycles from `whole` to `end` in full, and the summaries of the
+ * cycles from `summed` to `whole`. Stored cycles never change, so this suffices to show the same again.
  */
 export interface Recall {
   summed: number
@@ -12,14 +12,14 @@ export interface Recall {
   end: number
   /** Cycles that come from these spaces are left out. */
   hidden?: string[]
-  /** What the agent allowed when it was chosen where to begin; absent in recalls of before this was kept. */
+  /** The agent's limits when the recall was chosen; absent in older recalls. */
   allowed?: Allowed
 }
 
-/** The agent's own limits. */
+/** The limits that the agent is configured with. */
 export interface Allowed {
   tokens: number
-  /** Cycles that stay whole, where they alone are not too large. */
+  /** Cycles to show in full, unless these alone are too large. */
   leastWhole: number
 }
 
@@ -29,38 +29,38 @@ export type StoredMessage = { role: string; content: unknown }
 export interface Recalled {
   recall: Recall
   messages: StoredMessage[]
-  /** About how many tokens they have. */
+  /** Estimated number of tokens. */
   tokens: number
 }
 
-/** What of a consciousness is sent. */
+/** Selects the part of a consciousness that the model is sent. */
 export interface Recalling {
   /**
-   * What the agent's next cycle is shown, in at most `budget` tokens. While all since the last compaction fits, that, so that
-   * a provider's prompt cache sees the same beginning; else it is compacted: the last cycles whole in half the budget, but
-   * `leastWhole` of them also past the budget, where these alone are at most `mostWhole`; and before them summaries, newest
-   * first, as far as there is room.
-   * Where the agent is allowed more than at that compaction, what it left out comes back. Reads what fits the budget, however
-   * many cycles there are. What comes from a `hidden` space does not exist for it.
+   * Chooses what the agent's next cycle is shown, in at most `budget` tokens. While everything since the last
+   * compaction fits, it shows that, so that the prompt keeps a prefix that providers cache. Otherwise it compacts: the
+   * newest cycles in full in half the budget (at least `leastWhole`, even past the budget, if these have at most
+   * `mostWhole` tokens), and before them summaries, newest first, as far as they fit. If the agent's limits have risen
+   * since that compaction, omitted cycles return. Reads only what fits the budget. Cycles from a `hidden` space are
+   * ignored.
    */
   choose(agentId: string, limits: RecallLimits): Promise<Recalled>
-  /** The same again. */
+  /** Reads the same part again. */
   again(agentId: string, recall: Recall): Promise<StoredMessage[]>
-  /** By key. One statement, however many. */
+  /** By key. One statement for any number. */
   againMany(asked: { key: string; agentId: string; recall: Recall }[]): Promise<Map<string, StoredMessage[]>>
 }
 
 export interface RecallLimits {
-  /** Tokens that are left for it beside all else that is sent. */
+  /** Tokens available beside the rest of the prompt. */
   budget: number
-  /** Tokens that the `leastWhole` alone may have, whatever else is sent. */
+  /** Tokens that `leastWhole` cycles may have, whatever else the prompt contains. */
   mostWhole: number
   allowed: Allowed
   hidden?: readonly string[]
 }
 
 export interface RecallHooks {
-  /** About how many tokens a text has. */
+  /** Estimates the number of tokens of a text. */
   estimateTokens(text: string): number
 }
 
@@ -76,10 +76,10 @@ interface Summary {
 }
 
 const LONGEST_SUMMARY = 600
-/** Of the budget: what compaction fills with whole cycles, and what it gives to summaries at most. */
+/** Shares of the budget: what compaction fills with full cycles, and the most that summaries get. */
 const WHOLE_SHARE = 0.5
 const SUMMARY_SHARE = 0.25
-/** Cycles that are looked at for one prompt: those of a budget of 100,000 tokens are some hundreds. */
+/** The most cycles considered for one prompt. A budget of 100,000 tokens holds some hundreds. */
 const MOST_CYCLES = 5000
 const SUMMARIES_AT_ONCE = 500
 
@@ -91,7 +91,7 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
     return text === null ? 0 : estimateTokens(text.content as string)
   }
 
-  /** Where the summaries begin that fit into `room`, newest first. */
+  /** Returns the first cycle whose summary fits into `room`, counting from the newest. */
   async function summedFrom(
     agentId: string,
     hidden: Hidden,
@@ -134,7 +134,7 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
       const before = isOutgrown ? { ...last, summed: last.first, whole: last.first } : last
       const sizes = await readSizes(prisma, agentId, hidden, before.whole, before.end)
       const sum = sizes.reduce((total, { tokenEstimate }) => total + tokenEstimate, 0)
-      // What is hidden from this cycle is not from a later one.
+      // Cycles that are hidden from this cycle may be shown to a later one.
       const whole = hidden.length > 0 ? before.whole : (sizes.at(-1)?.index ?? before.end)
       const earliest = Math.max(before.summed, whole - SUMMARIES_AT_ONCE)
       const summaries = sum > budget ? 0 : await summariesTokens(agentId, hidden, earliest, whole)
@@ -159,7 +159,7 @@ export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }
   }
 }
 
-/** Spaces of which a cycle is shown nothing. */
+/** Spaces whose cycles are not shown. */
 type Hidden = readonly string[]
 
 const but = (hidden: Hidden) => (hidden.length === 0 ? {} : { hidden: [...hidden] })
@@ -181,7 +181,9 @@ function exceeds(now: Allowed, then: Allowed): boolean {
   return now.tokens > then.tokens || now.leastWhole > then.leastWhole
 }
 
-/** The newest sizes that fit: into `target`, but `least` of them into `most`. Newest first. */
+/**
+ * Returns the newest sizes that fit into `target`, and at least `least` of them if these fit into `most`. Newest first.
+ */
 function newest(sizes: Size[], target: number, most: number, least: number): Size[] {
   let sum = 0
   const end = sizes.findIndex(({ tokenEstimate }, index) => {
@@ -191,7 +193,7 @@ function newest(sizes: Size[], target: number, most: number, least: number): Siz
   return end === -1 ? sizes : sizes.slice(0, end)
 }
 
-/** What the last cycle was shown, within the consciousness as it is now. */
+/** Returns what the last cycle was shown, clipped to the current consciousness. */
 async function readLast(tx: Tx, agentId: string): Promise<Recall & { first: number }> {
   const [row] = await tx.$queryRaw<{ first: number; end: number; recall: Recall | null }[]>`
     SELECT a."firstCycle" AS first, a."cycleCount" AS "end", r.state->'recall' AS recall FROM "Agent" a

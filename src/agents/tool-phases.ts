@@ -5,12 +5,12 @@ import { BUILT_IN_TOOL_NAMES, MCP_NAME_SEPARATOR } from './tool-names.ts'
 
 export type ToolChoice = 'AUTO' | 'REQUIRED' | 'NONE'
 
-/** Which tools the model may or must use from step `fromStep` (0-based) on, until the next phase begins. */
+/** Which tools the model may or must use from step `fromStep` (0-based) until the next phase begins. */
 export interface ToolPhase {
   fromStep: number
-  /** Null for the agent's own. */
+  /** Null for the agent's model. */
   model: string | null
-  /** Each takes the place of the agent's own; absent: none does. */
+  /** Each overrides the agent's setting; absent overrides none. */
   modelSettings?: ModelSettings
   /** Null for all tools. */
   activeTools: string[] | null
@@ -29,7 +29,10 @@ const MOST_PHASES = 100
 const LATEST_STEP = 1000
 const MOST_ACTIVE_TOOLS = 1000
 
-/** The phases in the order of their steps. @throws BadInputError for two that begin at one step, or a tool that is none. */
+/**
+ * Returns the phases in the order of their steps. @throws BadInputError for two phases with the same step, or an
+ * unknown tool.
+ */
 export function checkPhases(
   phases: readonly ToolPhaseInput[],
   names: { toolNames: readonly string[]; mcpServerNames: readonly string[] },
@@ -45,7 +48,7 @@ export function checkPhases(
     const activeTools = phase.activeTools == null ? null : [...new Set(phase.activeTools)]
     checkActiveTools(activeTools ?? [], names, `${field}.activeTools`)
     if (activeTools?.length === 0 && phase.toolChoice === 'REQUIRED') {
-      throw new BadInputError('A model that must use a tool needs one.', `${field}.activeTools`)
+      throw new BadInputError('toolChoice REQUIRED needs at least one active tool.', `${field}.activeTools`)
     }
     const modelSettings = checkModelSettings(phase.modelSettings, `${field}.modelSettings`)
     const settings = modelSettings === null ? {} : { modelSettings }
@@ -53,7 +56,7 @@ export function checkPhases(
   })
   const starts = checked.map(({ fromStep }) => fromStep)
   const twice = starts.findIndex((start, index) => starts.indexOf(start) !== index)
-  if (twice !== -1) throw new BadInputError('Another phase begins at this step.', `input.phases.${twice}.fromStep`)
+  if (twice !== -1) throw new BadInputError('Another phase begins at the same step.', `input.phases.${twice}.fromStep`)
   return checked.sort((a, b) => a.fromStep - b.fromStep)
 }
 

@@ -12,35 +12,38 @@ import type { Waking, Woken, WokenAgent } from './waking.ts'
 
 export interface TriggerAgentInput {
   agentId: string
-  /** Required from an admin; a service's token has its own. */
+  /** Required for an admin; a service uses the name of its token. */
   serviceName?: string | null
   payload: unknown
-  /** Only for a persistent agent. */
+  /** Only for persistent agents. */
   urgent?: boolean | null
   idempotencyKey?: string | null
 }
 
-/** A service's call, checked. */
+/** A validated call by a service. */
 export interface ServiceCall {
   agentId: string
   name: string
-  /** The token's or the webhook's; null for an admin. */
+  /** The id of the token or webhook; null for an admin. */
   serviceId: string | null
   payload: Json
   urgent: boolean
-  /** The same key of a caller wakes an agent once; null: nothing to deduplicate. */
+  /** Deduplicates: the same key of a caller wakes an agent once. Null disables deduplication. */
   key: { callerId: string; value: string } | null
 }
 
-/** How services wake agents. */
+/** Lets services trigger agents. */
 export interface Triggers {
   /**
-   * For admins, and services that were granted the agent. `run` is null where it went to a persistent agent's inbox. The
-   * same idempotency key of the same caller gives the same run, and wakes nobody.
-   * @throws ForbiddenError for humans, NotFoundError, BadInputError, ConflictError where the agent is paused
+   * For admins, and for services that were granted the agent. `run` is null if a persistent agent received an inbox
+   * event. Repeating an idempotency key returns the same run and wakes nobody.
+   * @throws ForbiddenError for humans, NotFoundError, BadInputError, ConflictError if the agent is paused
    */
   trigger(viewer: Viewer, input: TriggerAgentInput): Promise<{ run: Run | null }>
-  /** For whoever has been let in already. Null: there is no such agent. @throws ConflictError where it is paused */
+  /**
+   * Triggers an agent for a caller that is already authorised. Returns null if the agent does not exist. @throws
+   * ConflictError if it is paused
+   */
   call(call: ServiceCall): Promise<Pick<Woken, 'run' | 'isNew'> | null>
 }
 
@@ -55,7 +58,7 @@ export function createTriggers({ db }: Pick<Platform, 'db'>, { visibility, wakin
     const rootId = newId('trg')
     const trigger = { type: 'SERVICE' as const, ...service, dedupKey, rootId }
     const woken = await db.transaction(async (tx) => {
-      // Held, so that nobody deletes or pauses it before this is written.
+      // The lock keeps the agent from being deleted or paused before the trigger is written.
       const [agent] = await tx.$queryRaw<(WokenAgent & { paused: boolean; over: OverBudget | null })[]>`
         SELECT id, mind::text, paused, ${overBudget({ agentId, spaceId: null, rootId })} AS over FROM "Agent" WHERE id = ${agentId} FOR KEY SHARE`
       if (agent === undefined) return null
@@ -94,14 +97,14 @@ export function createTriggers({ db }: Pick<Platform, 'db'>, { visibility, wakin
 }
 
 function refusalOf({ paused, over, mind }: WokenAgent & { paused: boolean; over: OverBudget | null }) {
-  if (paused) return new ConflictError('The agent is paused: nothing wakes it until an admin lets it go on.')
+  if (paused) return new ConflictError('The agent is paused: an admin must resume it first (updateAgent).')
   if (over === null || mind !== 'STATELESS') return null
-  const until = over === 'ROOT' ? 'until an admin allows more' : 'until the next day (UTC)'
-  return new LimitExceededError(`${WHY_OVER_BUDGET[over]} Nothing wakes it ${until}.`)
+  const until = over === 'ROOT' ? 'until an admin raises the limit' : 'until the next day (UTC)'
+  return new LimitExceededError(`${WHY_OVER_BUDGET[over]} The agent cannot be triggered ${until}.`)
 }
 
 function callerOf(viewer: Exclude<Viewer, { scope: 'HUMAN' }>, { serviceName }: TriggerAgentInput) {
   if (viewer.scope === 'SERVICE') return { name: viewer.name, serviceId: viewer.id }
-  if (serviceName == null) throw new BadInputError('An admin says which service it speaks for.', 'input.serviceName')
+  if (serviceName == null) throw new BadInputError('An admin must set serviceName.', 'input.serviceName')
   return { name: checkName(serviceName, 'input.serviceName'), serviceId: null }
 }

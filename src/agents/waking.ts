@@ -4,15 +4,15 @@ import { cut, type Json, type JsonObject, oneLine } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Inbox, NewInboxEvent } from './inbox.ts'
 
-/** What wakes an agent other than a message. */
+/** A cause, other than a message, that wakes an agent. */
 export type Trigger = PlanTrigger | ServiceTrigger
 
 interface AnyTrigger {
-  /** The plan's or the service's. */
+  /** The name of the plan or service. */
   name: string
-  /** The same key wakes the agent once; null: nothing to deduplicate. */
+  /** Deduplicates: the same key wakes the agent once. Null disables deduplication. */
   dedupKey: string | null
-  /** What the chain of triggers that it begins is known by, `trg_…`. */
+  /** The id of the new root, `trg_…`. */
   rootId: string
 }
 
@@ -20,13 +20,13 @@ export interface PlanTrigger extends AnyTrigger {
   type: 'PLAN'
   planId: string
   instruction: string
-  /** The plan's. */
+  /** The marks and requesters of the plan. */
   provenance: Provenance
 }
 
 export interface ServiceTrigger extends AnyTrigger {
   type: 'SERVICE'
-  /** The service token's or the webhook's; null for an admin. */
+  /** The id of the service token or webhook; null for an admin. */
   serviceId: string | null
   payload: Json
   urgent: boolean
@@ -38,20 +38,20 @@ export interface WokenAgent {
 }
 
 export interface Woken {
-  /** The run, also the one that an earlier trigger with the same key started; null for a persistent agent. */
+  /** The run, possibly of an earlier trigger with the same key; null for a persistent agent. */
   run: Run | null
-  /** False where the key had woken the agent before. */
+  /** False if the key had already woken the agent. */
   isNew: boolean
   afterCommit(): Promise<void>
 }
 
 export interface WakingHooks {
   inbox: Inbox
-  /** Writes runs as QUEUED; those whose key is known are left out. */
+  /** Writes runs as QUEUED. Runs whose key is already used are left out. */
   startRuns(tx: Tx, runs: TriggeredRun[]): Promise<{ runs: Run[]; afterCommit(): Promise<void> }>
 }
 
-/** A run of its own root, in no space. */
+/** A run that starts its own root, in no space. */
 export interface TriggeredRun extends Provenance {
   agent: WokenAgent
   dedupKey: string | null
@@ -64,11 +64,11 @@ export interface TriggeredRun extends Provenance {
   rootId: string
 }
 
-/** How plans and services reach an agent: a run for a stateless one, an inbox event for a persistent one. */
+/** Delivers triggers of plans and services: a run for a stateless agent, an inbox event for a persistent one. */
 export interface Waking {
   /** In the caller's transaction. */
   wake(tx: Tx, agent: WokenAgent, trigger: Trigger): Promise<Woken>
-  /** What an earlier trigger with the same key came to; null for none. */
+  /** Returns the result of an earlier trigger with the same key; null if there is none. */
   repeatOf(tx: Tx, agent: WokenAgent, dedupKey: string | null): Promise<Woken | null>
 }
 
@@ -116,7 +116,7 @@ function runFor(agent: WokenAgent, trigger: Trigger): TriggeredRun {
   }
 }
 
-/** A service's payload comes from no space, and a service is nobody. */
+/** A service's payload has no source space and no requester. */
 function provenanceOf(trigger: Trigger): Provenance {
   return trigger.type === 'PLAN' ? trigger.provenance : UNMARKED
 }
@@ -135,7 +135,7 @@ function inboxEventFor(agent: WokenAgent, trigger: Trigger): NewInboxEvent {
   }
 }
 
-/** What an inbox event says of the plan or the service that it comes from. */
+/** Returns the payload of the inbox event for a trigger. */
 export function inboxPayloadOf(
   trigger:
     | { type: 'PLAN'; name: string; planId: string | null; instruction: Json }
@@ -147,7 +147,7 @@ export function inboxPayloadOf(
     : { serviceId: trigger.serviceId, name, payload: trigger.payload }
 }
 
-/** Who, and about what, in one line. */
+/** Describes the source and subject of a trigger in one line. */
 function summaryOf(trigger: Trigger): string {
   const name = oneLine(trigger.name)
   if (trigger.type === 'PLAN') return `The plan "${name}": "${subject(trigger.instruction)}"`

@@ -9,21 +9,21 @@ import type { Platform } from '../platform/platform.ts'
 import type { Triggers } from './triggers.ts'
 import { NO_SUCH_WEBHOOK } from './webhooks.ts'
 
-/** What a delivery came to: it woke the agent, or had before. */
+/** The result of a delivery: it woke the agent, now or earlier. */
 export interface Delivery {
-  /** Null where it went to a persistent agent's inbox. */
+  /** Null if a persistent agent received an inbox event. */
   runId: string | null
-  /** False for a repeat. */
+  /** False for a repeated delivery. */
   isNew: boolean
 }
 
-/** What comes in by webhooks. */
+/** Receives webhook deliveries. */
 export interface WebhookDeliveries {
   /**
-   * A delivery, its headers named in lower case: its id counts once, its body is JSON or text. Answers once the trigger is
-   * written. The body is asked for, with how many bytes it may have, when its headers are found to be good.
-   * @throws NotFoundError for no such webhook, UnauthenticatedError where it is not signed by it or not sent just now,
-   * BadInputError for a payload that is too much.
+   * Receives a delivery; the names of its headers are in lower case. Repeated ids are ignored. The body is JSON or
+   * text. Resolves when the trigger is written. Calls `body` with the size limit, after the headers have been checked.
+   * @throws NotFoundError for an unknown webhook, UnauthenticatedError for an invalid signature or an old timestamp,
+   * BadInputError for a payload that is too large.
    */
   receive(
     webhookId: string,
@@ -35,9 +35,9 @@ export interface WebhookDeliveries {
 const TOLERANCE_SECONDS = 5 * 60
 const LONGEST_DELIVERY_ID = 256
 const MOST_SIGNATURES = 20
-/** Of a body for a webhook that there is not. */
+/** The limit of a body for an unknown webhook. */
 const MOST_BYTES_FOR_NOBODY = 64 * 1024
-/** The use of a webhook is noted to the minute: a statement a minute. */
+/** `lastUsedAt` has a resolution of one minute, to limit writes. */
 const USE_NOTED_MS = 60_000
 
 type Row = Prisma.WebhookGetPayload<object>
@@ -51,7 +51,7 @@ export function createWebhookDeliveries(
     await db.prisma.webhook.updateMany({ where: { id }, data: { lastUsedAt: new Date(clock.now()) } })
   }
 
-  /** Those that hold now, the newest first. */
+  /** Returns the secrets that are valid now, newest first. */
   function secretsOf({ id, secretSealed, oldSecretSealed, oldSecretUntil }: Row): string[] {
     const oldHolds = oldSecretSealed !== null && Number(oldSecretUntil) > clock.now()
     return [secretSealed, ...(oldHolds ? [oldSecretSealed] : [])].map((sealed) => secretBox.open(sealed, id))
@@ -61,7 +61,7 @@ export function createWebhookDeliveries(
     async receive(webhookId, headers, body) {
       const [row] = await db.prisma.webhook.findMany({ where: { id: { in: wellFormedIds([webhookId]) } } })
       if (row === undefined) {
-        // A sender that is told so only then keeps its connection.
+        // Reads the body first, so that the sender gets the response instead of a broken connection.
         await body(MOST_BYTES_FOR_NOBODY)
         throw new NotFoundError(NO_SUCH_WEBHOOK)
       }
@@ -69,7 +69,7 @@ export function createWebhookDeliveries(
       const rawBody = await body(LARGEST_JSON_BYTES)
       const { agentId, serviceName: name, urgent } = row
       if (!secretsOf(row).some((secret) => isSignedBy(secret, signed, rawBody))) {
-        throw new UnauthenticatedError('No signature matches.')
+        throw new UnauthenticatedError('No signature in webhook-signature matches the body: check the secret.')
       }
       await noteUse(row)
       const payload = readBody(rawBody)
@@ -97,15 +97,18 @@ function readHeaders(headers: Record<string, string>, now: number): SignedHeader
   }
   const seconds = /^\d{1,12}$/.test(timestamp) ? Number(timestamp) : Number.NaN
   if (!(Math.abs(now / 1000 - seconds) <= TOLERANCE_SECONDS)) {
-    throw new UnauthenticatedError('The webhook-timestamp is not within 5 minutes of the time here.')
+    throw new UnauthenticatedError('The webhook-timestamp differs from the server time by more than 5 minutes.')
   }
   return { deliveryId, sentAt: new Date(seconds * 1000), signatures: signature.split(' ').slice(0, MOST_SIGNATURES) }
 }
 
-/** The library signs; the time and the comparison are ours, for an injected clock and over the body's own bytes. */
+/**
+ * The library only signs. Timestamps are checked here because the clock is injected, and signatures are compared over
+ * the raw bytes.
+ */
 function isSignedBy(secret: string, { deliveryId, sentAt, signatures }: SignedHeaders, rawBody: Buffer): boolean {
   const text = rawBody.toString()
-  if (!Buffer.from(text).equals(rawBody)) return false // not UTF-8: what would be signed is not what was sent
+  if (!Buffer.from(text).equals(rawBody)) return false // Not UTF-8: the signature would cover another text than the bytes that were sent.
   const expected = Buffer.from(new StandardWebhook(secret).sign(deliveryId, sentAt, text))
   return signatures
     .map((signature) => Buffer.from(signature))
@@ -113,7 +116,7 @@ function isSignedBy(secret: string, { deliveryId, sentAt, signatures }: SignedHe
     .some((matches) => matches)
 }
 
-/** JSON where it is JSON, else the text itself. @throws BadInputError */
+/** Parses the body as JSON, or else returns its text. @throws BadInputError */
 function readBody(rawBody: Buffer): Json {
   const value = parsed(rawBody.toString())
   checkJsonSize(value, 'body')

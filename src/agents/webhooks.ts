@@ -14,12 +14,12 @@ export interface Webhook {
   id: string
   agentId: string
   serviceName: string
-  /** Where the service posts to. */
+  /** The URL for the service's POST requests. */
   url: string
-  /** Its events are urgent for a persistent mind. */
+  /** Events of this webhook are urgent for a persistent agent. */
   urgent: boolean
   createdAt: Date
-  /** To the minute. */
+  /** With a resolution of one minute. */
   lastUsedAt: Date | null
 }
 
@@ -30,27 +30,34 @@ export interface CreateWebhookInput {
 }
 
 export interface WebhooksHooks {
-  /** Where this server is reached, without a path and without a slash at the end. */
+  /** The server's public base URL, without a path and without a trailing slash. */
   baseUrl(): string
 }
 
-/** Signed ways in for services. Source: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md */
+/**
+ * Signed webhooks for incoming triggers. Source:
+ * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ */
 export interface Webhooks {
-  /** Admins only. The secret is shown this once, and kept encrypted. @throws ForbiddenError, NotFoundError, BadInputError */
+  /**
+   * Admins only. The secret cannot be read later; it is stored encrypted. @throws ForbiddenError, NotFoundError,
+   * BadInputError
+   */
   create(viewer: Viewer, input: CreateWebhookInput): Promise<{ webhook: Webhook; secret: string }>
-  /** Admins only: what is posted there is answered as if it had never been. @throws ForbiddenError, NotFoundError */
+  /** Admins only: later deliveries are answered as for an unknown webhook. @throws ForbiddenError, NotFoundError */
   delete(viewer: Viewer, input: { id: string }): Promise<{ deletedWebhookId: string }>
   /**
-   * Admins only: a new secret, shown this once. The one before still holds for so long; one that was rotated out before holds no more.
+   * Admins only: creates a new secret, which cannot be read later. The previous secret stays valid for the given time;
+   * older ones become invalid at once.
    * @throws ForbiddenError, NotFoundError, BadInputError
    */
   rotateSecret(
     viewer: Viewer,
     input: { id: string; graceSeconds: number },
   ): Promise<{ webhook: Webhook; secret: string }>
-  /** Newest first, of one agent or all; null for everybody but admins. */
+  /** Newest first, of one agent or of all; null if the viewer is not an admin. */
   page(viewer: Viewer, request: PageRequest, agentId: string | null): Promise<Page<Webhook> | null>
-  /** By id, in the order of the ids; null where there is none. Says nothing of who may see them. */
+  /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Webhook | null)[]>
 }
 

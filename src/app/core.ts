@@ -36,7 +36,7 @@ import { createReplies } from '../spaces/replies.ts'
 import { createAftermath } from '../speech/aftermath.ts'
 import { checkInput, checkJson } from '../tools/custom/schema-checks.ts'
 
-/** What a message, a plan or a service sets off, and what posting and ending need of one another: the one circle, closed here. */
+/** Connects the one cycle of the system: messages, plans and services start runs; runs post messages and end. */
 export function createCore(platform: Platform) {
   const runs = createRuns(platform)
   const runProgress = createRunProgress(platform)
@@ -82,7 +82,7 @@ export function createCore(platform: Platform) {
   }
 }
 
-/** Calls that others than their run answer, decide on or carry out. */
+/** Builds the modules that answer, decide on and execute tool calls outside of their run. */
 function createAnswering(platform: Platform, { inbox, posting }: { inbox: Inbox; posting: Said['posting'] }) {
   const asyncResults = createAsyncResults({ inbox })
   const settling = createCallSettling(platform, {
@@ -103,7 +103,7 @@ function createAnswering(platform: Platform, { inbox, posting }: { inbox: Inbox;
 
 type Said = ReturnType<typeof createSaid>
 
-/** What is said in spaces, by people and runs, and what answers whom. */
+/** Builds the modules for messages of people and runs, and for replies. */
 function createSaid(platform: Platform, parts: { runs: Runs; inbox: Inbox }) {
   const announcer = createAnnouncer(platform)
   const dispatch = createDispatch(platform, parts)

@@ -7,7 +7,9 @@ type Parts = Parameters<typeof createAgentDeletion>[1] &
   Parameters<typeof createSpaceDeletion>[1] &
   Parameters<typeof createErasure>[1]
 
-/** How agents, spaces and people cease to be; and what goes on with that where a process died over it. */
+const settled = async (work: Promise<void>) => (await Promise.allSettled([work]))[0]
+
+/** Deletion of agents and spaces and erasure of humans, with a sweep that continues where a process died. */
 export function createDeletion(platform: Platform, parts: Parts) {
   const spaces = createSpaceDeletion(platform, parts)
   const erasure = createErasure(platform, parts)
@@ -15,9 +17,10 @@ export function createDeletion(platform: Platform, parts: Parts) {
     ...createAgentDeletion(platform, parts),
     deleteSpace: spaces.deleteSpace,
     eraseHuman: erasure.eraseHuman,
+    /** Tries both sweeps even if one fails. @throws the first error, after both have been tried */
     async sweep() {
-      await spaces.sweep()
-      await erasure.sweep()
+      const results = [await settled(spaces.sweep()), await settled(erasure.sweep())]
+      for (const result of results) if (result.status === 'rejected') throw result.reason
     },
   }
 }

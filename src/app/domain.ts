@@ -2,6 +2,7 @@ import { createAuditLog } from '../access/audit-log.ts'
 import { createInvitations } from '../access/invitations.ts'
 import type { Rates } from '../access/rates.ts'
 import { createTokens } from '../access/tokens.ts'
+import { OPERATOR_ID } from '../access/viewer.ts'
 import { createVisibility } from '../access/visibility.ts'
 import { createAgents } from '../agents/agents.ts'
 import { createConsciousnessReading } from '../agents/consciousness.ts'
@@ -17,6 +18,7 @@ import { createMindControl } from '../agents/mind-control.ts'
 import { createTriggers } from '../agents/triggers.ts'
 import { createWebhookDeliveries } from '../agents/webhook-deliveries.ts'
 import { createWebhooks } from '../agents/webhooks.ts'
+import type { Requester } from '../lib/fair-queue.ts'
 import { recalledOf } from '../minds/cycle-state.ts'
 import type { Models } from '../models/models.ts'
 import { createForgetting } from '../operation/forgetting.ts'
@@ -47,13 +49,13 @@ export interface DomainParts {
   models: Models
   record: Record
   rates: Rates
-  /** Where this server is reached, without a path. */
+  /** The server's public base URL, without a path. */
   baseUrl(): string
 }
 
 const onBudgetChanged = (tx: Tx, spaceId: string) => askAgain(tx, { spaceId })
 
-/** What people, admins and services can ask for: the domain as the GraphQL schema sees it. */
+/** Builds the domain as the GraphQL schema uses it: the operations of people, admins and services. */
 export function createDomain(platform: Platform, { core, adminToken, models, record, rates, baseUrl }: DomainParts) {
   const visibility = createVisibility(platform)
   const publisher = createSpacePublisher(platform)
@@ -104,15 +106,21 @@ export function createDomain(platform: Platform, { core, adminToken, models, rec
   }
 }
 
-const SCHEMA_CHECKS = { checkInputSchema, checkSchema }
+const OPERATOR: Requester = { id: OPERATOR_ID, isPatient: true }
 
-/** What it means that somebody comes or leaves. */
+/** Only admins create tools, so the checks of their schemas are not rate-limited. */
+const SCHEMA_CHECKS = {
+  checkInputSchema: (schema: unknown) => checkInputSchema(schema, OPERATOR),
+  checkSchema: (schema: unknown) => checkSchema(schema, OPERATOR),
+}
+
+/** Side effects of joining and leaving a space. */
 const membershipHooks = ({ leaving, approvals }: Core) => ({
   onLeft: leaving.onLeft,
   onJoined: (spaceId: string) => approvals.recheck({ spaceId }),
 })
 
-/** Tool calls, as they are read. */
+/** The parts for reading tool calls. */
 const callsOf = ({ toolCalls, callClaims, approvalReading }: Core) => ({ toolCalls, callClaims, approvalReading })
 
 export type OwnDomain = ReturnType<typeof createDomain>

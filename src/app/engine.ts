@@ -31,13 +31,13 @@ export interface EngineParts {
   models: Models
 }
 
-/** What executes runs in this process. */
+/** Executes runs in this process. */
 export interface Engine {
-  /** Gives running work `graceMs`, hands the rest back to the queue. */
+  /** Gives running work `graceMs` to finish, then releases it to other processes. */
   close(graceMs: number): Promise<void>
 }
 
-/** Builds what executes runs, and begins. */
+/** Builds and starts the engine. */
 export async function startEngine(platform: Platform, { config, core, domain, models }: EngineParts): Promise<Engine> {
   const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
   const mcpTools = createMcpTools({ http, clock: platform.clock })
@@ -89,7 +89,7 @@ export async function startEngine(platform: Platform, { config, core, domain, mo
 
 const RARELY = 6
 
-/** What a process that died leaves behind seldom, and nobody sees: every sixth time, once a minute. */
+/** Runs a sweep only every sixth time, once a minute, because dead processes seldom leave this kind of work behind. */
 function rarely(sweep: () => Promise<void>): () => Promise<void> {
   let times = 0
   return async () => {
@@ -98,7 +98,7 @@ function rarely(sweep: () => Promise<void>): () => Promise<void> {
   }
 }
 
-/** What is to be done about calls that wait for people, or that people have approved. */
+/** Starts the work on calls that wait for people, or that people have approved. */
 async function startCallWork(
   platform: Platform,
   { toolAnswers, approvals, settling }: Core,
@@ -108,7 +108,7 @@ async function startCallWork(
   const notifying = createNotifying(platform, parts)
   return {
     timed: [toolAnswers.timed, approvals.timed, carrying.timed, notifying.timed],
-    /** For what a process that died did not get to. */
+    /** For work that a dead process left unfinished. */
     sweep: () => approvals.recheck(),
     async close() {
       await carrying.close()
@@ -117,7 +117,7 @@ async function startCallWork(
   }
 }
 
-/** Whatever has a time, and what processes that died left behind. */
+/** Starts the timers and sweeps: for everything with a due time, and for what dead processes left behind. */
 function keepUp(
   platform: Platform,
   core: Core,

@@ -17,16 +17,16 @@ import { heardHere } from '../realtime/heard-here.ts'
 import { createRealtime, type Realtime } from '../realtime/realtime.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
 
-/** What tests put in the place of the outside. */
+/** Replacements for tests. */
 export interface AppOptions {
   clock?: Clock
   models?: ModelRegistryOptions
   racepoint?: Racepoint
-  /** Begins every key in Redis: tests that share one need different ones. */
+  /** The prefix of all keys in Redis. Tests that share a Redis use different ones. */
   redisPrefix?: string
 }
 
-/** The outside, and the way to close it. */
+/** The connections to the outside, and how to close them. */
 export interface Outside {
   platform: Platform
   realtime: Realtime
@@ -42,7 +42,8 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
   const { clock = systemClock, racepoint = async () => {}, redisPrefix } = options
   const logger = pino({ level: config.logLevel, mixin: () => ({ ...logContext() }) })
   for (const warning of config.warnings) logger.warn(warning)
-  const onError = (error: Error) => logger.warn({ error: messageOf(error) }, 'the database had a fault')
+  const onError = (error: Error) =>
+    logger.warn({ error: messageOf(error) }, 'the database connection reported an error')
   const metrics = new Registry()
   const { databaseUrl: url, databaseConnections: poolSize, dataDirectory } = config
   const db = await openDatabase({ url, dataDirectory, poolSize, onError, metrics })
@@ -69,7 +70,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       jobs,
       worker: randomInt(1, 2 ** 31 - 1),
       log,
-      // A run that is to begin in the process that wrote it need not wait for Redis.
+      // Signals for the process that sent them need not pass through Redis.
       signals: heardHere(signals, JOBS_CHANNEL),
       clock,
       logger,

@@ -8,16 +8,16 @@ import { type RunningServer, startServer } from '../server/server.ts'
 import { surviveRejections } from './rejections.ts'
 import { shutDown } from './shutdown.ts'
 
-/** How long running work may take to finish before it is handed to another process. */
+/** How long running work may take to finish before the process releases it. */
 const DRAIN_MS = 20_000
 
-/** The one clear line, or the faults, of a start that failed. */
+/** Prints why the start failed, and exits. */
 function refuse(error: unknown): never {
   process.stderr.write(`${error instanceof ConfigError ? error.message : `Parley cannot start. ${messageOf(error)}`}\n`)
   process.exit(1)
 }
 
-/** Says where it listens and what it runs on; the admin token only when this start made it. */
+/** Prints the address and the services in use, and the admin token if this start created it. */
 function announce(config: Config, app: Application, server: RunningServer): void {
   const lines = [
     `Parley serves ${server.url}/graphql (role: ${config.role})`,
@@ -28,16 +28,16 @@ function announce(config: Config, app: Application, server: RunningServer): void
   if (app.adminToken.generated) {
     lines.push(
       `  admin     Authorization: Bearer ${app.adminToken.value}`,
-      `            (made now, kept in ${config.dataDirectory}/admin-token)`,
+      `            (created now, stored in ${config.dataDirectory}/admin-token)`,
     )
   }
   process.stdout.write(`${lines.join('\n')}\n`)
 }
 
-/** A signal to a process group comes twice, from the sender and from npm: within so long it is one. */
+/** Within this time two signals count as one: a process group gets one from the sender and one from npm. */
 const SAME_SIGNAL_MS = 500
 
-/** The first signal drains; another one ends the process at once. */
+/** The first signal drains; a second one ends the process immediately. */
 function drainOnSignal(app: Application, server: RunningServer): void {
   let drainingSince: number | null = null
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -48,7 +48,7 @@ function drainOnSignal(app: Application, server: RunningServer): void {
       shutDown(app, server, DRAIN_MS).then(
         () => process.exit(0),
         (error) => {
-          process.stderr.write(`Parley could not end in order: ${messageOf(error)}\n`)
+          process.stderr.write(`Parley could not shut down cleanly: ${messageOf(error)}\n`)
           process.exit(1)
         },
       )

@@ -5,19 +5,19 @@ import { messageOf } from '../lib/errors.ts'
 import { counter } from '../lib/metrics.ts'
 
 /**
- * A rejection that nobody waits for is a fault of ours in one piece of work: it is logged with an id and counted
- * (`parley_unhandled_rejections_total`), and everybody else's work goes on. Node would end the process. Answers with the way to stop.
+ * Keeps the process alive after an unhandled rejection, which Node would end it for: logs the rejection with an id and
+ * counts it (`parley_unhandled_rejections_total`). Returns a function that removes the handler.
  */
 export function surviveRejections(logger: Pick<Logger, 'error'>, metrics: Registry): () => void {
   const rejections = counter(
     metrics,
     'parley_unhandled_rejections_total',
-    'Rejections that nobody handled: faults of the server, each logged with its id.',
+    'Unhandled promise rejections: errors of the server, each logged with its id.',
   )
   const onRejection = (reason: unknown) => {
     rejections.inc()
     const error = reason instanceof Error ? (reason.stack ?? reason.message) : messageOf(reason)
-    logger.error({ errorId: randomUUID(), error }, 'a rejection that nobody handled')
+    logger.error({ errorId: randomUUID(), error }, 'unhandled promise rejection')
   }
   process.on('unhandledRejection', onRejection)
   return () => void process.off('unhandledRejection', onRejection)

@@ -2,8 +2,9 @@ import type { Application } from '../app.ts'
 import type { RunningServer } from '../server/server.ts'
 
 /**
- * Ends a process in order. At the same time no new requests and no new work: requests may finish, sockets are closed with
- * 1001, runs have `graceMs` and are handed back. Only then goes what both of them need: database, queue and realtime.
+ * Shuts the process down. First, in parallel, it stops accepting requests and work: requests may finish, sockets are
+ * closed with 1001, and runs get `graceMs` before they are released. Then it closes database, queue and realtime, which
+ * both need.
  */
 export async function shutDown(app: Application, server: RunningServer, graceMs: number): Promise<void> {
   await Promise.all([server.close(), app.stopWorker(graceMs)])

@@ -5,30 +5,36 @@ import { isKnownTo, type Marks, marksOf } from './marks.ts'
 import { type Obstacle, RULES, type Rules } from './rules.ts'
 import { type Cleared, type KnownWorld, readWorld } from './world.ts'
 
-/** Why something is not done, for a model to act on. */
+/** Why an operation was refused, for the model to act on. */
 export interface Refusal {
   code: 'CONFIDENTIAL'
   message: string
 }
 
-/** What carries words and works for somebody: a run in hand. */
+/** A run that is being executed, with its marks and requesters. */
 export type Carrier = Pick<Run, 'agentId' | 'places' | 'label' | 'askers'>
 
 export type Clearance =
   | { type: 'cleared'; cleared: Cleared }
   | { type: 'refused'; refusal: Refusal }
-  /** Its agent does not belong there: nothing is said of the space. */
+  /** The agent is not a member; the error must not describe the space. */
   | { type: 'foreign' }
 
-/** What a run may do with what it knows, by the spaces as they are now. Each answer is one statement. */
+/**
+ * The confidentiality guard: decides what a run may do with its content, by the current state of the spaces. Each
+ * method executes one statement.
+ */
 export interface Discretion {
-  /** Whether it may say in the space what it knows, or hand it on there. */
+  /** Whether the run may post its content in the space, or delegate it there. */
   toSpeak(carrier: Carrier, spaceId: string): Promise<Clearance>
-  /** Why it may not enter, or read, a space that is confidential; null where it may. */
+  /** Returns why the run may not enter or read a confidential space; null if it may. */
   toEnter(carrier: Carrier, spaceId: string): Promise<Refusal | null>
-  /** Of other runs those of which it is told more than that they are there, as they are marked now: asked after what it would be told was read. */
+  /**
+   * Returns those of the other runs whose details the run may see, by their current marks. Call it after reading these
+   * details.
+   */
   toCompare(carrier: Carrier, runIds: readonly string[]): Promise<ReadonlySet<string>>
-  /** Why it may not give what it knows to a tool outside the server; null where it may. */
+  /** Returns why the run may not send its content to a tool outside of the server; null if it may. */
   toLeave(carrier: Marks, tool: { mayReceiveConfidential: boolean }): Promise<Refusal | null>
 }
 
@@ -70,7 +76,7 @@ const NOT_FOR_ASKERS: Refusal = {
     'That space is confidential, and not all for whom you work in this run belong there: you can neither read nor write in it now. Go on without it.',
 }
 
-/** A space that was deleted has no name. */
+/** A deleted space has no name. */
 const quoted = (name = '') => JSON.stringify(oneLine(name === '' ? 'a space that is gone' : name))
 
 function notHeard({ fromId, humanIds }: Obstacle, spaceId: string, { spaces }: KnownWorld): Refusal {

@@ -1,74 +1,77 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
 /**
- * Where something comes from, as its row keeps it: `places`, the spaces whose messages it was given directly; `label`, those of all that it
- * was shown, as far as they were confidential then. What counts of both are those that are confidential now.
+ * The sources of a row: `places` are the spaces whose messages were direct input; `label` are the spaces of all input
+ * that were confidential at that time. Only spaces that are confidential now count.
  */
 export interface Marks {
   places: string[]
   label: string[]
 }
 
-/** Marks, and the humans whom it is done for; none for an admin's plan and a service. */
+/**
+ * Marks, and the requesters: the humans on whose behalf the work is done. There are none for an admin's plan and for a
+ * service.
+ */
 export interface Provenance extends Marks {
   askers: string[]
 }
 
 export const UNMARKED: Provenance = { places: [], label: [], askers: [] }
 
-/** All spaces that something may be confidential to. */
+/** Returns all spaces that the content may be confidential to. */
 export function marksOf({ places, label }: Marks): string[] {
   return union(places, label)
 }
 
-/** Each once, in order. */
+/** Returns the union in order, without duplicates. */
 export function union(...lists: readonly (readonly string[])[]): string[] {
   return [...new Set(lists.flat())].sort()
 }
 
-/** Of several together. */
+/** Combines the provenance of several sources. */
 export function together(all: readonly Provenance[]): Provenance {
   return { ...marksTogether(all), askers: union(...all.map(({ askers }) => askers)) }
 }
 
-/** The same without whom it is done for. */
+/** Combines marks without requesters. */
 export function marksTogether(all: readonly Marks[]): Marks {
   return { places: union(...all.map(({ places }) => places)), label: union(...all.map(({ label }) => label)) }
 }
 
-/** Who carries marks takes more: a run in hand, by what it is given and shown. */
+/** Adds marks to a run that is being executed, for content that it received. Mutates `carrier`. */
 export function take(carrier: Marks, { places = [], label = [] }: Partial<Marks>): void {
   carrier.places = union(carrier.places, places)
   carrier.label = union(carrier.label, label)
 }
 
-/** The marks in an UPDATE of their row. */
+/** The assignments that write the marks in an UPDATE of their row. */
 export function setsOf({ places, label }: Marks): Prisma.Sql {
   return Prisma.sql`places = ${places}::text[], label = ${label}::text[]`
 }
 
-/** The same of a run in hand, whose label takes those of its places that have become confidential meanwhile. */
+/** Like `setsOf`, and adds to the label those places that have become confidential since. */
 export function setsNow({ places, label }: Marks): Prisma.Sql {
   return Prisma.sql`places = ${places}::text[], label = ${labelNow(Prisma.sql`${places}::text[]`, Prisma.sql`${label}::text[]`)}`
 }
 
-/** A row's own label takes those of its places that have become confidential meanwhile. */
+/** Adds to the row's label those of its places that have become confidential since. */
 export const LABEL_NOW = Prisma.sql`label = ${labelNow(Prisma.sql`places`, Prisma.sql`label`)}`
 
 function labelNow(places: Prisma.Sql, label: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`ARRAY(SELECT DISTINCT unnest(${label} || ${confidentialAmong(places)}) ORDER BY 1)`
 }
 
-/** The label that rows have by their marks now, and that of a run which carries these. Of both there is an order: they can be compared. */
+/** The current label of a row, and of a run with the given marks. Both are sorted, so that they can be compared. */
 const LABEL_OF_ROW = confidentialAmong(Prisma.sql`places || label`)
 const labelOfCarrier = (marks: Marks) => confidentialAmong(Prisma.sql`${marksOf(marks)}::text[]`)
 
-/** A condition on a row: a run that carries these marks is, or may be, shown it; what it is not shown does not exist for it. */
+/** A condition on a row: a run with these marks may read it. For the run, other rows do not exist. */
 export const isKnownTo = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) <@ (${labelOfCarrier(marks)})`
-/** A condition on a row: it is what such a run would write. */
+/** A condition on a row: a run with these marks would write it with the same label. */
 export const isOfLabel = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) = (${labelOfCarrier(marks)})`
 
-/** Those of an array of spaces that are confidential now: an expression that costs nothing where there is no confidential space at all. */
+/** The spaces of an array that are confidential now. The expression is free of cost if no space is confidential. */
 export function confidentialAmong(spaceIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`CASE WHEN EXISTS (SELECT 1 FROM "Space" WHERE confidential)
     THEN ARRAY(SELECT s.id FROM "Space" s WHERE s.confidential AND s.id = ANY(${spaceIds}) ORDER BY s.id) ELSE '{}'::text[] END`

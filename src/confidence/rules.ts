@@ -1,37 +1,47 @@
-/** What the rules are asked about: which spaces are confidential now, and which humans are in them now. */
+/** The input of the rules: which spaces are confidential now, and which humans are in them. */
 export interface World {
   isConfidential(spaceId: string): boolean
   humansOf(spaceId: string): ReadonlySet<string>
 }
 
-/** Why words may not go to a space: those humans there do not belong where the words come from. */
+/**
+ * Why content may not be posted in a space: these humans in it are not members of the space that the content comes
+ * from.
+ */
 export interface Obstacle {
   fromId: string
   humanIds: string[]
 }
 
 /**
- * The rules of confidential spaces, each a pure function of marks, askers and who is where. A label is what `labelOf` says of marks:
- * the confidential spaces that something comes from. Everything that carries words asks them (engine.md, "Confidential spaces").
+ * The rules of confidential spaces as pure functions of marks, requesters and memberships. A label is the result of
+ * `labelOf`: the confidential spaces that content comes from. Every path of content applies them (engine.md,
+ * "Confidential spaces").
  */
 export interface Rules {
-  /** Of the spaces that something may come from, those that count. */
+  /** Returns those of the source spaces that are confidential. */
   labelOf(spaceIds: readonly string[], world: World): string[]
-  /** Why what has this label may not be said in the space; null where it may. */
+  /** Returns why content with this label may not be posted in the space; null if it may. */
   obstacle(label: readonly string[], spaceId: string, world: World): Obstacle | null
-  /** Whether what has this label may be given to what is outside the server. */
+  /** Whether content with this label may be sent outside of the server. */
   mayLeave(label: readonly string[], tool: { mayReceiveConfidential: boolean }): boolean
-  /** Whether a human may hear what has this label: an approver, or who reads a reason. */
+  /** Whether a human, such as an approver, may read content with this label. */
   mayHear(label: readonly string[], humanId: string, world: World): boolean
-  /** Whether a run that works in this space, or in none, is shown what its mind kept with this label. */
+  /** Whether a run that works in this space, or in none, is shown notes of its agent with this label. */
   mayRecall(label: readonly string[], worksInId: string | null, world: World): boolean
-  /** Whether a run that works for these humans may enter, read and post in the space. */
+  /** Whether a run with these requesters may enter, read and post in the space. */
   mayEnter(askers: readonly string[], spaceId: string, world: World): boolean
-  /** Whether a run that works for these humans is told description and members of the space, and its name even where it works for nobody. */
+  /**
+   * Whether a run with these requesters may see the description and members of the space. A run without requesters may
+   * see its name.
+   */
   mayKnow(askers: readonly string[], spaceId: string, world: World): boolean
-  /** Whether a run with the label `own` is told more of another run, with the label `other`, than that there is one. */
+  /**
+   * Whether a run with the label `own` may see details of another run, with the label `other`, and not only that it
+   * exists.
+   */
   mayCompare(other: readonly string[], own: readonly string[]): boolean
-  /** Whether events with these labels may be thought about in one cycle. */
+  /** Whether events with these labels may be processed in one think cycle. */
   belongTogether(one: readonly string[], other: readonly string[]): boolean
 }
 

@@ -2,7 +2,7 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { World } from './rules.ts'
 
-/** Spaces as they are at one moment: those that are confidential, and others that were asked for by name. */
+/** A snapshot of spaces: those that are confidential, and those requested by id. */
 export interface KnownWorld extends World {
   spaces: ReadonlyMap<string, KnownSpace>
 }
@@ -11,19 +11,19 @@ export interface KnownSpace {
   id: string
   name: string
   confidential: boolean
-  /** Raised whenever its members or settings change. */
+  /** Increased by every change of members or settings. */
   version: number
   humans: { id: string; name: string }[]
-  /** Whether the one who asks is a member. */
+  /** Whether `memberId` is a member. */
   isOwn: boolean
 }
 
 interface Asked {
-  /** Of these those that are confidential. */
+  /** Only the confidential ones of these are read. */
   marks: readonly string[]
-  /** All of these. */
+  /** All of these are read. */
   spaceIds?: readonly string[]
-  /** Who asks. */
+  /** The entity for which `isOwn` is computed. */
   memberId?: string
 }
 
@@ -48,18 +48,21 @@ function worldOf(rows: readonly KnownSpace[]): KnownWorld {
   }
 }
 
-/** A condition: a human belongs to all of these spaces that are confidential, and so may hear what comes from them. */
+/** A condition: a human is a member of all confidential ones of these spaces, and may read content from them. */
 export const isHeardBy = (humanId: Prisma.Sql, spaceIds: Prisma.Sql) => Prisma.sql`NOT EXISTS (
   SELECT 1 FROM "Space" s WHERE s.confidential AND s.id = ANY(${spaceIds})
     AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = s.id AND m."entityId" = ${humanId}))`
 
-/** The same of all humans who are in a space. */
+/** The same condition for all humans in a space. */
 export const isHeardIn = (spaceId: Prisma.Sql, spaceIds: Prisma.Sql) => Prisma.sql`NOT EXISTS (
   SELECT 1 FROM "Space" s WHERE s.confidential AND s.id = ANY(${spaceIds}) AND s.id <> ${spaceId} AND EXISTS (
     SELECT 1 FROM "Membership" h JOIN "Entity" e ON e.id = h."entityId" AND e.kind = 'HUMAN' WHERE h."spaceId" = ${spaceId}
       AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = s.id AND m."entityId" = h."entityId")))`
 
-/** Of each human that is asked about, those of the spaces that are confidential and that they do not belong to; nothing where there is none. */
+/**
+ * For each human, returns the confidential ones of the spaces that the human is not a member of; nothing for a human
+ * without any.
+ */
 export async function readUnheard(
   tx: Tx,
   asked: readonly { humanId: string; spaceId: string }[],
@@ -76,17 +79,18 @@ export async function readUnheard(
 
 const NOBODY: ReadonlySet<string> = new Set()
 
-/** What was looked at before something is written in a space: it is written only while that holds. */
+/** The checked state of a space: content may be written in the space only while this state holds. */
 export interface Cleared {
-  /** The space's. */
+  /** The version of the space. */
   version: number
-  /** The confidential spaces whose words may go there. */
+  /** The confidential spaces whose content may be posted there. */
   from: string[]
 }
 
 /**
- * A condition on a row of "Space", in which words with these marks are to be written: they come from no confidential space but it, and it is
- * not confidential itself; or all that is confidential was `cleared`, and the space is as it was then.
+ * A condition on a row of "Space" in which content with these marks is to be written. It holds if no other confidential
+ * space is a source and the space is not confidential, or if every confidential source was `cleared` and the version of
+ * the space is unchanged.
  */
 export function mayBeWritten(spaceId: string, marks: readonly string[], cleared: Cleared | null): Prisma.Sql {
   const known = [spaceId, ...(cleared?.from ?? [])]

@@ -1,20 +1,23 @@
 import { parseModelName } from '../lib/model-name.ts'
 import type { ReadProviders } from './model-providers.ts'
 
-/** Settings of which one alone is not enough, or two exclude each other. */
+/** Faults of settings that require or exclude each other. */
 export function combinedFaults(
   set: Record<string, string | undefined>,
   { providers, faults: badProviders }: ReadProviders,
 ): string[] {
   const faults: string[] = []
-  if (set.AUTH_JWT_SECRET && set.AUTH_JWKS_URL) faults.push('AUTH_JWT_SECRET: set it or AUTH_JWKS_URL, not both')
+  if (set.AUTH_JWT_SECRET && set.AUTH_JWKS_URL)
+    faults.push('AUTH_JWT_SECRET: set either AUTH_JWT_SECRET or AUTH_JWKS_URL, not both')
   for (const name of ['AUTH_ISSUER', 'AUTH_AUDIENCE']) {
     if (set[name] && !set.AUTH_JWT_SECRET && !set.AUTH_JWKS_URL) {
       faults.push(`${name}: needs AUTH_JWT_SECRET or AUTH_JWKS_URL`)
     }
   }
   if (set.AUTH_JWKS_URL && !set.AUTH_AUDIENCE && set.AUTH_ALLOW_UNBOUNDED !== 'true') {
-    faults.push('AUTH_AUDIENCE: required with AUTH_JWKS_URL, or tokens for other apps sign in (AUTH_ALLOW_UNBOUNDED)')
+    faults.push(
+      'AUTH_AUDIENCE: required with AUTH_JWKS_URL; without it, tokens for other apps are accepted (AUTH_ALLOW_UNBOUNDED=true allows that)',
+    )
   }
   const provider = parseModelName(set.PARLEY_DEFAULT_MODEL ?? 'demo')?.provider ?? 'demo'
   const known = providers.find(({ name }) => name === provider)
@@ -29,12 +32,12 @@ export function combinedFaults(
   return faults
 }
 
-/** Short of this, a secret can be guessed by trying; RFC 7518 asks for as much of a key for HS256. */
+/** Shorter secrets can be guessed. RFC 7518 requires this length for HS256 keys. */
 const SAFE_SECRET_LENGTH = 32
 
 /**
- * What does not stop a start. An unknown variable may be a typing error, or one of those that Kubernetes sets in every pod
- * beside a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
+ * Warnings that do not stop the start. An unknown variable may be a typing error, or one that Kubernetes sets in every
+ * pod beside a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
  */
 export function warningsOf(set: Record<string, string | undefined>, settings: readonly string[]): string[] {
   const unknown = Object.keys(set).filter((name) => name.startsWith('PARLEY_') && !settings.includes(name))
@@ -44,8 +47,10 @@ export function warningsOf(set: Record<string, string | undefined>, settings: re
   })
   const isUnbounded = set.AUTH_ALLOW_UNBOUNDED === 'true' && (set.AUTH_JWT_SECRET || set.AUTH_JWKS_URL)
   return [
-    ...(isUnbounded ? ['AUTH_ALLOW_UNBOUNDED: JWTs that never end, or are for other apps, are accepted'] : []),
-    ...unknown.sort().map((name) => `${name}: there is no such setting`),
+    ...(isUnbounded
+      ? ['AUTH_ALLOW_UNBOUNDED: the server accepts JWTs that never expire or were issued for other apps']
+      : []),
+    ...unknown.sort().map((name) => `${name}: unknown setting`),
     ...weak.map((name) => `${name}: has fewer than ${SAFE_SECRET_LENGTH} characters, and can be guessed`),
   ]
 }

@@ -2,11 +2,11 @@ import { z } from 'zod'
 
 const PROTOCOLS = ['postgres:', 'postgresql:']
 
-/** A URL of which `pg` reads the same: without a host it needs another one to be a URL. */
+/** Adds a host, which `URL` requires and `pg` does not. */
 const withHost = (value: string) => value.replace('@/', '@socket/')
 
 /**
- * Where PostgreSQL is: `postgresql://user:password@host:5432/name`; by a Unix socket, the folder that it lies in as `host`:
+ * The address of PostgreSQL: `postgresql://user:password@host:5432/name`, or for a Unix socket, its folder as `host`:
  * `postgresql://user@/name?host=/var/run/postgresql`.
  */
 export const databaseUrl = z

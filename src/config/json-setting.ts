@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /**
- * The value of a setting that is JSON, or `file:` and the path of a file that holds it. A fault says what is wrong without a
- * word of what the setting holds, which may be secret.
+ * Reads a setting that is JSON, or `file:` and the path of a JSON file. A fault never contains the value, which may be
+ * secret.
  */
 export function readJsonSetting(text: string): { type: 'value'; value: unknown } | { type: 'fault'; fault: string } {
   const isFile = text.startsWith('file:')
@@ -12,13 +12,13 @@ export function readJsonSetting(text: string): { type: 'value'; value: unknown }
     return { type: 'value', value: JSON.parse(json.replace(/^\uFEFF/, '')) }
   } catch (error) {
     if (error instanceof SyntaxError)
-      return { type: 'fault', fault: isFile ? 'the file holds no JSON' : 'must be JSON' }
+      return { type: 'fault', fault: isFile ? 'the file does not contain JSON' : 'must be JSON' }
     const code = (error as { code?: unknown }).code
     return { type: 'fault', fault: `the file cannot be read${typeof code === 'string' ? ` (${code})` : ''}` }
   }
 }
 
-/** `file:///etc/x.json` is a URL, `file:x.json` and `file:/etc/x.json` are paths. */
+/** `file:///etc/x.json` is a URL; `file:x.json` and `file:/etc/x.json` are paths. */
 function pathOf(text: string): string {
   return text.startsWith('file://') ? fileURLToPath(text) : text.slice('file:'.length)
 }

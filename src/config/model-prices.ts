@@ -3,10 +3,10 @@ import type { ModelPrice } from '../lib/model-cost.ts'
 import { parseModelName } from '../lib/model-name.ts'
 import { readJsonSetting } from './json-setting.ts'
 
-/** Models by the names that agents are given, and what they cost. */
+/** Prices by model name. */
 export type ModelPrices = ReadonlyMap<string, ModelPrice>
 
-/** The prices, and what is wrong with them, a line each. */
+/** The prices, and the faults found, a line each. */
 export interface ReadPrices {
   prices: ModelPrices
   faults: string[]
@@ -20,7 +20,7 @@ const PRICE = z.strictObject({ input: usd, cachedInput: usd.optional(), output: 
   cachedInput: price.cachedInput ?? price.input,
 }))
 
-/** The prices of PARLEY_PRICES: JSON, or `file:` and a path. A model without one has no known cost; `demo` costs nothing. */
+/** Reads PARLEY_PRICES: JSON, or `file:` and a path. A model without a price has an unknown cost; `demo` is free. */
 export function readModelPrices(text: string | undefined): ReadPrices {
   const faults: string[] = []
   const read = text === undefined ? null : readJsonSetting(text)
@@ -31,7 +31,7 @@ export function readModelPrices(text: string | undefined): ReadPrices {
   }
   const prices = Object.entries(given).flatMap(([name, value]): [string, ModelPrice][] => {
     const shown = JSON.stringify(name.slice(0, 100))
-    if (parseModelName(name) === null) faults.push(`PARLEY_PRICES: ${shown} is no <provider>:<model>`)
+    if (parseModelName(name) === null) faults.push(`PARLEY_PRICES: ${shown} does not have the form <provider>:<model>`)
     const { data, error } = PRICE.safeParse(value)
     faults.push(
       ...(error?.issues ?? []).map(({ path, message }) => `PARLEY_PRICES: ${[shown, ...path].join('.')}: ${message}`),

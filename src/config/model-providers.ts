@@ -4,29 +4,29 @@ import { readJsonSetting } from './json-setting.ts'
 
 const APIS = ['openai', 'openai-chat', 'anthropic', 'google'] as const
 
-/** What a provider speaks: OpenAI's Responses, Chat Completions, Anthropic's Messages, or Google's Gemini API. */
+/** The protocol of a provider: OpenAI Responses, OpenAI Chat Completions, Anthropic Messages, or Google Gemini. */
 export type ModelApi = (typeof APIS)[number]
 
-/** The AI SDK's package that speaks it. */
+/** The AI SDK package that implements the protocol. */
 export type ProviderPackage = '@ai-sdk/openai' | '@ai-sdk/openai-compatible' | '@ai-sdk/anthropic' | '@ai-sdk/google'
 
-/** A provider of models, as it is set. */
+/** The settings of a model provider. */
 export interface ModelProviderSettings {
-  /** What stands before the colon in the names of its models. */
+  /** The part before the colon in model names. */
   name: string
   api: ModelApi
   package: ProviderPackage
-  /** With its version path; null for the API's own. Holds nothing secret. */
+  /** With its version path; null for the default of the API. Must not contain a secret. */
   baseUrl: string | null
   apiKey: string | null
   headers: Record<string, string>
-  /** Why none of its models can be used, as the end of a sentence; null where they can. */
+  /** Why no model of the provider can be used, as the end of a sentence; null if they can. */
   lacks: string | null
 }
 
 type Environment = Record<string, string | undefined>
 
-/** A provider's base URL. It is shown to admins and in errors: what is secret belongs into a header. */
+/** The base URL of a provider. Admins and errors show it, so secrets belong in a header. */
 export const baseUrl = z
   .string()
   .refine(isBaseUrl, 'must be a URL that begins with http:// or https://, without user, password, query or fragment')
@@ -40,7 +40,7 @@ const PROVIDER = z.strictObject({
 
 type Preset = z.infer<typeof PROVIDER> & { keyVariable?: string }
 
-/** What one word stands for, and the variable in which its key is looked for where none is given. */
+/** Defaults for a provider that is given as one word, and the variable with its key. */
 const PRESETS = new Map<string, Preset>(
   Object.entries({
     ollama: { api: 'openai-chat', baseUrl: 'http://localhost:11434/v1' },
@@ -50,7 +50,7 @@ const PRESETS = new Map<string, Preset>(
   }),
 )
 
-/** The providers, and what is wrong with them: a line each, without any secret. */
+/** The providers, and the faults found, a line each, without secrets. */
 export interface ReadProviders {
   providers: ModelProviderSettings[]
   faults: string[]
@@ -58,8 +58,8 @@ export interface ReadProviders {
 }
 
 /**
- * The providers of PARLEY_PROVIDERS, then `openai` and `openai.chat` of OPENAI_API_KEY and OPENAI_BASE_URL, where those names
- * are not taken. A key or a header `env:NAME` is that variable's value.
+ * Reads the providers of PARLEY_PROVIDERS, then adds `openai` and `openai.chat` from OPENAI_API_KEY and
+ * OPENAI_BASE_URL, unless these names are taken. A key or header `env:NAME` is replaced by the value of that variable.
  */
 export function readModelProviders(environment: Environment, isInstalled = isPackageInstalled): ReadProviders {
   const faults: string[] = []
@@ -92,7 +92,8 @@ function readProvider(
   environment: Environment,
 ): { provider: ModelProviderSettings | null; faults: string[] } {
   const isNameable = PROVIDER_NAME.test(name) && name !== 'demo'
-  if (!isNameable) return { provider: null, faults: [`${JSON.stringify(name.slice(0, 64))} is no name for a provider`] }
+  if (!isNameable)
+    return { provider: null, faults: [`${JSON.stringify(name.slice(0, 64))} is not a valid provider name`] }
   const { keyVariable, ...preset }: Partial<Preset> = PRESETS.get(name) ?? {}
   const parsed = PROVIDER.safeParse(isObject(given) ? { ...preset, ...given } : given)
   if (!parsed.success) {
@@ -126,13 +127,14 @@ type Secret = { value: string } | { fault: string }
 function readSecret(text: string, environment: Environment): Secret {
   if (!text.startsWith('env:')) return sendable(text)
   const variable = text.slice('env:'.length)
-  // Whatever is no variable's name may be the secret itself, misplaced.
-  if (!/^[A-Z_][A-Z0-9_]*$/.test(variable)) return { fault: 'env: needs the name of a variable, in capitals' }
+  // The text may be a misplaced secret, so the fault must not contain it.
+  if (!/^[A-Z_][A-Z0-9_]*$/.test(variable))
+    return { fault: 'env: must be the name of an environment variable, in capitals' }
   const value = environment[variable]
   return value === undefined ? { fault: `the variable ${variable} is not set` } : sendable(value)
 }
 
-/** What no header can hold would fail with each request, and stand in its error. */
+/** Rejects text that no header can contain: every request would fail with an error that contains it. */
 function sendable(text: string): Secret {
   const value = text.trim()
   return /^[\x20-\x7e]+$/.test(value) ? { value } : { fault: 'must be printable ASCII' }
@@ -144,12 +146,14 @@ function faultsOfHeaders(name: string, headers: Record<string, string>): string[
       new Headers([[header, value]])
       return []
     } catch {
-      return [`${name}.headers: ${JSON.stringify(header.slice(0, 64))} is no header, or its value cannot be sent`]
+      return [
+        `${name}.headers: ${JSON.stringify(header.slice(0, 64))} is not a valid header name, or its value is not valid`,
+      ]
     }
   })
 }
 
-/** OpenAI's own reasoning models want more of Chat Completions than what other servers understand. */
+/** Chat Completions of OpenAI's own reasoning models need options that compatible servers do not understand. */
 function packageOf(api: ModelApi, baseUrl: string | null): ProviderPackage {
   if (api === 'anthropic' || api === 'google') return `@ai-sdk/${api}`
   return api === 'openai-chat' && baseUrl !== null ? '@ai-sdk/openai-compatible' : '@ai-sdk/openai'

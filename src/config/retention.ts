@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** After how many days what is older is deleted; null: never. */
+/** How many days rows are kept; null keeps them for ever. */
 export interface Retention {
   messagesDays: number | null
   runsDays: number | null

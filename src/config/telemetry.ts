@@ -1,18 +1,21 @@
 import { z } from 'zod'
 
-/** Where traces go, by the standard variables of OpenTelemetry. */
+/** Where traces are exported to, by the standard variables of OpenTelemetry. */
 export interface TelemetrySettings {
-  /** OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, else OTEL_EXPORTER_OTLP_ENDPOINT with `/v1/traces`. */
+  /** OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, or OTEL_EXPORTER_OTLP_ENDPOINT with `/v1/traces`. */
   url: string
   /** OTEL_EXPORTER_OTLP_HEADERS and its variant for traces. */
   headers: Record<string, string>
   /** OTEL_SERVICE_NAME */
   serviceName: string
-  /** OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: whether what models and tools are sent and answer is exported too. */
+  /**
+   * OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: whether the input and output of models and tools is exported
+   * too.
+   */
   capturesContent: boolean
 }
 
-/** `name=value,name=value`, the values percent-encoded: as OpenTelemetry's specification says. */
+/** `name=value,name=value` with percent-encoded values, as the OpenTelemetry specification defines. */
 const headers = z
   .string()
   .transform((value) => value.split(',').map((pair) => pair.split('=')))
@@ -52,7 +55,7 @@ export const TELEMETRY_VARIABLES = {
 
 type Variables = z.infer<z.ZodObject<typeof TELEMETRY_VARIABLES>>
 
-/** Null unless an endpoint is set and nothing says that there are no traces. */
+/** Null unless an endpoint is set and traces are not disabled. */
 export function telemetryOf(set: Variables): TelemetrySettings | null {
   const general = set.OTEL_EXPORTER_OTLP_ENDPOINT
   const url =

@@ -21,48 +21,52 @@ import type { SpaceWriter } from '../speech/space-writer.ts'
 import type { Tool } from '../tools/tool.ts'
 import { createLiveGeneration, type LiveGeneration } from './live-generation.ts'
 
-/** The models behind their names. */
+/** Model providers, addressed by model name. */
 export interface Models {
-  /** @throws where the name cannot be used any more */
+  /** @throws if the name no longer resolves to a usable model */
   resolve(name: string): Promise<LanguageModel>
-  /** A provider's text without keys. */
+  /** Removes API keys from a text that a provider returned. */
   redact(text: string): string
-  /** A model's provider has failed. */
+  /** Records a failure of the model's provider. */
   failed(name: string): Promise<void>
-  /** Those of the models whose providers rest now, with until when. */
+  /** Returns the models whose provider is in cooldown, with the time at which its cooldown ends. */
   resting(names: readonly string[]): Promise<Map<string, Date>>
 }
 
 export interface GenerationParts {
-  /** Why no model is asked once more: a budget is spent by now. Null: none is. */
-  overBudget(): Promise<string | null>
+  /**
+   * Reserves budget for the next generation, or waits until there is room.
+   * @returns why no model may be called (a budget is exhausted), or null
+   */
+  reserve(plan: StepPlan, steps: readonly JournaledStep[]): Promise<string | null>
   claim: Claim
   tools: Map<string, Tool>
   models: Models
   signal: AbortSignal
-  /** How long a model may send nothing before it has failed. */
+  /** How long a model may send nothing before the attempt fails. */
   silenceMs: number
   journal: Journal
-  /** Whether the run ends with a step as the model has made it, and how that is written. */
+  /** Returns the SQL that completes the run together with this step, or null if the step is not the last one. */
   completing(step: JournaledStep): Prisma.Sql | null
   writer: SpaceWriter
   events: RunEvents
 }
 
-/** What came of asking a model once. */
+/** The outcome of one call of a model. */
 export interface Attempt {
   live: LiveGeneration
-  /** Null: it did not come to an end. */
+  /** Null if the response never finished. */
   end: LanguageModelCallEndEvent | null
   failure: ModelFailure | null
-  /** It was given up because nothing came any more. */
+  /** True if the attempt was aborted because the model sent nothing for `silenceMs`. */
   isSilent: boolean
   startedAt: Date
 }
 
 /**
- * Asks a model, once: the one call of the SDK's for one generation, without the loop, the results and the telemetry that its `streamText`
- * puts around that. Before an answer begins, it is tried again `maxRetries` times.
+ * Calls a model once, through the SDK's single-generation call: without the loop, the tool results
+ * and the telemetry of `streamText`. The SDK retries up to `maxRetries` times as long as the
+ * response has not begun.
  */
 export async function attempt(
   parts: GenerationParts,
@@ -78,7 +82,15 @@ export async function attempt(
   }
   const startedAt = new Date()
   let silence: ReturnType<typeof createSilenceLimit> | null = null
-  const live = createLiveGeneration({ step, tools: offered, writer, events, onPart: () => silence?.broken() })
+  const toolNames = new Set(tools.keys())
+  const live = createLiveGeneration({
+    step,
+    tools: offered,
+    toolNames,
+    writer,
+    events,
+    onPart: () => silence?.broken(),
+  })
   const model = await models.resolve(name).catch((error) => {
     came.failure = new ModelFailure(error, { blame: 'provider' })
   })
@@ -108,7 +120,10 @@ export async function attempt(
 
 type ModelCall = Parameters<typeof streamLanguageModelCall>[0] & { model: LanguageModel; abortSignal: AbortSignal }
 
-/** Makes the call, and takes what comes to its end; each error that comes in the stream goes to `fail`. @throws any other, or the signal's reason */
+/**
+ * Makes the call and consumes its stream to the end; passes errors from the stream to `fail`.
+ * @throws any other error, or the signal's reason
+ */
 async function follow(
   call: ModelCall,
   { maxRetries, fail }: { maxRetries: number; fail: (error: unknown) => void },
@@ -118,7 +133,7 @@ async function follow(
   const begun = retry(() => streamLanguageModelCall(call))
   const { stream } = await unlessAborted(abortSignal, Promise.resolve(begun))
   const reader = stream.getReader()
-  // A provider that does not look at the signal is left to itself.
+  // A provider that ignores the signal keeps running; only its stream is canceled here.
   const leave = () => void reader.cancel(abortSignal.reason).catch(() => {})
   abortSignal.addEventListener('abort', leave, { once: true })
   try {
@@ -134,7 +149,7 @@ async function follow(
   }
 }
 
-/** An agent's settings in the SDK's terms. What an agent is sent begins alike each time: it is cached by its id. */
+/** An agent's settings in the SDK's terms. The cache key is the agent's id, because its prompts share a prefix. */
 function settingsOf({ reasoningEffort, serviceTier, ...sampling }: ModelSettings, agentId: string) {
   return {
     ...sampling,
@@ -143,7 +158,7 @@ function settingsOf({ reasoningEffort, serviceTier, ...sampling }: ModelSettings
   }
 }
 
-/** To the SDK the tools are only described: their calls are carried out from the journal. */
+/** Describes the tools to the SDK without `execute`: calls are executed from the journal. */
 function described(tools: Map<string, Tool>): ToolSet {
   return Object.fromEntries(
     [...tools.values()].map(({ name, description, inputSchema }) => [
@@ -153,7 +168,10 @@ function described(tools: Map<string, Tool>): ToolSet {
   )
 }
 
-/** Aborts when nothing has come for so long, from the request on: the SDK's own limits begin with the response. */
+/**
+ * Aborts when nothing arrives for `limitMs`, counted from the request on; the SDK's own timeouts
+ * start with the response.
+ */
 function createSilenceLimit(limitMs: number) {
   const controller = new AbortController()
   const timer = setTimeout(

@@ -9,7 +9,7 @@ type CapturedPart =
   | { type: 'tool_call'; id: string; name: string; arguments: unknown }
   | { type: 'tool_call_response'; id: string; response: unknown }
 
-/** All that a step was sent, as attributes of its span: instructions and messages, as the model got them. */
+/** Span attributes with the instructions and messages as the model received them. */
 export function sentAttributes({ instructions, messages }: Pick<StepPlan, 'instructions' | 'messages'>): Attributes {
   return {
     'gen_ai.system_instructions': JSON.stringify([{ type: 'text', content: instructions }]),
@@ -17,7 +17,7 @@ export function sentAttributes({ instructions, messages }: Pick<StepPlan, 'instr
   }
 }
 
-/** What the model answered. */
+/** Span attributes with the model's response. */
 export function answeredAttributes({
   assistant,
   finishReason,

@@ -5,6 +5,7 @@ import { type JsonObject, toJson } from '../lib/json.ts'
 import { onBehalfOf } from '../lib/log-context.ts'
 import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
+import { termsOf } from '../runs/approval.ts'
 import type { CarryingHooks } from '../runs/carrying.ts'
 import type { Settlement } from '../runs/tool-calls.ts'
 import { isConfidential } from '../speech/guard.ts'
@@ -18,9 +19,27 @@ import { recordRefusal } from './refusals.ts'
 import { failureOf } from './tool-runner.ts'
 
 const CHANGED_TEXT =
-  'This tool is carried out in another way now than when people were asked: it was not called. Ask again where it still matters.'
+  'This tool was changed after people were asked (its address, execution or definition): it was not called. Ask again where it still matters.'
 
-/** Carries out a call that people have approved: with the tool as the agent has it now, the input as it was approved. */
+/**
+ * Checks that the tool is the version that people approved. If so, its schema is the one that
+ * already validated the input (as generated, and after each edit), so the input is not validated
+ * again.
+ * @throws ToolFailure
+ */
+async function checkIsApproved(tool: Tool, call: ToolCall): Promise<void> {
+  const { toolDigest } = termsOf(call) ?? {}
+  if (toolDigest !== undefined && toolDigest === tool.versionDigest) return
+  if (toolDigest !== undefined || tool.execution !== call.execution) throw new ToolFailure('TOOL_CHANGED', CHANGED_TEXT)
+  // The approval is older than version digests, so validate the input now.
+  const fault = await checkInput(tool, call.input, { id: call.runId, isPatient: true })
+  if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
+}
+
+/**
+ * Executes an approved call with the approved input, provided that the agent still has the same
+ * version of the tool.
+ */
 export function createCarryOut(
   { db, logger }: Platform,
   parts: OwnToolboxParts & { mcp: McpToolset; discretion: Pick<Discretion, 'toLeave'> },
@@ -38,16 +57,17 @@ export function createCarryOut(
       const input = call.input as JsonObject
       if (tool?.carryOut === undefined)
         throw new ToolFailure('NO_SUCH_TOOL', `You no longer have the tool ${call.toolName}.`)
-      if (tool.execution !== call.execution) throw new ToolFailure('TOOL_CHANGED', CHANGED_TEXT)
-      const fault = await checkInput(tool, input)
-      if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
+      await checkIsApproved(tool, call)
       if (tool.outside !== undefined) orConfidential(await parts.discretion.toLeave(call, tool.outside))
       return { status: 'DONE', output: toJson(await tool.carryOut(input, { callId: call.id, signal })), error: null }
     } catch (error) {
       if (isOutage(error)) throw error
       if (isConfidential(error)) await recordRefusal(db.prisma, { ...call, activeSpaceId: null })
       if (!(error instanceof ToolFailure))
-        logger.error({ toolCallId: call.id, tool: call.toolName, error: messageOf(error) }, 'a tool broke')
+        logger.error(
+          { toolCallId: call.id, tool: call.toolName, error: messageOf(error) },
+          'the tool threw an unexpected error',
+        )
       return failureOf(error)
     }
   }

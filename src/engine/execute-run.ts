@@ -9,7 +9,7 @@ import type { Leases } from '../runs/leases.ts'
 import type { Lifecycle, RunEnding } from '../runs/lifecycle.ts'
 import { type PerformEnd, type PerformParts, perform } from './perform.ts'
 
-/** The place that a run takes among those that this process executes at a time. */
+/** A run's slot in the concurrency limit of this process. */
 export interface Place {
   giveBack(): void
   takeAgain(): void
@@ -23,8 +23,9 @@ export interface ExecutorParts extends PerformParts {
 /** Executes claimed runs. */
 export interface Executor {
   /**
-   * Takes a claimed run to its end, to its next pause, or until `handBack` aborts it; takes it in hand before anything is awaited.
-   * Never throws: a fault of the database, or of ours, gives the run back, to be taken up again from its journal.
+   * Executes a claimed run until it ends, pauses, or `handBack` aborts. Registers the lease
+   * synchronously, before the first await. Never throws: on a database outage or an internal error
+   * it releases the run, and another attempt resumes from the journal.
    */
   execute(claim: Claim, place: Place, handBack: AbortSignal): Promise<void>
 }
@@ -48,11 +49,14 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
   }
 
   /**
-   * The one place in which a run meets an outage of the database: nobody else can take it up meanwhile either, so that this
-   * tries for as long as it is asked to, and the run is this claim's.
+   * Releases the run, retrying while the database is away: no other worker can claim the run in the
+   * meantime. Stops when `until` aborts.
    */
   async function giveBack(claim: Claim, error: unknown, until: AbortSignal): Promise<void> {
-    logger.error({ runId: claim.run.id, error: messageOf(error) }, 'a run broke off here and is taken up again')
+    logger.error(
+      { runId: claim.run.id, error: messageOf(error) },
+      'the run was interrupted by an error in this process; releasing it for another attempt',
+    )
     const isBack = () =>
       lifecycle.handBack(claim, isOutage(error) ? 'outage' : 'fault').then(
         () => true,
@@ -69,7 +73,10 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
       await carryOut(claim, claim.attempt === 1, place, signal)
       if (handBack.aborted && !inHands.signal.aborted) await lifecycle.handBack(claim, 'handed-over')
     } catch (error) {
-      if (!inHands.signal.aborted) await giveBack(claim, error, signal)
+      // A stop that committed just before the last write: there is nothing to release, and the stop
+      // signal is on its way.
+      const isLost = inHands.signal.aborted || error instanceof RunLostError
+      if (!isLost) await giveBack(claim, error, signal)
     } finally {
       inHands.letGo()
       if (inHands.signal.aborted) await lifecycle.stopSignals.confirm(claim.run.id)

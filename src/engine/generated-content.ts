@@ -6,6 +6,8 @@ import {
   type ToolSet,
   type TypedToolCall,
 } from 'ai'
+import { UNKNOWN_TOOL } from '../agents/tool-names.ts'
+import type { Requester } from '../lib/fair-queue.ts'
 import { DEEPEST_JSON, type Json, storableText, toJson } from '../lib/json.ts'
 import { madeBy } from '../runs/model-messages.ts'
 import type { NewToolCall } from '../runs/tool-calls.ts'
@@ -17,7 +19,7 @@ import { NESTED_TOO_DEEP } from './tapped-model.ts'
 
 type Content = readonly ContentPart<ToolSet>[]
 
-/** What a model wrote as the assistant's message. Sources are for readers, not for providers. */
+/** The model's output as an assistant message. Omits sources: they are for readers, not for providers. */
 export function assistantMessage(model: string, content: Content): ModelMessage {
   const parts = content.flatMap((part) => assistantPart(part) ?? [])
   return madeBy(model, parts)
@@ -29,45 +31,49 @@ function assistantPart(part: ContentPart<ToolSet>): AssistantPart | null {
   if (part.type !== 'text' && part.type !== 'reasoning' && part.type !== 'tool-call') return null
   const providerOptions = part.providerMetadata ? { providerOptions: part.providerMetadata } : {}
   if (part.type === 'reasoning') return { type: 'reasoning', text: part.text, ...providerOptions }
-  // Google signs what it thought by an empty text.
+  // Google attaches the signature of its reasoning to an empty text.
   const isNothing = part.type === 'text' && part.text === '' && part.providerMetadata === undefined
   if (part.type === 'text') return isNothing ? null : { type: 'text', text: part.text, ...providerOptions }
   const { toolCallId, toolName } = part
   return { type: 'tool-call', toolCallId, toolName, input: inputOf(part.input), ...providerOptions }
 }
 
-/** A model may write anything for an input: providers want an object back. */
+/** A model may write any JSON as input, but providers accept only an object in the history. */
 function inputOf(input: unknown): Json {
   return typeof input === 'object' && input !== null ? toJson(input) : {}
 }
 
-/** What a call is carried out with. */
-async function givenInput(written: unknown, tool: Tool | undefined): Promise<Json> {
+/** The input with which a call is executed. */
+async function givenInput(written: unknown, tool: Tool | undefined, requester: Requester): Promise<Json> {
   const input = inputOf(written)
-  return tool === undefined ? input : withoutNulls(tool, input)
+  return tool === undefined ? input : withoutNulls(tool, input, requester)
 }
 
-/** A generation's calls, for the journal: those that name no tool, or whose input is no JSON, have failed already. */
-export function callsOf(content: Content, tools: Map<string, Tool>, live: LiveGeneration): Promise<NewToolCall[]> {
+/** A generation's calls, for the journal. Calls of unknown tools, or whose input is not JSON, are already FAILED. */
+export function callsOf(content: Content, parts: CallParts): Promise<NewToolCall[]> {
   const made = content.filter((part) => part.type === 'tool-call')
-  return Promise.all(made.map((part) => newCall(part, tools.get(part.toolName), live)))
+  return Promise.all(made.map((part) => newCall(part, parts)))
 }
 
-async function newCall(
-  part: TypedToolCall<ToolSet>,
-  tool: Tool | undefined,
-  live: LiveGeneration,
-): Promise<NewToolCall> {
+interface CallParts {
+  tools: Map<string, Tool>
+  live: LiveGeneration
+  requester: Requester
+}
+
+async function newCall(part: TypedToolCall<ToolSet>, { tools, live, requester }: CallParts): Promise<NewToolCall> {
   const { toolCallId, toolName } = part
+  const tool = tools.get(toolName)
   const id = live.callIdOf(toolCallId)
-  const { input, state } = takePlacement(tool, await givenInput(part.input, tool))
-  const call = { id, modelCallId: toolCallId, toolName, execution: tool?.execution ?? null, input, state }
+  const { input, state } = takePlacement(tool, await givenInput(part.input, tool, requester))
+  const named = { toolName: tool?.name ?? UNKNOWN_TOOL, execution: tool?.execution ?? null }
+  const call = { id, modelCallId: toolCallId, ...named, input, state }
   const fault = faultOf(part, tool)
   if (fault === null) return { ...call, status: 'RUNNING', output: null, error: null }
   return { ...call, status: 'FAILED', output: failureResult('BAD_INPUT', fault), error: fault }
 }
 
-/** Why a call cannot be carried out, in words for the model; null where it can. */
+/** Why a call cannot be executed, as a message for the model; null if it can be. */
 function faultOf({ toolName, input, invalid, error }: TypedToolCall<ToolSet>, tool: Tool | undefined): string | null {
   if (invalid !== true) return null
   if (input === NESTED_TOO_DEEP) return `The input is nested deeper than ${DEEPEST_JSON}.`

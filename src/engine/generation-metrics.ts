@@ -3,12 +3,12 @@ import { costOf, usdOf } from '../lib/model-cost.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Usage } from '../runs/ledger.ts'
 
-/** What the runs of this process cost, for Prometheus: also of cycles of which nothing else is left. */
+/** Prometheus metrics of the model calls of this process, including those of cycles that were rolled back. */
 export interface GenerationMetrics {
   generated(model: string, usage: Usage): void
-  /** How long a model took until it sent something. */
+  /** Records the time until the model sent its first chunk. */
   answered(model: string, ms: number): void
-  /** A think cycle ended with `skip`, and nothing else is left of it. */
+  /** Records a think cycle that ended with `skip` and was rolled back. */
   skipped(usage: Pick<Usage, 'inputTokens' | 'outputTokens'>): void
 }
 
@@ -18,30 +18,30 @@ export function createGenerationMetrics({ metrics, config }: Pick<Platform, 'met
   const tokens = counter(
     metrics,
     'parley_tokens_total',
-    'Tokens of generations of this process, by model and direction (input, output, and cached_input, which is part of input); estimated where the provider gave none.',
+    'Tokens used by model calls of this process, by model and direction (input, output, and cached_input, which is part of input); estimated where the provider reported none.',
     ['model', 'direction'],
   )
   const cost = counter(
     metrics,
     'parley_cost_usd_total',
-    'What generations of this process cost by PARLEY_PRICES, by model; one without a price is not counted.',
+    'Cost of model calls of this process in USD by PARLEY_PRICES, by model; models without a price are not counted.',
     ['model'],
   )
   const firstChunk = histogram(
     metrics,
     'parley_model_first_chunk_seconds',
-    'How long models took until the first of an answer came, by model.',
+    'Time from a model call to the first chunk of its response, by model.',
     { buckets: FIRST_CHUNK_SECONDS, labelNames: ['model'] },
   )
   const skippedCycles = counter(
     metrics,
     'parley_skipped_cycles_total',
-    'Think cycles of this process that ended with skip before they did anything: nothing else is left of them.',
+    'Think cycles of this process that ended with skip before any action; their runs are deleted.',
   )
   const skippedTokens = counter(
     metrics,
     'parley_skipped_cycle_tokens_total',
-    'Tokens of those skipped think cycles, by direction; also counted in parley_tokens_total.',
+    'Tokens used by skipped think cycles, by direction; also counted in parley_tokens_total.',
     ['direction'],
   )
   return {

@@ -7,28 +7,33 @@ import { messagesOfStep } from '../runs/conversation.ts'
 import type { FailedModel, Generation, JournaledStep, KeptStep } from '../runs/journal.ts'
 import type { NewToolCall } from '../runs/tool-calls.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
+import { requesterOf } from '../tools/custom/schema-checks.ts'
 import { heardInPart } from '../tools/tool.ts'
 import { type Attempt, attempt, type GenerationParts } from './attempt.ts'
 import { assistantMessage, callsOf } from './generated-content.ts'
 
-/** What came of a generation. */
+/** The outcome of a generation. */
 export type Generated =
-  /** It is in the journal; its calls are left to whoever carries the journal on. */
+  /** The step is in the journal; the caller executes its calls. */
   | { type: 'journaled'; step: KeptStep }
   | { type: 'failed'; failure: ModelFailure }
-  /** What was asked for in vain has spent a budget. */
+  /** The failed attempts have exhausted a budget. */
   | { type: 'over-budget'; error: string }
   | { type: 'aborted' }
 
-/** Attempts of one model beyond the first, where a stream has broken off: before one begins, the SDK tries again by itself. */
+/**
+ * Attempts of one model beyond the first, after its stream broke off. Before the stream begins, the
+ * SDK retries by itself.
+ */
 const MOST_RETRIES = 2
 const FIRST_PAUSE_MS = 500
 
 /**
- * One generation, and its place in the journal. In order: the first of the models is asked whose provider does not rest, and
- * what it writes is shown live; where it fails before anything was shown, the next one is asked at once. Of the last one, and of
- * one that has shown something, a stream that breaks off is asked for again, and what it had begun in a space stays INTERRUPTED.
- * What came is journaled; the calls that failed as they were made are told of.
+ * Makes one generation and journals it. Calls the first model whose provider is not in cooldown,
+ * and shows its output live. If it fails before anything was shown, calls the next model at once.
+ * If the last model, or one that has already shown something, breaks off, calls it again; the
+ * messages that it had begun stay INTERRUPTED. Journals the result and publishes the calls that
+ * failed validation.
  */
 export async function generate(parts: GenerationParts, steps: JournaledStep[], plan: StepPlan): Promise<Generated> {
   const { order, failed } = await orderOf(parts, plan)
@@ -37,13 +42,14 @@ export async function generate(parts: GenerationParts, steps: JournaledStep[], p
     const asked = await ask(parts, { steps, plan, name, failed, isLast })
     if (asked.type !== 'failed' || asked.hasShown || isLast) return asked
     failed.push({ model: name, error: asked.failure.message })
-    const over = await parts.overBudget()
+    const over = await parts.reserve(plan, steps)
     if (over !== null) return { type: 'over-budget', error: over }
+    if (parts.signal.aborted) return { type: 'aborted' }
   }
-  throw new Error('a step has a model at least')
+  throw new Error('the step plan names no model')
 }
 
-/** The models in the order in which they are asked: those whose providers rest come last, and the first of them is passed over. */
+/** The models in call order, those in cooldown last. Models before the first available one are recorded as failed. */
 async function orderOf(
   { models }: GenerationParts,
   plan: StepPlan,
@@ -57,7 +63,7 @@ async function orderOf(
     order: [...plan.models.filter(isAwake), ...plan.models.filter((name) => !isAwake(name))],
     failed: passedOver.map((model) => ({
       model,
-      error: `Its provider failed too often, and rests until ${resting.get(model)?.toISOString()}.`,
+      error: `Its provider failed too often and is skipped until ${resting.get(model)?.toISOString()}.`,
     })),
   }
 }
@@ -66,13 +72,13 @@ interface Question {
   steps: JournaledStep[]
   plan: StepPlan
   name: string
-  /** Those that were asked or passed over before. */
+  /** The models that failed or were skipped before. */
   failed: FailedModel[]
-  /** There is none left to ask instead. */
+  /** No other model is left to fall back to. */
   isLast: boolean
 }
 
-/** Asks one model, again where that may help. */
+/** Calls one model, with retries where they may help. */
 async function ask(parts: GenerationParts, question: Question): Promise<Generated & { hasShown?: boolean }> {
   const { steps, plan, name, isLast } = question
   let hasShown = false
@@ -90,26 +96,28 @@ async function ask(parts: GenerationParts, question: Question): Promise<Generate
         : { type: 'failed', failure, hasShown }
     }
     await account(parts, plan, made, name)
-    const end = await endAfter(parts, made, { isStopped, isOver: next === 'give up' })
+    const end = await endAfter(parts, question, made, { isStopped, isOver: next === 'give up' })
     if (end !== null) return { ...end, hasShown }
     await interrupt(parts.writer, made.live.begunCall())
     await sleep(FIRST_PAUSE_MS * 2 ** retries, parts.signal)
   }
 }
 
-/** Why this model is not asked once more, after an attempt that led to nothing; null where it is. */
+/** Why this model is not called again after a failed attempt; null if it is. */
 async function endAfter(
   parts: GenerationParts,
+  { plan, steps }: Question,
   made: Attempt,
   { isStopped, isOver }: { isStopped: boolean; isOver: boolean },
 ): Promise<Exclude<Generated, { type: 'journaled' }> | null> {
   if (isStopped || parts.signal.aborted) return { type: 'aborted' }
   if (isOver) return { type: 'failed', failure: failureOf(made) }
-  const over = await parts.overBudget()
-  return over === null ? null : { type: 'over-budget', error: over }
+  const over = await parts.reserve(plan, steps)
+  if (over !== null) return { type: 'over-budget', error: over }
+  return parts.signal.aborted ? { type: 'aborted' } : null
 }
 
-/** What broke off is kept where no other model is asked: it says what the run fails of. */
+/** A broken-off response is kept if no other model will be called: it says why the run fails. */
 function nextOf(made: Attempt, retries: number, insists: boolean): 'keep' | 'again' | 'give up' {
   if (insists && retries < MOST_RETRIES && isRecoverable(made)) return 'again'
   return made.end !== null && (insists || !isBrokenOff(made)) ? 'keep' : 'give up'
@@ -120,8 +128,9 @@ async function keep(
   question: Question,
   { live, end, startedAt, failure }: Attempt,
 ): Promise<KeptStep> {
-  if (end === null) throw new Error('only what came to an end is kept')
-  const calls = await callsOf(end.content, parts.tools, live)
+  if (end === null) throw new Error('a generation without an end cannot be journaled')
+  const requester = requesterOf(parts.claim.run)
+  const calls = await callsOf(end.content, { tools: parts.tools, live, requester })
   for (const call of calls)
     if (call.status === 'FAILED' && (await parts.writer.isHeard(call.id))) call.output = heardInPart(call.output)
   const isAll = failure === null && live.begunCall() === null
@@ -131,7 +140,7 @@ async function keep(
   return step
 }
 
-/** The tokens of an attempt that leads to nothing count. */
+/** Counts the tokens of a failed attempt. */
 async function account(parts: GenerationParts, plan: StepPlan, { end, live }: Attempt, name: string): Promise<void> {
   if (end === null && live.received() === '') return
   const sent = [plan.instructions, plan.messages]
@@ -139,19 +148,22 @@ async function account(parts: GenerationParts, plan: StepPlan, { end, live }: At
   await parts.journal.abandoned(parts.claim, cost, name)
 }
 
-/** Whether the answer is none, by the provider's fault. */
+/** Whether the provider failed to finish its response. */
 function isBrokenOff({ end }: Attempt): boolean {
   return end === null || ['error', 'interrupted'].includes(end.finishReason)
 }
 
-/** Whether asking once more may help: the stream broke off after it had begun, or fell silent, and that was not said to be for good. */
+/**
+ * Whether a retry may help: the stream broke off after it had begun, or fell silent, and the error
+ * is not marked as permanent.
+ */
 function isRecoverable(made: Attempt): boolean {
   const cause = made.failure?.cause as { isRetryable?: boolean } | undefined
   if (cause?.isRetryable === false || !isBrokenOff(made)) return false
   return made.end !== null || made.live.hasBegun() || made.isSilent
 }
 
-/** A prompt that is refused says nothing about its provider. */
+/** A rejected prompt is not a failure of the provider. */
 function isItsProvidersFault(made: Attempt): boolean {
   return isBrokenOff(made) && made.failure?.blame !== 'prompt'
 }
@@ -161,7 +173,10 @@ function failureOf({ failure, end }: Attempt): ModelFailure {
   return failure ?? new ModelFailure(new Error(what), { blame: 'unclear' })
 }
 
-/** A generation for the journal: of what was sent only what the steps before do not say. */
+/**
+ * The journal entry of a generation. Of the messages that were sent, it holds only those that
+ * earlier steps do not hold.
+ */
 function generationOf(
   { steps, plan, name, failed }: Question,
   end: LanguageModelCallEndEvent,
@@ -195,15 +210,21 @@ function generationOf(
   }
 }
 
-/** What a call showed that the model began and did not make. */
+/** Cancels what was shown of a call that the model began and did not finish. */
 async function interrupt(writer: SpaceWriter, begun: string | null): Promise<void> {
   if (begun !== null) await writer.close({ toolCallId: begun, status: 'CANCELED', output: null, error: null })
 }
 
-/** A generation that ends so did not write its last call to the end: the run fails, and nobody is told of a mistake. */
+/**
+ * With these finish reasons the last call may be incomplete: the run fails, and its call is shown
+ * as CANCELED, not FAILED.
+ */
 const BROKEN_OFF: ReadonlySet<string> = new Set(['length', 'error', 'interrupted', 'content-filter'])
 
-/** That a generation made these calls, of which some failed already; and the end of one that it began and did not make. */
+/**
+ * Publishes the calls of a generation, the results of those that already failed, and the end of a
+ * call that it began and did not finish.
+ */
 async function tellOf(
   { writer, events }: GenerationParts,
   calls: NewToolCall[],

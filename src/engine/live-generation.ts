@@ -1,4 +1,5 @@
 import type { LanguageModel } from 'ai'
+import { UNKNOWN_TOOL } from '../agents/tool-names.ts'
 import { newId } from '../lib/ids.ts'
 import type { StreamPart } from '../models/language-model.ts'
 import type { RunEvents } from '../runs/run-events.ts'
@@ -7,34 +8,36 @@ import { createTextFieldScanner, type TextFieldScanner } from '../speech/text-fi
 import type { Tool } from '../tools/tool.ts'
 import { tapModel } from './tapped-model.ts'
 
-/** One attempt at a generation while it streams: what of it is shown live, and the ids of its calls. */
+/** One attempt at a generation while it streams: what is shown live, and the ids of its calls. */
 export interface LiveGeneration {
-  /** The model, whose stream is seen here part by part before anybody acts on it. */
+  /** Returns the model with a tap on its stream, which sees each part before the SDK does. */
   watch(model: LanguageModel): LanguageModel
-  /** Our id of a call of the model's. */
+  /** Our id for a call of the model. */
   callIdOf(modelCallId: string): string
-  /** Our id of the call whose message has begun with its input, if there is one. */
+  /** Our id of the call that is shown live while its input streams, if there is one. */
   begunCall(): string | null
-  /** Whether anything was shown in a space: a part, or a first letter of a message. */
+  /** Whether anything was shown in a space: a part, or the first character of a message. */
   hasShown(): boolean
-  /** Whether the provider has sent anything, be it only that it begins. */
+  /** Whether the provider has sent anything, including the start of its response. */
   hasBegun(): boolean
-  /** All text, reasoning and tool input so far. */
+  /** All text, reasoning and tool input received so far. */
   received(): string
 }
 
 interface LiveParts {
   step: number
-  /** Those that the model may call at this step: what it writes for another one shows nowhere. */
+  /** The tools that the model may call at this step; calls of other tools are never shown. */
   tools: Map<string, Tool>
+  /** The names of all tools of the agent: viewers see no other tool name. */
+  toolNames: ReadonlySet<string>
   writer: SpaceWriter
   events: RunEvents
-  /** The model has sent something. */
+  /** Called for each part that the model sends. */
   onPart(): void
 }
 
-/** A message's deltas, and a shown input's, appear when their turn comes: live for the first call of a step, when it executes for later ones. */
-export function createLiveGeneration({ step, tools, writer, events, onPart }: LiveParts): LiveGeneration {
+/** Shows the first call of a step live while its input streams; later calls are shown when they are executed. */
+export function createLiveGeneration({ step, tools, toolNames, writer, events, onPart }: LiveParts): LiveGeneration {
   const calls = new Map<string, { id: string; toolName: string; live: boolean }>()
   let begun: string | null = null
   let received = ''
@@ -46,7 +49,7 @@ export function createLiveGeneration({ step, tools, writer, events, onPart }: Li
     const tool = tools.get(toolName)
     const isFirst = calls.size === 0
     const shows = isFirst && tool !== undefined && tool.presence.type !== 'hidden'
-    const call = { id: newId('tcl'), toolName, live: shows }
+    const call = { id: newId('tcl'), toolName: toolNames.has(toolName) ? toolName : UNKNOWN_TOOL, live: shows }
     calls.set(modelCallId, call)
     if (shows) {
       begun = call.id

@@ -7,8 +7,9 @@ import type { Timed } from '../runs/due.ts'
 import type { GuardedHttp } from '../tools/custom/guarded-http.ts'
 
 /**
- * Tells agents' `notifyUrl`s what becomes of calls that wait, by Standard Webhooks: of one call in order, each until it is taken,
- * for about a day. A notice that was sent by a worker which then died is sent again under the same id.
+ * Sends notifications about waiting calls to agents' `notifyUrl`, by Standard Webhooks: in order
+ * per call, each retried until it is accepted, for about a day. If a worker dies after sending one,
+ * another sends it again with the same id.
  */
 export interface Notifying {
   timed: Timed
@@ -17,13 +18,13 @@ export interface Notifying {
 
 const AT_A_TIME = 20
 const TIMEOUT_MS = 10_000
-/** In the hands of a worker: longer than an attempt takes. */
+/** The lease of a notification: longer than one attempt takes. */
 const IN_HAND = Prisma.sql`interval '30 seconds'`
-/** 1 s, 2 s, 4 s …, an hour at most. */
+/** Backoff of 1 s, 2 s, 4 s …, at most an hour. */
 const PAUSE = (attempts: number) => Prisma.sql`least(3600, 2 ^ ${Math.min(attempts, 20) - 1}) * interval '1 second'`
 const MOST_ATTEMPTS = 36
 
-/** A condition on `n`: nothing of its call is to be told before it. */
+/** Condition on `n`: no earlier notification of the same call is still to be sent. */
 const IS_NEXT = Prisma.sql`NOT EXISTS (
   SELECT 1 FROM "Notification" o WHERE o."toolCallId" = n."toolCallId" AND o.position < n.position)`
 
@@ -53,7 +54,7 @@ export function createNotifying(platform: Platform, { http }: { http: Pick<Guard
     return notice ?? null
   }
 
-  /** Whether it was taken, or nobody wants to know any more. */
+  /** Sends a notification. @returns whether it is done: accepted, given up, or no longer wanted */
   async function isTold(notice: Notice): Promise<boolean> {
     if (notice.notifyUrl === null || notice.notifySecretSealed === null) return true
     const { id, agentId, toolCallId, body, attempts, notifyUrl: url } = notice
@@ -64,7 +65,7 @@ export function createNotifying(platform: Platform, { http }: { http: Pick<Guard
       url,
       headers,
       body,
-      // Followed it would be a GET of another page, and its 200 no receipt.
+      // Do not follow redirects: a 200 from the target would not confirm delivery.
       stays: true,
       timeoutMs: TIMEOUT_MS,
       signal: closed.signal,
@@ -72,8 +73,8 @@ export function createNotifying(platform: Platform, { http }: { http: Pick<Guard
     if (outcome.type === 'answer' || closed.signal.aborted) return outcome.type === 'answer'
     const isLast = attempts >= MOST_ATTEMPTS
     const said = isLast
-      ? 'an agent could not be told to its notifyUrl, and is not any more'
-      : 'a notifyUrl did not take it'
+      ? 'notifyUrl did not accept the notification at the last attempt; dropping it'
+      : 'notifyUrl did not accept the notification; retrying'
     logger.warn({ agentId, toolCallId, attempts, reason: outcome.message }, said)
     return isLast
   }
@@ -92,14 +93,14 @@ export function createNotifying(platform: Platform, { http }: { http: Pick<Guard
   function begin(id: string): void {
     if (closed.signal.aborted || underWay.has(id) || underWay.size >= AT_A_TIME) return
     const told = tell(id)
-      .catch((error) => logger.error({ id, error: messageOf(error) }, 'a notice could not be sent'))
+      .catch((error) => logger.error({ id, error: messageOf(error) }, 'could not send a notification'))
       .finally(() => underWay.delete(id))
     underWay.set(id, told)
   }
 
   return {
     timed: {
-      what: 'a notice of a call',
+      what: 'a notification about a tool call',
       rows: Prisma.sql`SELECT n.id, n."nextAt" AS at FROM "Notification" n WHERE ${IS_NEXT}`,
       async handle(ids) {
         for (const id of ids) begin(id)

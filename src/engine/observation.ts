@@ -11,25 +11,25 @@ import { answeredAttributes, sentAttributes } from './captured-content.ts'
 import type { GenerationMetrics } from './generation-metrics.ts'
 import type { ToolRunner } from './tool-runner.ts'
 
-/** What operators see of the runs that this process executes: traces and figures. */
+/** Observability of the runs that this process executes: traces and metrics. */
 export interface Observer {
-  /** One stretch of a run begins. */
+  /** Starts the trace of one attempt of a run. */
   begin(claim: Claim, agent: Pick<SceneAgent, 'id' | 'name' | 'model'>): RunObservation
-  /** A cycle's end by skip has left nothing of it. */
+  /** A cycle ended with `skip` and was rolled back. */
   erased(claim: Claim): void
 }
 
-/** Watches a run by standing between its parts. */
+/** Instruments one run by wrapping its parts. */
 export interface RunObservation {
   journal: Journal
   watch(runner: ToolRunner): ToolRunner
-  /** Sees what each step is sent. */
+  /** Captures what each step sends to the model. */
   watchMind(mind: Mind): Mind
   end(end: ObservedEnd): void
   failed(error: unknown): void
 }
 
-/** How a stretch ended, as far as operators see it. */
+/** How an attempt ended, for the trace. */
 interface ObservedEnd {
   type: string
   error?: string
@@ -43,12 +43,12 @@ interface ObserverParts {
 }
 
 /**
- * A trace for each stretch of a run: a span for the run or cycle, within it one for each step, within that one for each tool.
- * Names and attributes are those of OpenTelemetry's semantic conventions for generative AI where there are any, else those
- * of the AI SDK, else `parley.…`.
+ * Makes one trace per attempt of a run: a span for the run or cycle, a child span for each step,
+ * and in it one for each tool call. Names and attributes follow OpenTelemetry's semantic
+ * conventions for generative AI where there are any, else those of the AI SDK, else `parley.…`.
  */
 export function createObserver({ telemetry, generationMetrics, journal }: ObserverParts): Observer {
-  /** What cycles have spent that have called skip. */
+  /** Usage of the cycles that called skip. */
   const skipped = new WeakMap<Claim, Spent>()
   return {
     erased(claim) {
@@ -61,7 +61,7 @@ export function createObserver({ telemetry, generationMetrics, journal }: Observ
       let step: TelemetrySpan = span
       let sent: Attributes = {}
 
-      /** `at`: when the next one began, where it did. */
+      /** `at`: when the next step began, if there is one. */
       function closeStep(at?: Date): void {
         if (step !== span) step.end(at)
       }
@@ -186,7 +186,7 @@ function runAttributes(
   }
 }
 
-/** The seed's metadata of a cycle, as it stands now. */
+/** The current metadata of a cycle. */
 function cycleAttributes({ run }: Claim): Attributes {
   if (run.triggerType !== 'INBOX') return {}
   const { cycle, inboxSize, consciousnessTokens }: CycleState = cycleStateOf(run)

@@ -27,7 +27,7 @@ import { generate } from './generation.ts'
 import type { Observer } from './observation.ts'
 import { retell, stepFinished } from './retelling.ts'
 import { takeInHand } from './run-in-hand.ts'
-import { affordable, readOverBudget } from './spending.ts'
+import { affordable, estimatedSpending, reserveBudget } from './spending.ts'
 import { type CallEnd, createToolRunner, type ToolRunner } from './tool-runner.ts'
 
 export interface PerformParts {
@@ -44,10 +44,10 @@ export interface PerformParts {
   lifecycle: Pick<Lifecycle, 'completing'>
 }
 
-/** A claimed run, and what binds it to this process. */
+/** A claimed run and its binding to this process. */
 export interface Performance {
   claim: Claim
-  /** Nothing of it is in the journal yet. */
+  /** The journal has no steps of this run yet. */
   fresh: boolean
   signal: AbortSignal
   standAside: RunInHand['standAside']
@@ -55,21 +55,24 @@ export interface Performance {
 
 type FinishReason = Exclude<Extract<RunEnding, { status: 'COMPLETED' }>['stopReason'], 'SKIPPED'>
 
-/** How a stretch of a run ended. */
+/** How an attempt of a run ended. */
 export type PerformEnd =
-  /** The model had nothing more to do, or may not do more: why, and its closing words; written with its last step already. */
+  /**
+   * The model is done, or has reached a limit. `text`: its closing words. `isWritten`: the end was
+   * written with the last step.
+   */
   | { type: 'finished'; stopReason: FinishReason; text: string | null; isWritten?: true }
-  /** A tool has asked for this end. */
+  /** A tool requested this end. */
   | { type: 'ending'; ending: RequestedEnding }
-  /** Calls wait for an answer from outside. */
+  /** Calls wait for a result or decision from outside the run. */
   | { type: 'waiting'; callIds: string[] }
   | { type: 'failed'; error: string; blame: Blame }
-  /** A budget is spent, or forbids every model that could be asked. */
+  /** A budget is exhausted, or rules out every model of the agent. */
   | { type: 'over-budget'; error: string }
-  /** The signal aborted it. */
+  /** The run's signal aborted. */
   | { type: 'aborted' }
 
-/** One stretch of a run, from being claimed to its end or its next pause. @throws RunLostError, the database's faults */
+/** Performs one attempt of a run, from its claim until it ends or pauses. @throws RunLostError, database errors */
 export async function perform(platform: Platform, parts: PerformParts, performance: Performance): Promise<PerformEnd> {
   const { scenes, toolbox, models, waits } = parts
   const { claim, fresh, signal } = performance
@@ -94,19 +97,20 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   const silenceMs = platform.config.limits.modelSilenceSeconds * 1000
   const completing = (step: JournaledStep) =>
     isLast(step, run, writer) ? parts.lifecycle.completing(endWith(step)) : null
-  const overBudget = () => readOverBudget(platform.db, claim.run)
   const calling = { claim, tools, models, signal, silenceMs }
-  const generation: GenerationParts = { ...calling, overBudget, journal, completing, writer, events }
   const { prices } = platform.config
+  const reserve: GenerationParts['reserve'] = (plan, steps) =>
+    reserveBudget(platform.db, run, estimatedSpending(plan, { tools, steps, prices }))
+  const generation: GenerationParts = { ...calling, reserve, journal, completing, writer, events }
   const loop = () => carryOn({ run, generation, runner, mind, agent: scene.agent, prices, label }, steps)
   try {
     const end = await finishing(writer, loop)
     if (end.type === 'failed') {
-      platform.logger.warn({ runId: claim.run.id, error: end.error }, 'a run failed')
+      platform.logger.warn({ runId: claim.run.id, error: end.error }, 'the run failed')
       await mind.onFailed(end.blame)
     }
     observed.end(end)
-    // What is told of an end comes after these, and is waited for.
+    // Publishing the end flushes the events as well, and is awaited.
     if (end.type === 'finished') events.flush()
     else await events.settled()
     return end
@@ -124,13 +128,13 @@ interface Loop {
   mind: Mind
   agent: SceneAgent
   prices: ModelPrices
-  /** The run's, as its row had it when it was claimed. */
+  /** The confidentiality label as last written to the run's row. */
   label: readonly string[]
 }
 
 /**
- * The loop: the journal drives it. What the last step has left to do is carried out, whether it was journaled just now or by a
- * worker that died; then there is an end, or one more generation.
+ * The loop, driven by the journal: executes the pending calls of the last step, whether it was
+ * journaled just now or by a worker that died; then either ends or makes the next generation.
  */
 async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformEnd> {
   const { run, generation } = loop
@@ -140,8 +144,8 @@ async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformE
     const last = steps.at(-1)
     if (last !== undefined && end?.type !== 'aborted') generation.events.emit(stepFinished(last))
     if (end !== null) return end
-    const plan = affordable(await planned(loop, steps), loop.agent.budgetState, loop.prices)
-    if ('error' in plan) return { type: 'over-budget', error: plan.error }
+    const plan = await paidPlan(loop, steps)
+    if ('type' in plan) return plan
     const generated = await generate(generation, steps, plan)
     if (generated.type === 'over-budget') return generated
     if (generated.type === 'failed') return failed(generated.failure)
@@ -155,8 +159,24 @@ async function carryOn(loop: Loop, journaled: JournaledStep[]): Promise<PerformE
   }
 }
 
-/** What the model is sent next. Before it says a word of that, the run's row says where it comes from: by that goes who is told of the run. */
-async function planned(loop: Loop, steps: JournaledStep[]): Promise<StepPlan> {
+/** Plans the next step and reserves its budget; returns an end if no budget is left. */
+async function paidPlan(loop: Loop, steps: JournaledStep[]): Promise<StepPlan | PerformEnd> {
+  const { agent, generation, prices, run } = loop
+  const planned = await nextPlan(loop, steps)
+  // Planning reloads the scene, including the state of its budgets.
+  const plan = affordable(planned, agent.budgetState, prices)
+  if ('error' in plan) return { type: 'over-budget', error: plan.error }
+  // Without a budget there is nothing to reserve, so save the statement.
+  const over = agent.budgetState === null ? null : await generation.reserve(plan, steps)
+  if (over !== null) return { type: 'over-budget', error: over }
+  return run.signal.aborted ? { type: 'aborted' } : plan
+}
+
+/**
+ * Plans the next step. Persists the run's confidentiality label before the model call, because
+ * visibility of the run depends on it.
+ */
+async function nextPlan(loop: Loop, steps: JournaledStep[]): Promise<StepPlan> {
   const { claim, journal } = loop.generation
   const plan = await loop.mind.plan(steps)
   if (claim.run.label.length > loop.label.length) await journal.marked(claim)
@@ -164,17 +184,20 @@ async function planned(loop: Loop, steps: JournaledStep[]): Promise<StepPlan> {
   return plan
 }
 
-/** Whether a step as the model has made it is the run's last, and leaves nothing to be carried out or said. */
+/** Whether this step is the run's last, with no call to execute and no message left open. */
 function isLast(step: JournaledStep, { signal }: RunInHand, writer: SpaceWriter): boolean {
   return step.calls.length === 0 && brokenOff(step) === null && !signal.aborted && writer.isQuiet()
 }
 
-/** What a run comes to by a step that calls nothing. */
+/** The completion of a run whose last step made no calls. */
 function endWith(step: JournaledStep): Completion & { stopReason: 'FINISHED' } {
   return { status: 'COMPLETED', stopReason: 'FINISHED', summary: closingWords(step) }
 }
 
-/** Carries out, in order, the calls of a step that have no result yet. @returns an end, where it comes to one by that */
+/**
+ * Executes the calls of the last step that have no result yet, in order.
+ * @returns an end, if the calls lead to one
+ */
 async function carryOut(loop: Loop, steps: JournaledStep[]): Promise<PerformEnd | null> {
   const { claim } = loop.run
   const last = steps.at(-1)
@@ -190,7 +213,7 @@ async function carryOut(loop: Loop, steps: JournaledStep[]): Promise<PerformEnd 
     if (end.type === 'aborted' || loop.run.signal.aborted) return { type: 'aborted' }
     if (end.type === 'settled') Object.assign(call, end.settlement, { settledAt: new Date() })
     else if (!isLeftToOthers(call)) waitsFrom(call, end)
-    // A think cycle goes on: the answer will come to the inbox.
+    // A think cycle continues: the answer arrives in the inbox.
     if (end.type === 'waiting' && claim.run.triggerType !== 'INBOX') waiting.push(call.id)
   }
   return waiting.length > 0 ? { type: 'waiting', callIds: waiting } : null
@@ -200,7 +223,7 @@ function waitsFrom(call: JournaledCall, { isAsked }: Extract<CallEnd, { type: 'w
   Object.assign(call, { status: 'WAITING', approvalState: isAsked ? 'PENDING' : null })
 }
 
-/** It waits for somebody outside, or is approved, and a worker carries it out. */
+/** The call waits for somebody outside the run, or was approved and is executed by any worker. */
 const isLeftToOthers = (call: JournaledCall) => call.status === 'WAITING' || isBeingCarriedOut(call)
 
 async function carryOutCall(loop: Loop, call: JournaledCall, isAllowed: boolean): Promise<CallEnd> {
@@ -218,7 +241,7 @@ async function refuse({ generation }: Loop, call: JournaledCall, isAllowed: bool
   return { type: 'settled', settlement }
 }
 
-/** Whether there is nothing more to ask the model: the one place that decides it. */
+/** Decides whether the run ends here instead of calling the model again. */
 function endOf({ run, agent, mind }: Loop, steps: JournaledStep[]): PerformEnd | null {
   const last = steps.at(-1)
   if (run.signal.aborted) return { type: 'aborted' }
@@ -231,7 +254,7 @@ function endOf({ run, agent, mind }: Loop, steps: JournaledStep[]): PerformEnd |
   return stopReason === null ? null : { type: 'finished', stopReason, text: closingWords(last) }
 }
 
-/** Why a run whose last step went well has no further one; null where it goes on. */
+/** Why a run stops after a successful step; null if it continues. */
 function stopReasonOf(steps: JournaledStep[], agent: SceneAgent, mind: Mind): FinishReason | null {
   if (steps.at(-1)?.calls.length === 0) return 'FINISHED'
   if (mind.isDone(steps)) return 'ALL_ANSWERED'
@@ -243,7 +266,7 @@ function stopReasonOf(steps: JournaledStep[], agent: SceneAgent, mind: Mind): Fi
 
 const callsIn = (steps: JournaledStep[]): number => steps.reduce((sum, { calls }) => sum + calls.length, 0)
 
-/** What the last generation says of the end, where it was broken off. */
+/** The failure that a broken-off generation means for the run. */
 function brokenOff({ step, calls }: JournaledStep): PerformEnd | null {
   const failed = (error: string, blame: Blame = 'unclear'): PerformEnd => ({ type: 'failed', error, blame })
   if (step.finishReason === 'content-filter')
@@ -259,7 +282,7 @@ function failed({ message, blame }: ModelFailure): PerformEnd {
   return { type: 'failed', error: message, blame }
 }
 
-/** The end that a tool of the last step has asked for, when the worker died before it came to that. */
+/** The end requested by a tool of the last step, if the worker died before applying it. */
 function endingAskedFor({ calls }: JournaledStep): RequestedEnding | null {
   const states = calls.map(({ state }) => state as { ending?: RequestedEnding } | null)
   return states.find((state) => state?.ending != null)?.ending ?? null
@@ -270,7 +293,7 @@ function mindOf(platform: Platform, { recalling }: PerformParts, input: MindInpu
   return createPersistentMind({ ...input, platform, recalling })
 }
 
-/** The agent lost the tool between the call and now. */
+/** The agent lost the tool after the model had called it. */
 function goneTool(name: string) {
   return refused('NO_SUCH_TOOL', `You no longer have the tool ${name}.`)
 }

@@ -5,11 +5,14 @@ import type { Tx } from '../platform/db.ts'
 import { noteDeed } from '../platform/record.ts'
 
 interface Refused extends Pick<ToolCall, 'id' | 'runId' | 'agentId' | 'toolName' | 'input'> {
-  /** Where its run is; null where it is nowhere, or where that is no matter. */
+  /** The run's active space; null if it has none, or if it does not matter. */
   activeSpaceId: string | null
 }
 
-/** Puts on record that a tool was refused because of what its run knows in confidence: who, which tool, where it would have gone. */
+/**
+ * Writes an audit entry: the agent, the tool that was refused because of confidentiality, and the
+ * space that it targeted.
+ */
 export async function recordRefusal(
   tx: Tx,
   { id, runId, agentId, toolName, input, activeSpaceId }: Refused,

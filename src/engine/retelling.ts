@@ -4,8 +4,9 @@ import type { JournaledStep } from '../runs/journal.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 
 /**
- * Tells what the journal of a run that goes on has: who had it in hand, or settled a call of it, may have died before it was told.
- * What was told is not told again (`appending`). That the last step is over is left to who goes on with it.
+ * Publishes the events of the journaled steps of a resumed run again, because the previous worker
+ * may have died before publishing them. `appending` drops duplicates. Leaves the end of the last
+ * step to the caller.
  */
 export function retell(events: Pick<RunEvents, 'emit'>, steps: JournaledStep[]): void {
   for (const step of steps) {
@@ -17,7 +18,7 @@ export function retell(events: Pick<RunEvents, 'emit'>, steps: JournaledStep[]):
   }
 }
 
-/** To be told once the calls of a step are carried out, or wait. */
+/** The event to publish once the calls of a step are executed or wait. */
 export function stepFinished({ step }: JournaledStep): RunLogEvent {
   const { index, inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated, costNanos } = step
   const tokens = { inputTokens, cachedInputTokens, outputTokens, totalTokens: inputTokens + outputTokens }

@@ -3,7 +3,7 @@ import type { Journal } from '../runs/journal.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 import type { RunInHand } from '../tools/tool.ts'
 
-/** A claimed run as its tools work with it. */
+/** The context of a claimed run for its tools. */
 export function takeInHand(
   { claim, signal, standAside }: Pick<RunInHand, 'claim' | 'signal' | 'standAside'>,
   scene: Scene,

@@ -1,12 +1,24 @@
 import type { ModelPrices } from '../config.ts'
-import type { Run } from '../generated/prisma/client.ts'
+import { createLines, sleep } from '../lib/async.ts'
+import { costOf } from '../lib/model-cost.ts'
 import type { StepPlan } from '../minds/mind.ts'
-import { type BudgetState, type OverBudget, overBudget, payerOf, WHY_OVER_BUDGET } from '../platform/budget-state.ts'
+import { estimateTokens } from '../minds/token-usage.ts'
+import {
+  type BudgetState,
+  type Estimate,
+  type OverBudget,
+  type Reservation,
+  reserve,
+  WHY_OVER_BUDGET,
+} from '../platform/budget-state.ts'
 import type { Database } from '../platform/db.ts'
+import type { JournaledStep } from '../runs/journal.ts'
+import type { Claim } from '../runs/lifecycle.ts'
+import type { RunInHand, Tool } from '../tools/tool.ts'
 
 /**
- * What budgets leave of a plan, by what was read for it: nothing, where one is spent; of the models those whose price is known, where
- * one is in USD.
+ * Reduces a plan to what its budgets allow: an error if one is exhausted; only models with a known
+ * price if one is in USD.
  */
 export function affordable(
   plan: StepPlan,
@@ -18,11 +30,73 @@ export function affordable(
   if (!budget.inUsd) return plan
   const [first, ...others] = plan.models.filter((name) => prices.has(name))
   if (first !== undefined) return { ...plan, models: [first, ...others] }
-  return { error: `A budget in USD holds, and ${plan.models.join(', ')} has no known price (PARLEY_PRICES).` }
+  return { error: `A budget in USD applies, but ${plan.models.join(', ')} has no price: set it in PARLEY_PRICES.` }
 }
 
-/** Why a run may not ask a model once more, as of now; null where it may. */
-export async function readOverBudget({ prisma }: Database, run: Run): Promise<string | null> {
-  const [row] = await prisma.$queryRaw<{ over: OverBudget | null }[]>`SELECT ${overBudget(payerOf(run))} AS over`
-  return row?.over == null ? null : WHY_OVER_BUDGET[row.over]
+/**
+ * Output tokens to reserve if the agent's settings set no limit. Too many delay runs near the end
+ * of a budget; too few exceed it.
+ */
+const OUTPUT_TOKENS = 8192
+
+/** Estimates what a generation may use, at the price of its most expensive model. */
+export function estimatedSpending(
+  { instructions, messages, models, modelSettings, activeTools }: StepPlan,
+  { tools, steps, prices }: { tools: ReadonlyMap<string, Tool>; steps: readonly JournaledStep[]; prices: ModelPrices },
+): Estimate {
+  const offered = activeTools.map((name) => {
+    const { description, inputSchema } = tools.get(name) ?? {}
+    return { name, description, inputSchema }
+  })
+  const sent = [instructions, messages, offered].reduce((sum: number, part) => sum + estimateTokens(part), 0)
+  const inputTokens = Math.max(sent, steps.at(-1)?.step.inputTokens ?? 0)
+  const outputTokens = modelSettings.maxOutputTokens ?? OUTPUT_TOKENS
+  const costs = models.map((name) => {
+    const price = prices.get(name)
+    return price === undefined ? 0 : costOf(price, { inputTokens, cachedInputTokens: 0, outputTokens })
+  })
+  return { tokens: inputTokens + outputTokens, nanos: Math.max(...costs) }
+}
+
+const FIRST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 2000
+
+/** Runs of this process that wait for the same budget retry one after the other. */
+const waiting = createLines()
+
+/**
+ * Reserves budget for a run's next generation. If reservations of others might exceed the budget,
+ * waits until enough of them have settled, without holding the run's slot; refuses only when the
+ * budget is really exhausted.
+ * @returns why the run may not call a model any more; null if it may, or if its signal aborted
+ */
+export async function reserveBudget(
+  { prisma }: Database,
+  run: Pick<RunInHand, 'claim' | 'signal' | 'standAside'>,
+  estimate: Estimate,
+): Promise<string | null> {
+  const { claim, signal } = run
+  const attempt = () => reserve(prisma, runOf(claim), estimate)
+  let last = await attempt()
+  while (last.type === 'waits' && !signal.aborted) {
+    const key = lineOf(last.whose, claim)
+    last = await run.standAside(waiting(key, () => attemptUntilSettled(attempt, signal)))
+  }
+  return last.type === 'over' ? WHY_OVER_BUDGET[last.whose] : null
+}
+
+async function attemptUntilSettled(attempt: () => Promise<Reservation>, signal: AbortSignal): Promise<Reservation> {
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+    if (signal.aborted) return { type: 'lost' }
+    const last = await attempt()
+    if (last.type !== 'waits') return last
+    await sleep(pauseMs, signal)
+  }
+}
+
+const runOf = ({ run: { id }, attempt }: Claim) => ({ id, attempt })
+
+function lineOf(whose: OverBudget, { run: { agentId, deepestSpaceId, triggerSpaceId, rootId } }: Claim): string {
+  const ids = { AGENT: agentId, SPACE: deepestSpaceId ?? triggerSpaceId ?? '', ROOT: rootId }
+  return `${whose} ${ids[whose]}`
 }

@@ -2,13 +2,14 @@ import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } f
 import { DEEPEST_JSON, isTooDeep } from '../lib/json.ts'
 import type { StreamPart } from '../models/language-model.ts'
 
-/** What stands for an input that is nested too deep to be handled: no JSON, so that the call fails. */
+/** Replaces an input that is nested too deeply. It is not JSON, so the call fails validation. */
 export const NESTED_TOO_DEEP = `(JSON nested deeper than ${DEEPEST_JSON})`
 
 /**
- * A model whose stream is seen at its edge, part by part as it comes. The SDK, which leads each part through streams of its own, is given what
- * belongs together as one: it is asked only for what came of the generation. Everything of that has passed here when
- * `onLanguageModelCallEnd` is called, which the SDK does not promise to who reads its stream. `tap` must not throw.
+ * Wraps a model so that `tap` sees each part of its stream first. The SDK receives consecutive
+ * deltas joined, because it pipes each part through several streams and only its final result is
+ * used here. All parts have passed `tap` when `onLanguageModelCallEnd` is called, which the SDK
+ * does not guarantee to readers of its stream. `tap` must not throw.
  */
 export function tapModel(model: LanguageModel, tap: (part: StreamPart) => void): LanguageModel {
   if (typeof model === 'string') return model
@@ -24,7 +25,10 @@ export function tapModel(model: LanguageModel, tap: (part: StreamPart) => void):
 
 type Delta = Extract<StreamPart, { delta: string }>
 
-/** The parts of a stream: of deltas of the same thing one, but for the very first, by which the SDK knows when the answer began. */
+/**
+ * Joins consecutive deltas of the same block. Passes the very first delta on its own: the SDK
+ * measures the time to first output by it.
+ */
 function joined(stream: ReadableStream<StreamPart>, tap: (part: StreamPart) => void): ReadableStream<StreamPart> {
   const reader = stream.getReader()
   let hasBegun = false
@@ -37,7 +41,7 @@ function joined(stream: ReadableStream<StreamPart>, tap: (part: StreamPart) => v
     return parts
   }
 
-  /** What is to be passed on now that this part has come. */
+  /** Returns the parts to pass on after this one. */
   function take(part: StreamPart): StreamPart[] {
     tap(part)
     if (!('delta' in part)) return [...release(), shallow(part)]
@@ -58,7 +62,7 @@ function joined(stream: ReadableStream<StreamPart>, tap: (part: StreamPart) => v
     async pull(controller) {
       for (let passed: StreamPart[] = []; passed.length === 0; ) {
         if (fault !== null) throw fault.error
-        // What came before the stream broke off is passed on before that is.
+        // Pass on what was received before the stream broke off.
         const { done, value } = await reader.read().catch((error: unknown) => {
           fault = { error }
           return { done: false, value: undefined }

@@ -13,23 +13,26 @@ import type { ToolWaits } from '../runs/tool-waits.ts'
 import { isConfidential } from '../speech/guard.ts'
 import { isMessageEnded } from '../speech/run-posting.ts'
 import type { SpaceWriter } from '../speech/space-writer.ts'
-import { checkInput } from '../tools/custom/schema-checks.ts'
+import { checkInput, requesterOf } from '../tools/custom/schema-checks.ts'
 import { noActiveSpace, orConfidential } from '../tools/space/failures.ts'
 import { failureResult, heardInPart, type RunInHand, type Tool, ToolFailure, type ToolUse } from '../tools/tool.ts'
 import { recordRefusal } from './refusals.ts'
 
-/** What became of a call. */
+/** The outcome of a call. */
 export type CallEnd =
-  /** The model gets its output; it is journaled. */
+  /** The result is journaled and goes to the model. */
   | { type: 'settled'; settlement: Settlement }
-  /** Somebody outside will answer. */
+  /** Somebody outside the run will answer. */
   | { type: 'waiting'; isAsked: boolean }
-  /** The run's signal aborted: whoever takes the run up carries it out, if anybody does. */
+  /** The run's signal aborted; the next attempt, if any, executes the call. */
   | { type: 'aborted' }
 
-/** Carries out the journaled calls of one run, each once: input check, presence in the space, the tool, the journal, the event. */
+/**
+ * Executes the journaled calls of one run, each once: validates the input, shows the call, runs the
+ * tool, journals the result.
+ */
 export interface ToolRunner {
-  /** @throws RunLostError, or the database's fault */
+  /** @throws RunLostError, database errors */
   carryOut(tool: Tool, call: JournaledCall): Promise<CallEnd>
 }
 
@@ -65,10 +68,10 @@ export function createToolRunner({
     await waits.begin(run.claim, callId, wait)
   }
 
-  /** @returns the tool's output, or null when somebody outside will answer. */
+  /** @returns the tool's output, or null if somebody outside the run will answer */
   async function attempt(tool: Tool, input: JsonObject, use: ToolUse): Promise<{ output: Json } | null> {
     if (run.ending !== null) throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
-    const fault = await checkInput(tool, input)
+    const fault = await checkInput(tool, input, requesterOf(run.claim.run))
     const wait = fault === null ? waitOf(tool, input) : null
     if (fault === null && tool.outside !== undefined)
       orConfidential(await discretion.toLeave(run.claim.run, tool.outside))
@@ -80,7 +83,7 @@ export function createToolRunner({
       if (wait.approval !== undefined) await approvals.recheck({ toolCallId: use.callId })
       return null
     }
-    // A tool that ignores the signal goes on alone: its result is discarded.
+    // A tool that ignores the signal keeps running; its result is discarded.
     return { output: await unlessAborted(run.signal, tool.execute(input, use)) }
   }
 
@@ -95,7 +98,10 @@ export function createToolRunner({
     await recordRefusal(platform.db.prisma, { id, toolName, input, runId, agentId, activeSpaceId })
   }
 
-  /** A failure, with what people have seen of the call's text: told once, also where its message was ended by somebody else. */
+  /**
+   * The settlement of a failed call. Mentions that people have seen part of its text, unless somebody
+   * else ended the message.
+   */
   async function failed(error: unknown, call: JournaledCall): Promise<Settlement> {
     const settlement = failureOf(error)
     if (isConfidential(error)) await refused(call)
@@ -124,7 +130,10 @@ export function createToolRunner({
         if (error instanceof RunLostError || isOutage(error)) throw error
         settlement = await failed(error, call)
         if (!(error instanceof ToolFailure))
-          logger.error({ runId: run.claim.run.id, tool: tool.name, error: messageOf(error) }, 'a tool broke')
+          logger.error(
+            { runId: run.claim.run.id, tool: tool.name, error: messageOf(error) },
+            'the tool threw an unexpected error',
+          )
       }
       if (!isJournaled) await settle(call.id, settlement)
       return { type: 'settled', settlement }
@@ -132,14 +141,14 @@ export function createToolRunner({
   }
 }
 
-/** What a call waits for before anything else is done; null where it is carried out at once. */
+/** What a call has to wait for; null if it is executed at once. */
 function waitOf({ approval, waitMs }: Tool, input: JsonObject): NewWait | null {
   if (approval !== undefined)
     return { waitMs: approval.expiresInSeconds * 1000, approval: { ...approval, writtenDigest: digestOf(input) } }
   return waitMs === undefined ? null : { waitMs }
 }
 
-/** What a tool threw, as a result: its own failures in its words, anything unexpected without what happened inside. */
+/** A tool error as a result: a ToolFailure in its own words, any other error without internal details. */
 export function failureOf(error: unknown): Settlement {
   const known = error instanceof ToolFailure
   const message = known ? storableText(error.message) : 'The tool failed unexpectedly. Try something else.'

@@ -3,7 +3,7 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Due } from '../runs/due.ts'
 
-/** What a worker looks after beside its runs, also when every place is taken. */
+/** A worker's periodic work, independent of its free slots. */
 export interface Upkeep {
   close(): Promise<void>
 }
@@ -11,15 +11,18 @@ export interface Upkeep {
 const LOOK_MS = 1000
 const SWEEP_MS = 10_000
 
-/** Looks for what is due once a second, and when the next is known to be; and sweeps up what processes that died left behind. */
+/**
+ * Polls for due work once a second, or earlier when the next due time is known, and sweeps up after
+ * dead processes.
+ */
 export function startUpkeep({ logger }: Platform, parts: { due: Due; sweeps: (() => Promise<void>)[] }): Upkeep {
   const ended = new AbortController()
 
-  /** `task` says after how many milliseconds it wants to be called again. */
+  /** Repeats `task`, which returns the milliseconds until its next call. */
   async function again(what: string, atMostMs: number, task: () => Promise<number>): Promise<void> {
     while (!ended.signal.aborted) {
       const nextMs = await task().catch((error) => {
-        logger.warn({ error: messageOf(error) }, `${what} failed; trying again`)
+        logger.warn({ error: messageOf(error) }, `${what} failed; retrying`)
         return atMostMs
       })
       await sleep(Math.max(1, Math.min(Math.ceil(nextMs), atMostMs)), ended.signal)
@@ -27,8 +30,10 @@ export function startUpkeep({ logger }: Platform, parts: { due: Due; sweeps: (()
   }
 
   const running = [
-    again('looking for what is due', LOOK_MS, parts.due.look),
-    ...parts.sweeps.map((sweep) => again('tidying up', SWEEP_MS, () => sweep().then(() => SWEEP_MS))),
+    again('polling for due work', LOOK_MS, parts.due.look),
+    ...parts.sweeps.map((sweep) =>
+      again('sweeping after dead processes', SWEEP_MS, () => sweep().then(() => SWEEP_MS)),
+    ),
   ]
   return {
     async close() {

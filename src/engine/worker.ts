@@ -8,9 +8,9 @@ import type { Lifecycle } from '../runs/lifecycle.ts'
 import type { Executor, Place } from './execute-run.ts'
 
 export interface Worker {
-  /** Claims what there is room for: to be called when there may be something. */
+  /** Wakes the worker: there may be something to claim. */
   ring(): void
-  /** Takes no new work, gives what runs `graceMs` to finish, and gives the rest back. */
+  /** Claims no new work, waits up to `graceMs` for active runs, and releases the rest. */
   drain(graceMs: number): Promise<void>
 }
 
@@ -20,17 +20,23 @@ interface WorkerParts {
   executor: Executor
 }
 
-/** Between two looks at what can be claimed: what a single run waits longer, at most, a thousand are served faster. */
+/**
+ * Minimum pause between two claims: delays a single run by this much at most, and lets many be
+ * claimed in one statement.
+ */
 const SHORTEST_PAUSE_MS = 4
-/** Beside so many that are at work here, what comes within this time is claimed, and read, together. */
+/** If this many runs are active here, wait `GATHERING_MS` and claim new work in one statement. */
 const MANY = 4
 const GATHERING_MS = 3
-/** After something that another transaction had in hand, twice as long each time; and after a fault. */
+/** Longest pause after a lock conflict (doubles each time) or an error. */
 const LONGEST_PAUSE_MS = 1000
-/** Until a bell, which whoever looks for what is due rings too. */
+/** Pause if there is nothing to do. The poller for due work also wakes the worker. */
 const FOR_LONG_MS = 60_000
 
-/** Claims runs and inboxes from their rows while there is room, whenever its bell rings; the signal of new work rings it too. */
+/**
+ * Claims runs and inboxes from their rows while there are free slots, whenever it is woken or a
+ * signal announces new work.
+ */
 export async function createWorker(platform: Platform, { lifecycle, cycles, executor }: WorkerParts): Promise<Worker> {
   const { signals, logger, config } = platform
   const bell = createBell()
@@ -38,7 +44,7 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
   const handBack = new AbortController()
   const active = new Set<Promise<void>>()
   let aside = 0
-  /** What the last look has left for want of a place is looked at again when a place is free; else there is nothing to look for. */
+  /** The last claim left work for lack of a slot: claim again as soon as one is free. */
   let isPlaceWanted = true
   let isPlaceFree = false
   const unsubscribe = await signals.subscribe(JOBS_CHANNEL, () => bell.ring())
@@ -48,7 +54,10 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
     if (isPlaceWanted) bell.ring()
   }
 
-  /** A run that waits for a reply counts no more, or those who would answer could not start. */
+  /**
+   * A run that waits for a reply does not count against the limit: otherwise the runs that would
+   * answer could not start.
+   */
   function place(): Place {
     return {
       giveBack() {
@@ -74,7 +83,7 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
     if (claim !== null) begin(claim)
   }
 
-  /** Answers with the milliseconds after which another look is worth it, bell or no bell: twice `pauseMs`, or Infinity. */
+  /** Returns the milliseconds until the next claim is worthwhile without a wake-up: twice `pauseMs`, or Infinity. */
   async function claimWhilePossible(pauseMs: number): Promise<number> {
     for (;;) {
       const room = config.workerConcurrency - active.size + aside
@@ -95,12 +104,12 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
     while (!stopping.signal.aborted) {
       const lookedAt = Date.now()
       const nextMs = await claimWhilePossible(pauseMs).catch((error) => {
-        logger.warn({ error: messageOf(error) }, 'runs cannot be claimed; trying again')
+        logger.warn({ error: messageOf(error) }, 'could not claim runs; retrying')
         return LONGEST_PAUSE_MS
       })
       pauseMs = Number.isFinite(nextMs) ? nextMs : SHORTEST_PAUSE_MS
       await bell.wait(Math.min(nextMs, FOR_LONG_MS), stopping.signal)
-      // Many bells in a burst are answered by one look. Where there is little to do, the first one is answered at once.
+      // One claim serves many wake-ups of a burst. With few active runs, the first wake-up is served at once.
       const restMs = Math.max(lookedAt + SHORTEST_PAUSE_MS - Date.now(), active.size < MANY ? 0 : GATHERING_MS)
       if (restMs > 0) await sleep(restMs)
     }

@@ -15,7 +15,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return nap(ms, signal).over
 }
 
-/** A sleep that `wake` ends too. */
+/** A sleep that `wake` ends early. */
 function nap(ms: number, signal?: AbortSignal): { over: Promise<void>; wake: () => void } {
   const { promise: over, resolve } = Promise.withResolvers<void>()
   const wake = () => {
@@ -30,7 +30,7 @@ function nap(ms: number, signal?: AbortSignal): { over: Promise<void>; wake: () 
   return { over, wake }
 }
 
-/** What `work` comes to, or null as soon as the signal aborts. Nothing of it is left on the signal afterwards. */
+/** Returns the result of `work`, or null as soon as the signal aborts. Removes its listener from the signal. */
 export function orNullIfAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T | null> {
   return new Promise((resolve, reject) => {
     const abort = () => resolve(null)
@@ -40,7 +40,10 @@ export function orNullIfAborted<T>(signal: AbortSignal, work: Promise<T>): Promi
   })
 }
 
-/** What `work` comes to, or the signal's reason as soon as it aborts: for work that notices an abort late or never. */
+/**
+ * Returns the result of `work`, or rejects with the signal's reason as soon as it aborts, for work that reacts to an
+ * abort late or never.
+ */
 export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   work.catch(() => {})
   signal.throwIfAborted()
@@ -54,10 +57,10 @@ export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): P
   }
 }
 
-/** Runs functions one after another, in the order of the calls; one that fails does not stop the next. */
+/** Runs functions one after another in the order of the calls. A failure does not stop the next function. */
 export interface Serial {
   run<T>(task: () => Promise<T>): Promise<T>
-  /** Resolves when everything queued so far has ended. */
+  /** Resolves when all functions queued so far have ended. */
   idle(): Promise<void>
 }
 
@@ -75,7 +78,10 @@ export function createSerial(): Serial {
   }
 }
 
-/** Runs functions with the same key one after another, in the order of the calls, and those of different keys at once. */
+/**
+ * Runs functions with the same key one after another in the order of the calls, and those of different keys
+ * concurrently.
+ */
 export function createLines(): <T>(key: string, task: () => Promise<T>) => Promise<T> {
   const tails = new Map<string, Promise<unknown>>()
   return (key, task) => {
@@ -90,7 +96,7 @@ export function createLines(): <T>(key: string, task: () => Promise<T>) => Promi
   }
 }
 
-/** Does `work`, which never fails, one time after another: whoever asks while it is under way shares the next time. */
+/** Runs `work`, which must not fail, at most once at a time. Callers during a run share the next run. */
 export function createShared<T>(work: () => Promise<T>): () => Promise<T> {
   let underWay: Promise<unknown> = Promise.resolve()
   let next: Promise<T> | null = null
@@ -105,10 +111,10 @@ export function createShared<T>(work: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** Wakes whoever waits. A ring while nobody waits is kept: the next wait returns at once. */
+/** A wake-up signal. If nobody waits, the signal is kept and the next wait returns immediately. */
 export interface Bell {
   ring(): void
-  /** Resolves at the next ring, after `timeoutMs`, or when `signal` aborts. */
+  /** Resolves at the next signal, after `timeoutMs`, or when `signal` aborts. */
   wait(timeoutMs: number, signal: AbortSignal): Promise<void>
 }
 

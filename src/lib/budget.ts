@@ -1,6 +1,6 @@
 import { BadInputError } from './errors.ts'
 
-/** What may be spent: by a day (UTC), and by all that comes of one root. An absent limit is none. */
+/** Spending limits per day (UTC) and per root. An absent limit is unlimited. */
 export interface BudgetLimits {
   tokensPerDay?: number
   tokensPerRoot?: number
@@ -8,18 +8,18 @@ export interface BudgetLimits {
   usdPerRoot?: number
 }
 
-/** What a budget changes: a field left out stays, null lifts it. */
+/** A change of a budget: absent fields are unchanged, null removes a limit. */
 export type BudgetInput = { [Limit in keyof BudgetLimits]?: number | null }
 
 const LIMITS = ['tokensPerDay', 'tokensPerRoot', 'usdPerDay', 'usdPerRoot'] as const
 
-/** The limits after a change; null where none is left, or the whole is lifted. @throws BadInputError with the field at fault */
+/** Returns the limits after a change; null if none is left. @throws BadInputError with the field at fault */
 export function changedBudget(before: BudgetLimits | null, input: BudgetInput | null): BudgetLimits | null {
   if (input === null) return null
   const after = LIMITS.flatMap((name): [string, number][] => {
     const given = input[name]
     if (given != null && !(Number.isFinite(given) && given >= 0))
-      throw new BadInputError('A limit is 0 or more.', `input.budget.${name}`)
+      throw new BadInputError('A limit must be 0 or more.', `input.budget.${name}`)
     const limit = given === undefined ? before?.[name] : given
     return limit == null ? [] : [[name, limit]]
   })

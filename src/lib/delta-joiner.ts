@@ -1,21 +1,26 @@
 /** Joins small pieces of text per key, so that many small deltas become few larger ones. */
 export interface DeltaJoiner {
-  /** The first piece of a key goes out at once; later ones within the interval, joined, in the order of their keys' first piece. */
+  /**
+   * Sends the first piece of a key immediately, and joins later ones within the interval. Keys are sent in the order of
+   * their first piece.
+   */
   push(key: string, text: string): void
-  /** Sends what is held. */
+  /** Sends everything that is buffered. */
   flush(): void
 }
 
 interface DeltaJoinerOptions {
   /** 0 sends every piece. */
   intervalMs: number
-  /** Where the pieces go: all joiners of one place send at the same time, so that its readers get it all at once too. */
+  /** The destination. All joiners of one destination send at the same time, so that subscribers get fewer batches. */
   place: string
 }
 
-/** Makes joiners. Those of one place wait for one another where they come from the same maker: an application has one. */
+/**
+ * Creates joiners. Joiners of one destination are synchronised only within one maker, so an application has one maker.
+ */
 export interface DeltaJoiners {
-  /** `send` is called with the joined text of one key; it must not throw. */
+  /** Calls `send` with the joined text of a key; it must not throw. */
   joiner(options: DeltaJoinerOptions, send: (key: string, text: string) => void): DeltaJoiner
 }
 
@@ -24,7 +29,7 @@ export function createDeltaJoiners(): DeltaJoiners {
   return { joiner: (options, send) => createDeltaJoiner(waiting, options, send) }
 }
 
-/** What waits, by place. */
+/** Waiting flushes by destination. */
 type Waiting = Map<string, Set<() => void>>
 
 function createDeltaJoiner(
@@ -41,7 +46,7 @@ function createDeltaJoiner(
     held.clear()
   }
 
-  /** Sends when the interval is over that the first of those who wait at the place has begun. */
+  /** Sends when the interval of the first waiting joiner of the destination has passed. */
   function flushWithOthers(): void {
     const others = waiting.get(place)
     if (others !== undefined) {

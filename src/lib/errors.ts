@@ -1,7 +1,7 @@
-/** The codes that a client may meet in a mutation's result union (the contract's enum ErrorCode). */
+/** The error codes in the result unions of mutations (`ErrorCode` in the contract). */
 export type DomainErrorCode = 'BAD_INPUT' | 'FORBIDDEN' | 'NOT_FOUND' | 'CONFLICT' | 'LIMIT_EXCEEDED' | 'RATE_LIMITED'
 
-/** A failure that a caller is expected to handle. Its message is shown to clients and models: it says what to do. */
+/** An expected failure. Clients and models see the message, which says what to do. */
 export class DomainError extends Error {
   readonly code: DomainErrorCode
   constructor(code: DomainErrorCode, message: string) {
@@ -11,7 +11,7 @@ export class DomainError extends Error {
   }
 }
 
-/** What was given cannot be accepted. `field` is the dotted path of the input field at fault, where there is one. */
+/** The input is invalid. `field` is the dotted path of the input field, or null. */
 export class BadInputError extends DomainError {
   readonly field: string | null
   constructor(message: string, field: string | null = null) {
@@ -20,42 +20,49 @@ export class BadInputError extends DomainError {
   }
 }
 
-/** The viewer may see the thing but not do this with it. */
+/** The viewer may see the object but may not perform the operation. */
 export class ForbiddenError extends DomainError {
   constructor(message: string) {
     super('FORBIDDEN', message)
   }
 }
 
-/** No such thing, or none that the viewer may see: the two are the same to a client. */
+/** The object does not exist or is not visible to the viewer; clients cannot distinguish these. */
 export class NotFoundError extends DomainError {
   constructor(message: string) {
     super('NOT_FOUND', message)
   }
 }
 
-/** It was deleted while it was being answered. An event about it is told to nobody. */
+/** The object was deleted during the request. Events about it are not delivered. */
 export class GoneError extends NotFoundError {
   constructor() {
-    super('It was deleted meanwhile.')
+    super('The object was deleted during the request.')
   }
 }
 
-/** The state of the thing does not allow it (any more). */
+/** The event refers to an object that this viewer may not see, so it is not delivered to the viewer. */
+export class HiddenError extends NotFoundError {
+  constructor() {
+    super('The object does not exist, or you may not see it.')
+  }
+}
+
+/** The current state of the object does not allow the operation. */
 export class ConflictError extends DomainError {
   constructor(message: string) {
     super('CONFLICT', message)
   }
 }
 
-/** A count that the product bounds is at its bound. */
+/** A limit on the number of objects is reached. */
 export class LimitExceededError extends DomainError {
   constructor(message: string) {
     super('LIMIT_EXCEEDED', message)
   }
 }
 
-/** Too much at once; try again after `retryAfterMs`. */
+/** Too many requests; the caller may retry after `retryAfterMs`. */
 export class RateLimitedError extends DomainError {
   readonly retryAfterMs: number
   constructor(message: string, retryAfterMs: number) {
@@ -72,7 +79,7 @@ export class UnauthenticatedError extends Error {
   }
 }
 
-/** The text of whatever was thrown, for a log or a run's `error`. */
+/** Returns the message of anything thrown, for a log or a run's `error`. */
 export function messageOf(error: unknown): string {
   if (error instanceof Error) return error.message
   return typeof error === 'string' ? error : (JSON.stringify(error) ?? String(error))

@@ -1,6 +1,6 @@
 import { v7 as uuidv7 } from 'uuid'
 
-/** What an id can name; the prefix of every id of ours. */
+/** The prefixes of ids, one for each kind of object. */
 export const ID_PREFIXES = [
   'spc',
   'msg',
@@ -25,17 +25,20 @@ export const ID_PREFIXES = [
 
 export type IdPrefix = (typeof ID_PREFIXES)[number]
 
-/** A new id: the prefix, `_`, and 32 hexadecimal digits of a UUID version 7, so that ids sort by the time they were made. */
+/**
+ * Creates an id: the prefix, `_`, and the 32 hexadecimal digits of a UUID version 7, so that ids sort by time of
+ * creation.
+ */
 export function newId(prefix: IdPrefix): string {
   return `${prefix}_${uuidv7().replaceAll('-', '')}`
 }
 
-/** Before every id of a run that is made from that time on, and after those made before. */
+/** Returns a run id that sorts before every id created at or after `ms`, and after all earlier ones. */
 export function runIdAt(ms: number): string {
   return `run_${Math.max(0, Math.floor(ms)).toString(16).padStart(12, '0')}`
 }
 
-/** Those that are well-formed: what cannot be an id of ours is not looked for (PostgreSQL refuses a text with NUL). */
+/** Returns the well-formed ids. PostgreSQL need not look up others, and refuses text with NUL. */
 export function wellFormedIds(ids: readonly string[]): string[] {
   return ids.filter((id) => prefixOf(id) !== null)
 }

@@ -4,23 +4,23 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 /** A JSON object. */
 export type JsonObject = { [key: string]: Json }
 
-/** The size of a value's JSON in UTF-8 bytes. */
+/** Returns the size of a value's JSON in UTF-8 bytes. */
 export function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value) ?? 'null')
 }
 
-/** How deep foreign JSON may be nested: PostgreSQL's jsonb, and JSON.stringify, give up at some thousands. */
+/** The maximum nesting of JSON from outside. PostgreSQL's jsonb and JSON.stringify fail at some thousand levels. */
 export const DEEPEST_JSON = 200
 
-/** Whether JSON is nested deeper than is taken from anybody outside. */
+/** Whether JSON is nested more deeply than `most` levels. */
 export function isTooDeep(value: unknown, most = DEEPEST_JSON): boolean {
   if (typeof value !== 'object' || value === null) return false
   return most === 0 || Object.values(value).some((inner) => isTooDeep(inner, most - 1))
 }
 
 /**
- * A JSON copy without what JSON cannot carry, `undefined` as null; and without what PostgreSQL's jsonb refuses: NUL is
- * dropped, half a surrogate pair becomes U+FFFD.
+ * Returns a JSON copy: `undefined` becomes null, and what PostgreSQL's jsonb refuses is replaced (NUL is dropped, half
+ * a surrogate pair becomes U+FFFD).
  */
 export function toJson(value: unknown): Json {
   const text = JSON.stringify(value)
@@ -29,7 +29,7 @@ export function toJson(value: unknown): Json {
   return MAYBE_NOT_STORABLE.test(text) ? storable(json) : json
 }
 
-/** JSON text with the keys of every object in order: the same value has the same text, however it came. */
+/** Returns JSON text with sorted keys, so that equal values have equal text. */
 export function canonicalText(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(canonicalText).join(',')}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
@@ -39,13 +39,16 @@ export function canonicalText(value: Json): string {
   return `{${entries.join(',')}}`
 }
 
-/** A value's JSON text for a jsonb parameter of raw SQL, as toJson makes it. */
+/** Returns a value's JSON text, cleaned as by `toJson`, for a jsonb parameter of raw SQL. */
 export function jsonbText(value: unknown): string {
   const text = JSON.stringify(value) ?? 'null'
   return MAYBE_NOT_STORABLE.test(text) ? JSON.stringify(toJson(value)) : text
 }
 
-/** As JSON.stringify writes NUL and half pairs; also matches where a text spells them out, so that it is a first look only. */
+/**
+ * NUL and half pairs as JSON.stringify writes them. It also matches a text that contains these characters literally, so
+ * it is only a fast first check.
+ */
 const MAYBE_NOT_STORABLE = /\\u(0000|d[89a-f])/
 
 function storable(value: Json): Json {
@@ -55,23 +58,23 @@ function storable(value: Json): Json {
   return Object.fromEntries(Object.entries(value).map(([key, field]) => [storableText(key), storable(field)]))
 }
 
-/** A text as PostgreSQL can hold it. */
+/** Returns a text without what PostgreSQL cannot store. */
 export const storableText = (text: string): string => text.replaceAll('\0', '').toWellFormed()
 
-/** Cut to at most `length` UTF-16 units, never between the halves of a surrogate pair. */
+/** Cuts a text to at most `length` UTF-16 units, never between the halves of a surrogate pair. */
 export function cut(text: string, length: number): string {
   if (text.length <= length) return text
   const last = text.charCodeAt(length - 1)
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length)
 }
 
-/** As `cut`, and where something was cut off, how much. */
+/** Like `cut`, and appends how many characters were cut off. */
 export function cutSaying(text: string, length: number): string {
   const kept = cut(text, length)
   return kept.length === text.length ? text : `${kept}… (${text.length - kept.length} more characters)`
 }
 
-/** The first of them, in order, whose texts together have at most so many characters. */
+/** Returns the longest prefix of the items whose texts have at most `characters` in total. */
 export function firstWithin<T>(items: readonly T[], characters: number, textOf: (item: T) => string): T[] {
   let left = characters
   const end = items.findIndex((item) => {
@@ -81,12 +84,12 @@ export function firstWithin<T>(items: readonly T[], characters: number, textOf: 
   return end === -1 ? [...items] : items.slice(0, end)
 }
 
-/** One line: control characters and line breaks become spaces. For names shown to a model or in a log. */
+/** Replaces control characters and line breaks by spaces, for names in a prompt or log line. */
 export function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
 }
 
-/** A name as it stands in a line for a model: in quotes where it holds what could be read as another part of that. */
+/** Returns a name for a line of a prompt, in quotes if it contains characters that have a meaning there. */
 export function nameIn(name: string): string {
   const line = oneLine(name)
   return /[[\]():,"\\]/.test(line) ? JSON.stringify(line) : line

@@ -1,11 +1,11 @@
 import { type Json, jsonbText } from './json.ts'
 
-// PostgreSQL's jsonb has an order of keys of its own. What a model was shown, it is shown again letter by letter, or its provider's
-// cache of the prompt ends there: so beside such a value the orders are kept that jsonb loses.
+// PostgreSQL's jsonb does not preserve the order of keys. A prompt must be repeated exactly, or the provider's prompt
+// cache misses, so the lost orders are stored beside such a value.
 
 /**
- * What is to be kept beside a value, as a jsonb parameter of raw SQL: for each set of keys that stands in an order which is not
- * jsonb's, that order; null where there is none. Of objects that have the same keys in different orders it tells one of them.
+ * Returns the orders to store beside a value, as a jsonb parameter of raw SQL: one for each set of keys whose order is
+ * not jsonb's; null if there is none. If objects with the same keys have different orders, only one is stored.
  */
 export function keyOrdersText(value: unknown): string | null {
   const orders = new Map<string, string[]>()
@@ -22,7 +22,7 @@ export function keyOrdersText(value: unknown): string | null {
   return lost.length === 0 ? null : jsonbText(lost)
 }
 
-/** A value that was read from jsonb as it was before, by what was kept beside it. */
+/** Restores the order of keys of a value read from jsonb. */
 export function inKeyOrder<T extends Json>(value: T, orders: unknown): T {
   if (!Array.isArray(orders)) return value
   const known = new Map((orders as string[][]).map((keys) => [nameOf(asRead(keys)), keys]))
@@ -38,9 +38,12 @@ export function inKeyOrder<T extends Json>(value: T, orders: unknown): T {
 
 const nameOf = (keys: readonly string[]): string => JSON.stringify(keys)
 
-/** The keys as they come back: jsonb puts shorter ones first, and sorts by their bytes in UTF-8; JavaScript puts numbers before all. */
+/**
+ * Returns the order of keys after reading: jsonb sorts by length, then by UTF-8 bytes; JavaScript moves integer keys to
+ * the front.
+ */
 function asRead(keys: readonly string[]): string[] {
-  // A byte a character: their order is that of the bytes.
+  // One byte per character, so that strings compare in the order of their bytes.
   const stored = keys.map((key) => ({ key, bytes: Buffer.from(key).toString('latin1') }))
   stored.sort(({ bytes: a }, { bytes: b }) => a.length - b.length || (a < b ? -1 : 1))
   return Object.keys(Object.fromEntries(stored.map(({ key }) => [key, true])))

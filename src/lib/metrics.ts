@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
-/** What is asked of a registry: each name is made once, also where a part of the process is built again. */
+/** A registry of metrics. A metric is created once, even if a part of the process is built again. */
 type Metrics = Pick<Registry, 'getSingleMetric' | 'registerMetric'>
 
 export function counter<Label extends string>(
@@ -21,7 +21,7 @@ export function histogram<Label extends string>(
   return once(metrics, name, () => new Histogram({ name, help, buckets, labelNames, registers: [] }))
 }
 
-/** One figure, read when it is asked for. */
+/** Registers a gauge whose value is read at each scrape. */
 export function gauge(metrics: Metrics, name: string, help: string, read: () => number): void {
   once(metrics, name, () => {
     return new Gauge({
@@ -35,7 +35,7 @@ export function gauge(metrics: Metrics, name: string, help: string, read: () => 
   })
 }
 
-/** A label's value as long as there are no more than `most` different ones, else `other`: a label must not grow for ever. */
+/** Limits the number of values of a label: after `most` different values, returns `other`. */
 export function atMost(most: number): (value: string) => string {
   const known = new Set<string>()
   return (value) => {
@@ -44,7 +44,7 @@ export function atMost(most: number): (value: string) => string {
   }
 }
 
-/** What stands for all values of a label that have none of their own. */
+/** The value of a label for everything beyond the limit. */
 export const OTHER = 'other'
 
 function once<M extends Counter | Gauge | Histogram>(metrics: Metrics, name: string, make: () => M): M {

@@ -1,27 +1,24 @@
-/** What a model's tokens cost, in USD for a million of them. */
+/** The price of a model, in USD per million tokens. */
 export interface ModelPrice {
   input: number
-  /** Of input that the provider had in its cache. */
+  /** For input that the provider had cached. */
   cachedInput: number
   output: number
 }
 
-/** Tokens that are paid for. */
+/** Billed tokens. */
 export interface PaidTokens {
   inputTokens: number
-  /** Of `inputTokens`. */
+  /** Included in `inputTokens`. */
   cachedInputTokens: number
   outputTokens: number
 }
 
-/**
- * Costs are counted in whole nano-dollars: as doubles, sums of them are exact up to nine million dollars, in whatever order they
- * are made.
- */
+/** Costs are integers in nano-dollars: sums of doubles are then exact up to nine million dollars, in any order. */
 const NANOS_A_DOLLAR = 1e9
 const NANOS_OF_A_TOKEN_AT_A_DOLLAR_A_MILLION = 1000
 
-/** What these tokens cost, in nano-dollars. */
+/** Returns the cost of tokens in nano-dollars. */
 export function costOf(price: ModelPrice, { inputTokens, cachedInputTokens, outputTokens }: PaidTokens): number {
   const { input, cachedInput, output } = price
   const fresh = inputTokens - cachedInputTokens
@@ -29,7 +26,7 @@ export function costOf(price: ModelPrice, { inputTokens, cachedInputTokens, outp
   return Math.round(usdPerMillion * NANOS_OF_A_TOKEN_AT_A_DOLLAR_A_MILLION)
 }
 
-/** Null stays null: a cost that is not known. */
+/** Null stays null: an unknown cost. */
 export function usdOf(nanos: number | null): number | null {
   return nanos === null ? null : nanos / NANOS_A_DOLLAR
 }

@@ -8,7 +8,7 @@ export interface PageArguments {
   before?: string | null
 }
 
-/** A checked page request: at most `size` items after and before two keys, from the start or from the end of the order. */
+/** A validated page request: at most `size` items between two keys, from the start or the end of the order. */
 export interface PageRequest {
   size: number
   fromEnd: boolean
@@ -16,12 +16,12 @@ export interface PageRequest {
   before: string | null
 }
 
-/** A page: items in the connection's order whichever end they were taken from. */
+/** A page of items, in the connection's order for both directions. */
 export interface Page<T> {
   items: T[]
   hasNextPage: boolean
   hasPreviousPage: boolean
-  /** Whether it was read from the end of the order: a shortened page then keeps its last items. */
+  /** Whether the page was read from the end of the order; a shortened page then keeps its last items. */
   fromEnd?: boolean
 }
 
@@ -58,20 +58,17 @@ function keyAt(field: 'after' | 'before', cursor: string | null | undefined, dec
   }
 }
 
-/** A cursor that some other connection gave, or none. */
+/** The error for a cursor that this connection did not create. */
 export function foreignCursor(field: 'after' | 'before' = 'after'): BadInputError {
-  return new BadInputError(
-    'That is not a cursor of this connection: take one from its `edges` or its `pageInfo`.',
-    field,
-  )
+  return new BadInputError('Invalid cursor: use one from the `edges` or `pageInfo` of this connection.', field)
 }
 
-/** An opaque page cursor for a key of the order. */
+/** Encodes a key of the order as an opaque cursor. */
 export function encodePageCursor(key: string): string {
   return Buffer.from(`p:${key}`).toString('base64url')
 }
 
-/** The key in a page cursor. @throws BadInputError when it is no cursor of ours. */
+/** Decodes a cursor into its key. @throws BadInputError for a malformed cursor */
 export function decodePageCursor(cursor: string): string {
   const text = Buffer.from(cursor, 'base64url').toString()
   if (!text.startsWith('p:') || encodePageCursor(text.slice(2)) !== cursor) {
@@ -81,9 +78,9 @@ export function decodePageCursor(cursor: string): string {
 }
 
 /**
- * A page from rows fetched in the request's direction with one row more than asked (`size + 1`).
- * `beyond` says whether anything lies on the other side of the page: before the first row when reading forward,
- * after the last one when reading from the end.
+ * Makes a page from rows in the direction of the request, with one row more than requested (`size + 1`). `beyond`:
+ * whether rows exist on the other side of the page, that is before the first row when reading forward, or after the
+ * last row when reading backward.
  */
 export function pageOf<T>(request: PageRequest, rows: T[], beyond: boolean): Page<T> {
   const more = rows.length > request.size

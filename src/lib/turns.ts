@@ -1,13 +1,19 @@
-/** Lets work that came at once have its turn in small portions, between which everything else has its own. */
+/** Limits how many waiting callers continue per turn of the event loop, so that other work runs in between. */
 export interface Turns {
-  /** Resolves at once while few have had theirs in this round of the event loop, otherwise in a later one, in the order of the questions. */
+  /**
+   * Returns undefined if the caller may continue in this turn; otherwise resolves in a later turn, in the order of the
+   * calls.
+   */
   next(): Promise<void> | undefined
 }
 
 export interface TurnsOptions {
-  /** So many have theirs in one round. */
+  /** How many callers continue per turn. */
   few: number
-  /** Or one in so many of those who wait: so a crowd is gone soon. Absent: never more than few. */
+  /**
+   * Raises the limit to this share of the waiting callers (one in `crowdShare`), so that many callers finish soon.
+   * Absent: the limit stays at `few`.
+   */
   crowdShare?: number
 }
 

@@ -1,7 +1,7 @@
 import { BadInputError } from './errors.ts'
 import { DEEPEST_JSON, isTooDeep, jsonBytes } from './json.ts'
 
-/** Sizes of the contract ("Sizes" in its README): a name's in characters, texts' in UTF-16 units, JSON's in bytes. */
+/** Sizes of the contract ("Sizes" in its README): names in characters, text in UTF-16 units, JSON in bytes. */
 export const LONGEST_NAME = 200
 export const LONGEST_MESSAGE = 32_000
 export const LONGEST_INSTRUCTIONS = 64_000
@@ -9,19 +9,53 @@ export const LARGEST_JSON_BYTES = 256 * 1024
 
 const LONGEST_IDEMPOTENCY_KEY = 200
 
-/** PostgreSQL's text has no NUL. */
+/** PostgreSQL's text type cannot contain NUL. */
 function checkNul(value: string, field: string): void {
   if (value.includes('\0')) throw new BadInputError('Text must not contain the NUL character.', field)
 }
 
-/** Whether a text has more characters, of which some are two UTF-16 units. Looks no further than it must. */
+/**
+ * Control characters (C0, DEL, C1), line and paragraph separators, and the embeddings, overrides and isolates that
+ * change the direction of surrounding text. Other invisible characters are allowed: names in Persian or with emoji need
+ * joiners, and names of mixed direction need marks.
+ */
+const NOT_IN_NAMES = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u
+/** Control characters (C0, DEL, C1) except TAB, LF and CR. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: those are looked for
+const NOT_IN_MESSAGES = /[\0-\x08\v\f\x0e-\x1f\x7f-\x9f]/
+const ALL_NOT_IN_MESSAGES = new RegExp(NOT_IN_MESSAGES, 'g')
+
+/**
+ * Replaces each control character except TAB, LF and CR by U+FFFD, so that pasted terminal output or generated text is
+ * not refused. The length does not change.
+ */
+export function messageCharacters(text: string): string {
+  return NOT_IN_MESSAGES.test(text) ? text.replace(ALL_NOT_IN_MESSAGES, '\uFFFD') : text
+}
+
+/** Whether all characters are allowed in a name. */
+export const hasNameCharacters = (name: string): boolean => !NOT_IN_NAMES.test(name)
+
+/** @throws BadInputError if a character is not allowed in a name. */
+export function checkNameCharacters(name: string, field: string): void {
+  const found = NOT_IN_NAMES.exec(name)
+  if (found === null) return
+  const code = found[0].charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')
+  const problem = `remove U+${code} at position ${found.index + 1}`
+  throw new BadInputError(`A name must not contain control characters or line breaks: ${problem}.`, field)
+}
+
+/**
+ * Whether a text has more than `characters` characters, of which some are two UTF-16 units. Counts only if the length
+ * does not decide.
+ */
 function isLongerThan(value: string, characters: number): boolean {
   return value.length > characters && (value.length > 2 * characters || [...value].length > characters)
 }
 
-/** A name: 1–200 characters with something other than white space. Comes back trimmed and well-formed. */
+/** Checks a name: 1–200 characters, not only white space, no control characters. Returns it trimmed and well-formed. */
 export function checkName(value: string, field: string): string {
-  checkNul(value, field)
+  checkNameCharacters(value, field)
   const name = value.trim()
   if (name === '' || isLongerThan(value, LONGEST_NAME)) {
     throw new BadInputError(`A name has 1 to ${LONGEST_NAME} characters.`, field)
@@ -30,18 +64,18 @@ export function checkName(value: string, field: string): string {
 }
 
 /**
- * A message's text: 1–32,000 UTF-16 units with something other than white space. Comes back as it is, except that half a
- * surrogate pair, which PostgreSQL refuses, is U+FFFD.
+ * Checks a message: 1–32,000 UTF-16 units, not only white space, no NUL. Returns it with control characters replaced
+ * (see `messageCharacters`), and U+FFFD for half a surrogate pair, which PostgreSQL refuses.
  */
 export function checkMessageText(value: string, field: string): string {
   checkNul(value, field)
   if (value.trim() === '' || value.length > LONGEST_MESSAGE) {
     throw new BadInputError(`A message has 1 to ${LONGEST_MESSAGE} characters, not only white space.`, field)
   }
-  return value.toWellFormed()
+  return messageCharacters(value).toWellFormed()
 }
 
-/** Free text of at most `most` UTF-16 units. Comes back well-formed. */
+/** Checks a text of at most `most` UTF-16 units. Returns it well-formed. */
 export function checkText(value: string, most: number, field: string): string {
   checkNul(value, field)
   if (value.length > most) throw new BadInputError(`At most ${most} characters.`, field)
@@ -50,19 +84,19 @@ export function checkText(value: string, most: number, field: string): string {
 
 const LONGEST_SEARCH = 200
 
-/** What is looked for in names; '' for nothing. @throws BadInputError for one that is too long */
+/** Returns the normalised search text; '' for none. @throws BadInputError if it is too long */
 export function checkSearch(search: string | null | undefined): string {
   if (search != null && search.length > LONGEST_SEARCH)
     throw new BadInputError(`A search has at most ${LONGEST_SEARCH} characters.`, 'search')
   return search?.replaceAll('\0', '').trim() ?? ''
 }
 
-/** For LIKE: what has this somewhere in it. */
+/** Returns a LIKE pattern that matches texts containing `search`. */
 export function likePattern(search: string): string {
   return `%${search.replace(/[\\%_]/g, '\\$&')}%`
 }
 
-/** What a caller calls a request of its own, so that repeating it does nothing. Comes back well-formed. */
+/** Checks an idempotency key and returns it well-formed. */
 export function checkIdempotencyKey(key: string, field: string): string {
   checkNul(key, field)
   if (key.length < 1 || key.length > LONGEST_IDEMPOTENCY_KEY) {
@@ -71,7 +105,7 @@ export function checkIdempotencyKey(key: string, field: string): string {
   return key.toWellFormed()
 }
 
-/** A whole number within bounds. */
+/** Checks that a number is a whole number within bounds. */
 export function checkInteger(value: number, least: number, most: number, field: string): number {
   if (!Number.isInteger(value) || value < least || value > most) {
     throw new BadInputError(`Must be a whole number from ${least} to ${most}.`, field)
@@ -79,8 +113,8 @@ export function checkInteger(value: number, least: number, most: number, field: 
   return value
 }
 
-/** JSON of at most 256 KiB, nested at most 200 deep. */
+/** Checks that a value has at most 256 KiB as JSON and at most 200 levels. */
 export function checkJsonSize(value: unknown, field: string): void {
-  if (isTooDeep(value)) throw new BadInputError(`JSON nested at most ${DEEPEST_JSON} deep.`, field)
-  if (jsonBytes(value) > LARGEST_JSON_BYTES) throw new BadInputError('At most 256 KiB of JSON.', field)
+  if (isTooDeep(value)) throw new BadInputError(`JSON must not be nested more than ${DEEPEST_JSON} levels deep.`, field)
+  if (jsonBytes(value) > LARGEST_JSON_BYTES) throw new BadInputError('JSON must not exceed 256 KiB.', field)
 }

@@ -9,16 +9,20 @@ import { decisionsOn } from '../runs/decisions-told.ts'
 import type { ToolAnswerParts } from '../runs/tool-answers.ts'
 import { isAnsweredOutside } from '../runs/tool-calls.ts'
 
-/** Where the answers to what a think cycle asked come in. */
+/** Delivers the results of asynchronous calls of think cycles. */
 export interface AsyncResults {
   /**
-   * In the transaction that settles a call, by an answer, a decision or its time: puts the result into the inbox of the persistent
-   * agent that made it, whatever has become of that cycle. Null for a call of another run, which waits for it.
+   * Called in the transaction that settles a call by an answer, a decision or a timeout: adds the result to the inbox
+   * of the persistent agent, whatever became of the cycle. Returns null for a call of another run, which waits for its
+   * result.
    */
   deliver: SettlingHooks['onAsyncResult']
-  /** In the transaction of a decision: says of such a call, whose result somebody outside is yet to give, that people have agreed. */
+  /**
+   * Called in the transaction of a decision: tells the agent that a call was approved whose result is yet to come from
+   * outside.
+   */
   deliverApproval: ApprovalParts['onApproved']
-  /** Puts an answer into the inbox, once, that came after such a call had timed out. */
+  /** Adds an answer that arrived after the call had timed out to the inbox, once. */
   deliverLate: ToolAnswerParts['onLateResult']
 }
 
@@ -30,7 +34,7 @@ export function createAsyncResults({ inbox }: { inbox: Inbox }): AsyncResults {
     const { id: toolCallId, toolName } = call
     const { id: parentRunId, rootId, depth, askers } = run
     const [decisions] = await decisionsOn(tx, [call])
-    // What is told of a space which its agent has left is not of that space any more.
+    // The result of a call canceled because the agent left the space no longer belongs to that space.
     const spaceId = call.status === 'CANCELED' ? null : call.spaceId
     return inbox.deliver(tx, [
       {
@@ -39,7 +43,7 @@ export function createAsyncResults({ inbox }: { inbox: Inbox }): AsyncResults {
         dedupKey,
         payload: { toolCallId, toolName, result, ...(decisions === undefined ? {} : { decisions: decisions.text }) },
         ...{ spaceId, rootId, depth, parentRunId, askers },
-        // Who answers says it where the call shows, and of what its run had been shown.
+        // The answer comes from the space where the call is visible, and from the sources of its run.
         places: union(call.places, call.spaceId === null ? [] : [call.spaceId]),
         label: call.label,
       },

@@ -2,21 +2,21 @@ import type { Prisma, Toolset } from '../generated/prisma/client.ts'
 import { cutSaying, firstWithin, nameIn, oneLine } from '../lib/json.ts'
 import { chainOfRow, type TurnOutcome, type WokenBy } from '../runs/chains.ts'
 
-/** What a run's prompt says of the chain in which it has its turn. */
+/** The data for the chain section of a prompt. */
 export interface ChainScene {
-  /** Which of the chain's runs this is. */
+  /** The turn of this run in the chain. */
   turn: number
-  /** Who waits to be called back, who is next first. */
+  /** Agents that wait to be called back, the next one first. */
   waiters: { id: string; name: string; spaceId: string }[]
 }
 
-/** A space under MENTION_CHAIN routing, as the agent sees it. */
+/** A MENTION_CHAIN space as the agent sees it. */
 interface ChainSpace {
   name: string
   members: { id: string; name: string; kind: 'HUMAN' | 'AGENT'; description: string | null }[]
 }
 
-/** The agent whose turn it is. */
+/** The agent that has the turn. */
 interface ChainAgent {
   id: string
   toolset: Toolset
@@ -36,7 +36,10 @@ export async function loadChain(
   return { turn: depth, waiters: waiters.reverse() }
 }
 
-/** Of the instructions: what the agent can do with its turn, who waits, and to whom it can hand on. Names only; no reasons. */
+/**
+ * Returns the chain section of the instructions: what the agent may do with its turn, who waits, and to whom it may
+ * delegate. Contains names but no reasons.
+ */
 export function chainSection(
   space: ChainSpace | undefined,
   { agent, chain, spaceId }: { agent: ChainAgent; chain: ChainScene | null; spaceId: string | null },
@@ -64,7 +67,7 @@ export function chainSection(
 
 const OTHERS_CHARACTERS = 20_000
 
-/** Agents to hand on to: what each is called by in calls, and what it is for. */
+/** Returns a line for each agent that may be mentioned or delegated to, with its id, name and description. */
 export function agentLines(agents: ChainSpace['members']): string[] {
   const lines = agents.map(
     ({ id, name, description }) =>
@@ -73,7 +76,7 @@ export function agentLines(agents: ChainSpace['members']): string[] {
   return firstWithin(lines, OTHERS_CHARACTERS, (line) => line)
 }
 
-/** Of a reason that another agent gave, or of what it asked for. */
+/** The limit of another agent's reason or question, in characters. */
 const LONGEST_REASON = 2000
 
 const NO_WAIT =
@@ -82,7 +85,10 @@ const NO_WAIT =
 export const TURNS_ELSEWHERE =
   'one agent of a chain acts at a time. Whom you mention in a message there, or by mentionAgent right after it, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply: you are called back.'
 
-/** Of the user message: which agent handed this on, how and why. What it wrote is quoted. Null where none did. */
+/**
+ * Returns the line of the user message that says which agent mentioned, delegated to or called back this one, and why.
+ * Text of the other agent is quoted. Null if no agent did.
+ */
 export function wokenByLine(wokenBy: unknown): string | null {
   const by = wokenBy as WokenBy | null
   if (by === null || by === undefined) return null

@@ -4,18 +4,19 @@ import type { WokenBy } from '../runs/chains.ts'
 import { loadReadableText } from '../runs/readable-calls.ts'
 import { messageOfRow } from '../spaces/message.ts'
 
-/** Of what began a chain, one thing that was to be done. */
+/** One task that started a chain. */
 export interface ChainTask {
   quoted: Json
-  /** The message that asked for it: the history may show it. */
+  /** The message with the task; the history may already contain it. */
   messageId: string | null
-  /** The confidential space that it comes from. */
+  /** The confidential source space of the task. */
   inConfidenceOf: string | null
 }
 
 /**
- * For a run that is called back in a chain: what the chain's first run was to do, by a plan, a service or a message, so that its agent
- * can pick up where it left off. Nothing for any other run, nor of a space to which the agent does not belong.
+ * For a run that is called back in a chain: loads the task of the chain's first run, from a plan, a service or
+ * messages, so that the agent can continue. Returns nothing for other runs, and no task from a space that the agent has
+ * left.
  */
 export async function loadTasks(db: Prisma.TransactionClient, run: Run): Promise<ChainTask[]> {
   if (run.chainId === null || (run.wokenBy as WokenBy | null)?.type !== 'callback') return []
@@ -29,7 +30,10 @@ export async function loadTasks(db: Prisma.TransactionClient, run: Run): Promise
   return (await Promise.all(events.map((event) => eventTask(db, run, event)))).flat()
 }
 
-/** What the run is told of it: nothing that its history shows anyway, and nothing of a confidential space of which it is not told. */
+/**
+ * Returns the tasks that the run's prompt should contain: not those in its history, and not those that the
+ * confidentiality guard hides.
+ */
 export function taskToTell(
   tasks: ChainTask[],
   { history, spaces }: { history: { id: string }[]; spaces: { id: string }[] },

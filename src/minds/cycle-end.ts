@@ -18,16 +18,16 @@ import type { OutcomeChanges } from './outcomes.ts'
 import { allWait, putOffAll, spentMeanwhile } from './over-budget.ts'
 import { estimateTokens } from './token-usage.ts'
 
-/** What the end of a run means for others, and how outcomes of messages are changed. */
+/** Effects of the end of a run, and the changes of message outcomes. */
 export interface CycleEndHooks extends LifecycleHooks {
   outcomes(tx: Tx): OutcomeChanges
 }
 
 /**
- * What the end of a run means for others, and, where the run was a think cycle, for its agent. In the transaction that ends
- * the cycle, in order: the agent's row lock; its events are done, or, where its provider failed, wait to be tried again; the cycle becomes a row of the consciousness, or, after a
- * skip, nothing is left of it; and workers are told where something has come meanwhile. What a cycle costs on its end does
- * not depend on how many came before it.
+ * Handles the end of a run and, for a think cycle, its effects on the agent. In the transaction that ends a cycle, in
+ * order: lock the agent's row; mark the events as done, or, if the provider failed, schedule their retry; add the cycle
+ * to the consciousness, or, after a skip, delete it; and signal workers if more events wait. The cost does not depend
+ * on the number of earlier cycles.
  */
 export function createCycleEnd(
   { signals, logger, config }: Platform,
@@ -64,11 +64,11 @@ export function createCycleEnd(
         isErased,
         async afterCommit() {
           if (isErased)
-            logger.info({ runId: run.id, agentId: run.agentId, reason: reasonOf(ending) }, 'a cycle was skipped')
+            logger.info({ runId: run.id, agentId: run.agentId, reason: reasonOf(ending) }, 'skipped a think cycle')
           await changes.announce()
           await afterCommit()
           if (goesOn) await signals.publish(JOBS_CHANNEL, {})
-          // For what comes while the agent rests; whoever looks for what is due finds it as well, only later.
+          // For events that arrive during the pause. If this signal is lost, the poll for due inboxes finds them later.
           setTimeout(() => signals.publish(JOBS_CHANNEL, {}).catch(() => {}), restMs + 1).unref()
         },
       }
@@ -77,8 +77,8 @@ export function createCycleEnd(
 }
 
 /**
- * Of a cycle whose agent, or a space that it had events of, was deleted nothing is remembered. What it had taken from elsewhere waits
- * again where it has done nothing about it yet; else it is done.
+ * A cycle whose agent, or a space that it had events of, was deleted is not remembered. Its other events are requeued
+ * if the cycle has not acted on them; otherwise they are done.
  */
 async function goneCycle(
   tx: Tx,
@@ -100,7 +100,7 @@ async function goneCycle(
   }
 }
 
-/** An event `e` of an agent, or of a space, that was deleted. */
+/** The agent or the space of an event `e` was deleted. */
 const IS_GONE = Prisma.sql`(NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = e."agentId")
   OR (e."spaceId" IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s.id = e."spaceId" AND s."deletedAt" IS NULL)))`
 
@@ -119,7 +119,10 @@ function reasonOf(ending: RunEnding): string | null {
   return isSkip(ending) ? (ending.skipped?.reason ?? null) : null
 }
 
-/** Two cycles in a row have a pause in between. After one that went well the provider answers: what waited for it need not any more. */
+/**
+ * Sets the pause between two cycles. After a successful cycle the provider evidently responds, so postponed events
+ * become due.
+ */
 async function rest(tx: Tx, { agentId, status }: Run, restMs: number): Promise<void> {
   await tx.$executeRaw`
     WITH back AS (
@@ -128,7 +131,7 @@ async function rest(tx: Tx, { agentId, status }: Run, restMs: number): Promise<v
     UPDATE "Agent" SET "restsUntil" = clock_timestamp() + ${restMs} * interval '1 millisecond' WHERE id = ${agentId}`
 }
 
-/** A skip that comes too late to leave no trace; and a failure of which something is tried again. */
+/** Adjusts the ending if a skip comes too late to leave no trace, or if events of a failed cycle will be retried. */
 function ordinary(ending: RunEnding, postponed: unknown[], spent: PutOff[]): RunEnding {
   const isTriedAgain = postponed.length > 0 || allWait(spent)
   if (isTriedAgain && ending.status === 'FAILED') return { ...ending, isTriedAgain }
@@ -140,20 +143,20 @@ function summaryIn(ending: RunEnding): { summary?: string | null } {
   return ending.status === 'COMPLETED' ? { summary: ending.summary } : {}
 }
 
-/** The provider could not be had, or broke off: what it was sent is not to blame, as far as is known. */
+/** The provider could not be reached, or its stream broke off; the prompt is not known to be the cause. */
 function isOutage({ state }: Run, { stopReason }: RunEnding): boolean {
   const { failure } = cycleStateOf({ state })
   return stopReason === 'MODEL_FAILED' && (failure === 'provider' || failure === 'unclear')
 }
 
-/** A provider did not take what the cycle sent it. */
+/** The provider refused what the cycle sent. */
 function isRefused({ state }: Run, { status }: RunEnding): boolean {
   return status === 'FAILED' && cycleStateOf({ state }).failure === 'prompt'
 }
 
 /**
- * Of several events of which a provider refused something, before anything was done, each comes again by itself: only the one that
- * is refused again is left out. False: it was one, or something was done.
+ * If a provider refused a cycle of several events before anything was done, requeues each event to be alone in a cycle,
+ * so that only the refused one is dropped. Returns false if there was one event, or if something was done.
  */
 async function putBack(tx: Tx, run: Run): Promise<boolean> {
   const taken = { runId: run.id, doneAt: null }
@@ -172,7 +175,10 @@ async function finishEvents(tx: Tx, run: Run): Promise<string[]> {
   return events.flatMap(({ messageId }) => (messageId === null ? [] : [messageId]))
 }
 
-/** Whoever sees a message that a failed cycle read sees that it failed. That of the whole cycle is written with the run's end. */
+/**
+ * Sets the outcome of the messages that a failed cycle read to FAILED. The outcome of the cycle's trigger is written
+ * with the end of the run.
+ */
 async function noteFailure(
   { id: runId, agentId, triggerMessageId, label }: Run,
   failure: string,
@@ -186,7 +192,7 @@ async function noteFailure(
   }
 }
 
-/** Whoever sees a message that waits for the provider sees that it does, and the cycle that failed. */
+/** Sets the outcome of messages that wait for the provider, so that readers see the wait and the failed cycle. */
 async function notePostponed(
   { id: runId, agentId }: Run,
   postponed: Awaited<ReturnType<typeof postpone>>,
@@ -199,7 +205,7 @@ async function notePostponed(
   }
 }
 
-/** All that stays of a skipped cycle: the outcome of its messages. */
+/** Deletes a skipped cycle except for the outcomes of its messages. */
 async function erase(
   tx: Tx,
   { id: runId, agentId, triggerMessageId }: Run,
@@ -207,14 +213,14 @@ async function erase(
   { reason, changes }: { reason: string | null; changes: OutcomeChanges },
 ): Promise<void> {
   for (const messageId of messageIds) {
-    // The outcome of what the whole cycle was about is written with the run's end.
+    // The outcome of the cycle's trigger is written with the end of the run.
     if (messageId !== triggerMessageId) await changes.set({ messageId, agentId, kind: 'SKIPPED', reason, runId: null })
   }
   await eraseAll(tx, runId)
   await tx.$executeRaw(rolledBack(runId))
 }
 
-/** Nothing where it is to be forgotten, or something that it was about was deleted in the moment before its end. */
+/** Writes nothing if the cycle is to be forgotten, or if a source was deleted just before the end. */
 async function remember(tx: Tx, run: Run, ending: RunEnding): Promise<void> {
   if (run.forgets.length > 0) return forgetTaken(tx, run)
   const state = cycleStateOf(run)
@@ -240,7 +246,7 @@ async function remember(tx: Tx, run: Run, ending: RunEnding): Promise<void> {
   })
 }
 
-/** What the mind is told of a cycle that it did not end itself. */
+/** Returns the note in the consciousness for a cycle that failed or was stopped. */
 function noteOf(ending: RunEnding): string | null {
   if (ending.status === 'FAILED')
     return `[This cycle failed: ${ending.error}${ending.isTriedAgain === true ? ' What it had read comes again.' : ''}]`
@@ -249,7 +255,7 @@ function noteOf(ending: RunEnding): string | null {
 
 const said = (content: string | null): ModelMessage[] => (content === null ? [] : [{ role: 'user', content }])
 
-/** In the place of a cycle of which a provider refused something: where that came from, and nothing of what it was. */
+/** Replaces a cycle that a provider refused: names the sources of its events without their content. */
 async function leftOut(tx: Tx, { id: runId }: Run): Promise<ModelMessage> {
   const events = await tx.inboxEvent.findMany({ where: { runId }, orderBy: { id: 'asc' }, take: MOST_NAMED })
   const names = events.map((event) => `- ${sourceNameOf(event)}`)
@@ -265,7 +271,7 @@ function summaryOf(ending: RunEnding, state: CycleState, steps: JournaledStep[])
   return ending.stopReason === 'STOPPED' ? `${outline} Then the cycle was stopped.` : outline
 }
 
-/** The journal, within the transaction: what is not in it has not happened. */
+/** Reads the journal within the transaction. */
 async function readSteps(tx: Tx, runId: string): Promise<JournaledStep[]> {
   const steps = await tx.step.findMany({ where: { runId }, orderBy: { index: 'asc' }, omit: { messagesAdded: true } })
   const calls = await tx.toolCall.findMany({ where: { runId }, orderBy: { id: 'asc' } })

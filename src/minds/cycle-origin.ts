@@ -1,12 +1,12 @@
 import type { InboxEvent } from '../generated/prisma/client.ts'
 import type { MessageOrigin } from '../spaces/message.ts'
 
-/** What of an inbox event says where it came from. */
+/** The fields of an inbox event that name its source. */
 export type EventSource = Pick<InboxEvent, 'type' | 'spaceId' | 'payload'>
 
 /**
- * Why a think cycle posts in a space: null where an event came from there; else the only event; of several what they have in
- * common, and INBOX where that is not even their type.
+ * Returns the origin of a message that a think cycle posts in a space: null if an event came from that space; otherwise
+ * the single event, or what the events have in common, with the type INBOX if their types differ.
  */
 export function originOfEvents(events: EventSource[], spaceId: string): MessageOrigin | null {
   if (events.some((event) => event.spaceId === spaceId)) return null
@@ -16,7 +16,7 @@ export function originOfEvents(events: EventSource[], spaceId: string): MessageO
     return others.length === 0 ? value : null
   }
   const triggerSpaceId = agreed('triggerSpaceId')
-  // Names and texts are for the members of one space.
+  // Names and texts may be shown only to members of the same space.
   const ofSpace = <K extends keyof MessageOrigin>(key: K) => (triggerSpaceId === null ? null : agreed(key))
   return {
     triggerType: agreed('triggerType') ?? 'INBOX',

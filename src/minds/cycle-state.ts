@@ -7,24 +7,24 @@ import { writeHeld } from '../runs/hold.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import type { Blame } from './model-error.ts'
 
-/** What a think cycle must remember between its steps, over a crash: in `Run.state`. */
+/** The state of a think cycle that survives a crash, in `Run.state`. */
 export interface CycleState {
-  /** Counted from 0, skipped ones left out. */
+  /** Counted from 0; skipped cycles are not counted. */
   cycle: number
-  /** The inbox message, as the model was shown it. */
+  /** The inbox message, exactly as the model was shown it. */
   inbox: string
   inboxSize: number
-  /** How many of the events taken so far are messages of spaces. */
+  /** How many of the events claimed so far are messages from spaces. */
   spaceMessages: number
-  /** It has one event, on which delegation, mention and reply stack act: nothing else is taken into it. */
+  /** The cycle has one event, to which delegation, mention and reply stack refer; it claims no others. */
   alone: boolean
-  /** What of the consciousness it was shown; null until that is decided. */
+  /** The part of the consciousness that the cycle was shown; null until it is chosen. */
   recall: Recall | null
-  /** About how many tokens that has, with the inbox message. */
+  /** Estimated tokens of that part and the inbox message. */
   consciousnessTokens: number
-  /** Why the model failed, once it has. */
+  /** Why the model failed, if it has. */
   failure?: Blame
-  /** The text of urgent events, and the step before which they were shown. */
+  /** The texts of urgent events, and the step before which each was shown. */
   injections: { step: number; text: string }[]
 }
 
@@ -32,7 +32,7 @@ export function cycleStateOf({ state }: Pick<Run, 'state'>): CycleState {
   return state as unknown as CycleState
 }
 
-/** What cycles were shown of their consciousness, by run; nothing for one that has not come so far. */
+/** Returns the recall of cycles by run; a cycle that has not chosen one yet is missing. */
 export function recalledOf(
   recalling: Recalling,
   runs: Pick<Run, 'id' | 'agentId' | 'state'>[],
@@ -45,14 +45,16 @@ export function recalledOf(
   )
 }
 
-/** Deepest of what a cycle thinks about: what it posts is one hop further, and what it uses counts for that space. */
+/**
+ * The deepest event of a cycle: messages of the cycle are one hop deeper, and its usage counts for this event's space.
+ */
 export interface Lineage extends Provenance {
   rootId: string
   depth: number
   deepestSpaceId: string | null
 }
 
-/** Writes the state of a cycle that this claim executes, and what it stands for now. @throws RunLostError */
+/** Writes the state and lineage of a cycle under this claim. @throws RunLostError */
 export async function saveCycleState(
   tx: Tx,
   claim: Claim,

@@ -5,7 +5,10 @@ import type { CycleState } from './cycle-state.ts'
 
 const asShown = (step: JournaledStep): ModelMessage[] => messagesOfStep(step, { asynchronous: true })
 
-/** What a cycle's journaled steps added, with the urgent events at their places: balanced, whatever became of the cycle. */
+/**
+ * Returns the messages of a cycle's journaled steps, with urgent events at their places. Every call has a result,
+ * whatever became of the cycle.
+ */
 export function messagesOfCycle({ injections }: CycleState, steps: JournaledStep[], ofStep = asShown): ModelMessage[] {
   const last = steps.at(-1)?.step.index ?? -1
   const at = (isHere: (step: number) => boolean) =>
@@ -14,14 +17,14 @@ export function messagesOfCycle({ injections }: CycleState, steps: JournaledStep
   return [...thought, ...at((injected) => injected > last)]
 }
 
-/** A cycle's share of the consciousness: the inbox message and all that followed. */
+/** Returns what a cycle adds to the consciousness: the inbox message and everything after it. */
 export function lastingMessages(state: CycleState, steps: JournaledStep[]): ModelMessage[] {
   return [{ role: 'user', content: state.inbox }, ...messagesOfCycle(state, steps, lastingStep)]
 }
 
 /**
- * The same of a cycle that a provider refused when it had thought already: what it did is remembered; what came in last, the results
- * of its last calls and events after them, is left out. Null: nothing of it was accepted.
+ * Like `lastingMessages`, for a cycle that a provider refused after some steps: leaves out the last results and events,
+ * which the provider refused. Null if it accepted nothing.
  */
 export function acceptedMessages(state: CycleState, steps: JournaledStep[]): ModelMessage[] | null {
   const accepted = steps.filter(({ step }) => step.finishReason !== 'content-filter')
@@ -37,8 +40,8 @@ const RESULT_LEFT_OUT = {
 }
 
 /**
- * Reasoning, and the ids that a provider gave its items, stay behind: they are for the provider and the moment, and a
- * consciousness outlives both. Calls are known by our own ids, which no two steps share.
+ * Removes reasoning and the provider's item ids, which only the provider of that moment can use. Calls keep Parley's
+ * own ids, which are unique across steps.
  */
 function lastingStep(step: JournaledStep): ModelMessage[] {
   const ids = new Map(step.calls.map(({ modelCallId, id }) => [modelCallId, id]))
@@ -63,7 +66,7 @@ function known<P extends object>(part: P, ids: Map<string, string>): P {
   return 'toolCallId' in part ? { ...part, toolCallId: ids.get(String(part.toolCallId)) ?? part.toolCallId } : part
 }
 
-/** What a cycle that ended without words of its own did, for the summaries of later ones. */
+/** Returns a summary of a cycle that ended without a closing text, for the recall of later cycles. */
 export function outlineOf(state: CycleState, steps: JournaledStep[]): string {
   const names = steps.flatMap(({ calls }) => calls.map(({ toolName }) => toolName))
   const counts = Map.groupBy(names, (name) => name)

@@ -12,20 +12,24 @@ import type { CycleState, Lineage } from './cycle-state.ts'
 import { inboxMessage } from './inbox-message.ts'
 import { showOverBudget } from './over-budget.ts'
 
-/** The think cycles of persistent agents: each is a run, triggered by the inbox. */
+/** The think cycles of persistent agents. Each is a run with an INBOX trigger. */
 export interface Cycles {
   /**
-   * Begins the agent's next cycle, with the events that it takes, and claims it. Null while one lives (on its end it sees to what
-   * has come meanwhile), when the inbox is empty or the agent rests, and when somebody else has the agent's row in hand, who sees to it.
+   * Claims events for the agent's next cycle, creates its run and claims the run. Returns null while a cycle is active
+   * (its end checks for new events), if the inbox is empty, if the agent pauses, or if another process holds the lock
+   * of the agent's row and will check.
    */
   claim(agentId: string): Promise<Claim | null>
 }
 
-/** Of a budget for the consciousness, the characters of inbox that one cycle takes: about half, at four characters a token. */
+/**
+ * Characters of inbox per cycle for each token of the consciousness budget: about half of the budget, at four
+ * characters a token.
+ */
 export const INBOX_CHARACTERS_A_TOKEN = 2
 
 export interface CycleHooks {
-  /** In the transaction that takes events out of an inbox which no cycle will have: their turns in chains are over. */
+  /** Called in the transaction that drops events without a cycle: ends their turns in chains. */
   loseTurns(tx: Tx, events: InboxEvent[]): Promise<{ afterCommit(): Promise<void> }>
 }
 
@@ -48,11 +52,11 @@ export function createCycles(platform: Platform, hooks: CycleHooks): Cycles {
 }
 
 interface BegunCycle {
-  /** Null: of what waits, nothing may be thought about now. */
+  /** Null: no waiting event may be processed now. */
   runId: string | null
-  /** The events that it took, and those that were put off. */
+  /** The events that were claimed, and those that were postponed. */
   changed: InboxEvent[]
-  /** The turns of those that are done unread. */
+  /** The turns of dropped events. */
   lost: { afterCommit(): Promise<void> }
 }
 
@@ -63,8 +67,8 @@ interface AgentRow {
 }
 
 /**
- * Under the agent's row lock, which the end of a cycle takes too, after its run's: what arrives is seen by the one or by the
- * other. This waits for nobody, so that the two orders of locks cannot meet.
+ * Runs under the lock of the agent's row. The end of a cycle takes the same lock after the run's lock, so one of the
+ * two sees each new event. This lock is taken without waiting, so the different order cannot deadlock.
  */
 async function writeCycle(tx: Tx, agentId: string, now: number, hooks: CycleHooks): Promise<BegunCycle | null> {
   const [agent] = await tx.$queryRaw<AgentRow[]>`
@@ -104,7 +108,7 @@ async function beginCycle(tx: Tx, agent: AgentRow, now: number, { loseTurns }: C
   return { runId: id, changed, lost }
 }
 
-/** Root and depth are the deepest event's; what the events have in common is the cycle's trigger. */
+/** Root and depth are those of the deepest event; the trigger is what the events have in common. */
 function runOf(events: InboxEvent[], id: string, agentId: string) {
   const lineage = deepest(events.map(lineageOf))
   const wokenBy = agreed(events, ({ wokenBy }) => (wokenBy === null ? null : JSON.stringify(wokenBy)))
@@ -135,7 +139,7 @@ export function deepest(lineages: Lineage[]): Lineage {
   return { rootId, depth, deepestSpaceId, ...together(lineages) }
 }
 
-/** What all events say; null where they differ. */
+/** Returns the value on which all events agree; null if they differ. */
 function agreed(events: InboxEvent[], said: (event: InboxEvent) => string | null): string | null {
   const [value = null, ...others] = new Set(events.map(said))
   return others.length === 0 ? value : null
@@ -146,7 +150,7 @@ function textIn(payload: Prisma.JsonValue, field: string): string | null {
   return typeof value === 'string' ? value : null
 }
 
-/** Whoever sees why the message reached the agent can follow the cycle that read it. */
+/** Links the outcomes of the messages to the run of the cycle that reads them. */
 export async function showInOutcomes(tx: Tx, events: InboxEvent[], agentId: string, runId: string): Promise<void> {
   const messageIds = events.flatMap(({ messageId }) => (messageId === null ? [] : [messageId]))
   if (messageIds.length === 0) return
@@ -154,7 +158,7 @@ export async function showInOutcomes(tx: Tx, events: InboxEvent[], agentId: stri
   await tx.outcome.updateMany({ where, data: { kind: 'INBOX', runId } })
 }
 
-/** Once that is committed: tells whoever sees the messages. */
+/** Called after the commit: publishes the changed outcomes. */
 export async function announceTaken({ log }: Pick<Platform, 'log'>, events: InboxEvent[]): Promise<void> {
   await Promise.all(
     events.map(async ({ spaceId, messageId }) => {

@@ -6,7 +6,7 @@ import type { Database } from '../platform/db.ts'
 import type { Withheld } from '../runs/withheld.ts'
 import type { Knowledge, SceneReading, SceneRun, SceneSpace } from './scene-reading.ts'
 
-/** What of a scene is left when what a run may not be shown is taken out; the run takes the label of what it is shown. */
+/** A scene without the content that its run may not read. The run's label gets the labels of what remains. */
 export interface DiscreetScene {
   spaces: SceneSpace[]
   otherRuns: SceneRun[]
@@ -21,7 +21,7 @@ interface Asked extends Pick<Knowledge, 'memories' | 'goals' | 'plans'> {
   keptMarks: string[]
 }
 
-/** Statements of its own only where something that its agent has noted comes from a confidential space. */
+/** Executes further statements only if notes of the agent come from a confidential space. */
 export async function discreet(
   { prisma }: Database,
   reading: Pick<SceneReading, 'openTo'>,
@@ -38,7 +38,7 @@ export async function discreet(
     const { memories, goals, plans } = noted
     if (keptMarks.length === 0) return { notes: { memories, goals, plans }, withheld: [] }
     const now = await readWorld(prisma, { marks: keptMarks, spaceIds: worksIn === null ? [] : [worksIn] })
-    // What is noted meanwhile, and comes from elsewhere, is not open.
+    // Notes written since from other confidential spaces stay hidden.
     const openIds = keptMarks.filter((id) => RULES.mayRecall(RULES.labelOf([id], now), worksIn, now))
     const open = await reading.openTo(run.agentId, openIds)
     const marks = union(...Object.values(open.notes).flatMap((notes) => notes.map((note) => note.marks)))
@@ -47,7 +47,7 @@ export async function discreet(
   }
 }
 
-/** As far as the scene tells: whether spaces are confidential, and which of its askers are there. */
+/** The world as far as the scene contains it: which spaces are confidential, and which requesters are members. */
 function worldOfScene(spaces: readonly SceneSpace[]): World {
   const byId = new Map(spaces.map((space) => [space.id, space]))
   return {
@@ -56,7 +56,9 @@ function worldOfScene(spaces: readonly SceneSpace[]): World {
   }
 }
 
-/** For a run that works for somebody who does not belong there it does not exist; for one that works for nobody it is a name. */
+/**
+ * Hides the space if one of the run's requesters is not a member; for a run without requesters, keeps only its name.
+ */
 function spaceFor(askers: readonly string[], space: SceneSpace, world: World): SceneSpace[] {
   if (RULES.mayKnow(askers, space.id, world)) return [space]
   return askers.length > 0 ? [] : [{ ...space, members: [], size: 0 }]

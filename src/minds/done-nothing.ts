@@ -2,16 +2,16 @@ import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
 import type { Run } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** Built-in tools that only look, or move the cycle itself. */
+/** Built-in tools that only read, or that control the cycle itself. */
 const CHANGES_NOTHING = [
   ...['enter_space', 'read_messages', 'readSpaceMessages', 'get_my_runs', 'getMyRuns', 'get_plans', 'getPlans', 'skip'],
 ]
-/** Failures from before anything outside was reached. */
+/** Errors that are raised before anything outside is reached. */
 const REFUSED_BEFORE = ['BAD_INPUT', 'BLOCKED_ADDRESS', 'NO_SUCH_TOOL', 'TOO_MANY_CALLS', 'NO_ACTIVE_SPACE']
 
 /**
- * It posted nothing, and called nothing that may have changed something outside the cycle: another server, somebody who is to
- * answer, what the agent knows or plans. A call that failed on its way out may have.
+ * Whether the cycle posted nothing and called nothing that may have an effect outside: no other server, no person or
+ * service, no change to notes or plans. A call that failed while being sent may have had an effect.
  */
 export async function hasDoneNothing(tx: Tx, { id: runId }: Run): Promise<boolean> {
   const [found] = await tx.$queryRaw<{ wrote: boolean; acted: boolean }[]>`

@@ -4,7 +4,10 @@ import type { Database } from '../platform/db.ts'
 import type { Withheld } from '../runs/withheld.ts'
 import type { Scene } from './scene.ts'
 
-/** Of the confidential spaces that an agent's cycles come from: those whose cycles are not shown to a run that works here, and the others. */
+/**
+ * Splits the confidential source spaces of an agent's cycles into those whose cycles are hidden from a run that works
+ * in this space, and the others.
+ */
 export async function hiddenCycles(
   { prisma }: Database,
   agentId: string,
@@ -23,7 +26,7 @@ export async function hiddenCycles(
   return { hidden, label: label.filter(isOpen), withheld }
 }
 
-/** By space. */
+/** Adds the counts by space. */
 export function withheldTogether(notes: readonly Withheld[], cycles: readonly Withheld[]): Withheld[] {
   const ids = [...new Set([...notes, ...cycles].map(({ spaceId }) => spaceId))].sort()
   return ids.map((spaceId) => {

@@ -2,7 +2,7 @@ import type { InboxEvent } from '../generated/prisma/client.ts'
 import { cut, type Json, nameIn, oneLine } from '../lib/json.ts'
 import { wokenByLine } from './chain-section.ts'
 
-/** What the events' payloads hold, by the event's type; absent where an event was written otherwise. */
+/** The payloads of all types of events; a field is absent in other types. */
 interface Payload {
   /** SPACE_MESSAGE */
   spaceId?: string
@@ -19,31 +19,31 @@ interface Payload {
   toolName?: string
   toolCallId?: string
   result?: Json
-  /** One line. */
+  /** A single line. */
   decisions?: string
 }
 
 const SNIPPET_LENGTH = 50
 export const MOST_PREVIEW_LINES = 10
 
-/** The one user message that a cycle begins with. What others wrote stands in JSON quotes. */
+/** Returns the user message that starts a cycle. Text of others is in JSON quotes. */
 export function inboxMessage(events: InboxEvent[], at: Date): string {
   const count = events.length === 1 ? '1 event' : `${events.length} events`
   return [`INBOX (${count}, ${at.toISOString()}):`, ...events.map(lineOf)].join('\n')
 }
 
-/** Events that were taken while the cycle was under way. */
+/** Returns the message for events that were claimed during the cycle. */
 export function urgentMessage(events: InboxEvent[]): string {
   return ['[URGENT]', ...events.map(lineOf)].join('\n')
 }
 
-/** A glance at what waits: `total` events, of which the first are given. */
+/** Returns a preview of the inbox: the number of waiting events, and the first of them. */
 export function previewMessage(events: InboxEvent[], total: number): string {
   const lines = events.slice(0, MOST_PREVIEW_LINES).map(previewLineOf)
   return [`[INBOX PREVIEW — ${total} waiting]`, ...lines].join('\n')
 }
 
-/** An event that another agent handed on says below it who, how and why. */
+/** Returns the line of an event, with a second line if another agent mentioned or delegated: who, how and why. */
 function lineOf(event: InboxEvent): string {
   const wokenBy = wokenByLine(event.wokenBy)
   return wokenBy === null ? sourceLineOf(event) : `${sourceLineOf(event)}\n  ${wokenBy}`
@@ -65,12 +65,12 @@ function sourceLineOf(event: InboxEvent): string {
   }
 }
 
-/** Below the result of a call that people decided on: what they decided. */
+/** Returns the decisions on a call that needed approval, to follow its result. */
 function decisionsOf({ decisions }: Payload): string {
   return decisions === undefined ? '' : `\n  It was ${decisions}.`
 }
 
-/** Below a message that was addressed to somebody: to whom. */
+/** Returns the addressee of a message, to follow it. */
 function addressOf({ mention }: Payload): string {
   const { mentionReason, addressee } = (mention ?? {}) as {
     mentionReason?: string
@@ -80,7 +80,7 @@ function addressOf({ mention }: Payload): string {
   return addressee === undefined ? '' : `\n  It is addressed to ${nameIn(addressee.name)} (id: ${addressee.id}).`
 }
 
-/** Sender, space and first words: `  [Family] Husam: "Actually cancel that, I changed my mi..."`. */
+/** Returns sender, space and first words: `  [Family] Husam: "Actually cancel that, I changed my mi..."`. */
 function previewLineOf({ type, payload: json }: InboxEvent): string {
   const payload = json as Payload
   const source = type === 'SPACE_MESSAGE' ? payload.spaceName : type

@@ -10,31 +10,33 @@ import type { RunInHand, Tool } from '../tools/tool.ts'
 import type { Blame } from './model-error.ts'
 import type { Scene, SceneAgent, SceneLoader } from './scene.ts'
 
-/** What a step is sent, decided right before it. */
+/** The input of a generation, decided right before it. */
 export interface StepPlan {
   instructions: string
-  /** The whole list that the model gets: what the step before was sent and what it added, then what is new. */
+  /** The complete list for the model: the messages of the previous step, its response, and new messages. */
   messages: ModelMessage[]
-  /** How many of them, the last, are new with this step. */
+  /** How many messages at the end of the list are new in this step. */
   added: number
-  /** What the step before added is among those: something new, or something else, stands before it. */
+  /**
+   * Whether the new messages include the response of the previous step, because something before it is new or changed.
+   */
   holdsResponse?: boolean
-  /** By name: the one to ask, then those to ask where its provider fails, in order. */
+  /** The names of the model to call and of its fallbacks, in order. */
   models: readonly [string, ...string[]]
   modelSettings: ModelSettings
   activeTools: string[]
   toolChoice: 'auto' | 'required' | 'none'
-  /** Of what the agent keeps, what it is not shown. */
+  /** Numbers of the agent's notes that are withheld, by space. */
   withheld: Withheld[]
 }
 
-/** Prepares what the model is shown. */
+/** An agent memory mode: prepares the model's input. */
 export interface Mind {
-  /** What the step after these is sent. */
+  /** Returns the input of the step after these steps. */
   plan(steps: JournaledStep[]): Promise<StepPlan>
-  /** Whether the mind has done what it woke for. */
+  /** Whether the run has done what it was started for. */
   isDone(steps: JournaledStep[]): boolean
-  /** The model failed, and the run fails with it. */
+  /** Called when the model fails and the run fails with it. */
   onFailed(blame: Blame): Promise<void>
 }
 
@@ -46,11 +48,11 @@ export interface MindInput {
   scenes: Pick<SceneLoader, 'refresh' | 'meanwhile'>
   journal: Pick<Journal, 'entered'>
   clock: Clock
-  /** Of calls that people were asked about, those that are decided. */
+  /** Returns the decisions on those of the calls that needed approval. */
   decisionsOn(calls: JournaledCall[]): Promise<ToldDecisions[]>
 }
 
-/** The models and the tools of a step, by the agent's phases. Whoever has `skip` may always call it. */
+/** Returns the models and tools of a step by the agent's phases. `skip` is always available to agents that have it. */
 export function phaseOf(
   { phases, model, fallbackModels, modelSettings }: SceneAgent,
   step: number,

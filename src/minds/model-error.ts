@@ -11,13 +11,13 @@ import { messageOf } from '../lib/errors.ts'
 import { cut, storableText } from '../lib/json.ts'
 
 /**
- * What a failure is to be put down to. `provider`: it cannot be reached, has no capacity, or does not know the key or the
- * model; `prompt`: it does not take what it was sent; `unclear`: its answer broke off, or it broke, which some servers say of a
- * prompt that is too long; `limit`: the model came to the end of what it may write.
+ * The cause of a failure. `provider`: unreachable, without capacity, or it rejected the key or model name; `prompt`:
+ * the provider refused the input; `unclear`: the response broke off or the server failed, which some servers do for a
+ * prompt that is too long; `limit`: the model reached its output limit.
  */
 export type Blame = 'provider' | 'prompt' | 'unclear' | 'limit'
 
-/** The model cannot be had, or failed. The message is for the run's `error`. */
+/** The model could not be called, or failed. The message becomes the run's `error`. */
 export class ModelFailure extends Error {
   readonly blame: Blame
   constructor(cause: unknown, { blame = blameFor(cause), redact = (text: string) => text } = {}) {
@@ -38,17 +38,17 @@ function blameFor(cause: unknown): Blame {
   return AISDKError.isInstance(cause) ? 'prompt' : 'unclear'
 }
 
-/** Below 400: a response that was good until it broke off. */
+/** A status below 400 means that the response started well and then broke off. */
 function blameForStatus({ statusCode = 200, isRetryable }: APICallError | StreamProviderError): Blame {
   if (ABOUT_THE_CALLER.includes(statusCode)) return 'provider'
   return isRetryable || statusCode < 400 ? 'unclear' : 'prompt'
 }
 
 const LONGEST_ERROR = 1000
-/** Beyond it nothing is looked for that had to be taken out. */
+/** Redaction reads no further than this. */
 const LONGEST_READ = 20_000
 
-/** A model's failure in the provider's words. */
+/** Returns the provider's own error message. */
 function readableModelError(error: unknown): string {
   const cause = RetryError.isInstance(error) ? (error.lastError ?? error) : error
   if (APICallError.isInstance(cause)) {

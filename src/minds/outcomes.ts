@@ -1,4 +1,4 @@
-/** What becomes of messages with agents by the end of a cycle, in its transaction. */
+/** Changes of message outcomes by the end of a cycle, in its transaction. */
 export interface OutcomeChanges {
   set(outcome: {
     messageId: string

@@ -5,7 +5,7 @@ import type { Tx } from '../platform/db.ts'
 import type { RunEnding } from '../runs/lifecycle.ts'
 import type { OutcomeChanges } from './outcomes.ts'
 
-/** Whoever sees a message that nobody may think about now sees that it is so, and an admin whose budget is spent. */
+/** Sets the outcome of messages that wait because a budget is exhausted; admins also see which budget. */
 export async function showOverBudget(tx: Tx, events: PutOff[], agentId: string): Promise<void> {
   for (const [over, put] of Map.groupBy(events, ({ over }) => over)) {
     const messageIds = put.flatMap(({ event: { messageId } }) => messageId ?? [])
@@ -16,7 +16,10 @@ export async function showOverBudget(tx: Tx, events: PutOff[], agentId: string):
   }
 }
 
-/** Of what a cycle had taken that a budget ended before it had begun: whose budgets are spent. That happens where others spend the last of it in the moment in between. */
+/**
+ * Returns the events of a cycle, ended by a budget before its first step, whose budgets are exhausted. This happens if
+ * other runs use up the budget between claim and start.
+ */
 export async function spentMeanwhile(
   tx: Tx,
   { id: runId, stepCount }: Run,
@@ -27,10 +30,13 @@ export async function spentMeanwhile(
   return taken.flatMap(({ over, ...event }) => (over === null ? [] : [{ event, over }]))
 }
 
-/** Whether all of that waits for the next day, with its turn in a chain; of a root that is spent it is done. */
+/**
+ * Whether all events, with their turns in chains, wait for the next day. Events of a root whose budget is exhausted are
+ * done.
+ */
 export const allWait = (spent: PutOff[]): boolean => spent.length > 0 && spent.every(({ over }) => over !== 'ROOT')
 
-/** Its events wait for the next day, or are done, as if the cycle had not taken them. */
+/** Postpones the events of a cycle, or marks them as done, as if the cycle had not claimed them. */
 export async function putOffAll(
   tx: Tx,
   { id: runId, agentId }: Run,

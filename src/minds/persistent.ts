@@ -23,8 +23,9 @@ interface PersistentInput extends MindInput {
 }
 
 /**
- * A persistent mind: its consciousness is the history, its inbox the trigger. Before each step but the first it is shown what
- * has come meanwhile: urgent events whole, which stay where they were shown; else a glance at what waits, for that step only.
+ * The PERSISTENT memory mode: the consciousness is the history and the inbox the trigger. Before each step except the
+ * first, the model is shown new urgent events in full, which become part of the cycle, or else a preview of the inbox,
+ * for that step only.
  */
 export function createPersistentMind(input: PersistentInput): Mind {
   const { platform, recalling, claim, scene, scenes, run, tools } = input
@@ -67,7 +68,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
     return messages as ModelMessage[]
   }
 
-  /** Takes urgent events into the cycle, to be shown before `step`. False: there were none. */
+  /** Claims urgent events to be shown before `step`. Returns false if there were none. */
   async function takeUrgent(step: number): Promise<boolean> {
     const injected = await platform.db.transaction(async (tx) => {
       const mostCharacters = settings.maxConsciousnessTokens * INBOX_CHARACTERS_A_TOKEN
@@ -93,7 +94,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
     return true
   }
 
-  /** Takes what is urgent; @returns a glance at what waits, where nothing was. */
+  /** Claims urgent events. @returns a preview of the inbox if there were none */
   async function lookAtInbox(step: number): Promise<ModelMessage[]> {
     if (step === 0 || (!settings.inboxPreview && !settings.urgentInjection)) return []
     const waiting = await countWaiting(platform.db.prisma, agent.id, claim.run.id)
@@ -144,16 +145,16 @@ function speaks({ tools }: MindInput, toolName: string): boolean {
 const ENDS_LOOKED_AT = 20
 
 interface Thrift {
-  /** What the budget is divided by. */
+  /** Divides the consciousness budget. */
   divisor: number
-  /** What is left out for it stays left out: something in it was refused. */
+  /** Cycles omitted from the recall stay omitted, because a provider refused content among them. */
   isRefused: boolean
 }
 
 /**
- * From the second failed cycle in a row on, half the budget for each, so that whatever in a consciousness a provider does not
- * take, its size too, does not silence the agent for good. What was the provider's own fault does not count; what may have
- * been comes back with the first success.
+ * From the second failed cycle in a row on, halves the budget with each failure, so that content which a provider
+ * refuses, or its size, cannot silence the agent for good. Failures of the provider itself do not count; omitted cycles
+ * return after the first success.
  */
 async function thriftAfterFailures({ db }: Platform, agentId: string): Promise<Thrift> {
   const ended = await db.prisma.$queryRaw<{ status: RunStatus; failure: Blame | null }[]>`

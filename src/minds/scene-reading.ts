@@ -17,25 +17,29 @@ import type { CallInBrief } from '../runs/run-progress.ts'
 import type { Withheld } from '../runs/withheld.ts'
 import type { HistoryRow } from '../spaces/history.ts'
 import type { EventSource } from './cycle-origin.ts'
+import { CYCLE, GOAL, knowledgeBut, MEMORY, PLAN } from './knowledge-columns.ts'
 
-/** A space that the agent belongs to. */
+/** A space of the agent. */
 export interface SceneSpace {
   id: string
   name: string
   routing: Routing
   adminAgentId: string | null
-  /** How near it is to what the run does: the active one and the trigger's first, then those joined last. */
+  /** How close the space is to the run: the active and the trigger's space first, then the most recently joined. */
   rank: number
   confidential: boolean
-  /** Of a confidential one: those of the humans whom the run works for that belong there. */
+  /** For a confidential space: the requesters of the run that are members. */
   askersThere: string[]
-  /** How many members it has. */
+  /** The number of members. */
   size: number
-  /** At most 100 of them, agents before humans; none of a space that is too far for them to be shown. In join order. */
+  /**
+   * At most 100 members in join order, agents before humans; none for a space that is too far away to be shown with
+   * members.
+   */
   members: { id: string; name: string; kind: EntityKind; description: string | null }[]
 }
 
-/** Another run of the agent that is queued, running or waiting. */
+/** Another queued, running or waiting run of the agent. */
 export interface SceneRun
   extends Pick<
     Run,
@@ -43,13 +47,16 @@ export interface SceneRun
   > {
   senderName: string | null
   spaceName: string | null
-  /** Null where it is told of no more than that there is one. */
+  /** Null if the run may only know that the other run exists. */
   label: string[] | null
-  /** Those that have no result, and the last one; null where the agent is not told of them. */
+  /** The calls without a result, and the last call; null if the agent is not shown them. */
   calls: CallInBrief[] | null
 }
 
-/** What an agent has noted for itself, and may spend in this run. `newest`: 1 for what was written last. From JSON: a time is text. */
+/**
+ * The agent's notes and the budget of this run. `newest` is 1 for the latest note. Times are strings because the row is
+ * JSON.
+ */
 export interface Knowledge {
   budgetState: BudgetState | null
   memories: { key: string; value: string; newest: number }[]
@@ -71,40 +78,43 @@ export interface SceneAgent extends Agent, Knowledge {
   mcpServers: McpServer[]
 }
 
-/** What of a scene changes while its run goes on. */
+/** The part of a scene that changes during a run. */
 type Changing = Knowledge & Pick<Rows, 'spaces' | 'otherRuns' | 'worksIn' | 'keptMarks'>
 
-/** A scene as it is read. */
+/** A scene as read from the database. */
 interface Rows {
   agent: SceneAgent
   spaces: SceneSpace[]
   otherRuns: SceneRun[]
-  /** The space that the run works in: its trigger's; begun by a plan or a service, the one that it has entered. */
+  /** The space that the run works in: the trigger's, or, for a plan or a service, the one that it has entered. */
   worksIn: string | null
-  /** The spaces, confidential now, that anything comes from which its agent has noted. */
+  /** The spaces, confidential now, that the agent's notes come from. */
   keptMarks: string[]
-  /** The same of its think cycles. */
+  /** The spaces, confidential now, that the agent's think cycles come from. */
   cycleMarks: string[]
-  /** Of the trigger's space, newest first; none once the run has a step, and of a think cycle. */
+  /** Messages of the trigger's space, newest first; empty for a think cycle, and once the run has a step. */
   lines: HistoryRow[]
-  /** Of a think cycle: the events that it has taken so far. */
+  /** For a think cycle: the events that it has claimed so far. */
   sources: EventSource[]
 }
 
-/** Reads scenes by the ids of their runs: those that are asked for at the same time in one statement. @throws where there is no such run */
+/** Reads scenes by run id. Calls of the same tick share one statement. @throws Error for an unknown run */
 export interface SceneReading {
   whole(runId: string): Promise<Rows>
   changing(runId: string): Promise<Changing>
-  /** What an agent has noted that comes from no confidential space but these, with its marks; and how much does, by space. */
+  /**
+   * Returns the agent's notes that come from no confidential space except these, with their marks, and the number of
+   * withheld notes by space.
+   */
   openTo(agentId: string, openIds: readonly string[]): Promise<{ notes: MarkedNotes; withheld: Withheld[] }>
 }
 
-/** As Knowledge, each with where it comes from. */
+/** Like Knowledge, with the sources of each note. */
 export type MarkedNotes = {
   [Kind in 'memories' | 'goals' | 'plans']: (Knowledge[Kind][number] & { marks: string[] })[]
 }
 
-/** `history`: a JSON array of the rows of a run `r`'s trigger's space. */
+/** `history` is SQL for a JSON array of the messages in the trigger's space of a run `r`. */
 export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { history: Prisma.Sql }): SceneReading {
   const whole = together<Rows>(async (runIds) => {
     const rows = await db.query<WholeRow>(wholeStatement(runIds, history))
@@ -132,12 +142,13 @@ export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { 
 
 type WholeRow = SceneAgent & Omit<Rows, 'agent'> & { runId: string }
 
-/** So many go on in one round of the event loop, or one in eight of a crowd. */
+/** How many runs continue per turn of the event loop, or one in eight of those that wait. */
 const GOING_ON = { few: 4, crowdShare: 8 }
 
 /**
- * Whoever asks in the same tick is answered together, and goes on in turn: what each then asks its model takes this process a while, in which
- * others write. Where it fails, one by one, so that no run fails for another.
+ * Batches the loads of one tick into one statement, then releases callers a few per event-loop turn, because the model
+ * call that each prepares takes CPU time. If the statement fails, loads one by one, so that a run does not fail because
+ * of another.
  */
 function together<T>(read: (runIds: readonly string[]) => Promise<Map<string, T>>): (runId: string) => Promise<T> {
   const turns = createTurns(GOING_ON)
@@ -161,53 +172,34 @@ function together<T>(read: (runIds: readonly string[]) => Promise<Map<string, T>
   }
 }
 
-/** In JSON a time is text. */
+/** JSON has times as strings. */
 const runOfJson = (run: SceneRun): SceneRun => ({
   ...run,
   startedAt: run.startedAt === null ? null : new Date(run.startedAt),
 })
 
-/** Far more of each than a prompt has room for: the newest. What they are shown by is chosen in the prompt. */
-const KNOWLEDGE_CHARACTERS = 40_000
-
-/** What an agent has noted for itself, as columns beside `a`, but what comes from a hidden space: as much as can be shown, the newest first. */
-const knowledgeBut = (hidden: Prisma.Sql) => Prisma.sql`
-      (SELECT coalesce(jsonb_agg(m ORDER BY m.key), '[]') FROM (
-        SELECT key, value, places || label AS marks, row_number() OVER newest AS newest, sum(length(key) + length(value)) OVER newest AS reach
-        FROM "Memory" WHERE "agentId" = a.id AND NOT (places || label && ${hidden}) WINDOW newest AS (ORDER BY "updatedAt" DESC, key)
-      ) m WHERE m.reach <= ${KNOWLEDGE_CHARACTERS}) AS memories,
-      (SELECT coalesce(jsonb_agg(g ORDER BY g.id), '[]') FROM (
-        SELECT id, description, places || label AS marks, row_number() OVER newest AS newest, sum(length(description)) OVER newest AS reach
-        FROM "Goal" WHERE "agentId" = a.id AND status = 'ACTIVE' AND NOT (places || label && ${hidden}) WINDOW newest AS (ORDER BY id DESC)
-      ) g WHERE g.reach <= ${KNOWLEDGE_CHARACTERS}) AS goals,
-      (SELECT coalesce(jsonb_agg(p ORDER BY p.id), '[]') FROM (
-        SELECT id, name, instruction, cron, "timeZone", "nextRunAt", places || label AS marks, row_number() OVER newest AS newest, sum(length(instruction)) OVER newest AS reach
-        FROM "Plan" WHERE "agentId" = a.id AND enabled AND NOT (places || label && ${hidden}) WINDOW newest AS (ORDER BY id DESC)
-      ) p WHERE p.reach <= ${KNOWLEDGE_CHARACTERS}) AS plans`
-
-/** All of it: what of it comes from confidential spaces is read anew without that. */
+/**
+ * Reads all notes. If some come from confidential spaces, a second statement reads them again without those that are
+ * hidden.
+ */
 const KNOWLEDGE = knowledgeBut(Prisma.sql`'{}'::text[]`)
 
 const noted = (table: Prisma.Sql) => Prisma.sql`SELECT unnest(places || label) FROM ${table} WHERE "agentId" = a.id`
-const MEMORY = Prisma.sql`"Memory"`
-const GOAL = Prisma.sql`"Goal"`
-const PLAN = Prisma.sql`"Plan"`
-const CYCLE = Prisma.sql`"Cycle"`
 
-/** Of what these tables hold of an agent `a`: the spaces, confidential now, that any of it comes from. */
+/** The spaces, confidential now, that rows of an agent `a` in these tables come from. */
 const marksIn = (...tables: Prisma.Sql[]) => Prisma.sql`
   CASE WHEN EXISTS (SELECT 1 FROM "Space" WHERE confidential) THEN ARRAY(
     SELECT s.id FROM "Space" s WHERE s.confidential AND s.id IN (${Prisma.join(tables.map(noted), ' UNION ')}) ORDER BY s.id)
   ELSE '{}'::text[] END`
 
-/** Beside a run `r` of an agent `a`. */
+/** A column for a run `r` of an agent `a`. */
 const RECALL = Prisma.sql`
   CASE WHEN r."triggerSpaceId" IS NOT NULL THEN r."triggerSpaceId"
     WHEN NOT EXISTS (SELECT 1 FROM "InboxEvent" i WHERE i."runId" = r.id AND i."spaceId" IS NOT NULL AND r."triggerType" = 'INBOX')
     THEN r."activeSpaceId" END AS "worksIn",
   ${marksIn(MEMORY, GOAL, PLAN)} AS "keptMarks"`
 
-/** Of an agent: the spaces, confidential in this statement, that anything it has noted comes from, but those that are open. */
+/** The spaces, confidential in this statement, that the agent's notes come from, except the open ones. */
 const hiddenNow = (agentId: string, openIds: readonly string[]) => Prisma.sql`
   SELECT h.id FROM "Agent" a, unnest(${marksIn(MEMORY, GOAL, PLAN)}) AS h(id) WHERE a.id = ${agentId} AND h.id <> ALL(${[...openIds]}::text[])`
 
@@ -223,17 +215,20 @@ const withheldStatement = (agentId: string, openIds: readonly string[]) => {
     FROM (${hiddenNow(agentId, openIds)}) AS h ORDER BY h.id`
 }
 
-/** What a run `r` may spend. */
+/** The budget state of a run `r`. */
 const BUDGET = Prisma.sql`${budgetState({
   agentId: Prisma.sql`r."agentId"`,
   spaceId: Prisma.sql`coalesce(r."deepestSpaceId", r."triggerSpaceId")`,
   rootId: Prisma.sql`r."rootId"`,
 })} AS "budgetState"`
 
-/** Far more than execute at once: a prompt has room for no more of those that wait. */
+/** Far more than may execute at once; a prompt has no room for more. */
 const MOST_OTHER_RUNS = 100
 
-/** Beside a run `r` of an agent `a`. What they are at is read where the agent is told of it: stateless ones with SPACE_TOOLS. */
+/**
+ * A column for a run `r` of an agent `a`. Reads their calls only for stateless agents with SPACE_TOOLS, which are shown
+ * them.
+ */
 const OTHER_RUNS = Prisma.sql`(
   SELECT coalesce(jsonb_agg(to_jsonb(other) ORDER BY other.id), '[]') FROM (
     SELECT o.id, o.status, o."triggerType", o."triggerName", o."triggerSpaceId", o."triggerSummary", o."startedAt",
@@ -249,12 +244,12 @@ const OTHER_RUNS = Prisma.sql`(
     ORDER BY o.id LIMIT ${MOST_OTHER_RUNS}
   ) other) AS "otherRuns"`
 
-/** Spaces of an agent that are looked at for one prompt, members of one of them, and members in all. */
+/** Limits for one prompt: spaces of an agent, members of one space, and members in total. */
 const MOST_SPACES = 300
 const MOST_MEMBERS = 100
 const MOST_MEMBERS_IN_ALL = 1000
 
-/** Beside a run `r`: the nearest spaces; members only of those that are near enough for them to be shown. */
+/** A column for a run `r`: the nearest spaces, with members only for those near enough to be shown with members. */
 const SPACES = Prisma.sql`(
   WITH own AS (
     SELECT s.id, s.name, s.routing, s."adminAgentId", m."joinedAt", s.confidential,

@@ -16,58 +16,60 @@ import { createSceneReading, type SceneAgent, type SceneRun, type SceneSpace } f
 
 export type { SceneAgent, SceneRun, SceneSpace } from './scene-reading.ts'
 
-/** Everything that a run's prompt and tools are built from, as it is when the run is taken up. */
+/** Everything from which a run's prompt and tools are built, as of the claim of the run. */
 export interface Scene {
   agent: SceneAgent
-  /** Those that the run may be told of. */
+  /** The spaces that the run may know of. */
   spaces: SceneSpace[]
   /** The agent's other queued, running or waiting runs, oldest first. */
   otherRuns: SceneRun[]
   /**
-   * The last messages of the trigger's space up to the trigger, oldest first; empty without one, once the run has a step (what it
-   * was shown first is in its journal then), and where the agent belongs to that space no more.
+   * The latest messages of the trigger's space up to the trigger, oldest first. Empty without a space, after the first
+   * step (the journal then holds what was shown), and if the agent has left the space.
    */
   history: HistoryLine[]
   /** The message that triggered the run. */
   triggerMessage: HistoryLine | null
-  /** Where the run's trigger came from. */
+  /** The origin of the run's trigger. */
   origin: MessageOrigin
-  /** Of a think cycle: the events that it has taken so far. */
+  /** For a think cycle: the events that it has claimed so far. */
   sources: EventSource[]
-  /** The chain in which the run has its turn. */
+  /** The chain of the run, if it has a turn in one. */
   chain: ChainScene | null
-  /** For who is called back in a chain: what began the chain, where the history does not show it. */
+  /** For a run called back in a chain: the chain's original task, if the history does not show it. */
   task: Json
   worksIn: string | null
-  /** The spaces, confidential when the run was taken up, that any cycle of its agent comes from. */
+  /** The spaces, confidential at the time of the claim, that any cycle of the agent comes from. */
   cycleMarks: string[]
-  /** What its agent has noted and it is not shown. */
+  /** Notes of the agent that are withheld from the run. */
   withheld: Withheld[]
 }
 
-/** Whether the agent is a member of the space; of none it cannot be. */
+/** Whether the agent is a member of the space; false for null. */
 export function belongsTo({ spaces }: Pick<Scene, 'spaces'>, spaceId: string | null): boolean {
   return spaceId === null || spaces.some(({ id }) => id === spaceId)
 }
 
 export interface SceneLoader {
   load(claim: Claim): Promise<Scene>
-  /** Reads anew what may have changed since: the agent's spaces, what it noted, in this run or another one, and its other runs. */
+  /** Reads again what may have changed since: the agent's spaces, its notes and its other runs. */
   refresh(claim: Claim, scene: Scene): Promise<void>
-  /** What others said in a space since a call of the run was made; null where the agent is no member of it any more. */
+  /**
+   * Returns the messages of others in a space since a call of the run was made; null if the agent has left the space.
+   */
   meanwhile(claim: Claim, since: { spaceId: string; callId: string }): Promise<Meanwhile | null>
 }
 
-/** What was said in a space for a while. */
+/** Messages that were posted in a space during a wait. */
 export interface Meanwhile {
   spaceName: string
-  /** Its last message now. */
+  /** The number of the latest message. */
   seq: number
   /** Oldest first. */
   lines: HistoryLine[]
 }
 
-/** Of the history that a prompt begins with, as JSON. */
+/** The limit of a prompt's initial history, as JSON. */
 const HISTORY_CHARACTERS = 60_000
 
 export function createSceneLoader(platform: Platform, { history }: { history: History }): SceneLoader {
@@ -92,7 +94,7 @@ export function createSceneLoader(platform: Platform, { history }: { history: Hi
       ])
       const { spaces, otherRuns, notes, withheld } = await discreet(db, reading, run, { ...rows, ...rows.agent })
       const agent = { ...rows.agent, ...notes }
-      // A cycle may have begun the chain with many messages: one of them is whole, whatever their size.
+      // A cycle may have started the chain for many messages; one of them is shown in full, whatever its size.
       const whole = [run.triggerMessageId, tasks[0]?.messageId ?? null]
       const shown = { limit: historyLimit, characters: HISTORY_CHARACTERS, whole }
       const told = belongsTo({ spaces }, run.triggerSpaceId)
@@ -134,7 +136,7 @@ async function loadMeanwhile(
   return { spaceName: space.name, seq: space.lastSeq, lines }
 }
 
-/** What goes with a message that the run posts in a space: null where its trigger is from there. */
+/** Returns the origin for a message that the run posts in a space: null if the trigger is from that space. */
 export function originIn({ origin, sources }: Scene, { run }: Claim, spaceId: string): MessageOrigin | null {
   if (sources.length > 0) return originOfEvents(sources, spaceId)
   return run.triggerSpaceId === spaceId ? null : origin
@@ -145,7 +147,7 @@ function originOf({ triggerType, triggerName, triggerSpaceId }: Run): MessageOri
   return { triggerType, triggerName, triggerSpaceId, ...unknown }
 }
 
-/** The origin, where the scene shows it already: nearly always. */
+/** Returns the origin if the scene already contains it, which is nearly always. */
 function originSeen(run: Run, spaces: SceneSpace[], message: HistoryLine | null): MessageOrigin | null {
   if (run.triggerSpaceId === null) return originOf(run)
   const space = spaces.find(({ id }) => id === run.triggerSpaceId)

@@ -10,14 +10,15 @@ import { instructionsOf, meanwhileMessageOf, triggerMessageOf } from './prompt.t
 import { runNotice } from './run-notice.ts'
 import { belongsTo } from './scene.ts'
 
-/** A stateless mind: its context is rebuilt from the room at every wake-up. */
+/** The STATELESS memory mode: the context is rebuilt from the space for each run. */
 export function createStatelessMind(input: MindInput): Mind {
   const { claim, scene, run, tools, scenes } = input
   const guidance = guidanceFor(tools)
   const notice = () => (tools.has('getMyRuns') ? runNotice(claim, scene) : '')
   return {
     async plan(steps) {
-      // Also at the first step of a run that was taken up: calls that were left to it have been carried out since it was loaded.
+      // Also at the first step of a run that another worker took over: its pending calls were executed after the scene
+      // was loaded.
       if (steps.length > 0) await scenes.refresh(claim, scene)
       const shown = await messagesOf(input, steps)
       const activeSpaceId = run.activeSpace?.id ?? null
@@ -37,8 +38,9 @@ export function createStatelessMind(input: MindInput): Mind {
 type Shown = Pick<StepPlan, 'messages' | 'added' | 'holdsResponse'>
 
 /**
- * What triggered the run, as the journal has it once it is there: it stays, wherever the run has gone since. But for an agent that
- * belongs to the trigger's space no more, who is shown nothing of it; and after a wait, what was said meanwhile is new too.
+ * Returns the messages with the run's trigger. Once journaled they stay the same, whatever has happened since, except
+ * that an agent that has left the trigger's space is shown nothing of it; and after a wait, messages posted during the
+ * wait are added.
  */
 async function messagesOf(input: MindInput, steps: JournaledStep[]): Promise<Shown> {
   const { claim, scene } = input
@@ -55,7 +57,10 @@ async function messagesOf(input: MindInput, steps: JournaledStep[]): Promise<Sho
   return { messages, added: messages.length - (isAsSent ? sent.length : 0), holdsResponse: true }
 }
 
-/** What was said in the active space, as far as the run may be told of that, while the last step's calls waited for somebody; `read_messages` counts from here on. */
+/**
+ * Returns the messages posted in the active space, if the run may read it, while the calls of the last step waited.
+ * `read_messages` continues from here.
+ */
 async function sinceTheWait(input: MindInput, last: JournaledStep | undefined): Promise<ModelMessage[]> {
   const { claim, scene, run, scenes, journal } = input
   const waited = last?.calls.find(

@@ -2,12 +2,12 @@ import type { LanguageModelUsage } from 'ai'
 import { estimateTokenCount } from 'tokenx'
 import type { Usage } from '../runs/ledger.ts'
 
-/** About how many tokens a value's text has, for budgets and where the provider says nothing. */
+/** Estimates the number of tokens of a value's text, for budgets, and for providers that report no usage. */
 export function estimateTokens(value: unknown): number {
   return estimateTokenCount(typeof value === 'string' ? value : (JSON.stringify(value) ?? ''))
 }
 
-/** The provider's figures where there are any; else an estimate from what was sent and what came back, marked as one. */
+/** Returns the provider's usage, or else an estimate from input and output that is marked as such. */
 export function usageOf(reported: LanguageModelUsage, sent: () => unknown[], received: () => unknown): Usage {
   const { inputTokens, outputTokens, inputTokenDetails } = reported
   if (!isFigure(inputTokens) || !isFigure(outputTokens)) return estimatedUsage(sent(), received())
@@ -16,7 +16,7 @@ export function usageOf(reported: LanguageModelUsage, sent: () => unknown[], rec
   return { inputTokens, cachedInputTokens, outputTokens, estimated: false }
 }
 
-/** More than any model reads or writes at once is no figure. */
+/** Larger numbers than any model can process are treated as missing. */
 const MOST_TOKENS = 100_000_000
 
 function isFigure(tokens: number | undefined): tokens is number {
@@ -28,7 +28,7 @@ export function estimatedUsage(sent: unknown[], received: unknown): Usage {
   return { inputTokens, cachedInputTokens: 0, outputTokens: estimateTokens(received), estimated: true }
 }
 
-/** What a run spends: every step's output, and of its input what exceeds the first step's. */
+/** Returns the tokens that a run spends: the output of every step, and the input that exceeds the first step's. */
 export function spentTokens(steps: { inputTokens: number; outputTokens: number }[]): number {
   const carried = steps[0]?.inputTokens ?? 0
   return steps.reduce((sum, step) => sum + step.outputTokens + Math.max(0, step.inputTokens - carried), 0)

@@ -5,7 +5,7 @@ import { type CreateModel, NO_KEY, type ProviderSettings } from './provider.ts'
 
 const TIERS = ['auto', 'standard_only']
 
-/** Anthropic's models by the Messages API. */
+/** Creates Anthropic models, which use the Messages API. */
 export async function openAnthropic({ baseUrl, apiKey, headers }: ProviderSettings): Promise<CreateModel> {
   const { createAnthropic } = await import('@ai-sdk/anthropic')
   const baseURL = baseUrl ?? 'https://api.anthropic.com/v1'
@@ -17,7 +17,10 @@ export async function openAnthropic({ baseUrl, apiKey, headers }: ProviderSettin
     })
 }
 
-/** Who has begun to use tools without thinking, as another model may have, has to go on so: else the request is refused. */
+/**
+ * Turns thinking off if the prompt contains tool calls without thinking, as another model may have made them: the API
+ * refuses such a continuation with thinking.
+ */
 function thinkable(call: CallOptions): CallOptions {
   const at = call.prompt.findLastIndex(({ role }) => role === 'assistant')
   const last = call.prompt[at]
@@ -27,10 +30,11 @@ function thinkable(call: CallOptions): CallOptions {
 }
 
 /**
- * The prompt with its four cache marks (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching): a request is read
- * from the cache up to the last mark that an earlier one had at the same place, and kept up to its own. The instructions, with
- * the tools before them, serve every run; the last results serve the run's next step; of the last two user messages one is
- * what this run or cycle began with, the other what the cycle before it began with, up to which both are the same.
+ * Sets four cache marks in the prompt (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching). A request
+ * reads from the cache up to the last mark that an earlier request had at the same place, and writes up to its own. The
+ * mark after tools and instructions serves every run; the one after the last results serves the next step of the run;
+ * of the last two user messages, one starts this run or cycle, the other the previous cycle, up to which the prompts of
+ * both are equal.
  */
 function withCacheMarks(prompt: CallOptions['prompt']): CallOptions['prompt'] {
   const users = prompt.flatMap(({ role }, index) => (role === 'user' ? [index] : [])).slice(-2)

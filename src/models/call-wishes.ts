@@ -1,21 +1,21 @@
 import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from 'ai'
 import type { CallOptions, LanguageModelV4 } from './language-model.ts'
 
-/** What a call asks for that every provider has words of its own for, or none. */
+/** Options of a call that each provider names differently or does not have. */
 export interface CallWishes {
-  /** Calls that share it begin alike. */
+  /** Calls with the same key share a prefix. */
   cacheKey: string
   serviceTier?: string
 }
 
 const KEY = 'parley'
 
-/** The wishes as the SDK passes them on: a model that does not know them leaves them aside. */
+/** Returns the wishes in the form in which the SDK passes them on. A model that does not know them ignores them. */
 export function wishing(wishes: CallWishes): NonNullable<CallOptions['providerOptions']> {
   return { [KEY]: { ...wishes } }
 }
 
-/** The model, called in its provider's words. */
+/** Wraps a model so that each call uses the provider's own options. */
 export function granting(
   model: LanguageModelV4,
   grant: (call: CallOptions, wishes: CallWishes) => CallOptions,
@@ -31,7 +31,7 @@ export function granting(
   return wrapLanguageModel({ model, middleware })
 }
 
-/** The call with more options of one provider's. */
+/** Returns the call with added options of one provider. */
 export function withOptions(call: CallOptions, provider: string, options: Record<string, unknown>): CallOptions {
   const before = call.providerOptions ?? {}
   const merged = { ...before[provider], ...options } as NonNullable<CallOptions['providerOptions']>[string]

@@ -2,7 +2,7 @@ import { plausibleInput } from './demo-input.ts'
 import type { DemoEvent, DemoReading, DemoSpace } from './demo-reading.ts'
 import { answerTo, BUILT_IN, factToRemember, isFailure, nameOfSpace, reportOf, SET_MEMORIES } from './demo-replies.ts'
 
-/** What the demo model does in one step: it calls tools, or ends with words that nobody but admins sees. */
+/** The result of a step of the demo model: tool calls, or a closing text that only admins see. */
 export type DemoStep = { type: 'calls'; calls: { toolName: string; input: object }[] } | { type: 'text'; text: string }
 
 /**
@@ -30,7 +30,7 @@ export function decideDemoStep(reading: DemoReading): DemoStep {
   return closing(reading)
 }
 
-/** The calls that bring one event forward; null where nothing can be done for it. */
+/** Returns the calls that handle one event; null if nothing can be done for it. */
 function stepFor(
   event: DemoEvent,
   reading: DemoReading,
@@ -58,13 +58,13 @@ function wantsAnswer(event: DemoEvent, { name, spaces, tools }: DemoReading): bo
   const { message, mentioned, spaceId } = event
   if (mentioned || isAddressed(message.text, name)) return true
   if (message.kind === 'agent') return false
-  // A person who calls another agent by name does not mean this one; without `skip`, it answers rather than vanish.
+  // A person who addresses another agent does not mean this one. Without the tool `skip` it answers anyway.
   const others = spaces.find(({ id }) => id === spaceId)?.members ?? []
   const meansAnother = others.some((member) => member.kind === 'agent' && isAddressed(message.text, member.name))
   return !(tools.has('skip') && meansAnother)
 }
 
-/** Whether a text calls somebody by name: `@Ada`, or "Ada" at the beginning of a sentence or after a greeting. */
+/** Whether a text addresses somebody by name: `@Ada`, or "Ada" at the beginning of a sentence or after a greeting. */
 function isAddressed(text: string, name: string): boolean {
   const escaped = name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
   return new RegExp(
@@ -83,7 +83,7 @@ function firstSpace(spaces: DemoSpace[]): DemoSpace | undefined {
   return spaces.find(({ active }) => active) ?? spaces[0]
 }
 
-/** The space entered last, else the one that the instructions call active. */
+/** Returns the space entered last, or else the active space of the instructions. */
 function activeSpaceOf({ calls, spaces }: DemoReading): string | null {
   const entered = calls.findLast(
     (call) => call.toolName === 'enter_space' && call.output !== undefined && !isFailure(call),
@@ -92,7 +92,7 @@ function activeSpaceOf({ calls, spaces }: DemoReading): string | null {
   return spaces.find(({ active }) => active)?.id ?? null
 }
 
-/** The tools that an event asks for by name, and the memory that a message asks to keep. */
+/** Returns calls of the tools that an event names, and of the memory tool for a fact to remember. */
 function askedCalls(event: DemoEvent, spaceId: string, { tools }: DemoReading): { toolName: string; input: object }[] {
   const text = event.type === 'message' ? event.message.text : event.text
   if (event.type === 'toolResult') return []
@@ -115,13 +115,13 @@ function askedCalls(event: DemoEvent, spaceId: string, { tools }: DemoReading): 
   ]
 }
 
-/** The server's own tools that only look, and are called when a message names them. */
+/** Built-in tools that only read; they are called when a message names them. */
 const LOOKING = new Set(['get_my_runs', 'getMyRuns', 'read_messages', 'readSpaceMessages', 'get_plans', 'getPlans'])
 
 function isAskedFor(toolName: string, text: string): boolean {
   if (BUILT_IN.has(toolName) && !LOOKING.has(toolName)) return false
   const said = ` ${words(text)} `
-  // An MCP server's tool is called `<server>__<tool>`; people say the second part.
+  // The tool of an MCP server is called `<server>__<tool>`; people write the second part.
   return [toolName, toolName.split('__').at(-1) ?? toolName].some((name) => said.includes(` ${words(name)} `))
 }
 
@@ -134,14 +134,14 @@ function words(text: string): string {
     .trim()
 }
 
-/** A call for a step that must make one and has none to make: one that only looks, where there is one. */
+/** Returns a call for a step that requires one when no call is needed: preferably of a tool that only reads. */
 function forcedCall({ tools, spaces }: DemoReading): { toolName: string; input: object } {
   const toolName = [...LOOKING].find((name) => tools.has(name)) ?? [...tools.keys()][0] ?? 'skip'
   const spaceId = firstSpace(spaces)?.id ?? null
   return { toolName, input: plausibleInput(tools.get(toolName) ?? {}, { text: 'demo', spaceId }) }
 }
 
-/** One line on what it did: the run's summary. */
+/** Returns the closing line, which becomes the summary of the run. */
 function closing(reading: DemoReading): DemoStep {
   const { calls, events, spaces } = reading
   const failed = calls.find(isFailure)

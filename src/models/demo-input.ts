@@ -21,26 +21,26 @@ export interface InputSchema {
 
 type SchemaOrBoolean = InputSchema | boolean
 
-/** What plausible input is made from. */
+/** Sources of plausible values. */
 export interface InputHints {
-  /** The message that asks for the call. */
+  /** The message that requests the call. */
   text: string
   spaceId: string | null
-  /** Values for properties of that name, wherever the schema has them. */
+  /** Values for properties with these names, wherever the schema has them. */
   values?: Record<string, unknown>
 }
 
 /**
- * Input that fits a tool's JSON Schema, deterministically: values that the message names where it names any (a number, one
- * of an enum's values, a place after "in"), else the schema's own default or example, else the smallest that fits. Optional
- * properties are left out unless a hint or the message has a value for them.
+ * Returns input that matches a tool's JSON Schema. It is deterministic: values named by the message (a number, an enum
+ * value, a place after "in"), else the schema's default or example, else the smallest valid value. An optional property
+ * is left out unless a hint or the message has a value for it.
  */
 export function plausibleInput(schema: InputSchema, hints: InputHints): Record<string, unknown> {
   const value = plausibleValue(schema, '', hints, schema, 0)
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {}
 }
 
-/** Deeper than this, schemas that refer to themselves end with null. */
+/** Deeper values of recursive schemas become null. */
 const DEEPEST = 8
 
 function plausibleValue(
@@ -86,7 +86,7 @@ function plausibleObject(schema: InputSchema, hints: InputHints, root: InputSche
   )
 }
 
-/** Whether there is a value for an optional property. */
+/** Whether a hint or the message has a value for an optional property. */
 function isNamed(name: string, property: SchemaOrBoolean, hints: InputHints, root: InputSchema): boolean {
   if (hints.values !== undefined && Object.hasOwn(hints.values, name)) return true
   if (typeof property === 'boolean') return false
@@ -134,7 +134,7 @@ function plausibleNumber(schema: InputSchema, text: string): unknown {
         : 1
 }
 
-/** A moment for `date` and `date-time`, fixed so that the model is deterministic. */
+/** A fixed value for `date` and `date-time`, so that the model is deterministic. */
 const A_MOMENT = '2026-01-01T09:00:00Z'
 
 function plausibleString(schema: InputSchema, name: string, hints: InputHints): unknown {

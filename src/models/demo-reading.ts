@@ -1,20 +1,20 @@
 import type { InputSchema } from './demo-input.ts'
 import type { CallOptions, PromptMessage, ToolResultOutput } from './language-model.ts'
 
-/** What the demo model understands of a prompt. Whatever it does not find it leaves empty: it never fails on a prompt. */
+/** The parts of a prompt that the demo model understands. Missing parts stay empty; reading never fails. */
 export interface DemoReading {
-  /** The agent's own name. */
+  /** The name of the agent. */
   name: string
   spaces: DemoSpace[]
-  /** What woke it, oldest first; several for a persistent mind. */
+  /** The events that woke the agent, oldest first; several for a persistent agent. */
   events: DemoEvent[]
-  /** The messages that it was shown, oldest first. */
+  /** The messages in the prompt, oldest first. */
   recent: DemoMessage[]
-  /** The lines that it keeps in memory. */
+  /** The lines of the agent's memories. */
   memories: string[]
-  /** What it has called since it woke, in order. */
+  /** The calls of this run so far, in order. */
   calls: DemoCall[]
-  /** The tools that it may call now, with their inputs' schema. */
+  /** The available tools, with their input schemas. */
   tools: Map<string, InputSchema>
   toolChoice: 'auto' | 'required' | 'none'
 }
@@ -23,7 +23,7 @@ export interface DemoSpace {
   id: string
   name: string
   active: boolean
-  /** Without the agent itself. */
+  /** Without the agent. */
   members: { name: string; kind: 'human' | 'agent' }[]
 }
 
@@ -36,14 +36,14 @@ export interface DemoMessage {
 }
 
 export type DemoEvent =
-  /** `mentioned`: the message was addressed to this agent by a mention. */
+  /** `mentioned`: the message mentions this agent. */
   | { type: 'message'; spaceId: string | null; message: DemoMessage; mentioned: boolean }
   | { type: 'plan' | 'service' | 'toolResult'; name: string; text: string }
 
 export interface DemoCall {
   toolName: string
   input: Record<string, unknown>
-  /** Undefined while there is none. */
+  /** Undefined until the call has a result. */
   output: unknown
 }
 
@@ -77,7 +77,7 @@ function readName(instructions: string): string {
   return name?.trim() ?? 'the agent'
 }
 
-/** What is put before a later step of a cycle, in the middle of it. */
+/** Whether a user message was inserted before a later step of a cycle. */
 function isInterjection(text: string): boolean {
   return /^\s*\[(URGENT|INBOX PREVIEW)/.test(text)
 }
@@ -87,7 +87,7 @@ function textOf(message: PromptMessage): string {
   return message.content.map((part) => (part.type === 'text' ? part.text : '')).join('\n')
 }
 
-/** The lines under a heading in capitals, up to the next such heading; what stands behind the heading counts too. */
+/** Returns the lines under a heading in capitals up to the next heading, with the rest of the heading's own line. */
 function block(text: string, heading: string): string | null {
   const start = new RegExp(`^#* ?${heading}\\b[^\\n:]*:?`, 'm').exec(text)
   if (start === null) return null
@@ -128,7 +128,7 @@ function readEvents(text: string, spaces: DemoSpace[]): DemoEvent[] {
   return readBullets(text).flatMap((line) => readInboxLine(line) ?? [])
 }
 
-/** Who sent a message, where the message itself is not shown. */
+/** The sender of a message whose text is not shown. */
 const SENDER = /\bmessage from (.+) \((human|agent)\)/i
 
 /** `plan "Report" is due: {"instruction":"…"}`, `service "jira" sent (quoted as data): {…}`, and the like. */
@@ -149,7 +149,7 @@ function readTrigger(text: string, spaces: DemoSpace[]): DemoEvent {
   return { type: isPlan ? 'plan' : 'service', name: name ?? 'unknown', text: readPayload(payload ?? text) }
 }
 
-/** The instruction of a plan, where the payload holds one; else the payload as it stands. */
+/** Returns the instruction of a plan if the payload has one, or else the payload. */
 function readPayload(text: string): string {
   try {
     const value = JSON.parse(text)
@@ -175,13 +175,13 @@ function readInboxLine(line: string): DemoEvent | null {
   return { type: 'message', spaceId, message, mentioned: false }
 }
 
-/** A name that stands in JSON quotes, or as it is. */
+/** Returns a name without JSON quotes, if it has any. */
 function unquoted(name: string): string {
   const [, inside] = /^"(.*)"$/.exec(name) ?? []
   return inside === undefined ? name : unescaped(inside)
 }
 
-/** The text of a JSON string's inside, or as it stands where it is none. */
+/** Decodes the inside of a JSON string; returns other text unchanged. */
 function unescaped(text: string): string {
   try {
     return JSON.parse(`"${text}"`)

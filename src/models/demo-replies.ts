@@ -1,14 +1,14 @@
 import type { DemoCall, DemoEvent, DemoMessage, DemoReading, DemoSpace } from './demo-reading.ts'
 
-/** What the demo model says. Scripted, so that the same prompt always gives the same words. */
+/** The texts of the demo model. They are scripted, so that the same prompt always gives the same text. */
 
 type MessageEvent = Extract<DemoEvent, { type: 'message' }>
 type ReportedEvent = Exclude<DemoEvent, MessageEvent>
 
-/** The answer to a message, from what the prompt and the results of its own calls show. */
+/** Returns the answer to a message, from the prompt and the results of the agent's calls. */
 export function answerTo(event: MessageEvent, reading: DemoReading): string {
   const { message } = event
-  // Names no other agent and quotes nobody: what it says to an agent must not read as addressed to the next.
+  // A reply to an agent names no other agent and quotes nobody, so that it does not address the next one.
   if (message.kind === 'agent') return `I am here. ${ofResults(reading.calls)}${selfDescription(reading)}`.trim()
   const asked = QUESTIONS.filter(({ pattern }) => pattern.test(message.text)).map(({ answer }) =>
     answer(event, reading),
@@ -26,7 +26,7 @@ export function answerTo(event: MessageEvent, reading: DemoReading): string {
   return sentences.filter((sentence) => sentence !== '').join(' ')
 }
 
-/** The report of a plan, a service's call or a late result. */
+/** Returns the report on a plan, a service's call or a late result. */
 export function reportOf(event: ReportedEvent, { calls }: DemoReading): string {
   const [subject, what] = REPORTS[event.type]
   return `${subject} "${event.name}" ${what}: ${shortened(event.text, 400)} ${ofResults(calls)}`.trim()
@@ -38,7 +38,7 @@ const REPORTS = {
   toolResult: ['The tool', 'has answered'],
 } as const
 
-/** Who the demo model is, and how to be rid of it. */
+/** Describes the demo model and how to replace it. */
 function selfDescription({ name }: Pick<DemoReading, 'name'>): string {
   return `I am ${name}, run by Parley's built-in demo model: it is scripted, so it needs no key and does not think. To give me a real mind, start the server with OPENAI_API_KEY set and give me a model such as openai:gpt-5-mini.`
 }
@@ -103,16 +103,16 @@ function whatIsRemembered({ message }: MessageEvent, { calls, memories }: DemoRe
   return memories.length === 0 ? 'I remember nothing yet.' : `I remember: ${memories.join('; ')}.`
 }
 
-/** The tools that keep a memory, by the names of both toolsets. */
+/** The tools that store memories, in both toolsets. */
 export const SET_MEMORIES = ['set_memories', 'setMemories']
 
-/** What a message asks to remember; null where it only asks what is remembered. */
+/** Returns the fact that a message asks to remember; null if it only asks what is remembered. */
 export function factToRemember(text: string): string | null {
   const match = /(?:^|[.!?,;:]\s*|\bplease\s+|\band\s+)remember(?:\s+that)?[:,]?\s+([^\n]+)/i.exec(text)
   return match?.[1]?.trim() || null
 }
 
-/** One sentence for each call of an agent's own tool. */
+/** Returns a sentence for each call of a custom tool. */
 function ofResults(calls: DemoCall[]): string {
   const own = calls.filter(({ toolName, output }) => !BUILT_IN.has(toolName) && output !== undefined)
   return own.map((call) => `${call.toolName} ${outcomeOf(call)} `).join('')
@@ -126,7 +126,7 @@ function outcomeOf(call: DemoCall): string {
   return `${isFailure(call) ? 'failed' : 'answered'}: ${shortened(JSON.stringify(output), 300)}.`
 }
 
-/** The tools of the server itself: what they answer is not worth telling. */
+/** Built-in tools, whose results the answer does not mention. */
 export const BUILT_IN: ReadonlySet<string> = new Set([
   ...[
     'enter_space',
@@ -142,12 +142,12 @@ export const BUILT_IN: ReadonlySet<string> = new Set([
   ...['Memories', 'Goals', 'Plans'].flatMap((noun) => [`set${noun}`, `get${noun}`, `delete${noun}`]),
 ])
 
-/** Whether a call's result says that it failed. */
+/** Whether the result of a call is an error. */
 export function isFailure({ output }: DemoCall): boolean {
   return typeof output === 'object' && output !== null && 'error' in output && Boolean(output.error)
 }
 
-/** The messages in view: those of the prompt, or those that entering the space gave. */
+/** Returns the visible messages: those of the prompt, or those that entering the space returned. */
 function historyOf(reading: DemoReading): DemoMessage[] {
   const { history } = entered(reading) ?? {}
   if (!Array.isArray(history) || history.length <= reading.recent.length) return reading.recent
@@ -169,7 +169,7 @@ function isSame(one: DemoMessage, other: DemoMessage): boolean {
   return one.id !== null && other.id !== null ? one.id === other.id : one.from === other.from && one.text === other.text
 }
 
-/** The name of a space for a person, where it is known. */
+/** Returns the name of a space, if it is known. */
 export function nameOfSpace(spaces: DemoSpace[], id: string | null): string {
   return spaces.find((space) => space.id === id)?.name ?? 'the space'
 }

@@ -5,13 +5,13 @@ import { readDemoPrompt } from './demo-reading.ts'
 import type { CallOptions, Generated, LanguageModelV4, StreamPart } from './language-model.ts'
 
 export interface DemoModelOptions {
-  /** How fast it writes; 0 for without delay. */
+  /** The output speed; 0 for no delay. */
   tokensPerSecond?: number
 }
 
 /**
- * The built-in model: needs no key, is scripted and deterministic (the same prompt gives the same parts), and acts through
- * the tools that it is offered like any other model.
+ * The built-in demo model. It needs no key, is scripted and deterministic (the same prompt gives the same parts), and
+ * acts through its tools like any other model.
  */
 export function createDemoModel({ tokensPerSecond = 40 }: DemoModelOptions = {}): LanguageModelV4 {
   const tokenMs = tokensPerSecond === 0 ? 0 : 1_000 / tokensPerSecond
@@ -39,7 +39,7 @@ function generate(options: CallOptions): Generation {
     part.type === 'text' ? part.text : part.type === 'tool-call' ? part.input : '',
   )
   const outputTokens = tokensOf(written.join('')).length
-  // OpenAI's rule of thumb: four characters a token.
+  // OpenAI's rule of thumb: four characters per token.
   const inputTokens = Math.ceil(prompt.length / 4)
   const calls = content.some(({ type }) => type === 'tool-call')
   return {
@@ -52,7 +52,7 @@ function generate(options: CallOptions): Generation {
   }
 }
 
-/** A call's id is made from the prompt, so that it is the same for the same prompt and another one in every step. */
+/** Derives the ids of calls from the prompt, so that they are the same for the same prompt and differ between steps. */
 function contentOf(step: DemoStep, prompt: string): Generated['content'] {
   if (step.type === 'text') return [{ type: 'text', text: step.text }]
   const hash = createHash('sha256').update(prompt).digest('hex').slice(0, 16)
@@ -64,7 +64,9 @@ function contentOf(step: DemoStep, prompt: string): Generated['content'] {
   }))
 }
 
-/** The parts one by one as they are pulled, each token at its time; errors with the signal's reason when it aborts. */
+/**
+ * Streams the parts as the consumer pulls them, with a delay per token. Errors with the signal's reason when it aborts.
+ */
 function streamOf(
   generation: Generation,
   tokenMs: number,
@@ -113,7 +115,10 @@ function* partsOf({ content, finishReason, usage }: Generation): Generator<Strea
   yield { type: 'finish', finishReason, usage }
 }
 
-/** Pieces about as long as a real model's tokens: a word's beginning with the space before it, or up to six characters more. */
+/**
+ * Splits a text into pieces about as long as a real model's tokens: the beginning of a word with the space before it,
+ * or up to six further characters.
+ */
 function tokensOf(text: string): string[] {
   return text.match(/\s*[^\s]{1,6}|\s+/gu) ?? []
 }

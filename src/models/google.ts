@@ -4,7 +4,7 @@ import { type CreateModel, NO_KEY, type ProviderSettings } from './provider.ts'
 
 const TIERS = ['standard', 'flex', 'priority']
 
-/** Google's models by the Gemini API. It caches by itself what requests have in common at their beginning. */
+/** Creates Google models, which use the Gemini API. The API caches common prefixes without further options. */
 export async function openGoogle({ baseUrl, apiKey, headers }: ProviderSettings): Promise<CreateModel> {
   const { createGoogle } = await import('@ai-sdk/google')
   const baseURL = baseUrl ?? 'https://generativelanguage.googleapis.com/v1beta'
@@ -13,7 +13,7 @@ export async function openGoogle({ baseUrl, apiKey, headers }: ProviderSettings)
     granting(provider.chat(modelId), (call, { serviceTier = '' }) => {
       const isAskedToReason = call.reasoning !== undefined && !['none', 'provider-default'].includes(call.reasoning)
       return withOptions(call, 'google', {
-        // Without it the thoughts are paid for and not shown. Models that cannot think refuse the option.
+        // Without this option, thoughts are billed but not returned. Models that cannot think refuse it.
         ...(isAskedToReason ? { thinkingConfig: { includeThoughts: true } } : {}),
         ...(TIERS.includes(serviceTier) ? { serviceTier } : {}),
       })

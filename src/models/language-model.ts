@@ -1,8 +1,8 @@
 import type { LanguageModel } from 'ai'
 
 /**
- * The types of the model interface that our own model implements, taken from `ai`, which does not export them by name:
- * their package is a dependency of its dependencies.
+ * Types of the model interface, derived from `ai`, which does not export them. Their own package is only a transitive
+ * dependency.
  */
 export type LanguageModelV4 = Extract<LanguageModel, { specificationVersion: 'v4' }>
 

@@ -1,16 +1,16 @@
-/** Far more than any answer holds; a body without an end must not fill the memory. */
+/** Far more than any response needs; bounds the memory for an endless body. */
 const LARGEST_ANSWER_BYTES = 64 * 1024 * 1024
 
 /**
- * `fetch` for what providers send: it follows no redirect, which would carry a key in a header of its own to another host, and
- * breaks off an answer that does not end.
+ * A `fetch` for providers. Does not follow redirects, because a custom header with a key would reach another host, and
+ * aborts responses larger than 64 MiB.
  */
 export async function modelFetch(...[input, init]: Parameters<typeof fetch>): Promise<Response> {
   const response = await fetch(input, { ...init, redirect: 'error' })
   if (response.body === null) return response
   const reader = response.body.getReader()
   let bytes = 0
-  // Read as it is asked for: to lead each chunk through a stream in between costs more than to count it.
+  // A pull source is cheaper than a TransformStream, which copies each chunk.
   const limited = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {

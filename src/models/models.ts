@@ -11,15 +11,18 @@ import {
 
 /** A provider as admins see it. */
 export interface ModelProvider extends RegisteredProvider {
-  /** It failed too often: until then it is passed over where there is a fallback. */
+  /** Set after too many failures: until then the provider is skipped if there is a fallback. */
   restsUntil: Date | null
 }
 
-/** The models of this server, and how their providers do, in whichever process. */
+/** The models of this server, and the health of their providers across processes. */
 export interface Models extends ModelRegistry {
-  /** A model's provider has failed: the fifth time within a minute it rests for 30 s. */
+  /**
+   * Records a failure of the model's provider. After the fifth failure within a minute the provider is skipped for 30
+   * s.
+   */
   failed(name: string): Promise<void>
-  /** Those of the models whose providers rest now, with until when. */
+  /** Returns those of the models whose providers are skipped now, and until when. */
   resting(names: readonly string[]): Promise<Map<string, Date>>
   listProviders(): Promise<ModelProvider[]>
 }
@@ -34,7 +37,7 @@ export function createModels(
   const failures = counter(
     platform.metrics,
     'parley_provider_failures_total',
-    'Times that a provider of models failed this process: it did not answer, refused, or broke off.',
+    'Failures of model providers seen by this process: no response, an error response, or a broken stream.',
     ['provider'],
   )
   return {
@@ -56,7 +59,9 @@ export function createModels(
 
 const MOST_WARNINGS = 1000
 
-/** The SDK would say with each generation, on stderr, that a model does not take a setting: it is said once, in the log. */
+/**
+ * The SDK prints a warning to stderr for each generation whose model ignores a setting. This logs each warning once.
+ */
 function sayWarningsOnce(logger: Platform['logger'], redact: (text: string) => string): void {
   const said = new Set<string>()
   globalThis.AI_SDK_LOG_WARNINGS = ({ warnings, provider, model }) => {
@@ -65,7 +70,7 @@ function sayWarningsOnce(logger: Platform['logger'], redact: (text: string) => s
       const key = `${provider} ${model} ${text}`
       if (said.has(key) || said.size >= MOST_WARNINGS) continue
       said.add(key)
-      logger.warn({ provider, model, warning: text }, 'a model was not asked quite as it was to be')
+      logger.warn({ provider, model, warning: text }, 'provider ignored a model setting')
     }
   }
 }

@@ -2,10 +2,13 @@ import { granting, withOptions } from './call-wishes.ts'
 import { modelFetch } from './model-fetch.ts'
 import type { CreateModel, ProviderSettings } from './provider.ts'
 
-/** The namespace of the SDK's options. What it does not know of them goes into the request as it is. */
+/** The namespace of the SDK's options. Options that the SDK does not know are added to the request unchanged. */
 const NAMESPACE = 'compatible'
 
-/** Models of a server that speaks Chat Completions: Ollama, LM Studio, vLLM, OpenRouter and many more. Their reasoning is kept. */
+/**
+ * Creates models of a server with a Chat Completions API: Ollama, LM Studio, vLLM, OpenRouter and others. Keeps their
+ * reasoning.
+ */
 export async function openCompatible({ name, baseUrl, apiKey, headers }: ProviderSettings): Promise<CreateModel> {
   const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
   const provider = createOpenAICompatible({
@@ -17,7 +20,8 @@ export async function openCompatible({ name, baseUrl, apiKey, headers }: Provide
     includeUsage: true,
   })
   return (modelId) => {
-    // https://openrouter.ai/docs: Anthropic's models cache what is marked; at the top it marks the end of each request.
+    // OpenRouter (https://openrouter.ai/docs): Anthropic models cache up to a mark; a top-level mark is placed at the
+    // end of the request.
     const isMarked = name === 'openrouter' && modelId.startsWith('anthropic/')
     const marks = isMarked ? { cache_control: { type: 'ephemeral' } } : {}
     return granting(provider.chatModel(modelId), (call, { serviceTier }) =>

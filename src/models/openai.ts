@@ -5,13 +5,13 @@ import { type CreateModel, NO_KEY, type ProviderSettings } from './provider.ts'
 
 const TIERS = ['auto', 'default', 'flex', 'priority']
 
-/** OpenAI's models, or those of a server that speaks its API: Responses, or Chat Completions. */
+/** Creates OpenAI models, or models of a compatible server, with the Responses or Chat Completions API. */
 export async function openOpenAI({ api, baseUrl, apiKey, headers }: ProviderSettings): Promise<CreateModel> {
   const { createOpenAI } = await import('@ai-sdk/openai')
   const baseURL = baseUrl ?? 'https://api.openai.com/v1'
   const provider = createOpenAI({ baseURL, apiKey: apiKey ?? NO_KEY, headers, fetch: modelFetch })
   const grant = (call: CallOptions, wishes: CallWishes) =>
-    // Servers of one's own may refuse what they do not know.
+    // Compatible servers may refuse unknown options.
     tiered(baseUrl === null ? withOptions(call, 'openai', { promptCacheKey: wishes.cacheKey }) : call, wishes)
   if (api === 'openai-chat') return (modelId) => granting(provider.chat(modelId), grant)
   return (modelId) => granting(provider.responses(modelId), (call, wishes) => selfContained(grant(call, wishes)))
@@ -22,10 +22,10 @@ function tiered(call: CallOptions, { serviceTier = '' }: CallWishes): CallOption
 }
 
 /**
- * Our history is the only state: it is sent whole, and taken up by any process, also years later. By default the Responses
- * API stores each response, and the SDK sends references to its items instead of their content, which a history that was
- * shortened or repaired breaks. With `store: false` it sends full items, and asks a reasoning model for its reasoning in
- * encrypted form, which stands in the history as the part's `providerOptions` and is sent back with it.
+ * Makes requests independent of stored responses. By default the Responses API stores each response and the SDK sends
+ * references to its items, which breaks when Parley shortens or repairs the history, or another process continues years
+ * later. With `store: false` the SDK sends complete items, and requests encrypted reasoning, which the history keeps in
+ * the part's `providerOptions` and sends back.
  */
 function selfContained(call: CallOptions): CallOptions {
   return withOptions(call, 'openai', { store: false })

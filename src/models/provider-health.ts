@@ -1,12 +1,12 @@
 import type { Platform } from '../platform/platform.ts'
 
 /**
- * Which providers of models rest, for all processes: by the database and its clock. A provider that fails five times within a
- * minute rests for 30 s from the last of them.
+ * Records which model providers are skipped, in the database and by its clock, for all processes. A provider that fails
+ * five times within a minute is skipped for 30 s after the last failure.
  */
 export interface ProviderHealth {
   failed(provider: string): Promise<void>
-  /** Those that rest now, with until when. */
+  /** Returns the skipped providers, and until when. */
   resting(): Promise<Map<string, Date>>
 }
 

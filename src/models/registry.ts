@@ -9,19 +9,22 @@ import { openCompatible } from './openai-compatible.ts'
 import type { CreateModel } from './provider.ts'
 import { createRedaction } from './redaction.ts'
 
-/** The models that agents can be given, by name. */
+/** The models that agents may use, by name. */
 export interface ModelRegistry {
-  /** The model of that name, its provider's package loaded. @throws Error with `check`'s words where there is none */
+  /**
+   * Returns the model with this name after loading its provider's package. @throws Error with the message of `check`
+   * for an unusable name
+   */
   resolve(name: string): Promise<LanguageModel>
-  /** Why the name cannot be used here, in a sentence for whoever chose it; null where it can. */
+  /** Returns why the name cannot be used, as a sentence; null if it can. */
   check(name: string): string | null
-  /** The providers, in the order of their setting, the built-in one last. */
+  /** The providers in the order of the setting, the built-in one last. */
   providers: RegisteredProvider[]
-  /** A text of a provider's without the keys that were set, and without what looks like one. */
+  /** Removes the configured keys, and text that looks like a key, from a provider's text. */
   redact(text: string): string
 }
 
-/** A provider as it is shown: without its key. */
+/** A provider without its key. */
 export interface RegisteredProvider {
   name: string
   api: string
@@ -31,9 +34,9 @@ export interface RegisteredProvider {
 
 export interface ModelRegistryOptions {
   providers?: ModelProviderSettings[]
-  /** How fast the demo model writes; 0 for without delay. */
+  /** The output speed of the demo model; 0 for no delay. */
   demoTokensPerSecond?: number
-  /** Further models by their full name, for tests. */
+  /** Further models by full name, for tests. */
   extra?: Record<string, LanguageModel>
 }
 
@@ -61,7 +64,7 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
     return provider.lacks === null ? null : `The model ${JSON.stringify(name)} ${provider.lacks}.`
   }
 
-  /** The provider's package is loaded when the first of its models is asked for. */
+  /** Loads the provider's package for the first of its models. */
   async function open(provider: ModelProviderSettings): Promise<CreateModel> {
     const opening = opened.get(provider.name) ?? PACKAGES[provider.package](provider)
     opened.set(provider.name, opening)

@@ -10,12 +10,12 @@ import type { Lifecycle } from '../runs/lifecycle.ts'
 import { cancelAsked } from '../runs/tool-call-ends.ts'
 import type { Members } from '../spaces/members.ts'
 
-/** The end of an agent. */
+/** Deletion of agents. */
 export interface AgentDeletion {
   /**
-   * Admins only. In one transaction it leaves its spaces, and its mind, tools, webhooks and plans are gone; its name and what it
-   * was remain for whoever sees what it did. Then its living runs end CANCELED, GONE: should this process die before, a worker
-   * finds them. @throws ForbiddenError, NotFoundError
+   * Admins only. One transaction removes the agent from its spaces and deletes its consciousness, notes, tools,
+   * webhooks and plans; its name and former settings remain for readers of its messages and runs. Then its active runs
+   * end as CANCELED, GONE; if this process dies before, a worker ends them. @throws ForbiddenError, NotFoundError
    */
   deleteAgent(viewer: Viewer, input: { id: string }): Promise<{ deletedAgentId: string }>
 }
@@ -38,7 +38,7 @@ export function createAgentDeletion(platform: Platform, parts: DeletionParts): A
         await members.lockSpacesOf(tx, id)
         await markGone(tx, id, new Date(clock.now()))
         const left = await members.leaveAll(tx, id)
-        // What its runs that are over had asked: the messages that showed nothing else to be answered are over too.
+        // Canceling the pending approvals of ended runs completes messages that wait for nothing else.
         const asked = await settling.abandon(tx, await cancelAsked(tx, id))
         await eraseMind(tx, id)
         await tx.agent.delete({ where: { id } })
@@ -52,7 +52,7 @@ export function createAgentDeletion(platform: Platform, parts: DeletionParts): A
   }
 }
 
-/** What remains of it. Under its row lock, which everything takes that belongs to it. */
+/** Marks the agent as deleted, under its row lock, which every write of the agent's rows takes. */
 async function markGone(tx: Tx, id: string, goneAt: Date): Promise<void> {
   const [agent] = await tx.$queryRaw<Prisma.JsonObject[]>`
     SELECT model, mind::text, toolset::text FROM "Agent" WHERE id = ${id} FOR UPDATE`
@@ -60,7 +60,10 @@ async function markGone(tx: Tx, id: string, goneAt: Date): Promise<void> {
   await tx.entity.update({ where: { id }, data: { goneAt, formerly: agent as Prisma.InputJsonObject } })
 }
 
-/** What is its own goes with its row; this is what names it. What a living cycle has taken goes with that. */
+/**
+ * Deletes rows that refer to the agent without a foreign key. Events claimed by an active cycle are deleted with the
+ * cycle.
+ */
 async function eraseMind(tx: Tx, agentId: string): Promise<void> {
   const untaken = [{ runId: null }, { doneAt: { not: null } }, { retryAt: { not: null } }]
   await tx.inboxEvent.deleteMany({ where: { agentId, OR: untaken } })

@@ -1,10 +1,27 @@
-/** What an erased human is called from then on. */
+import { Prisma } from '../generated/prisma/client.ts'
+import { oneLine } from '../lib/json.ts'
+
+/** The name of erased humans. */
 export const ERASED = 'Erased'
 
-/** A human that is being erased, by the name that it had. */
+/** A human whose erasure is in progress, with the former name. */
 export interface ErasedHuman {
   id: string
   name: string
-  /** Its messages are emptied too: what quotes them is. */
+  /** Whether the human's messages are erased too, with their quotations. */
   messages: boolean
+}
+
+/**
+ * A condition that finds the name in a JSON or text column, in any encoding, or the human's id. Matching rows are then
+ * checked value by value. A name in JSON within a string is encoded twice.
+ */
+export function holds({ id, name }: ErasedHuman, column: Prisma.Sql): Prisma.Sql {
+  const encoded = (text: string) => JSON.stringify(text).slice(1, -1)
+  const once = [name, oneLine(name)].map(encoded)
+  const texts = [
+    ...new Set([id, name, oneLine(name), ...once, ...once.map(encoded), ...once.map(encoded).map(encoded)]),
+  ]
+  const found = texts.map((text) => Prisma.sql`strpos(${column}::text, ${text}) > 0`)
+  return Prisma.sql`(${column} IS NOT NULL AND (${Prisma.join(found, ' OR ')}))`
 }

@@ -1,9 +1,10 @@
 import type { Viewer } from '../access/viewer.ts'
-import { Prisma } from '../generated/prisma/client.ts'
+import type { Prisma } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
-import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
-import { toJson } from '../lib/json.ts'
+import { jsonbText, toJson } from '../lib/json.ts'
+import { sqlStateOf } from '../platform/database-errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { agentChannel, entityChannel, tokenChannel } from '../realtime/topics.ts'
@@ -12,18 +13,21 @@ import { ACTIVE_STATUSES } from '../runs/runs.ts'
 import type { Members } from '../spaces/members.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { ERASED } from './erased-human.ts'
-import { FIRST_PLACE, type Place, redactSome } from './redaction.ts'
+import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction.ts'
 
-/** The end of a human here. */
+/** Erasure of humans. */
 export interface Erasure {
   /**
-   * Admins only. In one transaction its tokens and memberships end, and it is called "Erased" wherever it is named; with `messages`
-   * all that it wrote is emptied, and whoever follows the spaces reads them anew. Then the name is taken out of what the server had
-   * written it into; what is still being written by runs that live is looked at again once they are over.
-   * @throws ForbiddenError, NotFoundError
+   * Admins only. One transaction ends the human's tokens and memberships and renames the row to "Erased". Then, a few
+   * rows at a time, it empties all messages of the human if `messages` is set, sends subscribers of those spaces a
+   * snapshot, and removes the name from text that the server wrote. Rows that active runs may still write are checked
+   * again after those runs have ended. A row that fails is logged and retried later. Returns after at most 5 s; `sweep`
+   * does the rest. @throws ForbiddenError, NotFoundError
    */
   eraseHuman(viewer: Viewer, input: { id: string; messages: boolean }): Promise<{ erasedHumanId: string }>
-  /** Goes on where runs lived, or a process died, while a name was taken out. */
+  /**
+   * Continues erasures that wait for runs, were interrupted, or had failed rows. A failure does not stop the others.
+   */
   sweep(): Promise<void>
 }
 
@@ -33,34 +37,111 @@ interface ErasureParts {
   approvals: Pick<Approvals, 'recheck'>
 }
 
-/** What is still to be done, kept with the human. */
+/** The remaining work, stored in the human's row. */
 interface Task {
   name: string
   messages: boolean
-  /** Null: all has been looked at, but what runs may yet write that lived then. */
+  /** Messages up to this id are emptied; null once all are; absent if messages are kept. */
+  emptiedTo?: string | null
+  /** Spaces whose subscribers get a snapshot once all messages are emptied. */
+  emptiedIn?: string[]
+  /** Null: every row has been checked, except what active runs may still write. */
   place: Place | null
+  /** Runs that were active when the erasure started. */
   living: string[]
-  /** Over what these have left. */
+  /** Whether the current pass covers only the rows of these runs. */
   isLastPass: boolean
+  /** Whether a row of the current pass failed. */
+  hasFailed?: boolean
+  /** After failures: no pass starts before this time. */
+  retryAt?: number
 }
 
-/** So that others come first who wait for the same rows, or for the only connection of an embedded database. */
+/** Yields to others who wait for the same rows, or for the only connection of an embedded database. */
 const PAUSE_MS = 5
-/** How long it goes on before the mutation answers, and in one sweep. */
+/** The maximum time before the mutation returns, and in one sweep. */
 const AT_ONCE_MS = 5000
 const A_SWEEP_MS = 30_000
+/** The pause after a pass with failed rows. */
+const RETRY_MS = 10 * 60_000
+const MESSAGES_AT_ONCE = 500
 
 const NO_SUCH_HUMAN = 'There is no such human.'
+const NOT_FINISHED = 'could not finish an erasure; the next sweep continues it'
+const ROW_FAILED = 'could not remove the name of an erased human from a row; a later sweep tries again'
 
 export function createErasure(platform: Platform, { members, publisher, approvals }: ErasureParts): Erasure {
-  const { db, clock, signals } = platform
+  const { db, clock, signals, logger } = platform
 
   async function finish(id: string, forMs: number): Promise<void> {
     const until = clock.now() + forMs
-    while (!(await db.transaction((tx) => goOn(tx, id))) && clock.now() < until) await sleep(PAUSE_MS)
+    while (!(await goOn(id)) && clock.now() < until) await sleep(PAUSE_MS)
   }
 
-  /** Whoever watches agents that work for it reads anew what is said of that. */
+  /**
+   * Processes some rows. Other processes may do the same rows, which is idempotent. @returns true if nothing more can
+   * be done now
+   */
+  async function goOn(id: string): Promise<boolean> {
+    const task = await taskOf(db.prisma, id)
+    if (task === null || (task.retryAt ?? 0) > clock.now()) return true
+    if (task.emptiedTo != null) return await emptySome(id, task, task.emptiedTo)
+    const { place = FIRST_PLACE, living = [], isLastPass = false } = task
+    if (place === null) return await beginLastPass(id, task)
+    const { next, failed } = await redactSome(db, { id, ...task }, place, isLastPass ? living : null)
+    report(id, failed)
+    const hasFailed = task.hasFailed === true || failed.length > 0
+    if (next !== null) return replaceTask(id, task, { ...task, place: next, hasFailed })
+    return endPass(id, { ...task, isLastPass, living, hasFailed }, task)
+  }
+
+  /** Ends a pass: failed rows get another pass later; then the rows of active runs get the last pass. */
+  async function endPass(id: string, task: Task, stored: Task): Promise<boolean> {
+    if (task.hasFailed === true) {
+      const anew = { place: FIRST_PLACE, hasFailed: false, ...(task.messages ? { emptiedTo: '' } : {}) }
+      await replaceTask(id, stored, { ...task, ...anew, retryAt: clock.now() + RETRY_MS })
+      return true
+    }
+    const isOver = task.isLastPass || task.living.length === 0
+    await replaceTask(id, stored, isOver ? null : { ...task, place: null })
+    return isOver
+  }
+
+  /** Starts the last pass, over the rows of the runs that were active, once all of these have ended. */
+  async function beginLastPass(id: string, task: Task): Promise<boolean> {
+    const where = { id: { in: task.living }, status: { in: ACTIVE_STATUSES } }
+    if ((await db.prisma.run.count({ where })) > 0) return true
+    return replaceTask(id, task, { ...task, place: FIRST_PLACE, isLastPass: true })
+  }
+
+  /** Empties some of the human's messages. After the last, publishes a snapshot to subscribers of their spaces. */
+  async function emptySome(id: string, task: Task, after: string): Promise<boolean> {
+    const { last, spaceIds, failed } = await emptyMessages(db.prisma, id, after)
+    report(id, failed)
+    const emptiedIn = [...new Set([...(task.emptiedIn ?? []), ...spaceIds])]
+    if (last === null) for (const spaceId of emptiedIn) await publisher.rewritten(spaceId)
+    const { emptiedIn: _, ...others } = task
+    return replaceTask(id, task, {
+      ...others,
+      ...(last === null ? {} : { emptiedIn }),
+      emptiedTo: last,
+      hasFailed: task.hasFailed === true || failed.length > 0,
+    })
+  }
+
+  /** Writes the task only if no other process has changed it. @returns false: there is more to do */
+  async function replaceTask(id: string, before: Task, task: Task | null): Promise<false> {
+    await db.prisma.$executeRaw`
+      UPDATE "Entity" SET formerly = ${task === null ? null : jsonbText(task)}::jsonb WHERE id = ${id} AND formerly = ${jsonbText(before)}::jsonb`
+    return false
+  }
+
+  function report(humanId: string, failed: readonly FailedRow[]): void {
+    for (const { table, id, error } of failed)
+      logger.error({ humanId, table, id, error: sqlStateOf(error) ?? errorName(error) }, ROW_FAILED)
+  }
+
+  /** Makes subscribers of agents that work for the human read the agents' runs again. */
   async function tellWatchers(id: string): Promise<void> {
     const where = { triggerSenderId: id, status: { in: ACTIVE_STATUSES } }
     const agents = await db.prisma.run.findMany({ where, select: { agentId: true }, distinct: ['agentId'] })
@@ -71,86 +152,90 @@ export function createErasure(platform: Platform, { members, publisher, approval
     async eraseHuman(viewer, { id, messages }) {
       if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can erase humans.')
       if (prefixOf(id) !== 'hum') throw new NotFoundError(NO_SUCH_HUMAN)
-      const { left, tokenIds, emptied } = await db.transaction(async (tx) => {
+      const { left, tokenIds } = await db.transaction(async (tx) => {
         await members.lockSpacesOf(tx, id)
         await rename(tx, id, { messages, goneAt: new Date(clock.now()) })
-        const emptied = messages ? await emptyMessages(tx, id) : []
         const left = await members.leaveAll(tx, id)
-        return { left, tokenIds: await revokeAll(tx, id, new Date(clock.now())), emptied }
+        return { left, tokenIds: await revokeAll(tx, id, new Date(clock.now())) }
       })
       await Promise.all([
         ...tokenIds.map((tokenId) => signals.publish(tokenChannel(tokenId), { type: 'revoked' })),
         signals.publish(entityChannel(id), { type: 'gone' }),
       ])
       await left.afterCommit()
-      // Who is asked by name may belong to no space.
+      // A named approver need not be a member of a space.
       await approvals.recheck()
-      for (const spaceId of emptied) await publisher.rewritten(spaceId)
-      await finish(id, AT_ONCE_MS)
+      try {
+        await finish(id, AT_ONCE_MS)
+      } catch (error) {
+        logger.warn({ humanId: id, error: messageOf(error) }, NOT_FINISHED)
+      }
       await tellWatchers(id)
       return { erasedHumanId: id }
     },
     async sweep() {
       const unfinished = await db.prisma.$queryRaw<{ id: string }[]>`
         SELECT id FROM "Entity" WHERE kind = 'HUMAN' AND "goneAt" IS NOT NULL AND formerly IS NOT NULL`
-      for (const { id } of unfinished) await finish(id, A_SWEEP_MS)
+      for (const { id } of unfinished) {
+        try {
+          await finish(id, A_SWEEP_MS)
+        } catch (error) {
+          logger.warn({ humanId: id, error: messageOf(error) }, NOT_FINISHED)
+        }
+      }
     },
   }
 }
 
-/** Its name is kept until it has been taken out everywhere: by it the places are found. */
+/** Keeps the former name until it is removed everywhere, because the rows are found by it. */
 async function rename(tx: Tx, id: string, { messages, goneAt }: { messages: boolean; goneAt: Date }): Promise<void> {
   const [human] = await tx.$queryRaw<{ name: string }[]>`
     SELECT name FROM "Entity" WHERE id = ${id} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR UPDATE`
   if (human === undefined) throw new NotFoundError(NO_SUCH_HUMAN)
   const runs = await tx.run.findMany({ where: { status: { in: ACTIVE_STATUSES } }, select: { id: true } })
   const task: Task = {
-    ...{ name: human.name, messages, place: FIRST_PLACE, isLastPass: false },
+    name: human.name,
+    messages,
+    ...(messages ? { emptiedTo: '' } : {}),
+    place: FIRST_PLACE,
+    isLastPass: false,
     living: runs.map((run) => run.id),
   }
-  await tx.entity.update({ where: { id }, data: { goneAt, externalId: null, name: ERASED } })
-  await note(tx, id, task)
+  const formerly = toJson(task) as Prisma.InputJsonObject
+  await tx.entity.update({ where: { id }, data: { goneAt, externalId: null, name: ERASED, formerly } })
 }
 
-/** Some rows more, one process at a time. @returns true once nothing is left to do, or nothing can be done now */
-async function goOn(tx: Tx, id: string): Promise<boolean> {
-  const [entity] = await tx.$queryRaw<{ formerly: Task | null }[]>`
-    SELECT formerly FROM "Entity" WHERE id = ${id} FOR UPDATE`
-  const task = entity?.formerly ?? null
-  if (task === null) return true
-  const { place = FIRST_PLACE, living = [], isLastPass = false } = task
-  if (place === null) return beginLastPass(tx, id, task)
-  const next = await redactSome(tx, { id, ...task }, place, isLastPass ? living : null)
-  const isOver = next === null && (isLastPass || living.length === 0)
-  await note(tx, id, isOver ? null : { ...task, place: next })
-  return isOver
+async function taskOf(tx: Tx, id: string): Promise<Task | null> {
+  const [entity] = await tx.$queryRaw<{ formerly: Task | null }[]>`SELECT formerly FROM "Entity" WHERE id = ${id}`
+  return entity?.formerly ?? null
 }
 
-/** Once all is over that lived then: what it has written by its end is looked at. */
-async function beginLastPass(tx: Tx, id: string, task: Task): Promise<boolean> {
-  const where = { id: { in: task.living }, status: { in: ACTIVE_STATUSES } }
-  if ((await tx.run.count({ where })) > 0) return true
-  await note(tx, id, { ...task, place: FIRST_PLACE, isLastPass: true })
-  return false
-}
-
-async function note(tx: Tx, id: string, task: Task | null): Promise<void> {
-  await tx.entity.update({
-    where: { id },
-    data: { formerly: task === null ? Prisma.DbNull : (toJson(task) as Prisma.InputJsonObject) },
-  })
-}
-
-/** @returns the spaces in which there were any */
-async function emptyMessages(tx: Tx, humanId: string): Promise<string[]> {
-  const rows = await tx.$queryRaw<{ spaceId: string }[]>`
-    WITH emptied AS (
-      UPDATE "Message" SET parts = '[]' WHERE "senderId" = ${humanId} AND "spaceId" IN (
-        SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${humanId}
-        UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${humanId})
-      RETURNING "spaceId"
-    ) SELECT DISTINCT "spaceId" FROM emptied`
-  return rows.map(({ spaceId }) => spaceId)
+/** @returns the last of these messages, null if no others follow; and the spaces with any of them */
+async function emptyMessages(
+  tx: Tx,
+  humanId: string,
+  after: string,
+): Promise<{ last: string | null; spaceIds: string[]; failed: FailedRow[] }> {
+  const rows = await tx.$queryRaw<{ id: string; spaceId: string }[]>`
+    SELECT id, "spaceId" FROM "Message" WHERE "senderId" = ${humanId} AND id > ${after} AND parts <> '[]' AND "spaceId" IN (
+      SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${humanId}
+      UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${humanId})
+    ORDER BY id LIMIT ${MESSAGES_AT_ONCE}`
+  const empty = (ids: string[]) => tx.message.updateMany({ where: { id: { in: ids } }, data: { parts: [] } })
+  const failed: FailedRow[] = []
+  try {
+    await empty(rows.map(({ id }) => id))
+  } catch {
+    for (const { id } of rows) {
+      try {
+        await empty([id])
+      } catch (error) {
+        failed.push({ table: 'Message', id, error })
+      }
+    }
+  }
+  const last = rows.length === MESSAGES_AT_ONCE ? (rows.at(-1)?.id ?? null) : null
+  return { last, spaceIds: [...new Set(rows.map(({ spaceId }) => spaceId))], failed }
 }
 
 async function revokeAll(tx: Tx, humanId: string, revokedAt: Date): Promise<string[]> {
@@ -159,3 +244,6 @@ async function revokeAll(tx: Tx, humanId: string, revokedAt: Date): Promise<stri
   const tokens = await tx.accessToken.updateManyAndReturn({ where, data: { revokedAt }, select: { id: true } })
   return tokens.map(({ id }) => id)
 }
+
+/** Only the class of an error, because the message may quote the row. */
+const errorName = (error: unknown) => (error instanceof Error ? error.name : typeof error)

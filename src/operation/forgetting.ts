@@ -9,11 +9,11 @@ import type { Platform } from '../platform/platform.ts'
 import { agentChannel } from '../realtime/topics.ts'
 import { lockSpace } from '../spaces/members.ts'
 
-/** What admins make an agent forget. */
+/** Lets admins make an agent forget. */
 export interface Forgetting {
-  /** One think cycle less in a consciousness. @throws ForbiddenError, NotFoundError */
+  /** Removes one think cycle from a consciousness. @throws ForbiddenError, NotFoundError */
   forgetCycle(viewer: Viewer, input: { cycleId: string }): Promise<{ cycleId: string; agentId: string }>
-  /** What an agent keeps that it was given directly in a space. @throws ForbiddenError, NotFoundError */
+  /** Deletes what an agent was given directly in a space. @throws ForbiddenError, NotFoundError */
   forgetSpace(viewer: Viewer, input: { agentId: string; spaceId: string }): Promise<{ agentId: string }>
 }
 
@@ -49,21 +49,22 @@ export function createForgetting({ db, signals }: Pick<Platform, 'db' | 'signals
   }
 }
 
-/** What an agent keeps beside its plans and its inbox, each with the spaces that it comes from. */
+/** The tables of an agent's knowledge, besides plans and inbox events, whose rows name their source spaces. */
 const KEPT = ['Cycle', 'Memory', 'Goal'].map((table) => Prisma.raw(`"${table}"`))
 const LIVES = Prisma.sql`r."triggerType" = 'INBOX' AND r.status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL')`
 
 /**
- * Agents forget what they were given directly in a space: think cycles, memories, goals, plans, and events of their inboxes. A cycle
- * that lives, and has been given something of it, comes to its end and is not remembered. In the caller's transaction; the one place
- * that says what forgetting a space is.
+ * Makes agents forget what they were given directly in a space: think cycles, memories, goals, plans and inbox events.
+ * An active cycle that was given some of it continues to its end and is not remembered. Runs in the caller's
+ * transaction. This function alone defines what forgetting a space means.
  */
 export async function forgetSpace(
   tx: Tx,
   { spaceId, agentIds }: { spaceId: string; agentIds: string[] },
 ): Promise<void> {
   const theirs = Prisma.sql`"agentId" = ANY(${agentIds}::text[])`
-  // In the order of a cycle's end, its run and then its agent: what that remembers is seen here, or it sees that it is to be forgotten.
+  // Locks in the order of a cycle's end, run before agent: either this sees the remembered cycle, or the cycle's end
+  // sees that it is to be forgotten.
   await tx.$executeRaw`
     UPDATE "Run" r SET forgets = array_append(r.forgets, ${spaceId}) WHERE r.${theirs} AND ${LIVES} AND (
       ${spaceId} = ANY(r.places) OR EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."runId" = r.id AND e."spaceId" = ${spaceId}))`

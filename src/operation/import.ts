@@ -1,167 +1,267 @@
 import { Prisma } from '../generated/prisma/client.ts'
-import { jsonbText } from '../lib/json.ts'
+import { jsonbText, oneLine } from '../lib/json.ts'
 import type { Database, Tx } from '../platform/db.ts'
-import { FORMAT, FORMAT_VERSION, type MovedRow, type MovedTable, SOURCES } from './moving.ts'
+import { MOST_MEMBERS } from '../spaces/members.ts'
+import { type LeftOutList, NO_EXPORT, readAll } from './import-reading.ts'
+import { createForgetting, type LeftOut, missingLabels, settle, stagedRows } from './import-staging.ts'
+import { MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
 import { REMAINS } from './space-deletion.ts'
 
+export interface ImportOptions {
+  /** Reads and validates everything but writes nothing. */
+  dryRun?: boolean
+  /**
+   * Trusts the file about identities: an imported human with the `externalId` of an existing human becomes that human,
+   * and others get their `externalId`. Without it, such a human makes the import fail, and no `externalId` is imported.
+   */
+  trustExternalIds?: boolean
+}
+
+/** The result of an import or dry run. */
 export interface Imported {
   spaceId: string
-  /** Rows that were written, by table. */
+  /** The created agents, with every address that their tools use. */
+  agents: NewAgent[]
+  /** Existing people and agents that the space refers to, as members, senders or deciders. */
+  here: { id: string; name: string }[]
+  /** Written rows by table. */
   counts: Partial<Record<MovedTable, number>>
+  leftOut: LeftOut[]
+}
+
+export interface NewAgent {
+  id: string
+  name: string
+  tools: { name: string; execution: string; url: string | null; mayReceiveConfidential: boolean }[]
+  mcpServers: { name: string; url: string; mayReceiveConfidential: boolean }[]
 }
 
 const ROWS_AT_ONCE = 200
+const LARGE_ROWS_AT_ONCE = 20
+const LARGE_TABLES: MovedTable[] = ['Run', 'Step', 'ToolCall']
+const MOST_PEOPLE = 10_000
+const MOST_LABELS = 1000
+const LONGEST_IMPORT_MS = 12 * 3_600_000
+const IMPORT_LOCK = 7_275_541
 
 /**
- * Writes a space from the lines of an export. Who is here already, by id or by `externalId`, is the one that is here; what else is
- * here stays as it is. What lived when it was exported is over: runs are CANCELED, GONE, messages that were being written INTERRUPTED.
- * The members come last: until then nobody but admins sees the space. One that broke off is removed with `deleteSpace`.
- * @throws Error with one readable line for lines that are no export, or a space that is here already
+ * Writes a space from the lines of an export, in one transaction: a refused or interrupted import changes nothing and
+ * can be repeated. Writes rows of the space in the heading, and the people and agents that the file contains; existing
+ * ones are unchanged. Everything active at the time of the export is ended: runs become CANCELED, GONE, and unfinished
+ * messages INTERRUPTED. For each confidential space that labels name and that does not exist here it writes a row
+ * without a name, as a deletion leaves it, so that the labels keep counting. Memory is bounded by a batch of rows.
+ * @throws Error with one readable line if the lines are not an export, or if the space already exists
  */
-export async function importSpace(db: Database, lines: AsyncIterable<string> | Iterable<string>): Promise<Imported> {
-  const imported: Imported = { spaceId: '', counts: {} }
-  const names = new Map<string, string>()
-  let batch: MovedRow[] = []
-  const flush = async () => {
-    const [first] = batch
-    if (first !== undefined) {
-      const written = await db.transaction((tx) => write(tx, batch, names))
-      imported.counts[first.table] = (imported.counts[first.table] ?? 0) + written
-    }
-    batch = []
+export async function importSpace(
+  db: Pick<Database, 'prisma'>,
+  lines: AsyncIterable<string> | Iterable<string>,
+  { dryRun = false, trustExternalIds = false }: ImportOptions = {},
+): Promise<Imported> {
+  let imported: Imported | undefined
+  const work = async (tx: Tx) => {
+    // Lines may arrive slowly, and statements over all rows may take long.
+    await tx.$executeRaw`SET LOCAL idle_in_transaction_session_timeout = 0`
+    await tx.$executeRaw`SET LOCAL statement_timeout = 0`
+    await tx.$queryRaw`SELECT 1 FROM (SELECT pg_advisory_xact_lock(${IMPORT_LOCK})) locked`
+    const { spaceId, leftOut } = await readAll(tx, lines)
+    const people = await findPeople(tx, trustExternalIds)
+    for (const one of await settle(tx, spaceId)) leftOut.add(one)
+    await checkLimits(tx, spaceId)
+    if (people.withoutExternalId !== null) leftOut.add(people.withoutExternalId)
+    const plan = { spaceId, agents: await newAgents(tx), here: await peopleHere(tx) }
+    const counts = dryRun ? await countStaged(tx) : await writeAll(tx, spaceId, { names: people.names, leftOut })
+    imported = { ...plan, counts, leftOut: leftOut.all() }
+    if (dryRun) throw new DryRunOver()
   }
-  for await (const line of lines) {
-    // What npm says of the script that it runs may stand before it.
-    if (!line.startsWith('{')) continue
-    if (imported.spaceId === '') {
-      imported.spaceId = await begin(db, line)
-      continue
-    }
-    const moved = JSON.parse(renamed(line, names)) as MovedRow
-    if (!(moved.table in SOURCES)) continue
-    if (batch.length >= ROWS_AT_ONCE || (batch[0] !== undefined && batch[0].table !== moved.table)) await flush()
-    // What was just written may have given somebody another id.
-    batch.push(JSON.parse(renamed(line, names)) as MovedRow)
+  try {
+    await db.prisma.$transaction(work, { maxWait: 20_000, timeout: LONGEST_IMPORT_MS })
+  } catch (error) {
+    if (!(error instanceof DryRunOver)) throw error
   }
-  await flush()
-  if (imported.spaceId === '') throw new Error('That is no export of a space: it has no heading.')
+  if (imported === undefined) throw new Error(NO_EXPORT)
   return imported
 }
 
-async function begin({ prisma }: Database, line: string): Promise<string> {
-  const heading = JSON.parse(line) as { format?: unknown; version?: unknown; spaceId?: unknown }
-  if (heading.format !== FORMAT || typeof heading.spaceId !== 'string')
-    throw new Error('That is no export of a space: it has no heading.')
-  if (heading.version !== FORMAT_VERSION)
-    throw new Error(`That is an export of version ${String(heading.version)}; this server reads ${FORMAT_VERSION}.`)
-  if ((await prisma.space.count({ where: { id: heading.spaceId, NOT: REMAINS } })) > 0)
-    throw new Error(`The space ${heading.spaceId} is here already: delete it first (deleteSpace).`)
-  return heading.spaceId
+/** Thrown to roll the transaction back. */
+class DryRunOver extends Error {}
+
+interface People {
+  /** Maps ids of the file to the ids of the same people here. */
+  names: ReadonlyMap<string, string>
+  withoutExternalId: LeftOut | null
 }
 
-/** Ids are long enough to be found in any text. */
-function renamed(line: string, names: Map<string, string>): string {
-  let text = line
-  for (const [from, to] of names) text = text.replaceAll(from, to)
-  return text
-}
-
-/** Rows of one table. @returns how many were not here yet */
-async function write(tx: Tx, rows: MovedRow[], names: Map<string, string>): Promise<number> {
-  const [{ table } = { table: 'Space' as MovedTable }] = rows
-  if (table === 'Entity') await findThoseHere(tx, rows, names)
-  // One that was deleted here comes back in the place of what stayed of it.
-  if (table === 'Space')
-    await tx.space.deleteMany({ where: { id: { in: rows.map(({ row }) => String(row['id'])) }, ...REMAINS } })
-  const fresh = await skipped(
-    tx,
-    table,
-    rows.map(({ row }) => ENDED[table]?.(row) ?? row),
-  )
-  if (fresh.length === 0) return 0
-  const known = await columnsOf(tx, table)
-  const columns = Object.keys(fresh[0] ?? {}).filter((name) => known.has(name))
-  const list = Prisma.raw(columns.map((name) => `"${name}"`).join(', '))
-  const name = Prisma.raw(`"${table}"`)
-  return tx.$executeRaw`
-    INSERT INTO ${name} (${list}) SELECT ${list} FROM jsonb_populate_recordset(NULL::${name}, ${jsonbText(fresh)}::jsonb)
-    ON CONFLICT DO NOTHING`
-}
-
-/** Humans that sign in as somebody who is here are the one that is here. */
-async function findThoseHere(tx: Tx, rows: MovedRow[], names: Map<string, string>): Promise<void> {
-  const externalIds = rows.flatMap(({ row }) => (typeof row['externalId'] === 'string' ? [row['externalId']] : []))
-  const here = await tx.entity.findMany({ where: { externalId: { in: externalIds } } })
-  for (const { row } of rows) {
-    const same = here.find(({ externalId }) => externalId === row['externalId'])
-    if (same !== undefined && same.id !== row['id']) names.set(String(row['id']), same.id)
+/**
+ * Finds people of the file who exist here under another id, by their `externalId`. @throws Error if there is one and
+ * the file is not trusted
+ */
+async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
+  const same = await tx.$queryRaw<{ from: string; to: string; name: string }[]>`
+    SELECT t.key AS from, h.id AS to, t.row->>'name' AS name FROM "ImportedRow" t
+    JOIN "Entity" h ON h."externalId" = t.row->>'externalId'
+    WHERE t."table" = 'Entity' AND t.key <> h.id AND NOT EXISTS (SELECT 1 FROM "Entity" e WHERE e.id = t.key)
+    ORDER BY t.line`
+  const [first] = same
+  if (trustExternalIds) {
+    // These humans exist here under another id.
+    await tx.$executeRaw`
+      UPDATE "ImportedRow" t SET row = t.row || '{"externalId": null}' WHERE t."table" = 'Entity' AND EXISTS (
+        SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Entity' AND b.row->>'externalId' = t.row->>'externalId' AND b.line < t.line)`
+    for (const { from } of same)
+      await tx.$executeRaw`UPDATE "ImportedRow" SET row = row || '{"externalId": null}' WHERE "table" = 'Entity' AND key = ${from}`
+    return { names: new Map(same.map(({ from, to }) => [from, to])), withoutExternalId: null }
   }
-}
-
-/** Without what would belong to somebody who is here and is made of something else, or is no more. */
-async function skipped(tx: Tx, table: MovedTable, rows: Record<string, unknown>[]): Promise<Record<string, unknown>[]> {
-  if (table === 'Entity' || table === 'Agent') {
-    const ids = rows.map(({ id }) => String(id))
-    const found =
-      table === 'Agent'
-        ? await tx.agent.findMany({ where: { id: { in: ids } }, select: { id: true } })
-        : await tx.entity.findMany({ where: { id: { in: ids } }, select: { id: true } })
-    const here = new Set(found.map(({ id }) => id))
-    // An agent whose entity was here and gone has no row to come back to.
-    const gone = table === 'Agent' ? await goneOf(tx, ids) : new Set<string>()
-    return rows.filter(({ id }) => !here.has(String(id)) && !gone.has(String(id)))
-  }
-  if (table === 'Membership') {
-    const gone = await goneOf(
-      tx,
-      rows.map(({ entityId }) => String(entityId)),
+  if (first !== undefined)
+    throw new Error(
+      `${JSON.stringify(oneLine(first.name))} (${first.from}) has the same externalId as ${first.to}, who already exists: if you trust the file, import it with --trust-external-ids, which treats both as one human.`,
     )
-    return rows.filter(({ entityId }) => !gone.has(String(entityId)))
+  const [cleared] = await tx.$queryRaw<{ count: number; firstLine: number }[]>`
+    WITH cleared AS (
+      UPDATE "ImportedRow" t SET row = t.row || '{"externalId": null}' WHERE t."table" = 'Entity' AND t.row->>'externalId' IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM "Entity" e WHERE e.id = t.key) RETURNING line
+    ) SELECT count(*)::int AS count, coalesce(min(line), 0)::int AS "firstLine" FROM cleared`
+  const reason = 'imported only with --trust-external-ids; set externalIds with updateHuman'
+  return {
+    names: new Map(),
+    withoutExternalId:
+      (cleared?.count ?? 0) === 0
+        ? null
+        : { table: 'Entity.externalId', reason, count: cleared?.count ?? 0, firstLine: cleared?.firstLine ?? 0 },
   }
-  if (table !== 'AgentTool' && table !== 'McpServer') return rows
-  const agents = await tx.agent.findMany({
-    where: { id: { in: rows.map(({ agentId }) => String(agentId)) } },
-    select: { id: true, tools: { select: { name: true } }, mcpServers: { select: { name: true } } },
+}
+
+async function checkLimits(tx: Tx, spaceId: string): Promise<void> {
+  const counts = await countStaged(tx)
+  if (counts.Space === undefined)
+    throw new Error(
+      `The file has no usable row of its space ${spaceId}: the file is damaged or incomplete. Export the space again.`,
+    )
+  if ((counts.Entity ?? 0) > MOST_PEOPLE)
+    throw new Error(`The file contains ${counts.Entity} people and agents; the maximum is ${MOST_PEOPLE}.`)
+  if ((counts.Membership ?? 0) > MOST_MEMBERS)
+    throw new Error(`The file contains ${counts.Membership} members; a space has at most ${MOST_MEMBERS}.`)
+  const labels = await missingLabels(tx, spaceId)
+  if (labels.length > MOST_LABELS)
+    throw new Error(
+      `The labels of the file name ${labels.length} spaces that do not exist here; the maximum is ${MOST_LABELS}.`,
+    )
+}
+
+async function countStaged(tx: Tx): Promise<Partial<Record<MovedTable, number>>> {
+  const rows = await tx.$queryRaw<{ table: MovedTable; count: number }[]>`
+    SELECT "table", count(*)::int AS count FROM "ImportedRow" WHERE NOT "isHere" GROUP BY 1`
+  const counts = new Map(rows.map(({ table, count }) => [table, count]))
+  return Object.fromEntries(tablesInOrder().flatMap((table) => (counts.has(table) ? [[table, counts.get(table)]] : [])))
+}
+
+const tablesInOrder = () => Object.keys(MOVED_TABLES) as MovedTable[]
+
+async function newAgents(tx: Tx): Promise<NewAgent[]> {
+  const rows = await tx.$queryRaw<{ table: MovedTable; key: string; row: Record<string, unknown> }[]>`
+    SELECT t."table", coalesce(t.row->>'agentId', t.key) AS key, t.row - 'inputSchema' - 'resultSchema' - 'listing' - 'instructions' AS row
+    FROM "ImportedRow" t WHERE t."table" IN ('Agent', 'AgentTool', 'McpServer') ORDER BY t.line`
+  const named = await tx.$queryRaw<{ id: string; name: string }[]>`
+    SELECT key AS id, row->>'name' AS name FROM "ImportedRow" WHERE "table" = 'Entity' AND row->>'kind' = 'AGENT'`
+  const names = new Map(named.map(({ id, name }) => [id, name]))
+  const of = (table: MovedTable, agentId: string) =>
+    rows.filter((one) => one.table === table && one.key === agentId).map(({ row }) => row)
+  return rows
+    .filter(({ table }) => table === 'Agent')
+    .map(({ key: id }) => ({
+      id,
+      name: names.get(id) ?? '',
+      tools: of('AgentTool', id).map((row) => ({
+        name: String(row['name']),
+        execution: String(row['execution']),
+        url: (row['url'] ?? null) as string | null,
+        mayReceiveConfidential: row['mayReceiveConfidential'] === true,
+      })),
+      mcpServers: of('McpServer', id).map((row) => ({
+        name: String(row['name']),
+        url: String(row['url']),
+        mayReceiveConfidential: row['mayReceiveConfidential'] === true,
+      })),
+    }))
+}
+
+const peopleHere = (tx: Tx) => tx.$queryRaw<{ id: string; name: string }[]>`
+  SELECT h.id, h.name FROM "ImportedRow" t JOIN "Entity" h ON h.id = t.key WHERE t."table" = 'Entity' AND t."isHere" ORDER BY h.id`
+
+async function writeAll(
+  tx: Tx,
+  spaceId: string,
+  { names, leftOut }: { names: ReadonlyMap<string, string>; leftOut: LeftOutList },
+): Promise<Imported['counts']> {
+  const counts: Imported['counts'] = {}
+  const missing = await missingLabels(tx, spaceId)
+  // Replaces what remained of the space if it was deleted here.
+  await tx.space.deleteMany({ where: { id: spaceId, ...REMAINS } })
+  const forget = createForgetting(tx)
+  const deletedAt = new Date()
+  await tx.space.createMany({
+    data: missing.map((id) => ({ id, name: '', routing: 'BROADCAST' as const, confidential: true, deletedAt })),
   })
-  const bare = new Set(
-    agents.flatMap((agent) =>
-      (table === 'AgentTool' ? agent.tools : agent.mcpServers).length === 0 ? [agent.id] : [],
-    ),
-  )
-  return rows.filter(({ agentId }) => bare.has(String(agentId)))
+  for (const table of tablesInOrder()) {
+    const most = LARGE_TABLES.includes(table) ? LARGE_ROWS_AT_ONCE : ROWS_AT_ONCE
+    for await (const page of stagedRows(tx, table, most)) {
+      const rows = page.filter(({ row }) => table !== 'Entity' || !names.has(String(row['id'])))
+      const written = await insert(
+        tx,
+        table,
+        rows.map(({ row }) => renamed(row, names) as Record<string, unknown>),
+      )
+      await forget(LARGE_TABLES.includes(table) ? JSON.stringify(rows).length : 0)
+      if (written > 0) counts[table] = (counts[table] ?? 0) + written
+      const count = rows.length - written
+      if (count > 0)
+        leftOut.add({ table, reason: 'conflicts with an existing row', count, firstLine: rows[0]?.line ?? 0 })
+    }
+  }
+  return counts
 }
 
-async function goneOf(tx: Tx, ids: string[]): Promise<Set<string>> {
-  const rows = await tx.entity.findMany({ where: { id: { in: ids }, goneAt: { not: null } }, select: { id: true } })
-  return new Set(rows.map(({ id }) => id))
+/** Rows that are left out together with the row that they depend on. */
+const PARENTS: Partial<Record<MovedTable, { table: MovedTable; column: string }>> = {
+  Agent: { table: 'Entity', column: 'id' },
+  AgentTool: { table: 'Agent', column: 'agentId' },
+  McpServer: { table: 'Agent', column: 'agentId' },
+  FormerMember: { table: 'Entity', column: 'entityId' },
+  Membership: { table: 'Entity', column: 'entityId' },
+  Step: { table: 'Run', column: 'runId' },
+  Decision: { table: 'ToolCall', column: 'toolCallId' },
 }
 
-async function columnsOf(tx: Tx, table: string): Promise<Set<string>> {
-  const rows = await tx.$queryRaw<{ name: string }[]>`
-    SELECT column_name AS name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ${table}`
-  return new Set(rows.map(({ name }) => name))
+/** Inserts rows with the same columns together. A column that an older export does not contain gets its default. */
+async function insert(tx: Tx, table: MovedTable, rows: readonly Record<string, unknown>[]): Promise<number> {
+  const { columns, fixed } = specOf(table)
+  const known = [...Object.keys(columns), ...Object.keys(fixed)]
+  const groups = Map.groupBy(rows, (row) => known.filter((name) => Object.hasOwn(row, name)).join(' '))
+  const name = Prisma.raw(`"${table}"`)
+  const parent = PARENTS[table]
+  const hasParent =
+    parent === undefined
+      ? Prisma.sql`true`
+      : Prisma.sql`EXISTS (SELECT 1 FROM ${Prisma.raw(`"${parent.table}"`)} p WHERE p.id = ${Prisma.raw(`r."${parent.column}"`)})`
+  let written = 0
+  for (const [key, some] of groups) {
+    const list = Prisma.raw(
+      key
+        .split(' ')
+        .map((column) => `"${column}"`)
+        .join(', '),
+    )
+    written += await tx.$executeRaw`
+      INSERT INTO ${name} (${list}) SELECT ${list} FROM jsonb_populate_recordset(NULL::${name}, ${jsonbText(some)}::jsonb) AS r
+      WHERE ${hasParent} ON CONFLICT DO NOTHING`
+  }
+  return written
 }
 
-const isAlive = (status: unknown, ended: string[]) => !ended.includes(String(status))
-
-/** What lived is over. */
-const ENDED: Partial<Record<MovedTable, (row: Record<string, unknown>) => Record<string, unknown>>> = {
-  Run: (row) => ({
-    ...row,
-    ...{ claimableAt: null, leaseUntil: null, worker: null, deadlineAt: null, timeLeftMs: null },
-    ...(isAlive(row['status'], ['COMPLETED', 'FAILED', 'CANCELED'])
-      ? { status: 'CANCELED', stopReason: 'GONE', finishedAt: new Date().toISOString() }
-      : {}),
-  }),
-  Chain: (row) => ({ ...row, holderId: null, holderRunId: null, replyStack: [] }),
-  ToolCall: (row) =>
-    isAlive(row['status'], ['DONE', 'FAILED', 'TIMED_OUT', 'CANCELED'])
-      ? {
-          ...row,
-          ...{ status: 'CANCELED', settledAt: new Date().toISOString(), carryAt: null, escalatesAt: null },
-          ...(row['approvalState'] === 'PENDING' ? { approvalState: 'CANCELED' } : {}),
-        }
-      : row,
-  Message: (row) => (isAlive(row['status'], ['COMPLETE', 'INTERRUPTED']) ? { ...row, status: 'INTERRUPTED' } : row),
-  RootUsage: (row) => ({ ...row, tellAt: null }),
+/** Returns the value with every string that equals one of these ids replaced. */
+function renamed(value: unknown, names: ReadonlyMap<string, string>): unknown {
+  if (names.size === 0) return value
+  if (typeof value === 'string') return names.get(value) ?? value
+  if (Array.isArray(value)) return value.map((one) => renamed(one, names))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, renamed(inner, names)]))
 }

@@ -1,30 +1,77 @@
 import { Prisma } from '../generated/prisma/client.ts'
+import { messageOf } from '../lib/errors.ts'
+import { oneLine } from '../lib/json.ts'
 import type { Database } from '../platform/db.ts'
-import type { SecretBox } from '../platform/secret-box.ts'
+import { SealBrokenError, type SecretBox } from '../platform/secret-box.ts'
 
-/** A column of encrypted text, and the SQL of what it belongs to, as whoever seals it says it. */
+const ID = Prisma.sql`id`
+const OF_AGENT = Prisma.sql`"agentId" || ':' || name`
+
+/** The encrypted columns: SQL for the row's key and for the context that the value is bound to. */
 export const SEALED = [
-  { table: 'Agent', column: 'notifySecretSealed', context: Prisma.sql`'notify:' || id` },
-  { table: 'Webhook', column: 'secretSealed', context: Prisma.sql`id` },
-  { table: 'Webhook', column: 'oldSecretSealed', context: Prisma.sql`id` },
-  { table: 'AgentTool', column: 'headersSealed', context: Prisma.sql`'tool:' || "agentId" || ':' || name` },
-  { table: 'McpServer', column: 'headersSealed', context: Prisma.sql`'mcp:' || "agentId" || ':' || name` },
+  { table: 'Agent', column: 'notifySecretSealed', id: ID, context: Prisma.sql`'notify:' || id` },
+  { table: 'Webhook', column: 'secretSealed', id: ID, context: ID },
+  { table: 'Webhook', column: 'oldSecretSealed', id: ID, context: ID },
+  {
+    table: 'AgentTool',
+    column: 'headersSealed',
+    id: OF_AGENT,
+    context: Prisma.sql`'tool:' || "agentId" || ':' || name`,
+  },
+  {
+    table: 'McpServer',
+    column: 'headersSealed',
+    id: OF_AGENT,
+    context: Prisma.sql`'mcp:' || "agentId" || ':' || name`,
+  },
 ]
 
+/** A secret that could not be re-encrypted. */
+export interface UnrotatedSecret {
+  table: string
+  column: string
+  id: string
+  /** A single line without any part of the secret. */
+  reason: string
+}
+
+export interface Rotation {
+  /** How many secrets are now encrypted with the current key. */
+  rotated: number
+  failed: UnrotatedSecret[]
+}
+
+const ROWS_AT_ONCE = 500
+
 /**
- * Encrypts anew, with the box's own key, whatever it can open by that or by the key before. What is changed by others meanwhile was
- * sealed by them. @returns how many. @throws SealBrokenError for what neither key opens
+ * Re-encrypts with the current key everything that the current or the previous key decrypts, each row in its own
+ * statement. It may be interrupted and run again; each row can be decrypted with one of the two keys at any time. A row
+ * that cannot be decrypted or written is reported and left unchanged. A row that changes at the same time was encrypted
+ * by its writer.
  */
-export async function resealAll({ prisma }: Pick<Database, 'prisma'>, box: SecretBox): Promise<number> {
-  let count = 0
-  for (const { table, column: name, context } of SEALED) {
+export async function resealAll({ prisma }: Pick<Database, 'prisma'>, box: SecretBox): Promise<Rotation> {
+  const rotation: Rotation = { rotated: 0, failed: [] }
+  for (const { table, column: name, id, context } of SEALED) {
     const [from, column] = [Prisma.raw(`"${table}"`), Prisma.raw(`"${name}"`)]
-    const rows = await prisma.$queryRaw<{ sealed: string; context: string }[]>`
-      SELECT ${column} AS sealed, ${context} AS context FROM ${from} WHERE ${column} IS NOT NULL`
-    for (const row of rows) {
-      const sealed = box.seal(box.open(row.sealed, row.context), row.context)
-      count += await prisma.$executeRaw`UPDATE ${from} SET ${column} = ${sealed} WHERE ${column} = ${row.sealed}`
+    for (let after = ''; ; ) {
+      const rows = await prisma.$queryRaw<{ id: string; sealed: string; context: string }[]>`
+        SELECT ${id} AS id, ${column} AS sealed, ${context} AS context FROM ${from}
+        WHERE ${column} IS NOT NULL AND ${id} > ${after} ORDER BY 1 LIMIT ${ROWS_AT_ONCE}`
+      for (const row of rows) {
+        try {
+          const sealed = box.seal(box.open(row.sealed, row.context), row.context)
+          rotation.rotated += await prisma.$executeRaw`
+            UPDATE ${from} SET ${column} = ${sealed} WHERE ${id} = ${row.id} AND ${column} = ${row.sealed}`
+        } catch (error) {
+          const reason = error instanceof SealBrokenError ? BROKEN : oneLine(messageOf(error)).slice(0, 200)
+          rotation.failed.push({ table, column: name, id: row.id, reason })
+        }
+      }
+      if (rows.length < ROWS_AT_ONCE) break
+      after = rows.at(-1)?.id ?? ''
     }
   }
-  return count
+  return rotation
 }
+
+const BROKEN = 'neither PARLEY_SECRET_KEY nor PARLEY_SECRET_KEY_BEFORE decrypts it'

@@ -1,99 +1,234 @@
+import { confidentialAmong } from '../confidence/marks.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
+import { type MovedTable, specOf } from './moved-tables.ts'
 
-/** The first line of an export says this, and what made it. */
+/** The format name in the first line of an export, beside the version. */
 export const FORMAT = 'parley-space'
-export const FORMAT_VERSION = 1
+/** Version 1 has no last line, so a truncated file cannot be detected. */
+export const FORMAT_VERSION = 2
 
-/** A row as it stands in an export: its table, and its columns as PostgreSQL writes them in JSON. */
+/** A row of an export: its table, and its columns as PostgreSQL writes them in JSON. */
 export interface MovedRow {
   table: MovedTable
   row: Record<string, unknown>
 }
 
-export type MovedTable = keyof typeof SOURCES
+/** The batch size for rows with journals and tool results, which may have megabytes each. */
+const LARGE_ROWS_AT_ONCE = 20
+const ROWS_AT_ONCE = 200
 
-/** What secrets are encrypted with stays where it is. */
-const SECRETS = ['headersSealed', 'headerNames', 'notifyUrl', 'notifySecretSealed']
+/** A row, and the other confidential spaces that it comes from, by its current marks. */
+interface FoundRow {
+  row: Record<string, unknown>
+  foreign: string[]
+}
 
-const RUNS = (space: string) => Prisma.sql`SELECT id FROM "Run" WHERE "triggerSpaceId" = ${space}`
-const MESSAGES = (space: string) => Prisma.sql`SELECT id FROM "Message" WHERE "spaceId" = ${space}`
-const CALLS = (space: string) => Prisma.sql`
-  SELECT id FROM "ToolCall" WHERE "runId" IN (${RUNS(space)}) OR "messageId" IN (${MESSAGES(space)})`
-const PEOPLE = (space: string) => Prisma.sql`
-  SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${space}
-  UNION SELECT "entityId" FROM "FormerMember" WHERE "spaceId" = ${space}
-  UNION SELECT "senderId" FROM "Message" WHERE "spaceId" = ${space}
-  UNION SELECT "humanId" FROM "Decision" WHERE "toolCallId" IN (${CALLS(space)})`
+const idOf = ({ row }: FoundRow) => String(row['id'])
 
 /**
- * What is moved with a space, in the order in which it can be written: each table's rows, and the column by which they
- * are read on. Who is in it, or was, or wrote or decided in it; of agents what they are made of, not what they carry in their minds; its
- * messages, and the runs that it set off with their journals. Of other runs that wrote in it the calls that show there.
+ * Yields a space as JSON lines: a heading, rows, and a last line with their number. It contains the space's current and
+ * former members, senders and deciders; the settings of agents but not their knowledge; the messages; and the runs that
+ * the space triggered, with their journals. For other runs that wrote in the space it contains only the visible calls.
+ * It leaves out the journal, the invisible calls and all texts of runs with content of another confidential space.
+ * Concurrent changes may or may not be included. Memory is bounded by a batch of rows.
+ * @throws Error with one readable line if the space does not exist
  */
-export const SOURCES = {
-  Entity: { key: 'id', where: (space: string) => Prisma.sql`t.id IN (${PEOPLE(space)})` },
-  Agent: { key: 'id', where: (space: string) => Prisma.sql`t.id IN (${PEOPLE(space)})` },
-  AgentTool: { key: 'name', where: (space: string) => Prisma.sql`t."agentId" IN (${PEOPLE(space)})` },
-  McpServer: { key: 'name', where: (space: string) => Prisma.sql`t."agentId" IN (${PEOPLE(space)})` },
-  Space: { key: 'id', where: (space: string) => Prisma.sql`t.id = ${space}` },
-  FormerMember: { key: 'entityId', where: (space: string) => Prisma.sql`t."spaceId" = ${space}` },
-  Chain: { key: 'id', where: (space: string) => Prisma.sql`t."spaceId" = ${space}` },
-  Run: { key: 'id', where: (space: string) => Prisma.sql`t."triggerSpaceId" = ${space}` },
-  RunSpace: {
-    key: 'runId',
-    where: (space: string) => Prisma.sql`t."spaceId" = ${space} AND t."runId" IN (${RUNS(space)})`,
-  },
-  Step: { key: 'id', where: (space: string) => Prisma.sql`t."runId" IN (${RUNS(space)})` },
-  ToolCall: {
-    key: 'id',
-    where: (space: string) => Prisma.sql`t.id IN (${CALLS(space)})`,
-  },
-  Decision: { key: 'toolCallId', where: (space: string) => Prisma.sql`t."toolCallId" IN (${CALLS(space)})` },
-  Message: { key: 'id', where: (space: string) => Prisma.sql`t."spaceId" = ${space}` },
-  Outcome: { key: 'messageId', where: (space: string) => Prisma.sql`t."messageId" IN (${MESSAGES(space)})` },
-  RootUsage: { key: 'rootId', where: (space: string) => Prisma.sql`t."rootId" IN (${MESSAGES(space)})` },
-  Membership: { key: 'entityId', where: (space: string) => Prisma.sql`t."spaceId" = ${space}` },
-} as const satisfies Record<string, { key: string; where(space: string): Prisma.Sql }>
-
-const ROWS_AT_ONCE = 500
-
-/**
- * A space as JSON lines: a heading, then rows in the order in which they can be written. What changes meanwhile is in it or is not:
- * stop writing to the space first where that matters. @throws Error with one readable line where there is no such space
- */
-export async function* exportSpace({ prisma }: Database, spaceId: string): AsyncGenerator<string> {
+export async function* exportSpace(db: Pick<Database, 'prisma'>, spaceId: string): AsyncGenerator<string> {
+  const { prisma } = db
   if ((await prisma.space.count({ where: { id: spaceId, deletedAt: null } })) === 0)
     throw new Error(`There is no space ${spaceId}.`)
   yield JSON.stringify({ format: FORMAT, version: FORMAT_VERSION, spaceId, at: new Date().toISOString() })
-  for (const table of Object.keys(SOURCES) as MovedTable[])
-    for await (const row of rowsOf({ prisma }, table, spaceId))
-      yield JSON.stringify({ table, row: withoutSecrets(row) })
+  let rows = 0
+  for await (const { table, row } of rowsOf(db, spaceId)) {
+    rows += 1
+    yield JSON.stringify({ table, row: withoutSecrets(table, row) })
+  }
+  yield JSON.stringify({ end: true, rows })
 }
 
-async function* rowsOf(
-  { prisma }: Pick<Database, 'prisma'>,
-  table: MovedTable,
-  spaceId: string,
-): AsyncGenerator<Record<string, unknown>> {
-  const { key, where } = SOURCES[table]
-  const [name, column] = [Prisma.raw(`"${table}"`), Prisma.raw(`t."${key}"`)]
-  let after = ''
-  for (;;) {
-    // All with the last key of a page come with it: a key need not be unique.
-    const rows = await prisma.$queryRaw<{ key: string; row: Record<string, unknown> }[]>`
-      SELECT ${column} AS key, to_jsonb(t) AS row FROM ${name} t WHERE ${where(spaceId)} AND ${column} > ${after}
-      ORDER BY ${column} FETCH FIRST ${ROWS_AT_ONCE} ROWS WITH TIES`
-    for (const { row } of rows) yield row
-    if (rows.length < ROWS_AT_ONCE) return
-    after = rows.at(-1)?.key ?? ''
+async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): AsyncGenerator<MovedRow> {
+  const ofSpace = Prisma.sql`t."spaceId" = ${spaceId}`
+  const read = (table: MovedTable, where: Prisma.Sql, options?: PageOptions) =>
+    pagesOf(prisma, { table, where, spaceId }, options)
+  async function* plain(table: MovedTable, where: Prisma.Sql, options?: PageOptions): AsyncGenerator<MovedRow> {
+    for await (const page of read(table, where, options)) for (const { row } of page) yield { table, row }
+  }
+  const people = await peopleOf(prisma, spaceId)
+  const isOfPeople = (column: string) => Prisma.sql`t.${Prisma.raw(`"${column}"`)} = ANY(${people}::text[])`
+  yield* plain('Entity', isOfPeople('id'))
+  yield* plain('Agent', isOfPeople('id'))
+  yield* plain('AgentTool', isOfPeople('agentId'), { key: 'agentId' })
+  yield* plain('McpServer', isOfPeople('agentId'), { key: 'agentId' })
+  yield* plain('Space', Prisma.sql`t.id = ${spaceId}`)
+  yield* plain('FormerMember', ofSpace, { key: 'entityId' })
+  for await (const page of read('Chain', ofSpace))
+    for (const { row } of page) yield { table: 'Chain', row: { ...row, replyStack: [] } }
+
+  // Instructions list the agent's other spaces by a separate rule, so they have no label.
+  const hasOthers = (await prisma.space.count({ where: { confidential: true, id: { not: spaceId } } })) > 0
+  const runs = read('Run', Prisma.sql`t."triggerSpaceId" = ${spaceId}`, { most: LARGE_ROWS_AT_ONCE })
+  for await (const page of runs) {
+    const ids = page.map(idOf)
+    const open = page.filter(({ foreign }) => foreign.length === 0).map(idOf)
+    for (const found of page) yield { table: 'Run', row: exportedRun(found, spaceId) }
+    yield* plain('RunSpace', Prisma.sql`${ofSpace} AND t."runId" = ANY(${ids}::text[])`, { key: 'runId' })
+    const steps = read('Step', Prisma.sql`t."runId" = ANY(${open}::text[])`, { most: LARGE_ROWS_AT_ONCE })
+    for await (const few of steps)
+      for (const { row } of few)
+        yield { table: 'Step', row: hasOthers ? { ...row, instructions: null, withheld: null } : row }
+    const shows = Prisma.sql`EXISTS (SELECT 1 FROM "Message" m WHERE m.id = t."messageId" AND m."spaceId" = ${spaceId})`
+    yield* calls(Prisma.sql`t."runId" = ANY(${ids}::text[]) AND (t."runId" = ANY(${open}::text[]) OR ${shows})`)
+  }
+  for await (const page of read('Message', ofSpace, { key: 'seq', first: -1 })) {
+    const ids = page.map(idOf)
+    for (const found of page) yield { table: 'Message', row: exportedMessage(found, spaceId) }
+    const isOther = Prisma.sql`NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = t."runId" AND r."triggerSpaceId" = ${spaceId})`
+    yield* calls(Prisma.sql`t."messageId" = ANY(${ids}::text[]) AND ${isOther}`)
+    for (const row of await outcomesOf(prisma, ids, spaceId)) yield { table: 'Outcome', row }
+    yield* plain('RootUsage', Prisma.sql`t."rootId" = ANY(${ids}::text[])`, { key: 'rootId' })
+  }
+  yield* plain('Membership', ofSpace, { key: 'entityId' })
+
+  async function* calls(where: Prisma.Sql): AsyncGenerator<MovedRow> {
+    for await (const page of read('ToolCall', where, { most: LARGE_ROWS_AT_ONCE })) {
+      const shown: string[] = []
+      for (const found of page) {
+        const row = exportedCall(found, spaceId)
+        if (row === null) continue
+        shown.push(idOf(found))
+        yield { table: 'ToolCall', row }
+      }
+      yield* plain('Decision', Prisma.sql`t."toolCallId" = ANY(${shown}::text[])`, { key: 'toolCallId' })
+    }
   }
 }
 
-/** Nor does the name of who is being erased go anywhere. */
-function withoutSecrets(row: Record<string, unknown>): Record<string, unknown> {
+interface PageOptions {
+  /** The column for reading in pages; it need not be unique. */
+  key?: string
+  /** A value that sorts before every value of the key. */
+  first?: string | number
+  most?: number
+}
+
+/** The columns with the sources of a row, for tables that have them. */
+const MARKS: Partial<Record<MovedTable, Prisma.Sql>> = {
+  Run: Prisma.sql`t.places || t.label`,
+  ToolCall: Prisma.sql`t.places || t.label`,
+  Message: Prisma.sql`t.places || t.label`,
+  Step: Prisma.sql`t.label`,
+  Chain: Prisma.sql`t.label`,
+}
+
+/**
+ * Yields pages of rows, each with its current label. Marks of spaces that are no longer confidential are not exported.
+ */
+async function* pagesOf(
+  prisma: Database['prisma'],
+  { table, where, spaceId }: { table: MovedTable; where: Prisma.Sql; spaceId: string },
+  { key = 'id', first = '', most = ROWS_AT_ONCE }: PageOptions = {},
+): AsyncGenerator<FoundRow[]> {
+  const [name, column] = [Prisma.raw(`"${table}"`), Prisma.raw(`t."${key}"`)]
+  const marks = MARKS[table]
+  const label = marks === undefined ? Prisma.sql`'{}'::text[]` : confidentialAmong(marks)
+  let after = first
+  for (;;) {
+    // A page includes all rows with its last key.
+    const rows = await prisma.$queryRaw<{ key: string | number; row: Record<string, unknown>; label: string[] }[]>`
+      SELECT ${column} AS key, to_jsonb(t) AS row, ${label} AS label FROM ${name} t WHERE ${where} AND ${column} > ${after}
+      ORDER BY ${column} FETCH FIRST ${most} ROWS WITH TIES`
+    if (rows.length > 0)
+      yield rows.map(({ row, label: marked }) => ({
+        row: marks === undefined ? row : { ...row, label: marked },
+        foreign: marked.filter((id) => id !== spaceId),
+      }))
+    if (rows.length < most) return
+    after = rows.at(-1)?.key ?? after
+  }
+}
+
+/** Returns members, former members, senders, deciders, and the agents of runs and calls. */
+async function peopleOf(prisma: Database['prisma'], spaceId: string): Promise<string[]> {
+  const rows = await prisma.$queryRaw<{ id: string }[]>`
+    SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
+    UNION SELECT "entityId" FROM "FormerMember" WHERE "spaceId" = ${spaceId}
+    UNION SELECT "senderId" FROM "Message" WHERE "spaceId" = ${spaceId}
+    UNION SELECT "agentId" FROM "Run" WHERE "triggerSpaceId" = ${spaceId}
+    UNION SELECT d."humanId" FROM "Decision" d JOIN "ToolCall" c ON c.id = d."toolCallId" WHERE
+      EXISTS (SELECT 1 FROM "Run" r WHERE r.id = c."runId" AND r."triggerSpaceId" = ${spaceId})
+      OR EXISTS (SELECT 1 FROM "Message" m WHERE m.id = c."messageId" AND m."spaceId" = ${spaceId})`
+  return rows.map(({ id }) => id)
+}
+
+/** Removes references to other spaces, and all content of a run that has content of another confidential space. */
+function exportedRun({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> {
+  const here = (id: unknown) => (id === spaceId ? id : null)
+  const named = { ...row, deepestSpaceId: here(row['deepestSpaceId']), activeSpaceId: here(row['activeSpaceId']) }
+  if (foreign.length === 0) return named
+  const summary = row['triggerType'] === 'SPACE_MESSAGE' ? row['triggerSummary'] : LEFT_OUT
+  const isFailed = row['error'] !== null
+  return {
+    ...named,
+    triggerSummary: summary,
+    triggerName: null,
+    triggerPayload: null,
+    summary: null,
+    error: isFailed ? LEFT_OUT : null,
+    wokenBy: null,
+    state: {},
+  }
+}
+
+const LEFT_OUT = 'Omitted from the export: the content may come from another confidential space.'
+
+/** Keeps the message, but removes its origin if that is from elsewhere. */
+function exportedMessage({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> {
+  const origin = row['origin'] as Record<string, unknown> | null
+  if (origin === null || (origin['triggerSpaceId'] === spaceId && foreign.length === 0)) return row
+  const { triggerType } = origin
+  const triggerName = foreign.length === 0 ? (origin['triggerName'] ?? null) : null
+  const unknown = { triggerSpaceId: null, triggerSpaceName: null, triggerSenderName: null, triggerMessage: null }
+  return { ...row, origin: { triggerType, triggerName, ...unknown } }
+}
+
+/** Returns what members saw of a call that comes from another confidential space; null if nothing is visible. */
+function exportedCall({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> | null {
+  const named = row['spaceId'] === spaceId ? row : { ...row, spaceId: null }
+  if (foreign.length === 0) return named
+  const isShown = row['messageId'] !== null && row['spaceId'] === spaceId
+  if (!isShown) return null
+  const { hidesOutput = false } = (row['approval'] ?? {}) as { hidesOutput?: boolean }
+  const seen = { ...named, state: null }
+  return hidesOutput ? { ...seen, output: null, outputKeyOrders: null, error: null } : seen
+}
+
+/** Removes reasons and errors of runs that have content of another confidential space, or whose marks are unknown. */
+async function outcomesOf(
+  prisma: Database['prisma'],
+  messageIds: string[],
+  spaceId: string,
+): Promise<Record<string, unknown>[]> {
+  const rows = await prisma.$queryRaw<{ row: Record<string, unknown>; isKnown: boolean; label: string[] }[]>`
+    SELECT to_jsonb(t) AS row, r.id IS NOT NULL AS "isKnown", ${confidentialAmong(Prisma.sql`r.places || r.label`)} AS label
+    FROM "Outcome" t LEFT JOIN "Run" r ON r.id = t."runId" WHERE t."messageId" = ANY(${messageIds}::text[])
+    ORDER BY t."messageId", t."agentId"`
+  return rows.map(({ row, isKnown, label }) => {
+    const mayBeForeign = isKnown ? label.some((id) => id !== spaceId) : WORDS_OF_AGENTS.includes(String(row['kind']))
+    return mayBeForeign ? { ...row, reason: null, error: null } : row
+  })
+}
+
+/** Outcomes with a reason that an agent or a provider wrote. */
+const WORDS_OF_AGENTS = ['SKIPPED', 'FAILED']
+
+/** Removes secrets, and the former name of a human who is being erased. */
+function withoutSecrets(table: MovedTable, row: Record<string, unknown>): Record<string, unknown> {
+  const { secret, fixed } = specOf(table)
   const isHuman = row['kind'] === 'HUMAN'
   return Object.fromEntries(
-    Object.entries(row).filter(([name]) => !SECRETS.includes(name) && !(isHuman && name === 'formerly')),
+    Object.entries(row).filter(
+      ([name]) => !secret.includes(name) && !(name in fixed) && !(isHuman && name === 'formerly'),
+    ),
   )
 }

@@ -2,24 +2,24 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { IdPrefix } from '../lib/ids.ts'
 import { withMessages, withRuns } from '../runs/tool-call-ends.ts'
 
-// What grows old: how it is found, and how some of it goes. Ids are ordered by time, so that the primary key finds it.
+// How old rows are found and deleted. Ids are ordered by time, so the primary key finds them.
 
-/** A kind of rows that grow old. */
+/** A kind of row with a maximum age. */
 export interface OldRows {
   prefix: IdPrefix
   table: Prisma.Sql
   key: Prisma.Sql
   /** A condition on a row `t`. */
   isOld(before: Date): Prisma.Sql
-  /** A column of `t`: of rows that differ in it, each has a batch of its own. */
+  /** A column of `t` by which rows are batched separately. */
   shared?: Prisma.Sql
-  /** What is deleted with the rows `few`. */
+  /** The deletions of rows that depend on the rows `few`. */
   belongings: Prisma.Sql[]
-  /** Once all of them are deleted, what is said of it in a row that others want too. */
+  /** Run after the deletion: an update of a row that others use concurrently. */
   told?: (shared: string) => Prisma.Sql
 }
 
-/** A row that may go. */
+/** A row that may be deleted. */
 export interface OldRow {
   id: string
   shared: string
@@ -27,7 +27,10 @@ export interface OldRow {
 
 const FEW = Prisma.sql`SELECT id FROM few`
 
-/** Whole ones, with what became of them and the calls that they show; their space says from where on there are messages. */
+/**
+ * Completed messages, with their outcomes and the calls that they show. Their space stores where its messages now
+ * begin.
+ */
 export const MESSAGES: OldRows = {
   prefix: 'msg',
   table: Prisma.sql`"Message"`,
@@ -43,8 +46,8 @@ export const MESSAGES: OldRows = {
 }
 
 /**
- * Where the space's messages begin now. What is posted meanwhile comes after the `lastSeq` that this statement sees; another process may have
- * deleted more than it sees.
+ * Where the messages of the space now begin. New messages come after the `lastSeq` that this statement sees; another
+ * process may have deleted more than it sees.
  */
 function beginning(spaceId: string): Prisma.Sql {
   const space = (column: string) => Prisma.sql`SELECT ${Prisma.raw(`"${column}"`)} FROM "Space" WHERE id = ${spaceId}`
@@ -56,8 +59,8 @@ function beginning(spaceId: string): Prisma.Sql {
 }
 
 /**
- * Those that are over, with their journals, events and calls, but for calls that show in a message. A mind goes on from what its
- * last cycle was shown: that run stays.
+ * Ended runs, with journals, events and calls, except calls that a message shows. The last cycle of an agent is kept,
+ * because the next one continues from what it was shown.
  */
 export const RUNS: OldRows = {
   prefix: 'run',
@@ -74,7 +77,7 @@ export const RUNS: OldRows = {
   ],
 }
 
-/** Inbox events of no cycle that there is: removed, dropped, answered before, or of one that was rolled back. */
+/** Inbox events without a cycle: removed, dropped, answered before, or of a cycle that was rolled back. */
 export const EVENTS: OldRows = {
   prefix: 'inb',
   table: Prisma.sql`"InboxEvent"`,
@@ -83,7 +86,7 @@ export const EVENTS: OldRows = {
   belongings: [],
 }
 
-/** Chains that have ended, and of which no run is left. */
+/** Ended chains without runs. */
 export const CHAINS: OldRows = {
   prefix: 'chn',
   table: Prisma.sql`"Chain"`,
@@ -92,7 +95,7 @@ export const CHAINS: OldRows = {
   belongings: [],
 }
 
-/** What plans and services set off has cost; of messages that goes with them. */
+/** The usage of roots that plans and services started. The usage of messages is deleted with these. */
 export const ROOTS: OldRows = {
   prefix: 'trg',
   table: Prisma.sql`"RootUsage"`,
@@ -101,7 +104,10 @@ export const ROOTS: OldRows = {
   belongings: [],
 }
 
-/** Of the audit log, which forbids it to whoever does not say that it is for their age, as every `removal` does. */
+/**
+ * Entries of the audit log, whose trigger forbids deletions that are not declared as caused by age, as every `removal`
+ * does.
+ */
 export const ENTRIES: OldRows = {
   prefix: 'aud',
   table: Prisma.sql`"AuditEntry"`,
@@ -110,7 +116,7 @@ export const ENTRIES: OldRows = {
   belongings: [],
 }
 
-/** The first rows after an id that may go, at most so many. Answers with `OldRow`s. */
+/** The statement that finds at most `limit` rows to delete after an id. Returns `OldRow`s. */
 export function search(
   kind: OldRows,
   { before, after, most }: { before: Date; after: string; most: number },
@@ -122,21 +128,22 @@ export function search(
     ORDER BY t.${key} LIMIT ${most}`
 }
 
-/** Ids are ordered by the clocks of the processes that made them. */
+/** Ids are ordered by the clocks of the processes that created them. */
 const CLOCK_SLACK_MS = 3_600_000
 
-/** The first id that is younger: what is older lies before it in the order of ids. */
+/** Returns the first id that is not old: all old rows have smaller ids. */
 function idAt(prefix: IdPrefix, before: Date): string {
   return `${prefix}_${(before.getTime() + CLOCK_SLACK_MS).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
 }
 
-/** One process at a time: whoever has this lock for a batch. */
+/** Lets one process at a time delete a batch. */
 const RETENTION_LOCK = 7_275_540
 
 /**
- * Deletes rows that were found, where they may go still, in one statement, which is a transaction of its own: nothing is held while this process has other things to
- * do, nor until the disk has it, since what comes back after a crash is found again. What somebody holds just now is left for another
- * time. Answers with whether it was this process's turn, and how many went (`mine`, `done`).
+ * The statement that deletes found rows that may still be deleted. It is its own transaction, so that no lock is held
+ * while this process does other work. It does not wait for the disk, since rows that return after a crash are found
+ * again. Locked rows are skipped. Returns whether this process had the retention lock (`mine`), and the number of rows
+ * (`done`).
  */
 export function removal(
   { table, key, isOld, belongings, told }: OldRows,
@@ -144,7 +151,7 @@ export function removal(
 ): Prisma.Sql {
   const parts = belongings.map((part, index) => Prisma.sql`${partOf(index)} AS (${part} RETURNING 1)`)
   const counts = belongings.map((_, index) => Prisma.sql`(SELECT count(*) FROM ${partOf(index)})`)
-  // What a part of a statement reads from comes before it: others want that row, and shall not wait for anything else.
+  // A part of a statement runs after those that it reads from. This row is used by others, so its update comes last.
   const last =
     told &&
     Prisma.sql`told AS (${told(shared)} AND ${Prisma.join([Prisma.sql`(SELECT count(*) FROM gone)`, ...counts], ' + ')} > 0)`

@@ -1,179 +1,299 @@
 import { Prisma } from '../generated/prisma/client.ts'
+import type { Json } from '../lib/json.ts'
 import { oneLine } from '../lib/json.ts'
-import type { Tx } from '../platform/db.ts'
+import type { Database, Tx } from '../platform/db.ts'
 import { TOLD_CALLS } from '../runs/tool-call-ends.ts'
-import { ERASED, type ErasedHuman } from './erased-human.ts'
-import { redactReasons } from './redacted-decisions.ts'
+import { ERASED, type ErasedHuman, holds } from './erased-human.ts'
+import { createNameRedaction, type Edit, type NameRedaction } from './name-redaction.ts'
+import { isNear, type Near, surroundingsOf } from './namesakes.ts'
 
-/** Of which rows the name is taken out next; null: of none any more. */
+/** Where to continue removing the name. */
 export interface Place {
   table: string
-  /** All up to this id have been looked at. */
+  /** All rows up to this id are done. */
   after: string
 }
 
+/** A row from which the name could not be removed. */
+export interface FailedRow {
+  table: string
+  id: string
+  error: unknown
+}
+
+/** The result for some rows. */
+export interface Redacted {
+  /** Null: no rows are left. */
+  next: Place | null
+  failed: FailedRow[]
+}
+
+/** A row before the change: the columns of its table, and further values that were read. */
+type Row = Record<string, Json>
+
+/** A change of a row: new values of columns, and edits within JSON columns. */
+interface Change {
+  set?: Record<string, string | null>
+  clear?: string[]
+  edit?: Record<string, Edit[]>
+}
+
 interface Table {
-  /** JSON, and texts, in which the server itself may have written the name. */
+  /** The columns to read. */
   columns: string[]
-  texts?: string[]
+  /** Those columns in which the server may have written the name. */
+  named: string[]
   agent: string
   runs: string[]
   condition?: Prisma.Sql
+  /** A condition for further rows that are about the human. */
+  about?(human: ErasedHuman): Prisma.Sql
+  change(row: Row, names: NameRedaction, human: ErasedHuman): Change
 }
 
+const ROWS_AT_ONCE = 500
+/** Limits the edits per statement, because each `jsonb_set` copies the whole value. */
+const EDITS_AT_ONCE = 50
+
 const TABLES: Record<string, Table> = {
-  Run: { columns: ['state'], agent: 'agentId', runs: ['id'] },
-  Message: { columns: ['origin'], agent: 'senderId', runs: ['runId'] },
-  InboxEvent: { columns: ['payload'], agent: 'agentId', runs: ['runId', 'parentRunId'] },
-  Cycle: { columns: ['messages'], agent: 'agentId', runs: ['runId'] },
+  Run: {
+    columns: ['state', 'triggerSummary', 'triggerPayload', 'triggerSenderId', 'triggerType'],
+    named: ['state'],
+    agent: 'agentId',
+    runs: ['id'],
+    about: ({ id }) => Prisma.sql`t."triggerSenderId" = ${id}`,
+    change(row, names, human): Change {
+      const edit = { state: names.cycleState(row['state']) }
+      if (row['triggerSenderId'] !== human.id) return { edit }
+      const summary = String(row['triggerSummary'])
+      if (human.messages && row['triggerType'] === 'SPACE_MESSAGE') {
+        const emptied = `${ERASED} in a space`
+        return {
+          edit,
+          set: summary === emptied ? {} : { triggerSummary: emptied },
+          clear: row['triggerPayload'] === null ? [] : ['triggerPayload'],
+        }
+      }
+      const start = `${oneLine(human.name)} in "`
+      const isNamed = summary.startsWith(start)
+      return { edit, set: isNamed ? { triggerSummary: `${ERASED} in "${summary.slice(start.length)}` } : {} }
+    },
+  },
+  Message: {
+    columns: ['origin'],
+    named: ['origin'],
+    agent: 'senderId',
+    runs: ['runId'],
+    // The human's message that the run answers.
+    about: ({ id, messages }) => Prisma.sql`(${messages} AND t.origin->>'triggerMessage' IS NOT NULL AND EXISTS (
+      SELECT 1 FROM "Run" r WHERE r.id = t."runId" AND r."triggerSenderId" = ${id}))`,
+    change: (row, names, human) => ({
+      edit: { origin: names.origin(row['origin']) },
+      clear: human.messages && row['isAbout'] === true ? ['origin.triggerMessage'] : [],
+    }),
+  },
+  InboxEvent: {
+    columns: ['payload'],
+    named: ['payload'],
+    agent: 'agentId',
+    runs: ['runId', 'parentRunId'],
+    about: ({ id, messages }) => Prisma.sql`(${messages} AND t.payload->>'senderId' = ${id}
+      AND (t.payload->>'content' <> '' OR t.payload ? 'mention'))`,
+    change(row, names, human): Change {
+      const edits = names.payload(row['payload'])
+      if (row['isAbout'] !== true || !human.messages) return { edit: { payload: edits } }
+      const kept = edits.filter(({ path }) => path[0] !== 'mention')
+      return { edit: { payload: [...kept, { path: ['content'], text: '' }] }, clear: ['payload.mention'] }
+    },
+  },
+  Cycle: {
+    columns: ['messages'],
+    named: ['messages'],
+    agent: 'agentId',
+    runs: ['runId'],
+    change: (row, names) => ({ edit: { messages: names.modelMessages(row['messages']) } }),
+  },
   ToolCall: {
-    columns: ['output', 'state'],
-    texts: ['error'],
+    columns: ['toolName', 'output', 'state', 'error'],
+    named: ['output', 'state', 'error'],
     agent: 'agentId',
     runs: ['runId'],
     condition: TOLD_CALLS,
+    change(row, names): Change {
+      const error = row['error']
+      const told = typeof error === 'string' ? names.toolError(error) : null
+      return {
+        edit: {
+          output: names.toolOutput(String(row['toolName']), row['output']),
+          state: names.toolState(row['state']),
+        },
+        set: told === error ? {} : { error: told },
+      }
+    },
   },
 }
-const ROWS_AT_ONCE = 500
 
-const DECISIONS_AT_ONCE = 20
+/** Processed last, because the reasons are needed to recognise them in other rows. */
+const DECISIONS = 'Decision'
 
-export const FIRST_PLACE: Place = { table: 'Decision', after: '' }
-const SECOND_PLACE: Place = { table: 'Run', after: '' }
+export const FIRST_PLACE: Place = { table: 'Run', after: '' }
+const PLACES = [...Object.keys(TABLES), DECISIONS]
 
 /**
- * Takes the name out of what the server itself wrote it into, in a few rows: origins of messages, inbox events, what minds remember of
- * them, results of built-in tools and decisions; with `runIds`, only of what those runs have left. What agents and people wrote stays
- * theirs, and so do the records of steps. Doing it again does nothing. @returns where to go on
+ * Removes the name from text that the server wrote, in some rows, each in its own transaction: origins of messages,
+ * inbox events, the consciousness, results of built-in tools, and decisions. With `runIds`, only in rows of those runs.
+ * Text of agents and people, and journaled steps, are not changed. A row that fails is reported and skipped. Running it
+ * again changes nothing.
  */
 export async function redactSome(
-  tx: Tx,
+  db: Database,
   human: ErasedHuman,
   { table, after }: Place,
   runIds: string[] | null = null,
-): Promise<Place | null> {
-  if (table === 'Decision') {
-    const isMore = human.messages && (await redactReasons(tx, human, DECISIONS_AT_ONCE)) === DECISIONS_AT_ONCE
-    return isMore ? FIRST_PLACE : SECOND_PLACE
-  }
-  const { columns, texts = [], agent, runs, condition = Prisma.sql`true` } = TABLES[table] as Table
-  const name = Prisma.raw(`"${table}"`)
-  const { clean, names } = await cleaningOf(tx, human, Prisma.raw(`"${agent}"`))
-  const json = columns.map((column) => Prisma.raw(`"${column}"`))
-  const plain = texts.map((column) => Prisma.raw(`"${column}"`))
-  const cleaned = [
-    ...json.map((column) => ({ column, to: clean(Prisma.sql`${column}`) })),
-    ...plain.map((column) => ({ column, to: Prisma.sql`${clean(Prisma.sql`to_jsonb(${column})`)}#>>'{}'` })),
-  ]
-  const sets = cleaned.map(({ column, to }) => Prisma.sql`${column} = ${to}`)
-  const differ = cleaned.map(
-    ({ column, to }) => Prisma.sql`(${names(Prisma.sql`${column}`)} AND ${to} IS DISTINCT FROM ${column})`,
-  )
-  const ofRuns = runs.map((column) => Prisma.sql`${Prisma.raw(`"${column}"`)} = ANY(${runIds}::text[])`)
-  const [row] = await tx.$queryRaw<{ last: string | null; count: number }[]>`
-    WITH few AS MATERIALIZED (
-      SELECT id FROM ${name} WHERE id > ${after} AND ${runIds === null ? Prisma.sql`true` : Prisma.sql`(${Prisma.join(ofRuns, ' OR ')})`}
-      ORDER BY id LIMIT ${ROWS_AT_ONCE}
-    ), changed AS (
-      UPDATE ${name} SET ${Prisma.join(sets)} WHERE id IN (SELECT id FROM few) AND ${condition} AND (${Prisma.join(differ, ' OR ')})
-    ) SELECT max(id) AS last, count(*)::int AS count FROM few`
-  if (row?.last != null) await redactTriggers(tx, human, { table, after, last: row.last })
-  if (row?.last != null && row.count === ROWS_AT_ONCE) return { table, after: row.last }
-  const tables = Object.keys(TABLES)
-  const next = tables[tables.indexOf(table) + 1]
-  return next === undefined ? null : { table: next, after: '' }
+): Promise<Redacted> {
+  // A position of an earlier version starts from the beginning.
+  if (!PLACES.includes(table)) return { next: FIRST_PLACE, failed: [] }
+  const page =
+    table === DECISIONS ? await forgetReasons(db, human, after) : await redactTable(db, human, { table, after }, runIds)
+  const next = PLACES[PLACES.indexOf(table) + 1]
+  if (page.last !== null) return { next: { table, after: page.last }, failed: page.failed }
+  return { next: next === undefined ? null : { table: next, after: '' }, failed: page.failed }
 }
 
-/** Of these rows `Name in "Space": "…"`, and what else they hold of the messages of the human. */
-async function redactTriggers(
-  tx: Tx,
-  { id, name, messages }: ErasedHuman,
-  { table, after, last }: Place & { last: string },
-): Promise<void> {
-  const called = `${oneLine(name)} in "`
-  const among = (column: Prisma.Sql) => Prisma.sql`(${column} > ${after} AND ${column} <= ${last})`
-  if (table === 'Run') {
-    await tx.$executeRaw`
-      UPDATE "Run" SET "triggerSummary" = ${`${ERASED} in "`} || substr("triggerSummary", length(${called}) + 1)
-      WHERE "triggerSenderId" = ${id} AND starts_with("triggerSummary", ${called}) AND ${among(Prisma.sql`id`)}`
-  }
-  if (!messages) return
-  if (table === 'Run') {
-    await tx.$executeRaw`
-      UPDATE "Message" m SET origin = jsonb_set(m.origin, '{triggerMessage}', 'null')
-      FROM "Run" r WHERE r."triggerSenderId" = ${id} AND m."runId" = r.id AND m.origin->'triggerMessage' IS NOT NULL
-        AND ${among(Prisma.sql`r.id`)}`
-    await tx.$executeRaw`
-      UPDATE "Run" SET "triggerSummary" = ${`${ERASED} in a space`}, "triggerPayload" = NULL
-      WHERE "triggerSenderId" = ${id} AND "triggerType" = 'SPACE_MESSAGE' AND ${among(Prisma.sql`id`)}`
-  }
-  if (table !== 'InboxEvent') return
-  await tx.$executeRaw`
-    UPDATE "InboxEvent" SET payload = jsonb_set(payload - 'mention', '{content}', '""')
-    WHERE payload->>'senderId' = ${id} AND ${among(Prisma.sql`id`)}`
+interface Page {
+  /** The last checked row, if others may follow. */
+  last: string | null
+  failed: FailedRow[]
 }
 
-/** The spaces that the human was ever in, of those that there are. */
-const SPACES_OF = (humanId: string) => Prisma.sql`
-  SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${humanId} UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${humanId}`
+async function redactTable(
+  db: Database,
+  human: ErasedHuman,
+  { table, after }: Place,
+  runIds: string[] | null,
+): Promise<Page> {
+  const near = await surroundingsOf(db.prisma, human)
+  const { ids, last, failed } = await findNamed(db, human, { table, after, runIds })
+  for (const id of ids) {
+    try {
+      await db.transaction((tx) => redactRow(tx, human, { table, id, near }))
+    } catch (error) {
+      failed.push({ table, id, error })
+    }
+  }
+  return { last, failed }
+}
 
-/** What else than an id says who is meant by a name: whether somebody else has it too, and which agents know this one, from where. */
-async function surroundingsOf(tx: Tx, { id, name }: ErasedHuman) {
-  const namesakes = await tx.entity.count({ where: { kind: 'HUMAN', name, goneAt: null, id: { not: id } } })
-  if (namesakes === 0) return null
-  const spaces = await tx.$queryRaw<{ spaceId: string }[]>(SPACES_OF(id))
-  const agents = await tx.$queryRaw<{ id: string }[]>`
-    SELECT m."entityId" AS id FROM (
-      SELECT "spaceId", "entityId" FROM "Membership" UNION SELECT "spaceId", "entityId" FROM "FormerMember"
-    ) m WHERE m."spaceId" IN (${SPACES_OF(id)}) UNION SELECT "agentId" FROM "Run" WHERE "triggerSenderId" = ${id}`
-  return { spaceIds: spaces.map(({ spaceId }) => spaceId), agentIds: agents.map(({ id: agentId }) => agentId) }
+interface Search {
+  table: string
+  after: string
+  runIds: string[] | null
 }
 
 /**
- * How a name stands in JSON. Beside an id it is known whose it is. Where only the name says who is meant, it is this human's as long as
- * nobody else is called so; else in what comes from where it was, or from nowhere that there is any more. Of two in one space both
- * are called "Erased" there: better one name too many than one that stays.
+ * Returns the rows of the next page that may contain the name. If reading the page fails, reads its rows one by one.
  */
-async function cleaningOf(tx: Tx, human: ErasedHuman, agent: Prisma.Sql) {
-  const { id, name } = human
-  const quoted = JSON.stringify(name).slice(1, -1)
-  const inLine = JSON.stringify(oneLine(name)).slice(1, -1)
-  // In quotes of its own, within a text.
-  const inQuotes = JSON.stringify(JSON.stringify(oneLine(name))).slice(1, -1)
-  const either = `(?:${[quoted, inLine].map(literally).join('|')})`
-  const told = `(?:${[inLine, inQuotes].map(literally).join('|')})`
-  const near = await surroundingsOf(tx, human)
-  const places = near === null ? 'spc_[0-9a-f]+' : `(?:${['none', ...near.spaceIds].join('|')})`
-  const byId: [string, string][] = [
-    [`"sender": "${either}", "senderId": "${id}"`, `"sender": "${ERASED}", "senderId": "${id}"`],
-    [`"entityId": "${id}", "entityName": "${either}"`, `"entityId": "${id}", "entityName": "${ERASED}"`],
-    [`"id": "${id}", "name": "${either}"`, `"id": "${id}", "name": "${ERASED}"`],
-    [`("senderId": "${id}".*?"senderName": )"${either}"`, `\\1"${ERASED}"`],
-    [`${told} \\(id: ${id}\\)`, `${ERASED} (id: ${id})`],
-    [`(\\(id: ${places}\\)\\] )${told} \\(human\\):`, `\\1${ERASED} (human):`],
-  ]
-  const byName: [string, string][] = [
-    [`"(sender|triggerSenderName)": "${either}"(?!, "senderId")`, `"\\1": "${ERASED}"`],
-    [`"${literally(inLine)} in \\\\"`, `"${ERASED} in \\\\"`],
-    [`${literally(inQuotes)} \\(human\\)`, `\\\\"${ERASED}\\\\" (human)`],
-    [`((?:by|,) )${literally(inQuotes)}`, `\\1\\\\"${ERASED}\\\\"`],
-    [`${literally(inLine)} is a human:`, `${ERASED} is a human:`],
-  ]
-  const applied = (json: Prisma.Sql, forms: [string, string][]) =>
-    forms.reduce((text, [from, to]) => Prisma.sql`regexp_replace(${text}, ${from}, ${to}, 'g')`, json)
-  return {
-    clean: (json: Prisma.Sql) => {
-      const sure = applied(Prisma.sql`${json}::text`, byId)
-      const all = applied(sure, byName)
-      if (near === null) return Prisma.sql`${all}::jsonb`
-      const isNear = Prisma.sql`${agent} = ANY(${near.agentIds}::text[]) AND (
-        places = '{}' OR places && ${near.spaceIds}::text[] OR NOT places <@ ARRAY(
-          SELECT s.id FROM "Space" s WHERE s.id = ANY(places) AND s."deletedAt" IS NULL))`
-      return Prisma.sql`(CASE WHEN ${isNear} THEN ${all} ELSE ${sure} END)::jsonb`
-    },
-    names: (json: Prisma.Sql) => Prisma.sql`
-      (strpos(${json}::text, ${quoted}) > 0 OR strpos(${json}::text, ${inLine}) > 0 OR strpos(${json}::text, ${inQuotes}) > 0)`,
+async function findNamed(
+  { prisma }: Database,
+  human: ErasedHuman,
+  { table, after, runIds }: Search,
+): Promise<Page & { ids: string[] }> {
+  const { named, runs, condition = Prisma.sql`true`, about } = TABLES[table] as Table
+  const name = Prisma.raw(`"${table}"`)
+  const ofRuns = runs.map((column) => Prisma.sql`${Prisma.raw(`"${column}"`)} = ANY(${runIds}::text[])`)
+  const few = Prisma.sql`SELECT id FROM ${name} WHERE id > ${after}
+    AND ${runIds === null ? Prisma.sql`true` : Prisma.sql`(${Prisma.join(ofRuns, ' OR ')})`} ORDER BY id LIMIT ${ROWS_AT_ONCE}`
+  const mayName = Prisma.join(
+    [...named.map((column) => holds(human, Prisma.raw(`t."${column}"`))), ...(about ? [about(human)] : [])],
+    ' OR ',
+  )
+  const found = (ids: Prisma.Sql) => prisma.$queryRaw<{ id: string }[]>`
+    SELECT t.id FROM ${name} t WHERE t.id IN (${ids}) AND ${condition} AND (${mayName}) ORDER BY t.id`
+  const all = (await prisma.$queryRaw<{ id: string }[]>(few)).map(({ id }) => id)
+  const last = all.length === ROWS_AT_ONCE ? (all.at(-1) ?? null) : null
+  try {
+    const rows = await found(Prisma.sql`SELECT unnest(${all}::text[])`)
+    return { ids: rows.map(({ id }) => id), last, failed: [] }
+  } catch {
+    const failed: FailedRow[] = []
+    const ids: string[] = []
+    for (const id of all) {
+      try {
+        ids.push(...(await found(Prisma.sql`${id}`)).map((row) => row.id))
+      } catch (error) {
+        failed.push({ table, id, error })
+      }
+    }
+    return { ids, last, failed }
   }
 }
 
-const literally = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')
+async function redactRow(
+  tx: Tx,
+  human: ErasedHuman,
+  { table, id, near }: { table: string; id: string; near: Near | null },
+): Promise<void> {
+  const { columns, agent, about, change, runs } = TABLES[table] as Table
+  const name = Prisma.raw(`"${table}"`)
+  const list = Prisma.join(columns.map((column) => Prisma.raw(`t."${column}"`)))
+  const [row] = await tx.$queryRaw<Row[]>`
+    SELECT ${list}, ${about ? about(human) : Prisma.sql`false`} AS "isAbout",
+      ${near === null ? Prisma.sql`true` : isNear(near, { table, agent, runs })} AS "isByName"
+    FROM ${name} t WHERE t.id = ${id} FOR UPDATE OF t`
+  if (row === undefined) return
+  const isHere = (spaceId: string) => near === null || near.spaceIds.includes(spaceId)
+  const names = createNameRedaction(human, { isByName: row['isByName'] === true, isHere })
+  for (const sets of statementsOf(change(row, names, human)))
+    await tx.$executeRaw`UPDATE ${name} SET ${Prisma.join(sets)} WHERE id = ${id}`
+}
+
+/**
+ * Returns the SET clauses of the statements for a change. They replace only the given strings; the rest of the JSON
+ * keeps its stored form.
+ */
+function statementsOf({ set = {}, clear = [], edit = {} }: Change): Prisma.Sql[][] {
+  const column = (name: string) => Prisma.raw(`"${name}"`)
+  const plain = [
+    ...Object.entries(set).map(([name, value]) => Prisma.sql`${column(name)} = ${value}`),
+    ...clear.map((place) => {
+      const [name = '', key] = place.split('.')
+      if (key === undefined) return Prisma.sql`${column(name)} = NULL`
+      return key === 'mention'
+        ? Prisma.sql`${column(name)} = ${column(name)} - ${key}`
+        : Prisma.sql`${column(name)} = jsonb_set(${column(name)}, ARRAY[${key}], 'null')`
+    }),
+  ].map((one) => [one])
+  const edited = Object.entries(edit).flatMap(([name, edits]) =>
+    chunks(edits, EDITS_AT_ONCE).map((some) => {
+      const value = some.reduce(
+        (json, { path, text }) => Prisma.sql`jsonb_set(${json}, ${path}::text[], to_jsonb(${text}::text))`,
+        Prisma.sql`${column(name)}`,
+      )
+      return [Prisma.sql`${column(name)} = ${value}`]
+    }),
+  )
+  return [...plain, ...edited]
+}
+
+function chunks<T>(items: readonly T[], size: number): T[][] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, index) =>
+    items.slice(index * size, (index + 1) * size),
+  )
+}
+
+/** Removes the reasons of some of the human's decisions. */
+async function forgetReasons(db: Database, human: ErasedHuman, after: string): Promise<Page> {
+  if (!human.messages) return { last: null, failed: [] }
+  const calls = await db.prisma.$queryRaw<{ id: string }[]>`
+    SELECT DISTINCT "toolCallId" AS id FROM "Decision" WHERE "humanId" = ${human.id} AND reason IS NOT NULL AND "toolCallId" > ${after}
+    ORDER BY 1 LIMIT ${ROWS_AT_ONCE}`
+  const failed: FailedRow[] = []
+  for (const { id } of calls) {
+    try {
+      await db.prisma.decision.updateMany({ where: { humanId: human.id, toolCallId: id }, data: { reason: null } })
+    } catch (error) {
+      failed.push({ table: DECISIONS, id, error })
+    }
+  }
+  return { last: calls.length === ROWS_AT_ONCE ? (calls.at(-1)?.id ?? null) : null, failed }
+}

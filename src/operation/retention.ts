@@ -14,17 +14,17 @@ import {
 } from './old-rows.ts'
 import { createWorkPace, type WorkPace } from './work-pace.ts'
 
-/** What is older than the settings say is deleted. */
+/** Deletes rows that are older than the settings allow. */
 export interface RetentionUpkeep {
   /**
-   * Deletes what there is to delete, in small batches with rests, as long as it is this process's turn, and for some seconds at most:
-   * who ends the process waits for it.
+   * Deletes old rows in small batches with pauses, while this process has its turn and for at most some seconds,
+   * because the shutdown waits for it.
    */
   sweep(): Promise<void>
 }
 
 const LONGEST_SWEEP_MS = 5000
-/** As many as the largest batch. */
+/** The size of the largest batch. */
 const ROWS_OF_SEARCH = 500
 const DAY_MS = 86_400_000
 
@@ -45,7 +45,10 @@ export function createRetention(
     { kind: ENTRIES, days: auditDays },
   ].flatMap(({ kind, days }) => (days === null ? [] : [{ kind, days, pace: createWorkPace() }]))
 
-  /** Deletes all that is found of a kind, and pauses between two searches for others; ends early where it is not this process's turn. */
+  /**
+   * Deletes all old rows of a kind, and yields between two searches so that other kinds get time. Ends early if another
+   * process has its turn.
+   */
   async function* deletion(one: Kept, isOver: () => boolean): AsyncGenerator<void> {
     const before = new Date(clock.now() - one.days * DAY_MS)
     for (let after = `${one.kind.prefix}_`; ; yield) {
@@ -69,13 +72,13 @@ export function createRetention(
         for (const one of deletions) if (!(await one.next()).done) going.push(one)
         deletions = going
       }
-      // Another kind comes first the next time: one alone may take all of it.
+      // The next sweep starts with another kind, because one kind may take all the time.
       kept.push(...kept.splice(0, 1))
     },
   }
 }
 
-/** Deletes rows batch by batch. @returns whether there was time for all of them, and it was this process's turn */
+/** Deletes rows in batches. @returns whether it deleted all of them: there was time, and this process had its turn */
 async function remove(
   db: Database,
   { kind, pace }: Kept,
@@ -88,7 +91,7 @@ async function remove(
     const since = performance.now()
     const [turn] = await db.query<{ mine: boolean; done: number }>(removal(kind, { ...of, ids: few }))
     if (turn?.mine !== true) return false
-    // Others may have deleted some of them, or hold them: what that took says nothing of as many.
+    // Measures only deleted rows: others may be locked, or deleted by other processes.
     await pace.after(turn.done, performance.now() - since)
   }
   return true

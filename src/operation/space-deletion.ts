@@ -1,7 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { Prisma } from '../generated/prisma/client.ts'
-import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Lifecycle } from '../runs/lifecycle.ts'
@@ -10,15 +10,16 @@ import { lockSpace, NO_SUCH_SPACE } from '../spaces/members.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { forgetSpace } from './forgetting.ts'
 
-/** The end of a space. */
+/** Deletion of spaces. */
 export interface SpaceDeletion {
   /**
-   * For admins, and for the last human in it. One transaction takes it from everybody's sight and from every agent's mind, and
-   * ends what waits of it; then its living runs end CANCELED, GONE, and its rows are removed, a few at a time, the last of many by a worker.
+   * For admins, and for the last human member. One transaction hides the space from everybody, makes agents forget it
+   * and ends everything that waits in it; then its active runs end as CANCELED, GONE, and its rows are removed in
+   * batches, a large rest by a worker.
    * @throws ForbiddenError, NotFoundError
    */
   deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>
-  /** Removes what is left of spaces whose deletion a process died over. */
+  /** Removes the rows of deleted spaces, also after an interruption. A failure does not stop the others. */
   sweep(): Promise<void>
 }
 
@@ -28,22 +29,23 @@ interface DeletionParts {
   publisher: Pick<SpacePublisher, 'deleted'>
 }
 
-/** What stays of a confidential space that was deleted: a row without a name. */
+/** The row that remains of a deleted confidential space: it has no name. */
 export const REMAINS = { deletedAt: { not: null }, name: '' } satisfies Prisma.SpaceWhereInput
 
 const MESSAGES_AT_ONCE = 500
-/** Of what a deletion removes before it answers; the rest is left to the workers. */
+/** The number of batches that a deletion removes before it returns; the workers do the rest. */
 const MOST_BATCHES = 20
 
 export function createSpaceDeletion(
   platform: Platform,
   { visibility, lifecycle, publisher }: DeletionParts,
 ): SpaceDeletion {
-  const { db, clock } = platform
+  const { db, clock, logger } = platform
 
   return {
     async deleteSpace(viewer, { id }) {
       if (!(await visibility.spaces(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_SPACE)
+      if (viewer.scope === 'HUMAN') await checkIsLastHuman(db.prisma, id)
       const memberIds = await db.transaction((tx) => hide(tx, viewer, id, new Date(clock.now())))
       await publisher.deleted(id, memberIds)
       await lifecycle.endGone()
@@ -54,12 +56,29 @@ export function createSpaceDeletion(
       const where = { deletedAt: { not: null }, NOT: REMAINS }
       const left = await db.prisma.space.findMany({ where, select: { id: true } })
       if (left.length > 0) await lifecycle.endGone()
-      for (const { id } of left) await remove(db, id)
+      for (const { id } of left) {
+        try {
+          await remove(db, id)
+        } catch (error) {
+          logger.warn(
+            { spaceId: id, error: messageOf(error) },
+            'could not remove a deleted space; the next sweep continues',
+          )
+        }
+      }
     },
   }
 }
 
-/** @returns who was a member */
+const NOT_THE_LAST = 'Only an admin or the last human member can delete a space; to leave the space, use removeMember.'
+
+/** Checked before the space is locked, and again under the lock. @throws ForbiddenError */
+async function checkIsLastHuman(tx: Tx, spaceId: string): Promise<void> {
+  const humans = await tx.membership.count({ where: { spaceId, entity: { kind: 'HUMAN' } } })
+  if (humans > 1) throw new ForbiddenError(NOT_THE_LAST)
+}
+
+/** @returns the ids of the members */
 async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): Promise<string[]> {
   await lockSpace(tx, spaceId)
   const known = await tx.$queryRaw<{ id: string; kind: string; isMember: boolean }[]>`
@@ -70,8 +89,7 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
   const members = known.filter(({ isMember }) => isMember)
   const humans = members.filter(({ kind }) => kind === 'HUMAN').map(({ id }) => id)
   if (viewer.scope === 'HUMAN' && !humans.includes(viewer.id)) throw new NotFoundError(NO_SUCH_SPACE)
-  if (viewer.scope === 'HUMAN' && humans.length > 1)
-    throw new ForbiddenError('Only an admin, or the last human in it, can delete a space: leave it (removeMember).')
+  if (viewer.scope === 'HUMAN' && humans.length > 1) throw new ForbiddenError(NOT_THE_LAST)
   await tx.membership.deleteMany({ where: { spaceId } })
   await tx.formerMember.deleteMany({ where: { spaceId } })
   await tx.chain.deleteMany({ where: { spaceId } })
@@ -82,8 +100,8 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
 }
 
 /**
- * Nobody sees any of it: in small statements, so that nobody waits for them either. Of a confidential one the nameless row stays: what
- * others were told of it in confidence, and agents have made of it, is nobody's to hear.
+ * Removes the rows of a space that nobody can see any more, in small statements, so that nobody waits for them. For a
+ * confidential space the nameless row remains, so that content which agents took from it stays confidential.
  */
 async function remove({ prisma }: Database, spaceId: string, mostBatches = Number.POSITIVE_INFINITY): Promise<void> {
   for (let batch = 0; ; batch++) {
@@ -98,7 +116,7 @@ async function remove({ prisma }: Database, spaceId: string, mostBatches = Numbe
     if (removed === 0) break
   }
   await prisma.runSpace.deleteMany({ where: { spaceId } })
-  // What another worker is deleting just now is no reason to delete all the rest in one statement.
+  // Without this condition, rows that another worker is deleting would make this statement delete all the rest at once.
   const isEmpty = Prisma.sql`id = ${spaceId} AND NOT EXISTS (SELECT 1 FROM "Message" WHERE "spaceId" = ${spaceId})`
   await prisma.$executeRaw`DELETE FROM "Space" WHERE NOT confidential AND ${isEmpty}`
   await prisma.$executeRaw`

@@ -1,18 +1,21 @@
 import { sleep } from '../lib/async.ts'
 
-/** Work in the background that leaves the database to others: how much of it is done at once, and when it rests. */
+/** Paces background work so that it leaves the database to others: the batch size, and the pauses. */
 export interface WorkPace {
-  /** So many rows take about as long as a batch may, by what those before took. */
+  /** Returns the batch size whose expected time is the target, by the time of earlier batches. */
   rows(): number
-  /** After a batch of so many rows, which took so long: rests four times as long as was worked since the last rest. */
+  /** Records a batch and its time; pauses four times as long as the work since the last pause. */
   after(rows: number, tookMs: number): Promise<void>
 }
 
-/** A batch: nobody minds who waits for the same rows for so long, or for the only connection of an embedded database. */
+/**
+ * The target time of a batch: short enough for anyone who waits for the same rows, or for the only connection of an
+ * embedded database.
+ */
 const AIM_MS = 10
 const LEAST_ROWS = 5
 const MOST_ROWS = 500
-/** A fifth of the time: the disk, too, has to take what others write. */
+/** Works a fifth of the time, because the disk must also keep up with the writes of others. */
 const REST_TO_WORK = 4
 
 export function createWorkPace(): WorkPace {
@@ -22,7 +25,7 @@ export function createWorkPace(): WorkPace {
   return {
     rows: () => rows,
     async after(done, tookMs) {
-      // What was quick with few rows may not be so with many: then as many as before are tried.
+      // A fast batch smaller than requested does not show that a full one is fast; the size then stays the same.
       const saysHowMany = done >= rows || tookMs > AIM_MS
       if (saysHowMany) rows = between(LEAST_ROWS, (done * AIM_MS) / tookMs, Math.min(2 * rows, MOST_ROWS))
       workedMs += tookMs

@@ -6,12 +6,15 @@ import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { firingKey } from './firing.ts'
 
-/** When plans have fired, and what came of it, for admins. */
+/** Reads the firings of plans, for admins. */
 export interface FiringReading {
   getMany(ids: readonly string[]): Promise<(PlanFiring | null)[]>
-  /** A page of each plan's firings, newest first, in the order of the ids. Two statements, however many plans. */
+  /** A page of each plan's firings, newest first, in the order of the ids. Two statements for any number of plans. */
   pageMany(planIds: readonly string[], request: PageRequest): Promise<Page<PlanFiring>[]>
-  /** The run of each, in their order: of a mind the cycle that took its event. Null where there is none. */
+  /**
+   * Returns the run of each firing, in their order; for a persistent agent the cycle that claimed the event. Null if
+   * there is none.
+   */
   runsOf(firings: readonly PlanFiring[]): Promise<(string | null)[]>
 }
 

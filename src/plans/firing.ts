@@ -10,50 +10,53 @@ import type { Platform } from '../platform/platform.ts'
 import { NO_SUCH_PLAN } from './plans.ts'
 import { nextSlot } from './schedule.ts'
 
-/** A slot that wakes its agent. */
+/** A slot of a plan that is due. */
 export interface DuePlan {
   agent: { id: string; mind: Mind }
   planId: string
   name: string
   instruction: string
-  /** The slot's own: it wakes once. */
+  /** The key of the slot, with which it wakes the agent at most once. */
   dedupKey: string
-  /** What the chain of triggers that it begins is known by. */
+  /** The id of the root that the slot starts. */
   rootId: string
-  /** The plan's. */
+  /** The marks and requesters of the plan. */
   provenance: Provenance
 }
 
 export interface FiringHooks {
-  /** Starts the agent's run, or puts the event into its inbox, in the transaction of the slot. */
+  /** Starts the agent's run, or adds the event to its inbox, in the transaction that records the firing. */
   wake(tx: Tx, due: DuePlan): Promise<{ afterCommit(): Promise<void> }>
-  /** The database's time, in SQL, by which slots are due: tests move it. */
+  /** SQL for the database's time, by which slots are due; tests replace it. */
   now?(): Prisma.Sql
 }
 
-/** What makes plans go off: once a slot, over all processes, whatever wakes them and however often. */
+/** Fires plans: each slot once over all processes, however often a slot is checked. */
 export interface Firing {
-  /** Fires the plan's slot if that is due by the database's clock; a call that is early, late or a second one does no harm. */
+  /**
+   * Fires the slot of the plan if the slot is due by the database's clock. Calls that are early, late or repeated have
+   * no effect.
+   */
   fire(planId: string): Promise<void>
   /**
-   * Admins only: fires it beside its slots. An event that still waits is not piled up.
-   * @throws ForbiddenError, NotFoundError, ConflictError where its agent is paused
+   * Admins only: fires the plan in addition to its slots. Adds no event while one still waits.
+   * @throws ForbiddenError, NotFoundError, ConflictError if the agent is paused
    */
   runNow(viewer: Viewer, input: { id: string }): Promise<PlanFiring>
-  /** Serves the jobs of slots whose time has come; one that fails is delivered again after a pause, longer each time. */
+  /** Processes the jobs of due slots. A job that fails is delivered again after an increasing delay. */
   serve(): Promise<void>
   /**
-   * Fires what is due and no job has fired, and takes back what a clock that ran ahead has put off. To be called every few
-   * seconds by every worker: what a lost job costs is the time until then.
+   * Fires due slots whose job was lost, and restores slots that a clock running ahead has postponed. Every worker calls
+   * it every few seconds, which bounds the delay caused by a lost job.
    */
   sweep(): Promise<void>
-  /** When plans are due, for whoever serves their jobs then. */
+  /** When plans are due, for the timer that serves their jobs. */
   due: Prisma.Sql
 }
 
-/** A firing so far in the future was made by a clock that ran ahead. */
+/** A firing this far in the future was written by a clock that ran ahead. */
 const AHEAD_MS = 5000
-/** How long a slot that has fired is remembered. */
+/** How long firings are kept. */
 const REMEMBERED_MS = 30 * 86_400_000
 const MOST_AT_ONCE = 500
 const HOUR_MS = 3_600_000
@@ -69,11 +72,11 @@ interface PlanRow extends Provenance {
   timeZone: string
   originId: string | null
   mind: Mind
-  /** Its agent: nothing wakes it. */
+  /** The agent is paused. */
   paused: boolean
-  /** Whose budget is spent, where one is. */
+  /** The exhausted budget, if any. */
   over: OverBudget | null
-  /** Its last event waits in its agent's inbox: no other is put beside it. */
+  /** The last event of the plan still waits in the inbox, so no other is added. */
   waits: boolean
   /** By the database's clock. */
   now: Date
@@ -88,13 +91,13 @@ export function createPlanFiring(platform: Platform, hooks: FiringHooks): Firing
     await woken?.afterCommit()
   }
 
-  /** One plan's fault is not another's. */
+  /** Isolates the failures of plans from each other. */
   async function attempt(planId: string, task: () => Promise<void>): Promise<boolean> {
     try {
       await task()
       return true
     } catch (error) {
-      logger.error({ planId, error: messageOf(error) }, 'a plan could not be fired')
+      logger.error({ planId, error: messageOf(error) }, 'could not fire a plan')
       return false
     }
   }
@@ -125,7 +128,10 @@ export function createPlanFiring(platform: Platform, hooks: FiringHooks): Firing
   }
 }
 
-/** `fires` says whether it could. Jobs of another kind are an earlier version's: runs, deadlines and cycles are found by their rows now. */
+/**
+ * `fires` returns whether the plan could be fired. Jobs of other kinds come from an earlier version and are completed
+ * without effect.
+ */
 async function serveJobs(jobs: Platform['jobs'], fires: (planId: string) => Promise<boolean>): Promise<void> {
   const done: ClaimedJob[] = []
   for (const job of await jobs.claim(MOST_AT_ONCE)) {
@@ -136,7 +142,9 @@ async function serveJobs(jobs: Platform['jobs'], fires: (planId: string) => Prom
   await jobs.complete(done)
 }
 
-/** The row is locked until the transaction ends: of several that fire a plan at once, the others see what the first has done. */
+/**
+ * Reads the plan and locks its row until the transaction ends, so that concurrent firings see the result of the first.
+ */
 async function lockPlan(tx: Tx, now: Prisma.Sql, planId: string): Promise<PlanRow | null> {
   const [plan] = await tx.$queryRaw<PlanRow[]>`
     SELECT p.id, p."agentId", p.name, p.instruction, p.cron, p."timeZone", p.enabled, p."nextRunAt", p."originId", p.places, p.label, p.askers, a.mind, a.paused, ${now} AS now,
@@ -156,24 +164,24 @@ async function fireDue(tx: Tx, platform: Platform, hooks: Required<FiringHooks>,
   return { afterCommit }
 }
 
-/** Null for one that does not fire by itself. */
+/** Returns the plan if it has a next slot; null otherwise. */
 function scheduled(plan: PlanRow | null): ScheduledPlan | null {
   return plan?.enabled && plan.nextRunAt !== null ? (plan as ScheduledPlan) : null
 }
 
 type ScheduledPlan = PlanRow & { nextRunAt: Date }
 
-/** At a time of its own, whether it is enabled or not; its slots stay as they are. */
+/** Fires the plan now, even if it is disabled. Does not change its slots. */
 async function fireNow(tx: Tx, platform: Platform, hooks: Required<FiringHooks>, planId: string) {
   const plan = await lockPlan(tx, hooks.now(), planId)
   if (plan === null) throw new NotFoundError(NO_SUCH_PLAN)
-  if (plan.paused) throw new ConflictError('Its agent is paused: let it go on first (updateAgent).')
+  if (plan.paused) throw new ConflictError('The agent of the plan is paused: resume the agent first (updateAgent).')
   const { firing, afterCommit } = await wakeOnce(tx, platform, hooks, plan, plan.now)
-  if (firing === null) throw new ConflictError('It was run at this very moment.')
+  if (firing === null) throw new ConflictError('The plan already ran at this time: try again.')
   return { firing, afterCommit }
 }
 
-/** The slot's row is what makes a second firing impossible, even where a clock has gone back. */
+/** The unique row of the slot prevents a second firing, even if a clock was set back. */
 async function wakeOnce(tx: Tx, platform: Platform, hooks: FiringHooks, plan: PlanRow, slot: Date) {
   const { id: planId, agentId, name, instruction, mind, originId, now: firedAt } = plan
   const { places, label, askers } = plan
@@ -196,7 +204,10 @@ async function wakeOnce(tx: Tx, platform: Platform, hooks: FiringHooks, plan: Pl
   return { firing, afterCommit }
 }
 
-/** Whether plans of one origin have set off as much in an hour as a root may; counted one at a time, so that it is exact. */
+/**
+ * Whether plans of one origin have started as many runs within an hour as a root may. Serialised by a lock, so that the
+ * count is exact.
+ */
 async function hasHadItsFirings(tx: Tx, { config }: Platform, originId: string, now: Date): Promise<boolean> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${originId}, 0))`
   const since = new Date(now.getTime() - HOUR_MS)
@@ -213,12 +224,12 @@ function resultOf({ paused, over, waits, mind }: PlanRow): PlanFiring['result'] 
   return mind === 'STATELESS' ? 'RUN' : 'INBOX'
 }
 
-/** What its run, or its event in the inbox, is known by. */
+/** The key of a firing's run or inbox event. */
 export function firingKey({ planId, slot }: Pick<PlanFiring, 'planId' | 'slot'>): string {
   return `${planId}:${slot.toISOString()}`
 }
 
-/** To the next slot after now: those that were missed have fired as one. */
+/** Sets the next slot after now. All missed slots have fired as one. */
 async function goOn(tx: Tx, platform: Platform, { id, cron, timeZone, nextRunAt, now }: ScheduledPlan): Promise<void> {
   const next = cron === null ? null : nextSlot({ cron, timeZone }, Math.max(now.getTime(), nextRunAt.getTime()))
   await tx.plan.update({ where: { id }, data: { nextRunAt: next, enabled: next !== null } })
@@ -229,7 +240,7 @@ async function enqueue(tx: Tx, { jobs }: Platform, planId: string, at: Date): Pr
   await jobs.enqueue(tx, [{ wakeUp: { type: 'plan', planId }, at }])
 }
 
-/** Recurring plans that were set, or fired last, by a clock that was ahead of the database's. */
+/** Returns recurring plans whose next slot was computed by a clock ahead of the database's. */
 function plansPutOff({ prisma }: Database, now: Prisma.Sql): Promise<{ id: string }[]> {
   const ahead = Prisma.sql`${now} + ${AHEAD_MS} * interval '1 millisecond'`
   return prisma.$queryRaw`
@@ -240,7 +251,7 @@ function plansPutOff({ prisma }: Database, now: Prisma.Sql): Promise<{ id: strin
     LIMIT ${MOST_AT_ONCE}`
 }
 
-/** Slots between now and where the plan stands come after all; those that have fired will not fire again. */
+/** Restores the slots between now and the plan's next slot; slots that have fired do not fire again. */
 async function takeBack(tx: Tx, platform: Platform, now: Prisma.Sql, planId: string): Promise<void> {
   const plan = scheduled(await lockPlan(tx, now, planId))
   if (plan === null || plan.cron === null) return

@@ -14,11 +14,11 @@ export interface CreatePlanInput {
   name: string
   instruction: string
   schedule: ScheduleInput
-  /** That a cron is read in; absent: UTC. */
+  /** The time zone of the cron schedule; absent: UTC. */
   timeZone?: string | null
 }
 
-/** Absent: stays as it is. */
+/** Absent fields are unchanged. */
 export interface UpdatePlanInput {
   id: string
   instruction?: string | null
@@ -27,7 +27,7 @@ export interface UpdatePlanInput {
   enabled?: boolean | null
 }
 
-/** A plan as its agent sets it. */
+/** A plan that an agent sets for itself. */
 export interface PlanInput extends ScheduleInput {
   name: string
   instruction: string
@@ -35,30 +35,31 @@ export interface PlanInput extends ScheduleInput {
 }
 
 /**
- * What wakes agents at a time. An agent's plans differ by name. One that fires once stays, disabled, after it has fired, as
- * long as there is room. They are fired in firing.ts.
+ * Plans wake agents at given times. Their names are unique within an agent. A plan that fires once stays, disabled,
+ * after it has fired, as long as there is room. firing.ts fires plans.
  */
 export interface Plans {
   /**
-   * Admins only. A name may be used again once its plan is over.
-   * @throws ForbiddenError, NotFoundError for no agent, BadInputError, LimitExceededError past 100 enabled plans.
+   * Admins only. The name of a plan that is over may be used again.
+   * @throws ForbiddenError, NotFoundError for an unknown agent, BadInputError, LimitExceededError past 100 enabled
+   * plans.
    */
   create(viewer: Viewer, input: CreatePlanInput): Promise<Plan>
   /**
-   * Admins only. A schedule or a time zone that changes counts from now on; one that is enabled passes over the slots in between.
-   * @throws ForbiddenError, NotFoundError, BadInputError, also to enable one that is over without a new schedule.
+   * Admins only. A changed schedule or time zone counts from now on. Enabling a plan skips the slots in between.
+   * @throws ForbiddenError, NotFoundError, BadInputError, also for enabling a plan that is over without a new schedule.
    */
   update(viewer: Viewer, input: UpdatePlanInput): Promise<Plan>
-  /** Admins only: nothing of it fires any more. @throws ForbiddenError, NotFoundError */
+  /** Admins only: deletes the plan and all its slots. @throws ForbiddenError, NotFoundError */
   delete(viewer: Viewer, input: { id: string }): Promise<{ deletedPlanId: string }>
-  /** By id, in the order of the ids; null where there is none. Says nothing of who may see them. */
+  /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Plan | null)[]>
-  /** Each agent's plans, oldest first; an agent without any is left out. */
+  /** The plans of each agent, oldest first; agents without plans are left out. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Plan[]>>
   /**
-   * Sets plans of an agent, for the agent itself, all or none; comes back with them. One of the same name is replaced and keeps
-   * its id; of a name given twice the last counts. In the caller's transaction where there is one.
-   * `rootId` and `provenance`: of the run that sets them; where the root that is a plan's, they are due a minute later at the earliest.
+   * Sets plans on behalf of the agent itself, all or none, and returns them. A plan with an existing name replaces that
+   * plan and keeps its id; the last of a repeated name wins. `rootId` and `provenance` are those of the run. If the
+   * root is a plan's, the new plans are due a minute later at the earliest.
    * @throws NotFoundError, BadInputError with `plans.<index>.<field>`, LimitExceededError past 100 enabled plans.
    */
   setOwn(
@@ -66,21 +67,21 @@ export interface Plans {
     plans: readonly PlanInput[],
     by?: { tx?: Tx; rootId?: string; provenance?: Provenance },
   ): Promise<Plan[]>
-  /** Removes plans of an agent by name or id, for the agent itself; comes back with those that there were. */
+  /** Deletes plans by name or id on behalf of the agent itself. Returns the deleted plans. */
   deleteOwn(agentId: string, namesOrIds: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<Plan[]>
-  /** An agent's plans of which a run of it may know, oldest first. */
+  /** Returns the plans of an agent that its run may know, oldest first. */
   listKnown(agentId: string, marks: Marks): Promise<Plan[]>
 }
 
 const MOST_PLANS = 100
 const LONGEST_INSTRUCTION = 32_000
 
-/** A plan to be, checked. */
+/** A validated new plan. */
 interface NewPlan extends Schedule, Provenance {
   name: string
   instruction: string
   timeZone: string
-  /** As in Plan. */
+  /** See Plan. */
   originId: string | null
 }
 
@@ -95,10 +96,10 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
         await lockPlans(tx, agentId)
         const namesake = await namesakeOf(tx, agentId, plan)
         if (namesake !== null && !isOver(namesake))
-          throw new BadInputError('The agent has a plan of this name.', 'input.name')
+          throw new BadInputError('The agent already has a plan with this name.', 'input.name')
         if (namesake !== null) await removePlans(tx, [namesake.id])
         const written = await write(tx, platform, agentId, plan)
-        await makeRoom(tx, agentId)
+        await makeRoom(tx, agentId, UNMARKED)
         return written
       })
     },
@@ -143,7 +144,7 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
         const descend = rootId === undefined ? (plan: NewPlan) => plan : await descentFrom(tx, rootId, clock.now())
         for (const plan of lastOfEachName(plans))
           written.push(await write(tx, platform, agentId, { ...descend(plan), places, label, askers }))
-        await makeRoom(tx, agentId)
+        await makeRoom(tx, agentId, { places, label })
         return written
       })
     },
@@ -167,7 +168,10 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
 
 export const NO_SUCH_PLAN = 'There is no such plan.'
 
-/** It has fired, and will not again: its place may be taken. One that an admin has disabled is not over. */
+/**
+ * Whether the plan has fired for the last time, so that its place may be reused. A plan that an admin disabled is not
+ * over.
+ */
 function isOver({ enabled, nextRunAt }: Pick<Plan, 'enabled' | 'nextRunAt'>): boolean {
   return !enabled && nextRunAt === null
 }
@@ -198,7 +202,7 @@ function checkInstruction(instruction: string, field: string): string {
 function changesOf(input: UpdatePlanInput, before: Plan, now: number): Partial<Plan> {
   for (const field of ['instruction', 'schedule', 'timeZone', 'enabled'] as const)
     if (input[field] === null)
-      throw new BadInputError('It cannot be null: leave it out to keep it as it is.', `input.${field}`)
+      throw new BadInputError('Must not be null; omit the field to keep its current value.', `input.${field}`)
   const { instruction, schedule, timeZone: zone, enabled = before.enabled } = input
   const timeZone = zone == null ? before.timeZone : checkTimeZone(zone, 'input.timeZone')
   const isAnew = schedule != null || zone != null || (enabled && !before.enabled)
@@ -206,7 +210,7 @@ function changesOf(input: UpdatePlanInput, before: Plan, now: number): Partial<P
   const asBefore = before.cron === null ? before : checkSchedule(cron, { now, timeZone }, 'input.')
   const next = schedule == null ? asBefore : checkSchedule(schedule, { now, timeZone }, 'input.schedule.')
   if (enabled && isAnew && (next.nextRunAt === null || next.nextRunAt.getTime() <= now))
-    throw new BadInputError('This plan is over: give it a new schedule.', 'input.schedule')
+    throw new BadInputError('The plan has no future time: set a new schedule.', 'input.schedule')
   return {
     timeZone,
     enabled: enabled === true,
@@ -215,10 +219,10 @@ function changesOf(input: UpdatePlanInput, before: Plan, now: number): Partial<P
   }
 }
 
-/** A plan that a plan's run makes is due so much later at the earliest. */
+/** The least delay of a plan that is created by a plan's run. */
 const LEAST_DELAY_MS = 60_000
 
-/** What becomes of a plan that a run of this root makes. */
+/** Returns the adjustment of new plans that are created under this root. */
 async function descentFrom(tx: Tx, rootId: string, now: number): Promise<(plan: NewPlan) => NewPlan> {
   const firing = await tx.planFiring.findFirst({ where: { rootId } })
   if (firing === null) return (plan) => ({ ...plan, originId: rootId })
@@ -236,21 +240,21 @@ function lastOfEachName(plans: NewPlan[]): Iterable<NewPlan> {
   return new Map(plans.map((plan) => [plan.name, plan])).values()
 }
 
-/** One writer of an agent's plans at a time, so that their number is exact. The agent's other rows stay free. */
+/** Serialises writers of an agent's plans, so that their number is exact. Other rows of the agent are not locked. */
 async function lockPlans(tx: Tx, agentId: string): Promise<void> {
   const id = prefixOf(agentId) === 'agt' ? agentId : ''
   const [agent] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "Agent" WHERE id = ${id} FOR NO KEY UPDATE`
   if (agent === undefined) throw new NotFoundError('There is no such agent.')
 }
 
-/** The plan of that name, if there is one, under the label that the new one has. */
+/** Returns the plan with the same name and the same label, if any. */
 async function namesakeOf(tx: Tx, agentId: string, { name, places, label }: NewPlan): Promise<Plan | null> {
   const [plan] = await tx.$queryRaw<Plan[]>`
     SELECT * FROM "Plan" WHERE "agentId" = ${agentId} AND name = ${name} AND ${isOfLabel({ places, label })} LIMIT 1`
   return plan ?? null
 }
 
-/** The plan, and the job of its first slot. The job of a schedule that it replaces will find nothing due. */
+/** Writes the plan and the job of its first slot. The job of a replaced schedule will find nothing due. */
 async function write(
   tx: Tx,
   { jobs, clock }: Pick<Platform, 'jobs' | 'clock'>,
@@ -267,13 +271,13 @@ async function write(
   return written
 }
 
-/** Plans that are over make way, the oldest first. @throws LimitExceededError where those that are not are too many. */
-async function makeRoom(tx: Tx, agentId: string): Promise<void> {
-  const plans = await tx.plan.findMany({
-    where: { agentId },
-    orderBy: { id: 'asc' },
-    select: { id: true, enabled: true, nextRunAt: true },
-  })
+/**
+ * Deletes plans that are over, oldest first, among those that the writer may know. Others do not count: a run could not
+ * delete them, and one human could fill the limit. @throws LimitExceededError if too many plans are not over
+ */
+async function makeRoom(tx: Tx, agentId: string, marks: Marks): Promise<void> {
+  const plans = await tx.$queryRaw<Pick<Plan, 'id' | 'enabled' | 'nextRunAt'>[]>`
+    SELECT id, enabled, "nextRunAt" FROM "Plan" WHERE "agentId" = ${agentId} AND ${isKnownTo(marks)} ORDER BY id`
   const over = plans.filter(isOver)
   if (plans.length - over.length > MOST_PLANS) {
     throw new LimitExceededError(`An agent has at most ${MOST_PLANS} plans: delete some first.`)
@@ -285,8 +289,8 @@ async function makeRoom(tx: Tx, agentId: string): Promise<void> {
 }
 
 /**
- * Removes plans, and what is known of their past slots; of those that count towards an origin's limit an hour later.
- * Comes back with how many there were.
+ * Deletes plans and their firings; firings that count towards the limit of an origin are deleted an hour later. Returns
+ * the number of deleted plans.
  */
 export async function removePlans(tx: Tx, ids: string[]): Promise<number> {
   if (ids.length === 0) return 0

@@ -3,19 +3,19 @@ import { BadInputError, messageOf } from '../lib/errors.ts'
 import { checkInteger } from '../lib/validate.ts'
 import { instantOf, isTimeZone, wallTime } from './time-zones.ts'
 
-/** When a plan fires: exactly one of the three. */
+/** The schedule of a plan: exactly one of the three fields. */
 export interface ScheduleInput {
-  /** Five fields (minute, hour, day of month, month, day of week), in the plan's time zone: again and again. */
+  /** Five fields (minute, hour, day of month, month, day of week), in the plan's time zone; recurring. */
   cron?: string | null
-  /** Once, at this time. */
+  /** Fires once, at this time. */
   at?: Date | null
-  /** Once, so many seconds from now. */
+  /** Fires once, so many seconds from now. */
   afterSeconds?: number | null
 }
 
-/** A checked schedule, with its first slot. */
+/** A validated schedule with its first slot. */
 export interface Schedule {
-  /** Null for once. */
+  /** Null for a plan that fires once. */
   cron: string | null
   nextRunAt: Date
 }
@@ -24,14 +24,17 @@ const LONGEST_CRON = 200
 const MOST_SECONDS = 2 ** 31 - 1
 const LATEST_MS = Date.UTC(9999, 11, 31)
 
-/** `field` is where the schedule stands in the input, with a dot at its end where it is an object. @throws BadInputError */
+/**
+ * Validates a schedule. `field` is the path of the schedule in the input, with a trailing dot if it is an object.
+ * @throws BadInputError
+ */
 export function checkSchedule(
   { cron, at, afterSeconds }: ScheduleInput,
   { now, timeZone }: { now: number; timeZone: string },
   field: string,
 ): Schedule {
   if ([cron, at, afterSeconds].filter((choice) => choice != null).length !== 1) {
-    throw new BadInputError('A schedule is exactly one of cron, at and afterSeconds.', field.replace(/\.$/, ''))
+    throw new BadInputError('Set exactly one of cron, at and afterSeconds.', field.replace(/\.$/, ''))
   }
   if (cron != null) return recurring(cron, { now, timeZone }, `${field}cron`)
   if (at != null) return { cron: null, nextRunAt: checkFuture(at, now, `${field}at`) }
@@ -39,11 +42,11 @@ export function checkSchedule(
   return { cron: null, nextRunAt: new Date(now + seconds * 1000) }
 }
 
-/** The time zone that a plan's cron is read in; UTC for none. @throws BadInputError */
+/** Checks the time zone of a plan's cron schedule; the default is UTC. @throws BadInputError */
 export function checkTimeZone(name: string | null | undefined, field: string): string {
   if (name == null) return 'UTC'
   if (isTimeZone(name)) return name
-  throw new BadInputError('That is no IANA time zone, such as "Europe/Berlin" or "UTC".', field)
+  throw new BadInputError('Unknown time zone: use an IANA name such as "Europe/Berlin" or "UTC".', field)
 }
 
 export interface Recurrence {
@@ -51,7 +54,7 @@ export interface Recurrence {
   timeZone: string
 }
 
-/** The first slot of a cron schedule after a time; null where none will ever come. */
+/** Returns the first slot of a cron schedule after a time; null if there is none. */
 export function nextSlot(recurrence: Recurrence, afterMs: number): Date | null {
   try {
     return slotAfter(recurrence, afterMs)
@@ -60,7 +63,10 @@ export function nextSlot(recurrence: Recurrence, afterMs: number): Date | null {
   }
 }
 
-/** The schedule is read on the wall's clock. What that shows twice is over after the first time; what it leaps over comes with the leap. */
+/**
+ * Evaluates the schedule in local time. When clocks are set back, a repeated time fires only the first time; when they
+ * are set forward, a skipped time fires at the change.
+ */
 function slotAfter({ cron, timeZone }: Recurrence, afterMs: number): Date {
   const from = wallTime(afterMs, timeZone)
   const walls = CronExpressionParser.parse(cron, { currentDate: new Date(from), tz: 'UTC' })
@@ -73,7 +79,7 @@ function slotAfter({ cron, timeZone }: Recurrence, afterMs: number): Date {
 function recurring(given: string, { now, timeZone }: { now: number; timeZone: string }, field: string): Schedule {
   const fields = given.trim().split(/\s+/)
   const cron = fields.join(' ')
-  // cron-parser fills in missing fields, takes a sixth for seconds, and gives H another value at each parsing.
+  // cron-parser fills in missing fields, reads a sixth as seconds, and gives H another value at each parsing.
   if (fields.length !== 5 || cron.length > LONGEST_CRON || /(?<![a-z])h(?![a-z])/i.test(cron)) throw notCron(field)
   try {
     return { cron, nextRunAt: slotAfter({ cron, timeZone }, now) }
@@ -83,12 +89,12 @@ function recurring(given: string, { now, timeZone }: { now: number; timeZone: st
 }
 
 function notCron(field: string, detail = ''): BadInputError {
-  const expected = 'five fields, minute, hour, day of month, month and day of week, such as "0 6 * * 1-5"'
-  return new BadInputError(`That is not a cron schedule: ${expected}${detail}.`, field)
+  const expected = 'five fields (minute, hour, day of month, month, day of week), such as "0 6 * * 1-5"'
+  return new BadInputError(`Invalid cron schedule: use ${expected}${detail}.`, field)
 }
 
 function checkFuture(at: Date, now: number, field: string): Date {
-  if (!(at.getTime() > now)) throw new BadInputError('The time must lie in the future.', field)
-  if (at.getTime() > LATEST_MS) throw new BadInputError('The time must lie before the end of the year 9999.', field)
+  if (!(at.getTime() > now)) throw new BadInputError('The time must be in the future.', field)
+  if (at.getTime() > LATEST_MS) throw new BadInputError('The time must be before the end of the year 9999.', field)
   return at
 }

@@ -3,7 +3,7 @@ const DAY_MS = 86_400_000
 
 const formats = new Map<string, Intl.DateTimeFormat>()
 
-/** Whether it is a name of IANA's, such as Europe/Berlin, or UTC; an offset is none. */
+/** Whether a name is an IANA name such as Europe/Berlin, or UTC; offsets are not. */
 export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z][\w+/-]*$/.test(name)) return false
   try {
@@ -14,7 +14,7 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
-/** What the clocks of a time zone show at an instant, as if it were a time in UTC. */
+/** Returns the local time in a time zone at an instant, as if it were in UTC. */
 export function wallTime(instant: number, timeZone: string): number {
   if (timeZone === 'UTC') return instant
   const parts = formatOf(timeZone).formatToParts(instant)
@@ -31,8 +31,8 @@ export function wallTime(instant: number, timeZone: string): number {
 }
 
 /**
- * When the clocks of a time zone show a time: the first time of two; where they leap over it, the moment at which they do.
- * Never earlier for a later time.
+ * Returns the instant of a local time in a time zone: the first of two; for a skipped time, the instant of the change.
+ * Monotonic in the local time.
  */
 export function instantOf(wall: number, timeZone: string): number {
   if (timeZone === 'UTC') return wall
@@ -42,7 +42,7 @@ export function instantOf(wall: number, timeZone: string): number {
   return shown ?? leapAfter(earlier, later, wall, timeZone)
 }
 
-/** The first whole minute between two instants at which the clocks show more than a time. */
+/** Returns the first whole minute between two instants at which the local time is later than `wall`. */
 function leapAfter(from: number, to: number, wall: number, timeZone: string): number {
   let [before, after] = [Math.floor(from / MINUTE_MS) - 1, Math.ceil(to / MINUTE_MS) + 1]
   while (after - before > 1) {

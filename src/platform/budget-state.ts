@@ -1,13 +1,14 @@
 import { Prisma, type Run } from '../generated/prisma/client.ts'
+import type { Tx } from './db.ts'
 
-/** Whose budget is spent. */
+/** The owner of an exhausted budget. */
 export type OverBudget = 'AGENT' | 'SPACE' | 'ROOT'
 
-/** What budgets say of a generation: those of its agent, of the space that it counts for, and of its root. */
+/** The budgets that apply to a generation: of its agent, of the space that it counts for, and of its root. */
 export interface BudgetState {
-  /** Null: none is spent. */
+  /** Null: none is exhausted. */
   over: OverBudget | null
-  /** A limit in USD holds: a model without a known price is not run. */
+  /** A limit in USD applies, so a model without a known price must not run. */
   inUsd: boolean
 }
 
@@ -17,25 +18,62 @@ interface Payer {
   rootId: Prisma.Sql | string
 }
 
-/** As a column: a BudgetState as of this statement, null where no budget holds. A few steps of indexes; none has one: nearly nothing. */
+/**
+ * A column with the BudgetState as of this statement; null if no budget applies. Costs a few index lookups, and nearly
+ * nothing without budgets.
+ */
 export function budgetState({ agentId, spaceId, rootId }: Payer): Prisma.Sql {
   return Prisma.sql`"budgetState"(${agentId}, ${spaceId}, ${rootId})`
 }
 
-/** What its next generation counts for: a cycle's for the space of its deepest event. */
+/** Returns what the next generation of a run counts for; for a cycle, the space of its deepest event. */
 export function payerOf(run: Pick<Run, 'agentId' | 'deepestSpaceId' | 'triggerSpaceId' | 'rootId'>): Payer {
   const { agentId, deepestSpaceId, triggerSpaceId, rootId } = run
   return { agentId, spaceId: deepestSpaceId ?? triggerSpaceId, rootId }
 }
 
-/** Its `over` alone. */
+/** Only `over` of the budget state. */
 export function overBudget(payer: Payer): Prisma.Sql {
   return Prisma.sql`${budgetState(payer)}->>'over'`
 }
 
-/** What whoever meets it is told. */
+/** The result of an attempt to reserve. */
+export type Reservation =
+  | { type: 'reserved' }
+  /** The budget is exhausted. */
+  | { type: 'over'; whose: OverBudget }
+  /** The budget would be exceeded if all reservations were used, so others must settle first. Nothing was reserved. */
+  | { type: 'waits'; whose: OverBudget }
+  /** The run no longer belongs to this attempt. */
+  | { type: 'lost' }
+
+/** The most that a generation may use, in tokens and nano-dollars. */
+export interface Estimate {
+  tokens: number
+  nanos: number
+}
+
+/**
+ * Reserves the estimate of a run's next generation in place of the run's earlier reservation, in one statement that
+ * locks all budgets that apply. Recording the usage (runs/ledger.ts) and claiming the run end a reservation; that of a
+ * dead worker expires with its lease.
+ */
+export async function reserve(
+  tx: Tx,
+  { id, attempt }: Pick<Run, 'id' | 'attempt'>,
+  { tokens, nanos }: Estimate,
+): Promise<Reservation> {
+  const [row] = await tx.$queryRaw<{ state: { over?: OverBudget; waitsFor?: OverBudget } | null }[]>`
+    SELECT "reserveBudget"(${id}, ${attempt}::int, ${tokens}::float8, ${nanos}::float8) AS state`
+  const state = row?.state ?? null
+  if (state === null) return { type: 'lost' }
+  if (state.over !== undefined) return { type: 'over', whose: state.over }
+  return state.waitsFor === undefined ? { type: 'reserved' } : { type: 'waits', whose: state.waitsFor }
+}
+
+/** The messages of runs and outcomes that a budget ended. */
 export const WHY_OVER_BUDGET: Record<OverBudget, string> = {
   AGENT: "The agent's budget for today is spent.",
   SPACE: "The space's budget for today is spent.",
-  ROOT: 'The budget of what began this is spent.',
+  ROOT: 'The budget of the message or trigger that started this is spent.',
 }

@@ -1,6 +1,6 @@
-/** The time, injected so that tests can move it. */
+/** The time; tests replace it. */
 export interface Clock {
-  /** Milliseconds since 1970 in UTC. */
+  /** Milliseconds since 1970 (UTC). */
   now(): number
 }
 

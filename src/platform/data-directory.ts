@@ -1,7 +1,10 @@
 import { accessSync, constants, mkdirSync } from 'node:fs'
 import { messageOf } from '../lib/errors.ts'
 
-/** Makes DATA_DIR, for this user alone, where it is not there yet. @throws one readable line where nothing can be kept in it. */
+/**
+ * Creates DATA_DIR, readable only by this user, if it does not exist. @throws Error with one readable line if it cannot
+ * be used
+ */
 export function makeDataDirectory(directory: string): void {
   try {
     mkdirSync(directory, { recursive: true, mode: 0o700 })

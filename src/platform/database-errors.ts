@@ -1,14 +1,17 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
-/** What a driver adapter of Prisma says of a fault: PostgreSQL's own code where it came from there, else a name of its own. */
+/**
+ * A fault of a Prisma driver adapter: with PostgreSQL's code if PostgreSQL reported it, or else a name of the adapter's
+ * own.
+ */
 interface DriverFault {
   originalCode?: string
   kind?: string
 }
 
 /**
- * The SQLSTATE of a fault, whoever passes it on: Prisma (a raw statement's is P2010, with the driver's error in `meta`), its
- * driver adapters, `pg` or PGlite. Null for what PostgreSQL has not said.
+ * Returns the SQLSTATE of an error of Prisma (P2010 of a raw statement has the driver's error in `meta`), its driver
+ * adapters, `pg` or PGlite. Null if PostgreSQL did not report the error.
  */
 export function sqlStateOf(error: unknown): string | null {
   const { originalCode } = driverFaultOf(error)
@@ -24,9 +27,12 @@ function driverFaultOf(error: unknown): DriverFault {
   return driverFaultOf(error.meta?.driverAdapterError)
 }
 
-/** Classes and codes: connection exceptions, insufficient resources, operator intervention, a transaction that was idle too long. */
+/**
+ * Classes and codes: connection exceptions, insufficient resources, operator intervention, and a transaction that was
+ * idle for too long.
+ */
 const OUTAGE_STATES = /^(08|53|57P|25P03)/
-/** Of driver adapters, for what never reached PostgreSQL. */
+/** Kinds of driver adapters for errors that PostgreSQL did not report. */
 const OUTAGE_KINDS = new Set([
   'DatabaseNotReachable',
   'ConnectionClosed',
@@ -35,21 +41,23 @@ const OUTAGE_KINDS = new Set([
   'TooManyConnections',
   'TransactionAlreadyClosed',
 ])
-/** Of Prisma: not reachable, timed out, closed by the server, no place or no time for a transaction, too many connections. */
+/**
+ * Prisma's codes: unreachable, timed out, closed by the server, no free connection or no time for a transaction, too
+ * many connections.
+ */
 const OUTAGE_CODES = new Set(['P1001', 'P1002', 'P1008', 'P1011', 'P1017', 'P1018', 'P2024', 'P2028', 'P2037'])
-/** Of Node's sockets. */
+/** Codes of Node's sockets. */
 const SOCKET_CODES = new Set([
   ...['ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT'],
   ...['ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'],
 ])
-/** What `pg`, its pool, PGlite and ioredis say without any code. */
+/** Messages without a code, of `pg`, its pool, PGlite and ioredis. */
 const OUTAGE_WORDS =
   /^(Connection terminated|Connection is closed|timeout e(xpired|xceeded when trying to connect)|Query read timeout|Client (has encountered a connection error|was closed) and is not queryable|Cannot use a pool after calling end on the pool|PGlite is clos)/
 
 /**
- * Whether the database, and not what was asked of it, is at fault: the same again may succeed later. By PostgreSQL's code
- * where it gave one: whatever else it refuses (a number out of range, a text that it cannot hold, a key that is taken), it
- * will refuse again.
+ * Whether the database rather than the statement is at fault, so that a retry may succeed. If PostgreSQL reported a
+ * code, that decides: it will refuse anything else again, such as a number out of range or a duplicate key.
  */
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false
@@ -61,19 +69,22 @@ export function isOutage(error: unknown): boolean {
   return OUTAGE_KINDS.has(driverFaultOf(error).kind ?? '') || OUTAGE_WORDS.test(message)
 }
 
-/** A serialization failure or a deadlock: the transaction, run again, may succeed. */
+/** Whether an error is a serialization failure or a deadlock, so that repeating the transaction may succeed. */
 export function isWriteConflict(error: unknown): boolean {
   const state = sqlStateOf(error)
   if (state !== null) return state === '40001' || state === '40P01'
   return error instanceof Prisma.PrismaClientKnownRequestError && error.code === 'P2034'
 }
 
-/** A statement that was prepared before another process migrated, and answers with other columns now: by that name it fails for good. */
+/**
+ * Whether a prepared statement has become invalid because another process migrated and its result columns changed.
+ * Under the same name it would keep failing.
+ */
 export function isStalePlan(error: unknown): boolean {
   return sqlStateOf(error) === '0A000' && error instanceof Error && error.message.includes('cached plan')
 }
 
-/** A unique key refused a row. */
+/** Whether a unique key rejected a row. */
 export function isUniqueViolation(error: unknown): boolean {
   return sqlStateOf(error) === '23505'
 }

@@ -20,38 +20,41 @@ import { applyMigrations } from './migrate.ts'
 import { createEmbeddedQueries, createNamedQueries, createStatementNames } from './named-statements.ts'
 import { openPool } from './pool-metrics.ts'
 
-/** What queries run on: the database, or a transaction in it. */
+/** The client for queries: the database, or a transaction in it. */
 export type Tx = Prisma.TransactionClient
 
-/** The database, opened once: PostgreSQL, or PGlite in this process. */
+/** The database: PostgreSQL, or PGlite in this process. */
 export interface Database {
   prisma: PrismaClient
   kind: 'postgres' | 'pglite'
-  /** How pg-boss reaches the same database. */
+  /** The options with which pg-boss uses the same database. */
   bossOptions: Pick<ConstructorOptions, 'db' | 'backend'>
   /**
-   * Runs `work` in a transaction; a serialization failure, a deadlock, or another process that has migrated, runs it again, at most
-   * 5 times, with jitter.
-   * Inside, every query goes through `tx`. No network call belongs in there.
+   * Runs `work` in a transaction. Repeats it after a serialization failure, a deadlock, or a migration by another
+   * process, at most 5 times, with jitter. Inside, use `tx` for every query, and make no network calls.
    */
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   /**
-   * The rows of one statement, which is a transaction of its own; a serialization failure or deadlock runs it again. It goes past
-   * Prisma, straight to the driver, prepared once a connection: for the dozen statements that every message and run makes. Times are
-   * Dates, JSON is parsed; int8 and numeric come as the driver has them, so cast them in the statement.
+   * Executes one statement as its own transaction and returns its rows; repeats it after a serialization failure or
+   * deadlock. Bypasses Prisma and is prepared once per connection, for the dozen statements of every message and run.
+   * Times are Dates and JSON is parsed; int8 and numeric are returned as the driver does, so cast them in the
+   * statement.
    */
   query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>
-  /** Whether the database answers within 2 s: a query of its own, or, where that waits for a connection, somebody who has one. */
+  /**
+   * Whether the database answers within 2 s: a query, or, while that waits for a connection, other queries of this
+   * process.
+   */
   healthy(): Promise<boolean>
   close(): Promise<void>
 }
 
-/** Runs `work` in the transaction that there is, or in one of its own. */
+/** Runs `work` in the given transaction, or in a new one. */
 export function inTransaction<T>(db: Database, tx: Tx | undefined, work: (tx: Tx) => Promise<T>): Promise<T> {
   return tx === undefined ? db.transaction(work) : work(tx)
 }
 
-/** The rows of one statement, in the transaction that there is, or in one of its own as `Database.query` does it. */
+/** Executes one statement in the given transaction, or else by `Database.query`, and returns its rows. */
 export function queryWithin<Row extends object>(
   db: Pick<Database, 'query'>,
   tx: Tx | undefined,
@@ -61,34 +64,42 @@ export function queryWithin<Row extends object>(
 }
 
 export interface DatabaseOptions {
-  /** PostgreSQL; null for PGlite under `dataDirectory`. */
+  /** The URL of PostgreSQL; null for PGlite under `dataDirectory`. */
   url: string | null
   dataDirectory: string
-  /** Connections of this process at most. */
+  /** The most connections of this process. */
   poolSize?: number
   onError?: (error: Error) => void
   metrics?: Registry
 }
 
-/** PGlite keeps its shared buffers, 128 MB by default, in this process; the files are in the operating system's cache anyway. */
+/**
+ * PGlite keeps its shared buffers (128 MB by default) in this process, while the operating system already caches the
+ * files.
+ */
 const START_PARAMETERS = [...PGlite.defaultStartParams, '-c', 'shared_buffers=16MB']
 
 /**
- * PostgreSQL stays as the baseline compiler makes it. The optimizing one takes half a gigabyte and a core for the first seconds,
- * leaves a hundred megabytes behind, and the statements that an embedded server runs are no faster for it: 3000 transactions
- * took 5.1 s without it and 9.4 s with it, on two busy cores.
+ * Keeps PGlite's WebAssembly in the baseline compiler. The optimizing compiler takes half a gigabyte and a core for the
+ * first seconds and leaves a hundred megabytes behind, but does not speed up the statements of an embedded server: 3000
+ * transactions took 5.1 s without it and 9.4 s with it, on two busy cores.
  */
 const WEB_ASSEMBLY_FLAGS = ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']
 
 const MIGRATION_LOCK = 7_275_539
-/** For the first connection, at the start. */
+/** The timeout of the first connection, at the start. */
 const CONNECT_TIMEOUT_MS = 5000
-/** For a connection of the pool, when a burst has taken them all. */
+/** The longest wait for a connection of the pool during a burst. */
 const LONGEST_WAIT_MS = 20_000
-/** A new connection plans each statement six times, which for those of a run takes tens of milliseconds: between two messages it is kept. */
+/**
+ * A new connection plans each statement six times, which takes tens of milliseconds for the statements of a run, so
+ * idle connections are kept between messages.
+ */
 const LONGEST_IDLE_MS = 10 * 60_000
 
-/** Opens the database and brings it to the newest migration. @throws Error with one readable line when it cannot be reached. */
+/**
+ * Opens the database and applies all migrations. @throws Error with one readable line if the database cannot be reached
+ */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   return options.url === null ? openEmbedded(options) : openPostgres(options.url, options)
 }
@@ -98,15 +109,16 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
   try {
     const directory = path.join(dataDirectory, 'database')
     if (!existsSync(path.join(directory, 'PG_VERSION'))) await initialise(directory)
-    // Where DATA_DIR was there before, others may look into it.
+    // An existing DATA_DIR may be readable by others.
     chmodSync(directory, 0o700)
     for (const flag of WEB_ASSEMBLY_FLAGS) setFlagsFromString(flag)
     const pglite = await PGlite.create(directory, { startParams: START_PARAMETERS })
-    // PGlite learns at its start which types have arrays: without this, arrays of enums made just now would fail until the next one.
+    // PGlite reads the array types at its start. Without this, arrays of enums that were created just now would fail
+    // until the next start.
     if ((await applyMigrations(pglite)).length > 0) await pglite.refreshArrayTypes()
     const prisma = new PrismaClient({ adapter: new PrismaPGlite(pglite) })
     const queryNamed = createEmbeddedQueries(pglite)
-    // Loads Prisma's query compiler now, so that what loading it leaves behind goes with the rest of the start's (memory.ts).
+    // Loads Prisma's query compiler now, so that its temporary memory is released together with the rest (memory.ts).
     await prisma.entity.findFirst({ select: { id: true } })
     return {
       prisma,
@@ -127,7 +139,10 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
   }
 }
 
-/** A new database is made beside and moved into its place whole: a start that is cut off leaves nothing half made. */
+/**
+ * Creates the new database in another directory and renames that, so that an interrupted start leaves nothing
+ * incomplete.
+ */
 async function initialise(directory: string): Promise<void> {
   const draft = `${directory}.new`
   await rm(draft, { recursive: true, force: true })
@@ -154,9 +169,9 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
   }
   const pool = openPool(poolConfig, metrics)
   pool.on('error', onError)
-  // However many ask at one time whether it is healthy.
+  // Any number of health checks may run at the same time.
   pool.setMaxListeners(0)
-  // Prisma's statements and the others' are told apart by their texts.
+  // Names of Prisma's statements and of others depend on their texts only.
   const names = createStatementNames()
   const factory = new PrismaPg(pool, { statementNameGenerator: names.of, onConnectionError: onError })
   try {
@@ -183,12 +198,13 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
 }
 
 /**
- * One process migrates at a time: the others wait for the lock and find nothing left to do. The session that holds the lock is
- * the one that migrates, so that the lock cannot be lost before the work is done; its end releases it.
+ * Lets one process migrate at a time: the others wait for the lock and then find nothing to do. The session with the
+ * lock is the one that migrates, so that the lock cannot be lost before the work is done; the end of the session
+ * releases it.
  */
 async function migratePostgres(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
-  // What breaks the connection is thrown by the query under way.
+  // An error of the connection is also thrown by the running query.
   client.on('error', () => {})
   try {
     await client.connect()
@@ -202,7 +218,10 @@ async function migratePostgres(url: string): Promise<void> {
 const TRANSACTION = { maxWait: LONGEST_WAIT_MS, timeout: 20_000 }
 const MOST_ATTEMPTS = 5
 
-/** Does it again where others were in its way, and where another process has migrated, which `onStalePlan` is told first. */
+/**
+ * Repeats `work` after a write conflict, and after a migration by another process, for which it first calls
+ * `onStalePlan`.
+ */
 async function withRetries<T>(work: () => Promise<T>, onStalePlan = () => {}): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -224,7 +243,10 @@ async function answers(prisma: PrismaClient): Promise<boolean> {
   return Promise.race([answer, sleep(2000).then(() => false)])
 }
 
-/** A pool that a burst has taken whole is no sign that PostgreSQL is away, as long as connections come back. */
+/**
+ * Whether PostgreSQL answers other queries: a pool exhausted by a burst does not mean that PostgreSQL is unavailable,
+ * as long as connections are returned.
+ */
 function answersSomebody(pool: pg.Pool, prisma: PrismaClient): Promise<boolean> {
   const { promise, resolve } = createDeferred<boolean>()
   const onRelease = (error: Error | null | undefined) => {

@@ -3,12 +3,12 @@ import { DatabaseSync } from 'node:sqlite'
 import { messageOf } from '../lib/errors.ts'
 import { makeDataDirectory } from './data-directory.ts'
 
-/** A holder that was killed is gone for its parent before the kernel has let go of all that it had. */
+/** After a kill, the parent sees the end of the process before the kernel has released its locks. */
 const WAIT_MS = 1000
 /** SQLITE_BUSY */
 const BUSY = 5
 
-/** Another living process holds the directory. */
+/** Another running process has locked the directory. */
 export class DirectoryBusyError extends Error {
   constructor(directory: string) {
     super(`DATA_DIR: another process uses ${directory}; stop it, or give this one a directory of its own`)
@@ -17,12 +17,12 @@ export class DirectoryBusyError extends Error {
 }
 
 /**
- * Takes a directory for this process: two PGlites on one directory destroy it. What is held is the kernel's lock of the file
- * `lock.db`, by way of an SQLite transaction, since Node itself locks no files: it falls with its process, however that
- * ends, and holds between containers that share the directory. Nothing is kept in the file. Nobody else may open it here:
- * a process gives its locks of a file back as soon as it closes that file once.
- * @returns a function that gives the directory back.
- * @throws DirectoryBusyError while another process holds it.
+ * Locks a directory for this process, because two PGlites on one directory destroy it. Uses the kernel's lock of the
+ * file `lock.db` through an SQLite transaction, since Node cannot lock files itself. The lock ends with the process,
+ * however that ends, and also holds between containers that share the directory. The file stays empty. Nothing else in
+ * this process may open it: closing a file once releases all of the process's locks on it.
+ * @returns a function that releases the directory.
+ * @throws DirectoryBusyError while another process holds the lock.
  */
 export function lockDirectory(directory: string): () => void {
   makeDataDirectory(directory)

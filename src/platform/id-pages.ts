@@ -3,11 +3,11 @@ import { type Page, type PageRequest, pageOf } from '../lib/page.ts'
 import type { Tx } from './db.ts'
 
 export interface IdPagesQuery {
-  /** The parents of which each gets a page; one of any name where the connection stands alone. */
+  /** The parents that get a page each; any single name for a root connection. */
   parents: readonly string[]
-  /** A SELECT of the column `id`, in which `parent.id` is the parent's. */
+  /** A SELECT of the column `id`, in which `parent.id` refers to the parent. */
   source: Prisma.Sql
-  /** By id, which is by time: newest first or oldest first. */
+  /** By id, which is by time of creation. */
   order: 'newest' | 'oldest'
   request: PageRequest
 }
@@ -15,13 +15,14 @@ export interface IdPagesQuery {
 interface Row {
   parentId: string
   id: string
-  /** -1: something before the page's window, 0: of the window, 1: something after it. */
+  /** -1: something before the page's window; 0: in the window; 1: something after it. */
   side: number
 }
 
 /**
- * One page of ids for each parent, in one statement however many there are. Both `hasNextPage` and `hasPreviousPage` are
- * exact: what lies at or beyond `after` and `before` counts, as long as it is (still) part of the connection.
+ * Returns one page of ids for each parent, with one statement for any number of parents. `hasNextPage` and
+ * `hasPreviousPage` are exact: they count rows at or beyond `after` and `before` that are (still) part of the
+ * connection.
  */
 export async function fetchIdPages(prisma: Tx, query: IdPagesQuery): Promise<Map<string, Page<string>>> {
   const { parents, request } = query
@@ -30,7 +31,7 @@ export async function fetchIdPages(prisma: Tx, query: IdPagesQuery): Promise<Map
   return new Map(parents.map((parent) => [parent, pageOfRows(request, byParent.get(parent) ?? [])]))
 }
 
-/** A page of a connection that stands alone, newest first: what `getMany` gives of the ids of `source`. */
+/** Returns a page of a root connection, newest first: the objects that `getMany` returns for the ids of `source`. */
 export async function fetchPage<T>(
   prisma: Tx,
   { source, request }: Pick<IdPagesQuery, 'source' | 'request'>,

@@ -1,5 +1,5 @@
-// Makes a new embedded database in the directory that is given, and ends. Run as a process of its own by db.ts: initdb leaves
-// hundreds of megabytes of WebAssembly memory behind, which would stay with the server for as long as it lives.
+// Creates a new embedded database in the given directory and exits. db.ts runs it as a process of its own, because
+// initdb leaves hundreds of megabytes of WebAssembly memory behind for the life of the process.
 import { PGlite } from '@electric-sql/pglite'
 
 const [directory] = process.argv.slice(2)

@@ -2,17 +2,17 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 
 interface InsertionOptions {
-  /** Columns that the statement computes; `r` is the row as given, `e` the same as JSON. */
+  /** Computed columns; `r` is the row as given, `e` the same as JSON. */
   computed?: Record<string, Prisma.Sql>
-  /** Fields that are there to compute with, and no columns. */
+  /** Fields that computed columns use and that are not columns themselves. */
   beside?: readonly string[]
-  /** A part of the same WITH: for each of its rows they are inserted; for none, nothing is. */
+  /** A part of the same WITH: the rows are inserted once for each of its rows. */
   from?: string
 }
 
 /**
- * The INSERT of rows that are given as objects by column, in their order: a column that no object has gets its default, null is
- * null. A row whose key is taken is left out; answers with those that were inserted.
+ * Returns the INSERT of rows given as objects by column, in their order. A column that no object has gets its default;
+ * null is null. Skips rows whose key exists; returns the inserted rows.
  */
 export function insertionOf(
   table: Prisma.ModelName,

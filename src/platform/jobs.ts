@@ -2,36 +2,36 @@ import { fromPrisma, PgBoss } from 'pg-boss'
 import { messageOf } from '../lib/errors.ts'
 import { type Database, openDatabase, type Tx } from './db.ts'
 
-/** What a job asks for. It is a wake-up only: the row that it names decides whether there is anything to do. */
+/** The content of a job. It only causes a check: the row that it names decides whether there is something to do. */
 export interface WakeUp {
-  /** A plan's next slot has come. */
+  /** The next slot of a plan is due. */
   type: 'plan'
   planId: string
 }
 
-/** One delivery of a job, in the hands of this process until it is settled, or for a minute. */
+/** One delivery of a job, claimed by this process until it is settled, or for a minute. */
 export interface ClaimedJob {
   id: string
-  /** Which delivery this is: what settles an earlier one settles nothing. */
+  /** Identifies the delivery: settling an earlier delivery has no effect. */
   retryCount: number
   wakeUp: WakeUp
 }
 
-/** The queue of what happens at a time that people choose, in the same database and the same transactions as everything else. */
+/** The queue of work at chosen times, in the same database and transactions as everything else. */
 export interface Jobs {
-  /** Enqueues for a time, within a transaction. */
+  /** Enqueues jobs within a transaction. */
   enqueue(tx: Tx, wakeUps: { wakeUp: WakeUp; at: Date }[]): Promise<void>
-  /** Claims up to `most` jobs whose time has come. */
+  /** Claims up to `most` jobs that are due. */
   claim(most: number): Promise<ClaimedJob[]>
-  /** The work is done, or there was none. */
+  /** Completes jobs whose work is done, or that had none. */
   complete(jobs: ClaimedJob[]): Promise<void>
-  /** The work failed: it is tried again after a pause, longer each time. */
+  /** Releases a job whose work failed, to be retried after an increasing delay. */
   release(job: ClaimedJob): Promise<void>
   close(): Promise<void>
 }
 
 const QUEUE = 'wake-ups'
-/** No job of ours has a priority like this. */
+/** Higher than the priority of any job. */
 const NEVER = 2_000_000
 const DAY = 86_400
 const OPTIONS = {
@@ -46,8 +46,8 @@ const OPTIONS = {
 }
 
 /**
- * Starts pg-boss on the database. A worker also supervises: a job that nobody settled within a minute is delivered again.
- * What it is for, and why its own workers are not used: docs/decisions/2026-11-22-runs-are-claimed-from-their-rows.md.
+ * Starts pg-boss on the database. A worker also supervises: jobs that are not settled within a minute are delivered
+ * again. docs/decisions/claiming-runs.md explains its purpose, and why its own workers are not used.
  */
 export async function openJobs(
   db: Database,
@@ -60,14 +60,15 @@ export async function openJobs(
     superviseIntervalSeconds: 60,
     monitorIntervalSeconds: 60,
     maintenanceIntervalSeconds: 600,
-    // Jobs that depend on others: there are none.
+    // For jobs that depend on others, which are not used.
     flowIntervalSeconds: 600,
   })
   boss.on('error', options.onError)
   await boss.start()
   await boss.createQueue(QUEUE, { policy: 'standard' })
   await boss.updateQueue(QUEUE, OPTIONS)
-  // Makes pg-boss look the queue up now: within a transaction its first look would wait for PGlite's one connection for ever.
+  // Makes pg-boss look up the queue now: its first lookup within a transaction would wait for PGlite's only connection
+  // for ever.
   await boss.fetch(QUEUE, { batchSize: 1, minPriority: NEVER })
   const deliveriesOf = (jobs: ClaimedJob[]) => jobs.map(({ id, retryCount }) => ({ id, retryCount }))
   return {
@@ -92,7 +93,7 @@ export async function openJobs(
   }
 }
 
-/** A new embedded database under a directory, with all that a first start makes in it. */
+/** Creates an embedded database with everything that a first start creates. */
 export async function makeEmbedded(dataDirectory: string): Promise<void> {
   const db = await openDatabase({ url: null, dataDirectory })
   const jobs = await openJobs(db, { supervise: false, onError: () => {} })

@@ -2,8 +2,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /**
- * Collects what the start left behind and hands the pages back to the operating system, which V8 would do much later: some fifty
- * megabytes, for about a tenth of a second in which nothing else happens.
+ * Collects garbage from the start and returns pages to the operating system, about fifty megabytes, which V8 would do
+ * much later. Blocks for about a tenth of a second.
  */
 export function giveBackMemory(): void {
   setFlagsFromString('--expose-gc')

@@ -5,26 +5,26 @@ import { messageOf } from '../lib/errors.ts'
 
 const MIGRATIONS_DIRECTORY = path.resolve(import.meta.dirname, '../../prisma/migrations')
 
-/** Prisma's own table, as its schema engine makes it: `prisma migrate` and we understand one another. */
+/** The same table as Prisma's schema engine creates, for compatibility with `prisma migrate`. */
 const CREATE_TABLE = `
   CREATE TABLE IF NOT EXISTS _prisma_migrations (
     id VARCHAR(36) PRIMARY KEY NOT NULL, checksum VARCHAR(64) NOT NULL, finished_at TIMESTAMPTZ,
     migration_name VARCHAR(255) NOT NULL, logs TEXT, rolled_back_at TIMESTAMPTZ, started_at TIMESTAMPTZ NOT NULL DEFAULT now(),
     applied_steps_count INTEGER NOT NULL DEFAULT 0)`
 
-/** The one connection that migrations run on: PGlite, or a session of PostgreSQL. */
+/** The single connection for migrations: PGlite, or a PostgreSQL session. */
 export interface MigrationConnection {
-  /** Runs the statements of a text, one after the other. */
+  /** Executes several statements one after the other. */
   exec(sql: string): Promise<unknown>
   query(sql: string): Promise<{ rows: unknown[] }>
 }
 
 /**
- * Brings a database to the newest migration and answers with the names of those applied now. Each is one transaction, in which
- * it is recorded in `_prisma_migrations` with Prisma's checksum. Prisma's own engine would do the same, at the price of tens of
- * megabytes for as long as the process lives: it is used by the scripts that write and check migrations only.
- * Callers that may run at the same time must hold a lock (see openDatabase).
- * @throws with the name of the one that failed, of which nothing is left.
+ * Applies all missing migrations and returns their names. Each is one transaction, which also records it in
+ * `_prisma_migrations` with Prisma's checksum. Prisma's own engine would keep tens of megabytes for the life of the
+ * process, so only the scripts that write and check migrations use it. Callers that may run concurrently must hold a
+ * lock (see openDatabase).
+ * @throws Error with the name of the migration that failed, which is rolled back
  */
 export async function applyMigrations(
   connection: MigrationConnection,
@@ -57,7 +57,7 @@ async function namesOf(connection: MigrationConnection): Promise<Set<string>> {
   return new Set((rows as { migration_name: string }[]).map((row) => row.migration_name))
 }
 
-/** The folder's name holds nothing but digits, letters and underscores: it is written as it is. */
+/** Needs no escaping: the name consists of digits, letters and underscores. */
 function recordOf(name: string, sql: string): string {
   const checksum = createHash('sha256').update(sql).digest('hex')
   return `INSERT INTO _prisma_migrations (id, checksum, finished_at, migration_name, applied_steps_count)

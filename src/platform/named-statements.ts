@@ -4,10 +4,12 @@ import type pg from 'pg'
 
 const LARGEST_STATEMENT_CACHE = 500
 
-/** What statements are called, so that PostgreSQL keeps their plans; past a number of different ones, later ones go unnamed. */
+/**
+ * Names of prepared statements, so that PostgreSQL keeps their plans. Beyond a limit, further statements stay unnamed.
+ */
 export interface StatementNames {
   of(statement: { sql: string }): string
-  /** Other names from now on: on each connection every statement is prepared anew. */
+  /** Changes all names, so that every statement is prepared again on each connection. */
   renew(): void
 }
 
@@ -29,10 +31,13 @@ export function createStatementNames(): StatementNames {
   }
 }
 
-/** Runs statements that are long and always the same, pg-boss's among them: PostgreSQL plans each once a connection. */
+/**
+ * Names the statements that are long and constant, including those of pg-boss: PostgreSQL then plans each once per
+ * connection.
+ */
 export function createNamedQueries(pool: pg.Pool, names: StatementNames) {
   return <Row extends object = object>(text: string, values?: unknown[]): Promise<pg.QueryResult<Row>> =>
-    // Several statements in one text come without values, and cannot be prepared.
+    // A text with several statements has no values and cannot be prepared.
     values === undefined || values.length === 0
       ? pool.query<Row>(text)
       : pool.query<Row>({ text, values, name: names.of({ sql: text }) })
@@ -41,13 +46,13 @@ export function createNamedQueries(pool: pg.Pool, names: StatementNames) {
 const { serialize } = protocol
 
 /**
- * The same on PGlite, whose own `query` parses and plans each time: of a long statement that is nearly all it costs.
- * One statement at a time, and none inside somebody's transaction.
- * @throws what PostgreSQL refuses, with its SQLSTATE as `code`
+ * The equivalent for PGlite, whose own `query` parses and plans a statement each time; for a long statement this is
+ * nearly its whole cost. Executes one statement at a time, and none within a transaction of others.
+ * @throws PostgreSQL's error, with the SQLSTATE as `code`
  */
 export function createEmbeddedQueries(pglite: PGlite) {
   const names = createStatementNames()
-  /** Of each statement that is prepared: the types of its parameters. */
+  /** The parameter types of each prepared statement. */
   const prepared = new Map<string, number[]>()
 
   async function prepare(name: string | undefined, text: string): Promise<number[]> {
@@ -80,12 +85,12 @@ export function createEmbeddedQueries(pglite: PGlite) {
   }
 }
 
-/** Sends messages of PostgreSQL's protocol in one go, with the Sync that ends what they began, whether it failed or not. */
+/** Sends protocol messages together with the Sync that ends them, whether they failed or not. */
 function send(pglite: PGlite, ...messages: Uint8Array[]) {
   return pglite.execProtocolStream(Buffer.concat([...messages, serialize.sync()]))
 }
 
-/** A parameter as PostgreSQL reads its type. */
+/** Returns a parameter in PostgreSQL's text format for its type. */
 function textOf(pglite: PGlite, value: unknown, type: number | undefined): string | null {
   if (value === null || value === undefined) return null
   const written = type === undefined ? undefined : pglite.serializers[type]?.(value)

@@ -1,8 +1,8 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
 /**
- * That a column has one of these values. Of a list PostgreSQL guesses the length, and by that would plan a named statement anew each
- * time, which takes longer than to carry it out: where there is one value, it is compared with that.
+ * A condition that a column has one of these values. For a list PostgreSQL guesses the length, and would therefore plan
+ * a named statement again each time, which takes longer than its execution; a single value is compared directly.
  */
 export function isOneOf(column: Prisma.Sql, values: readonly string[]): Prisma.Sql {
   return values.length === 1

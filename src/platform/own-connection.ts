@@ -2,16 +2,19 @@ import pg from 'pg'
 import type { Prisma } from '../generated/prisma/client.ts'
 import type { Platform } from './platform.ts'
 
-/** A connection beside the pool's, for what must come through when work has taken all of those. */
+/** A connection outside of the pool, for statements that must succeed while the pool is exhausted. */
 export interface OwnConnection {
-  /** The rows. @throws after 3 s without an answer */
+  /** Returns the rows. @throws after 3 s without an answer */
   query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>
   close(): Promise<void>
 }
 
 const LONGEST_WAIT_MS = 3000
 
-/** Opens it at the first use, and anew after a fault. PGlite has but one connection: there it is that. */
+/**
+ * Opens the connection at the first use, and again after an error. PGlite has only one connection, which is used
+ * instead.
+ */
 export function openOwnConnection({ db, config, logger }: Platform): OwnConnection {
   if (config.databaseUrl === null) return { query: (statement) => db.prisma.$queryRaw(statement), async close() {} }
   const pool = new pg.Pool({
@@ -23,7 +26,7 @@ export function openOwnConnection({ db, config, logger }: Platform): OwnConnecti
     statement_timeout: LONGEST_WAIT_MS,
     keepAlive: true,
   })
-  pool.on('error', (error) => logger.warn({ error: error.message }, 'the connection for leases broke'))
+  pool.on('error', (error) => logger.warn({ error: error.message }, 'lost the connection used for leases'))
   return {
     async query<Row extends object>({ text, values }: Prisma.Sql) {
       return (await pool.query<Row>(text, values)).rows

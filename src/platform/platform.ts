@@ -9,27 +9,27 @@ import type { Database } from './db.ts'
 import type { Jobs } from './jobs.ts'
 import type { SecretBox } from './secret-box.ts'
 
-/** The outside, opened once by app.ts and handed to every part. */
+/** The services of the outside, opened once by app.ts and passed to every part. */
 export interface Platform {
   config: Config
   db: Database
   jobs: Jobs
-  /** A number of this process's own, by which rows say whose hands they are in. */
+  /** The number of this process, which rows name as their worker. */
   worker: number
   log: EventLog
   signals: Signals
   clock: Clock
   logger: Logger
-  /** Figures for who watches this process: each part registers its own. */
+  /** The metrics of this process; each part registers its own. */
   metrics: Registry
   secretBox: SecretBox
-  /** Text that streams into one place is sent together. */
+  /** Joins streamed text for the same destination. */
   deltas: DeltaJoiners
   racepoint: Racepoint
 }
 
 /**
- * Where a test holds this process between two of its steps, so that what others do in between happens for sure. Nothing, otherwise.
- * `claimed`: runs are this worker's by their rows, and it does not know yet.
+ * A point at which a test can pause this process, to force what other processes do in between. Does nothing otherwise.
+ * `claimed`: the database has assigned runs to this worker, and the worker has not yet received them.
  */
 export type Racepoint = (point: 'claimed') => Promise<void>

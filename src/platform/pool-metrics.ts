@@ -6,28 +6,28 @@ type Callback = (...result: unknown[]) => void
 
 const WAITS = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 20]
 
-/** A pool of connections that tells how many there are, and how long statements wait for one. */
+/** Opens a pool that reports its connections and the time that statements wait for one. */
 export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): pg.Pool {
   const pool = new pg.Pool(config)
   if (metrics === undefined) return pool
   const { max = 10 } = config
-  gauge(
-    metrics,
-    'parley_pool_connections',
-    'Connections to PostgreSQL that this process has open.',
-    () => pool.totalCount,
-  )
+  gauge(metrics, 'parley_pool_connections', 'Open PostgreSQL connections of this process.', () => pool.totalCount)
   gauge(
     metrics,
     'parley_pool_busy_connections',
-    'Of the connections to PostgreSQL those that are in use.',
+    'PostgreSQL connections of this process that are in use.',
     () => pool.totalCount - pool.idleCount,
   )
-  gauge(metrics, 'parley_pool_waiting', 'Who waits for a connection to PostgreSQL now.', () => pool.waitingCount)
+  gauge(
+    metrics,
+    'parley_pool_waiting',
+    'Queries and transactions that wait for a PostgreSQL connection.',
+    () => pool.waitingCount,
+  )
   const waits = histogram(
     metrics,
     'parley_pool_wait_seconds',
-    'How long it took to get a connection to PostgreSQL when all were in use; who gets one at once is not counted.',
+    'Seconds spent waiting for a PostgreSQL connection while all were in use; immediate checkouts are not counted.',
     { buckets: WAITS },
   )
   const connect = pool.connect.bind(pool) as (callback?: Callback) => Promise<pg.PoolClient> | undefined

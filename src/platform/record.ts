@@ -1,33 +1,40 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { LRUCache } from 'lru-cache'
 import { Prisma } from '../generated/prisma/client.ts'
 import { ForbiddenError } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
 import { type JsonObject, jsonbText } from '../lib/json.ts'
 import type { Database, Tx } from './db.ts'
 
-/** What somebody asks for that changes something. */
+/** An audited action: a request that changes something. */
 export interface Deed {
   /** Null for the operator. */
   actorId: string | null
   serviceName: string | null
   action: string
-  /** Null for what is yet to be made: then it is what the transaction answers with. */
+  /** Null for an object that is yet to be created: then the id in the result of the transaction. */
   targetId: string | null
-  /** Never content, never a secret. */
+  /** Must not contain content or secrets. */
   detail: JsonObject
 }
 
-/** The audit log's writer: entries stand or fall with what they tell of. */
+/** Writes the audit log, in the transaction of the action. */
 export interface Record {
-  /** The database, whose transactions write what they are part of. */
+  /** The database whose transactions write the entries. */
   db: Database
   /**
-   * Lets `work` do it: the first transaction that it commits writes the entry too. A ForbiddenError, thrown or answered, is an entry
-   * of its own; what fails otherwise has changed nothing, and is none. `onlyRefusals`: what is done is on record elsewhere. `deedOf` is
-   * asked where an entry is written.
+   * Runs `work`; the first transaction that it commits also writes the entry. A ForbiddenError, thrown or returned,
+   * gets an entry of its own; other failures change nothing and get none. `onlyRefusals`: the success is recorded
+   * elsewhere. Calls `deedOf` only if an entry is written.
    */
   during<T>(deedOf: () => Deed, work: () => Promise<T>, how: { onlyRefusals: boolean }): Promise<T>
 }
+
+/**
+ * The most entries per minute and process about refusals of one action for one actor; more would carry no information
+ * and cost a row each.
+ */
+const MOST_REFUSALS = 60
 
 interface Pending {
   deedOf: () => Deed
@@ -37,8 +44,15 @@ interface Pending {
 export function createRecord(db: Database): Record {
   const pending = new AsyncLocalStorage<Pending>()
 
+  /** The number of recorded refusals of each actor and action in the last minute. */
+  const refusals = new LRUCache<string, { count: number }>({ max: 10_000, ttl: 60_000 })
+
   async function refused(deed: Deed): Promise<void> {
-    await db.prisma.$executeRaw(entry(deed, { refused: true }))
+    const key = `${deed.actorId} ${deed.serviceName} ${deed.action}`
+    const recent = refusals.get(key) ?? { count: 0 }
+    if (recent.count === 0) refusals.set(key, recent)
+    recent.count += 1
+    if (recent.count <= MOST_REFUSALS) await db.prisma.$executeRaw(entry(deed, { refused: true }))
   }
 
   return {
@@ -73,19 +87,22 @@ export function createRecord(db: Database): Record {
   }
 }
 
-/** The code of an expected failure that is the answer; nothing else that is answered has one. It may be a proxy, of no class. */
+/**
+ * Returns the error code of an expected failure that was returned; only these have one. The value may be a proxy
+ * without a class.
+ */
 function failureOf(answer: unknown): unknown {
   return typeof answer === 'object' && answer !== null && 'code' in answer ? answer.code : null
 }
 
-/** Of what was made, or of the first thing in it that has one. */
+/** Returns the id of what was created, or of the first object in it with an id. */
 function idOf(made: unknown): string | null {
   if (typeof made !== 'object' || made === null) return null
   const ids = [made, ...Object.values(made)].map((thing) => (thing as { id?: unknown } | null)?.id)
   return (ids.find((id) => typeof id === 'string' && prefixOf(id) !== null) as string | undefined) ?? null
 }
 
-/** In the transaction of what somebody did, or was refused, where that is nobody's answer to a mutation. */
+/** Writes an entry within the transaction of an action, or of a refusal, that is not the result of a mutation. */
 export async function noteDeed(tx: Tx, deed: Deed, { refused = false } = {}): Promise<void> {
   await tx.$executeRaw(entry(deed, { refused }))
 }

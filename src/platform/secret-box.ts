@@ -1,14 +1,17 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 
-/** Encrypts what must not be readable in the database: tools' and MCP servers' headers, webhook secrets. */
+/** Encrypts values that must not be readable in the database: headers of tools and MCP servers, webhook secrets. */
 export interface SecretBox {
-  /** The text encrypted and authenticated; each time another result. `context` names what it belongs to, e.g. a row's id. */
+  /**
+   * Encrypts and authenticates a text; the result differs each time. `context` names what the text belongs to, e.g. a
+   * row's id.
+   */
   seal(text: string, context?: string): string
-  /** What was sealed with the same key and context; throws SealBrokenError for anything else. */
+  /** Decrypts a text that was encrypted with the same key and context. @throws SealBrokenError for anything else */
   open(sealed: string, context?: string): string
 }
 
-/** It was sealed with another key or for another place, or was changed since. */
+/** The value was encrypted with another key or context, or changed since. */
 export class SealBrokenError extends Error {
   constructor() {
     super('A stored secret cannot be decrypted: PARLEY_SECRET_KEY is not the one that it was encrypted with.')
@@ -16,15 +19,16 @@ export class SealBrokenError extends Error {
   }
 }
 
-/** The format's version, so that another algorithm can be told apart later: `v1.<nonce><tag><ciphertext>` in base64url. */
+/** The version of the format `v1.<nonce><tag><ciphertext>` in base64url, which allows another algorithm later. */
 const VERSION = 'v1'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
 /**
- * A box with a key made from any string by HKDF-SHA-256. The string must be hard to guess by itself (ours are 32 random bytes,
- * and the log warns of configured ones under 32 characters): HKDF makes a weak one no stronger. AES-256-GCM with random nonces is safe for
- * four billion seals a key (NIST SP 800-38D, 8.3). `keyBefore` opens what was sealed with it, while keys are rotated.
+ * Creates a box whose key is derived from a string by HKDF-SHA-256. The string must be hard to guess: HKDF does not
+ * strengthen a weak one. (Generated keys have 32 random bytes; the log warns of configured ones under 32 characters.)
+ * AES-256-GCM with random nonces is safe for four billion encryptions per key (NIST SP 800-38D, 8.3). `keyBefore` is
+ * only used to decrypt, while keys are rotated.
  */
 export function createSecretBox(secretKey: string, keyBefore: string | null = null): SecretBox {
   if (secretKey === '') throw new Error('The secret key is empty.')
@@ -54,7 +58,7 @@ export function createSecretBox(secretKey: string, keyBefore: string | null = nu
 
 const keyOf = (secretKey: string) => Buffer.from(hkdfSync('sha256', secretKey, 'parley', 'secret-box v1', 32))
 
-/** Null where it was sealed with another key, or for another place. */
+/** Returns null if the value was encrypted with another key or context. */
 function opened(bytes: Buffer, key: Buffer, context: string): string | null {
   const tag = bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES)
   try {

@@ -3,15 +3,15 @@ import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { makeDataDirectory } from './data-directory.ts'
 
-/** A secret and whether this start made it (only then may it be printed). */
+/** A secret, and whether this start generated it (only then may it be printed). */
 export interface Secret {
   value: string
   generated: boolean
 }
 
 /**
- * The given secret, else the one kept in `directory/name`, else a new one that is kept there with mode 0600.
- * Two processes that start at once agree: a whole file is linked to the name, which succeeds for one of them only.
+ * Returns the given secret, or the one stored in `directory/name`, or a new one stored there with mode 0600. Concurrent
+ * starts agree: each links a complete file to the name, which succeeds for only one.
  */
 export function keptSecret(directory: string, name: string, given: string | null): Secret {
   if (given !== null) return { value: given, generated: false }

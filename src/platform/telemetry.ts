@@ -1,33 +1,33 @@
 import type { Attributes, Span } from '@opentelemetry/api'
 import type { TelemetrySettings } from '../config.ts'
 
-/** Something that took a time, within a trace. */
+/** A span of a trace. */
 export interface TelemetrySpan {
-  /** A part of it, from `startedAt` on; from now on where not given. */
+  /** Starts a child span at `startedAt`; by default now. */
   child(name: string, attributes: Attributes, startedAt?: Date): TelemetrySpan
   set(attributes: Attributes): void
   fail(message: string): void
-  /** Now, where no other moment is given. The first counts. */
+  /** Ends the span at the given time; by default now. Only the first call counts. */
   end(at?: Date): void
 }
 
-/** Traces over OTLP. Nothing here throws or waits for the collector: what cannot be delivered is dropped. */
+/** Exports traces by OTLP. Never throws or waits for the collector; drops what cannot be delivered. */
 export interface Telemetry {
   capturesContent: boolean
-  /** Begins a trace. */
+  /** Starts a trace. */
   trace(name: string, attributes: Attributes, startedAt?: Date): TelemetrySpan
-  /** Delivers what is left, for 5 s at most. */
+  /** Exports the rest, for at most 5 s. */
   close(): Promise<void>
 }
 
 const NO_SPAN: TelemetrySpan = { child: () => NO_SPAN, set() {}, fail() {}, end() {} }
 
-/** No traces, at no cost: none of OpenTelemetry is loaded. */
+/** No traces; does not load OpenTelemetry. */
 export const NO_TELEMETRY: Telemetry = { capturesContent: false, trace: () => NO_SPAN, async close() {} }
 
 const CLOSE_WITHIN_MS = 5000
 
-/** Loads OpenTelemetry and exports by OTLP over HTTP; without settings, no telemetry. */
+/** Loads OpenTelemetry and exports by OTLP over HTTP; without settings returns NO_TELEMETRY. */
 export async function openTelemetry(settings: TelemetrySettings | null): Promise<Telemetry> {
   if (settings === null) return NO_TELEMETRY
   const [{ context, SpanStatusCode, trace }, sdk, { OTLPTraceExporter }, resources] = await Promise.all([

@@ -1,6 +1,6 @@
 import { BadInputError } from '../lib/errors.ts'
 
-/** A place in a topic: after its n-th entry, counted from 1 since the topic came to be under this epoch. */
+/** The position after the n-th entry of a topic, counted from 1 within this epoch. */
 export interface Position {
   epoch: string
   n: number
@@ -11,7 +11,10 @@ const randomDigits = () =>
     .toString(16)
     .padStart(8, '0')
 
-/** Names one life of a topic; never used again. No secret, and cheap: one is made with every batch that is written, and nearly none is used. */
+/**
+ * Returns a new, unique epoch. Epochs are not secret and must be cheap to create: every batch brings one, and
+ * almost none is used.
+ */
 export function newEpoch(): string {
   return randomDigits() + randomDigits()
 }
@@ -20,17 +23,17 @@ export function encodeCursor({ epoch, n }: Position): string {
   return Buffer.from(`${epoch}.${n}`).toString('base64url')
 }
 
-/** @throws BadInputError for a text that is no cursor of any stream. */
+/** @throws BadInputError for an invalid cursor */
 export function decodeCursor(cursor: string): Position {
   const match = /^([0-9a-f]{16})\.(0|[1-9]\d{0,14})$/.exec(Buffer.from(cursor, 'base64url').toString())
   const position = match && { epoch: match[1]!, n: Number(match[2]) }
   if (!position || encodeCursor(position) !== cursor) {
-    throw new BadInputError('That is not a cursor of a stream.', 'after')
+    throw new BadInputError('Invalid cursor. Use a streamCursor, or the cursor of an event.', 'after')
   }
   return position
 }
 
-/** Whether a place comes later than another; one of another epoch always does. */
+/** Whether a position is later than another. A position of another epoch always counts as later. */
 export function isAfter(position: Position, other: Position): boolean {
   return position.epoch !== other.epoch || position.n > other.n
 }

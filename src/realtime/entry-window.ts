@@ -1,21 +1,24 @@
 import { encodeCursor, type Position } from './cursor.ts'
 import { type Delivery, type LiveSeat, type LiveWindow, type SizedEntry, SlowConsumerError } from './event-log.ts'
 
-/** A consumer that is further behind than this is cut off. */
+/** A consumer that lags by more is disconnected. */
 export const MOST_WAITING_ENTRIES = 1000
 export const MOST_WAITING_BYTES = 4 * 1024 * 1024
-/** Entries and bytes of one delivery, at most; one entry always fits. */
+/** The maximum number of entries and bytes of one delivery. A delivery always contains at least one entry. */
 export const DELIVERY_ENTRIES = 250
 const DELIVERY_BYTES = 256 * 1024
-/** Beyond what is needed a window keeps so many entries for each seat, so many at most: for a crowd that comes back. */
+/**
+ * How many entries a window keeps beyond those that are needed: per position, and at most. They serve
+ * subscribers that reconnect.
+ */
 const RECENT_ENTRIES_A_SEAT = 8
 const MOST_RECENT_ENTRIES = 500
 const MOST_RECENT_BYTES = 512 * 1024
 
-/** What lies after a position: entries, perhaps none, or a gap and where it ends. */
+/** The content after a position: entries, perhaps none; or a gap with its end. */
 export type Page = { type: 'entries'; entries: readonly SizedEntry[] } | { type: 'gap'; end: Position }
 
-/** A page as it is delivered. */
+/** Converts a page to a delivery. */
 export function deliveryOf(page: Page): Delivery {
   return page.type === 'gap'
     ? { type: 'gap', cursor: encodeCursor(page.end) }
@@ -23,44 +26,45 @@ export function deliveryOf(page: Page): Delivery {
 }
 
 interface HeldEntry extends SizedEntry {
-  /** Bytes pushed into the window up to and with this entry. */
+  /** The total of bytes pushed into the window up to and including this entry. */
   end: number
 }
 
-/** A follower's place in the window: its position and nothing else. */
+/** The position of a subscriber in the window. */
 export interface Seat extends LiveSeat {
   n: number
-  /** Bytes pushed up to its position. */
+  /** The total of bytes pushed into the window up to this position. */
   end: number
-  /** It has had everything since it sat down or met a gap: from then on it must keep up. */
+  /** It was caught up since it attached or met a gap. From then on it must keep up. */
   live: boolean
-  /** The topic was lost or cut: what comes next is a gap. */
+  /** The topic was lost or truncated: the next delivery is a gap. */
   gap: boolean
   slow: boolean
-  /** Up to where it was offered what there is; null where it can take all of it at any time. */
+  /** The offset up to which entries were offered; null if the subscriber can take all entries at any time. */
   offered: number | null
-  /** The window holds entries for it. */
+  /** The window keeps entries for this position. */
   waitedFor: boolean
-  /** Called once when something comes. */
+  /** Called once, when entries arrive. */
   wake: (() => void) | null
   onSlow: (() => void) | undefined
 }
 
 /**
- * The newest entries of a topic, held once for all its followers in this process. It keeps the last `kept` entries, or with
- * `'needed'` those that its seats have not taken yet, and some before them.
+ * The newest entries of a topic, held once for all its subscribers in this process. It keeps the last `kept`
+ * entries; with `'needed'` it keeps the entries that its subscribers have not taken yet, and a few before
+ * them.
  */
 export class EntryWindow implements LiveWindow {
   #epoch: string
   #last: number
   #held: HeldEntry[] = []
-  /** Held entries before this index are given up; they leave the array in bulk. */
+  /** Entries before this index are dropped; they are removed from the array in bulk. */
   #start = 0
   #bytes = 0
   readonly #kept: number | 'needed'
   readonly #seats = new Set<Seat>()
   readonly #listeners = new Set<(change: 'entries' | 'elsewhere') => void>()
-  /** How many seats are waited for. */
+  /** The number of positions with `waitedFor`. */
   #waitedFor = 0
 
   constructor(end: Position, kept: number | 'needed') {
@@ -69,24 +73,24 @@ export class EntryWindow implements LiveWindow {
     this.#kept = kept
   }
 
-  /** After its last entry. */
+  /** The position after the last entry. */
   get end(): Position {
     return { epoch: this.#epoch, n: this.#last }
   }
 
-  /** Whether the position is known here, and everything after it is held or still to come. */
+  /** Whether the position is of this epoch, and the window holds or will receive every entry after it. */
   covers({ epoch, n }: Position): boolean {
     return epoch === this.#epoch && n <= this.#last && n >= this.#last - this.held
   }
 
-  /** What is held after a position, at most `limit` entries; a gap where the window does not cover it. */
+  /** Returns the entries after a position, at most `limit`; a gap if the window does not cover the position. */
   read(after: Position, limit: number): Page {
     if (!this.covers(after)) return { type: 'gap', end: this.end }
     const from = this.#held.length - (this.#last - after.n)
     return { type: 'entries', entries: this.#held.slice(from, from + limit) }
   }
 
-  /** A seat at a position that the window covers; null for another one. Give it back by `leave`. */
+  /** Attaches a subscriber at a position; returns null if the window does not cover it. Release it with `leave`. */
   sit(position: Position, onSlow?: () => void): Seat | null {
     if (!this.covers(position)) return null
     const { n } = position
@@ -102,7 +106,10 @@ export class EntryWindow implements LiveWindow {
     this.#await(seat, false)
   }
 
-  /** Moves a seat on, over what its follower got elsewhere; also to an entry that has not come here yet. */
+  /**
+   * Advances a position past entries that the subscriber got from the log, even to an entry that the window
+   * does not hold yet.
+   */
   skip(seat: Seat, n: number): void {
     if (n <= seat.n) return
     seat.n = n
@@ -114,7 +121,7 @@ export class EntryWindow implements LiveWindow {
     seat.offered = n
   }
 
-  /** Adds the entries that follow the last one, and wakes those who wait. */
+  /** Appends the next entries and wakes waiting subscribers. */
   push(entries: readonly SizedEntry[]): void {
     for (const { n, bytes, entry } of entries) {
       this.#bytes += bytes
@@ -126,7 +133,7 @@ export class EntryWindow implements LiveWindow {
     this.#tell('entries')
   }
 
-  /** Takes in what was read from the log after a position, where the window begins right after it, or within it. */
+  /** Adds older entries that were read from the log, if they end where the window begins or overlap with it. */
   adopt({ epoch }: Position, page: Page): void {
     if (this.#kept !== 'needed' || page.type === 'gap' || epoch !== this.#epoch) return
     const older = page.entries
@@ -148,7 +155,7 @@ export class EntryWindow implements LiveWindow {
     return () => void this.#listeners.delete(listener)
   }
 
-  /** The topic goes on elsewhere: every seat gets a gap. */
+  /** The topic continues in another epoch: every position gets a gap. */
   restart(end: Position): void {
     this.#epoch = end.epoch
     this.jump(end.n)
@@ -161,7 +168,10 @@ export class EntryWindow implements LiveWindow {
     this.#tell('elsewhere')
   }
 
-  /** Goes on after the n-th entry without those before it: seats behind it must read them elsewhere. */
+  /**
+   * Continues after offset `n` without the entries before it. Subscribers with lower positions must read
+   * those from the log.
+   */
   jump(n: number): void {
     this.#clear()
     this.#last = n
@@ -173,8 +183,9 @@ export class EntryWindow implements LiveWindow {
   }
 
   /**
-   * What the seat has not had yet; null when there is nothing, `behind` when the window no longer covers its place.
-   * @throws SlowConsumerError when it fell too far behind.
+   * Returns the next delivery for a position; null if there are no new entries, `behind` if the window no
+   * longer covers the position.
+   * @throws SlowConsumerError if the subscriber lags too far behind
    */
   take(seat: Seat): Delivery | 'behind' | null {
     if (seat.slow) throw new SlowConsumerError()
@@ -206,12 +217,15 @@ export class EntryWindow implements LiveWindow {
     return this.#held.slice(from, to)
   }
 
-  /** How many entries are held. */
+  /** The number of entries held. */
   get held(): number {
     return this.#held.length - this.#start
   }
 
-  /** Where the entry after the n-th is not held, because it is still to come or was given up: the end. */
+  /**
+   * The byte total at offset `n`. If the entry after it is not held (not arrived yet, or dropped): the
+   * current total.
+   */
   #endAt(n: number): number {
     const next = this.#held[this.#held.length - (this.#last - n)]
     return next ? next.end - next.bytes : this.#bytes
@@ -222,7 +236,10 @@ export class EntryWindow implements LiveWindow {
     return waiting > MOST_WAITING_ENTRIES || this.#bytes - seat.end > MOST_WAITING_BYTES
   }
 
-  /** Who is far behind is not waited for: it is cut off, or where it never was at the end, has to read elsewhere. */
+  /**
+   * A subscriber over the lag limit is disconnected if it was caught up before; otherwise it must read from
+   * the log.
+   */
   #notice(seat: Seat): void {
     const farBehind = this.#isFarBehind(seat)
     if (farBehind && seat.live && !seat.slow) {
@@ -239,7 +256,7 @@ export class EntryWindow implements LiveWindow {
     this.#waitedFor += waitedFor ? 1 : -1
   }
 
-  /** Gives up what is older than what is kept, or needed. */
+  /** Drops entries that are neither recent nor needed. */
   #trim(): void {
     let first = this.#last - this.held + 1
     const keptFrom =

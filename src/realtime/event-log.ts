@@ -1,22 +1,23 @@
-/** Something that happened, as JSON; its shapes by topic stand in topics.ts. */
+/** An event as JSON. topics.ts defines the shapes of each topic. */
 export type LogEvent = { type: string; [field: string]: unknown }
 
-/** An event at its place in a topic. Shared by everybody who follows the topic: never change one. */
+/** An event with its position in a topic. All subscribers of the topic share the object: never mutate it. */
 export interface LogEntry<E extends LogEvent = LogEvent> {
-  /** Opaque; `after` it comes the next entry of the same topic. */
+  /** Opaque. Reading `after` this cursor returns the next entry of the same topic. */
   cursor: string
-  /** When it was appended: milliseconds since 1970, by the clock of the process that appended it. */
+  /** When the entry was appended, in ms since 1970, by the clock of the appending process. */
   at: number
   event: E
 }
 
 /**
- * `entries` are the next ones, in order, at least one. `gap`: what lies between the last cursor and this one is not
- * kept, or there was no last one; read the state anew, everything that comes after `cursor` will be delivered.
+ * `entries`: the next entries in order, at least one. `gap`: the log no longer holds the entries between the
+ * last cursor and this one, or there was no last cursor. The subscriber must then read the current state;
+ * every entry after `cursor` will be delivered.
  */
 export type Delivery = { type: 'entries'; entries: LogEntry[] } | { type: 'gap'; cursor: string }
 
-/** Text added to a part of a message: `delta` belongs at UTF-16 unit `offset`. */
+/** Text appended to a part of a message. `offset` is the position of `delta` in the part, in UTF-16 units. */
 export interface TextDelta {
   messageId: string
   partIndex: number
@@ -25,20 +26,24 @@ export interface TextDelta {
 }
 
 export interface AppendOptions {
-  /** Appended at most once per topic for this key; of the last 50,000 keys of a topic. A repeat answers `duplicate`. */
+  /**
+   * Idempotency key: the topic appends at most one event per key, among its last 50,000 keys. A repeat
+   * returns `duplicate`.
+   */
   once?: string
   /**
-   * A number that is announced without a hole and never twice. The first one that a topic sees is taken as it is; later
-   * ones must follow on: a known one answers `duplicate`, one too far ahead `missing`.
+   * A sequence number that is appended without holes and never twice. The topic accepts any first ordinal;
+   * each later one must be the previous one plus 1. A lower one returns `duplicate`, a higher one `missing`.
    */
   ordinal?: number
-  /** Once this is sealed for the topic, nothing is appended and the answer is `sealed`. */
+  /** If this seal is set on the topic, nothing is appended and the result is `sealed`. */
   unlessSealed?: string
 }
 
 /**
- * Only `appended` appends. `missing`: the ordinals from `after` + 1 on must come first. `deferred`: the log does not answer;
- * the event waits in this process, in its order, and goes out when the log is back.
+ * Only `appended` means that the entry was written. `missing`: the ordinals from `after` + 1 on must be
+ * appended first. `deferred`: the log is unreachable; this process buffers the event and appends it in order
+ * when the log is back.
  */
 export type AppendResult =
   | { type: 'appended'; cursor: string }
@@ -47,72 +52,86 @@ export type AppendResult =
   | { type: 'sealed' }
   | { type: 'deferred' }
 
-/** The texts of a message's parts that are being written, by part index. */
+/** The unfinished text of each part of a message, by part index. */
 export type Draft = Map<number, string>
 
-/** An entry with its number and the size of its event's JSON in bytes. */
+/** An entry with its offset and the size of its event's JSON in bytes. */
 export interface SizedEntry {
   n: number
   bytes: number
   entry: LogEntry
 }
 
-/** The place of one who follows a topic: after its n-th entry. */
+/** The position of a subscriber: it has received all entries up to offset `n`. */
 export interface LiveSeat {
   readonly n: number
 }
 
-/** The newest entries of a topic, which all its followers in this process share. */
+/** The newest entries of a topic, shared by all its subscribers in this process. */
 export interface LiveWindow {
-  /** The entries that lie before a seat, at most 250 of them, perhaps none; null for what only the iteration can deliver. */
+  /**
+   * The entries after a position, at most 250, perhaps none; null if only the iteration can deliver what
+   * follows.
+   */
   ahead(seat: Pick<LiveSeat, 'n'>): readonly SizedEntry[] | null
-  /** Whether only the iteration can deliver what comes next: a gap, what is no longer held, or the end of who is too slow. */
+  /**
+   * Whether only the iteration can deliver what follows: a gap, entries that the window dropped, or the error
+   * of a slow subscriber.
+   */
   isLost(seat: LiveSeat): boolean
-  /** Moves a seat on, to after the n-th entry. */
+  /** Advances a position to offset `n`. */
   skip(seat: LiveSeat, n: number): void
   /**
-   * The seat was offered everything up to the n-th entry, and can take what comes later only when that is offered; null: it can take
-   * all of it at any time. Entries that were not offered do not make anybody too slow, up to their bytes.
+   * Records that the subscriber was offered all entries up to offset `n` and takes later ones only when they
+   * are offered. Null: it can take all entries at any time. Entries that were not offered do not count
+   * towards its lag, within the limit in bytes.
    */
   offer(seat: LiveSeat, n: number | null): void
-  /** Calls with `entries` when some have come, with `elsewhere` when only the iteration knows how to go on. Answers with the way to stop. */
+  /**
+   * Calls `listener` with `entries` when entries arrive, and with `elsewhere` when only the iteration can
+   * continue. Returns a function that stops it.
+   */
   listen(listener: (change: 'entries' | 'elsewhere') => void): () => void
 }
 
 export interface FollowOptions {
-  /** Deliver what comes after this cursor. Without it, first a gap at the topic's end, then what comes. */
+  /** Deliver the entries after this cursor. Without it, delivery starts with a gap at the end of the topic. */
   after?: string | undefined
-  /** Ends the iteration at once, and everything held for it. */
+  /** Ends the iteration at once and frees what it holds. */
   signal: AbortSignal
   /**
-   * Called once, at the moment this follower is found to be too slow. The iteration throws SlowConsumerError at its next
-   * step; a consumer that is stuck before that step learns it here.
+   * Called once, as soon as this subscriber is found to be too slow. The iteration throws SlowConsumerError
+   * at its next step; this callback also reaches a consumer that is blocked before that step.
    */
   onSlow?: (() => void) | undefined
   /**
-   * Takes over where the follower has had everything: from the seat in the topic's window, synchronously, with whoever else sits
-   * there. Resolves at the latest when the signal aborts, and whenever the window only answers by `take`; what comes then is
-   * delivered by the iteration again, until the next time. Without it the iteration delivers everything.
+   * Takes over delivery when the subscriber is caught up: it delivers from the shared window, synchronously,
+   * together with the other caught-up subscribers. It must resolve when the signal aborts, and when `isLost`
+   * is true; the iteration then delivers until the subscriber is caught up again. Without this option, the
+   * iteration delivers everything.
    */
   onSeat?: ((window: LiveWindow, seat: LiveSeat, signal: AbortSignal) => Promise<void>) | undefined
 }
 
 /**
- * An ordered log per topic: append here, follow anywhere. The last 10,000 entries of a topic are kept, until 24 hours
- * after the last one. It is not the truth: all of it may be lost at any time, followers then get a gap.
+ * An ordered event log per topic. It keeps the last 10,000 entries of a topic until 24 hours after the last
+ * append. The log is not the source of truth: all of it may be lost at any time, and subscribers then receive
+ * a gap.
  *
- * What one process writes to one topic keeps the order of the calls. None of it fails whoever tells what is committed
- * already: where the log does not answer within 150 ms (at once while it is known to be away), `append` answers `deferred`,
- * `seal`, `finishDraft` and `expire` resolve, and what they were to do waits in this process. Of more than it can keep the
- * oldest is given up, and the topic's followers get a gap. Deltas and reads are their callers': they reject with
- * LogUnavailableError after about 5 s, and may or may not have taken place.
+ * Appends of one process to one topic keep the order of the calls. No write fails a caller whose change is
+ * already committed: if the log does not respond within 150 ms (at once while it is known to be unreachable),
+ * `append` returns `deferred`, and `seal`, `finishDraft` and `expire` resolve while the process buffers the
+ * write. If the buffer is full, the oldest writes are dropped and subscribers of the topic receive a gap.
+ * Deltas and reads are not buffered: they reject with LogUnavailableError after about 5 s, and may or may not
+ * have been executed.
  */
 export interface EventLog {
   append(topic: string, event: LogEvent, options?: AppendOptions): Promise<AppendResult>
   /**
-   * Appends a MessageTextDelta and grows the message's draft by it in one step; answers with the cursor. A delta that the
-   * draft holds already is not appended again. `whole` gives the part's text so far, this delta included: where the log
-   * has lost the draft, the whole is appended at offset 0 instead. Null, and nothing done, where `unlessSealed` is sealed.
+   * Appends a MessageTextDelta and adds the delta to the message's draft in one step. Returns the cursor. A
+   * delta that the draft already contains is not appended again. `whole` returns the part's text including
+   * this delta: if the log has lost the draft, that text is appended at offset 0 instead. Returns null,
+   * without any effect, if `unlessSealed` is sealed.
    */
   appendDelta(
     topic: string,
@@ -121,62 +140,65 @@ export interface EventLog {
     options?: Pick<AppendOptions, 'unlessSealed'>,
   ): Promise<string | null>
   /**
-   * The texts being written to a topic; a message without a draft is left out. A draft read after `heads` holds every delta
-   * up to that head. Kept until 60 s after `finishDraft`, or 24 h after the last delta.
+   * Returns the drafts of messages in a topic, without messages that have none. A draft that is read after
+   * `heads` contains every delta up to that head. The log keeps a draft until 60 s after `finishDraft`, or 24
+   * h after the last delta.
    */
   drafts(topic: string, messageIds: readonly string[]): Promise<Map<string, Draft>>
   finishDraft(topic: string, messageId: string): Promise<void>
-  /** For each topic the cursor after which everything later comes; also for a topic that has no entries yet. */
+  /** Returns the cursor of the newest entry of each topic, also for a topic that has no entries yet. */
   heads(topics: readonly string[]): Promise<string[]>
   /**
-   * The entries after a cursor, at most `limit`, perhaps none; or a gap. Does not wait.
-   * @throws BadInputError for a text that is no cursor at all.
+   * Returns the entries after a cursor, at most `limit`, perhaps none; or a gap. Does not wait for new
+   * entries.
+   * @throws BadInputError for an invalid cursor
    */
   read(topic: string, after: string, limit: number): Promise<Delivery>
   /**
-   * What comes after a cursor, for as long as one asks. Begins at the first `next()`; ends when the signal aborts or the
-   * log closes. It outlives every fault of the log and goes on from where it was, or with a gap. Throws SlowConsumerError
-   * once the consumer has fallen more than 1,000 entries or 4 MiB behind.
-   * @throws BadInputError, at the call, for a text that is no cursor at all.
+   * Delivers the entries after a cursor for as long as the consumer iterates. It begins at the first `next()`
+   * and ends when the signal aborts or the log closes. It survives every failure of the log and continues at
+   * its position, or with a gap. Throws SlowConsumerError when the consumer lags by more than 1,000 entries
+   * or 4 MiB.
+   * @throws BadInputError, at the call, for an invalid cursor
    */
   follow(topic: string, options: FollowOptions): AsyncIterableIterator<Delivery>
   /**
-   * From when this resolves on, nothing is appended to these topics with this as its `unlessSealed`, whoever tries; while the log
-   * is away, from when it is back on. Kept for 24 hours.
+   * Once this resolves, no process can append to these topics with this seal as `unlessSealed`. While the log
+   * is unreachable, that holds from its recovery on. A seal is kept for 24 hours.
    */
   seal(seal: string, topics: readonly string[]): Promise<void>
-  /** The topic has ended: forget it after `seconds`. Later appends do not prolong that. */
+  /** Marks the topic as ended, so that it expires after `seconds`. Later appends do not prolong it. */
   expire(topic: string, seconds: number): Promise<void>
-  /** For each topic the highest ordinal appended; null where there was none since the topic (last) came to be. */
+  /** Returns the highest ordinal appended to each topic; null if there is none in the current epoch. */
   announced(topics: readonly string[]): Promise<(number | null)[]>
-  /** What this process follows now. */
+  /** The number of topics and subscribers of this process. */
   stats(): { topics: number; followers: number }
-  /** Whether the log can be written and followed now; answers within 1 s. */
+  /** Whether the log can be written and followed now. Resolves within 1 s. */
   healthy(): Promise<boolean>
-  /** Ends every iteration and lets go of everything. What is still being appended fails. */
+  /** Ends every iteration and releases all resources. Appends in progress fail. */
   close(): Promise<void>
 }
 
-/** Entries of a topic that are kept, at least. */
+/** The minimum number of entries kept per topic. */
 export const KEPT_ENTRIES = 10_000
-/** Once keys of a topic that are kept. */
+/** The number of idempotency keys kept per topic. */
 export const KEPT_ONCE_KEYS = 50_000
-/** How long a topic or draft is kept after the last thing written to it. */
+/** How long a topic or draft is kept after the last write. */
 export const KEPT_MS = 24 * 60 * 60 * 1000
-/** How long a topic is kept that was asked for and never had an entry. */
+/** How long a topic without entries is kept after it was first read. */
 export const KEPT_EMPTY_MS = 60 * 60 * 1000
 /** How long a draft is kept after `finishDraft`. */
 export const KEPT_FINISHED_DRAFT_MS = 60_000
 
-/** The consumer is further behind than the log waits for: begin again from the last cursor seen. */
+/** The consumer lags behind the limit and must resume from its last cursor. */
 export class SlowConsumerError extends Error {
   constructor() {
-    super('The consumer is too far behind: it must resume from its last cursor.')
+    super('The subscriber lags too far behind. Subscribe again after the last cursor.')
     this.name = 'SlowConsumerError'
   }
 }
 
-/** The log cannot be reached, or refuses. What was asked for may or may not have taken place. */
+/** The log is unreachable, or refused the call. The call may or may not have been executed. */
 export class LogUnavailableError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)

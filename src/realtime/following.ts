@@ -2,21 +2,25 @@ import type { Position } from './cursor.ts'
 import { DELIVERY_ENTRIES, deliveryOf, type EntryWindow, type Page, type Seat } from './entry-window.ts'
 import type { Delivery, FollowOptions } from './event-log.ts'
 
-/** A topic as its followers see it: the window over its newest entries, and the log behind it. */
+/** A topic as its subscribers see it: the window over the newest entries, and the log behind it. */
 export interface TopicSource {
-  /** There from when the source stands. */
+  /** Available once `standing` resolves. */
   readonly window: EntryWindow
-  /** Resolves when the window receives what is appended, or when the signal aborts. */
+  /** Resolves when the window receives new entries, or when the signal aborts. */
   standing(signal: AbortSignal): Promise<void>
-  /** At most `limit` entries from the log itself. Waits for as long as the log is away; null when the signal aborts. */
+  /**
+   * Reads at most `limit` entries from the log. Waits while the log is unreachable; returns null when the
+   * signal aborts.
+   */
   read(after: Position, limit: number, signal: AbortSignal): Promise<Page | null>
-  /** Brings the window up to the log, where a read has shown that it is not. */
+  /** Brings the window up to date with the log, after a read showed that it is not. */
   refresh(signal: AbortSignal): Promise<void>
 }
 
 /**
- * What comes after a position (without one: a gap at the end, then what comes), until the signal aborts. It reads from the
- * log until the window covers its place; from there on it holds a seat in the window and nothing else.
+ * Delivers the entries after a position until the signal aborts; without a position, it starts with a gap at
+ * the end of the topic. It reads from the log until the window covers its position, and from the window after
+ * that.
  */
 export async function* deliveries(
   source: TopicSource,
@@ -44,7 +48,7 @@ export async function* deliveries(
   }
 }
 
-/** Delivers from the window until the seat is no longer covered by it. */
+/** Delivers from the window until the window no longer covers the position. */
 async function* liveDeliveries(
   window: EntryWindow,
   seat: Seat,
@@ -67,8 +71,9 @@ async function* liveDeliveries(
 }
 
 /**
- * Delivers from the log until a seat in the window can be taken, and answers with it; null when the signal aborts. Before
- * the page that may be the last one it reserves a seat at the window's end, so that a busy topic cannot run ahead of it.
+ * Delivers from the log until the window covers the position, and returns the attached position; null when
+ * the signal aborts. Before it reads a page that may be the last one, it reserves a position at the end of
+ * the window, so that a busy topic cannot outrun it.
  */
 async function* catchUp(
   source: TopicSource,
@@ -102,7 +107,7 @@ async function* catchUp(
   return null
 }
 
-/** A seat at the window's end, where one page reaches that far. */
+/** Returns a position at the end of the window if one page reaches that far, else null. */
 function reserveNear(window: EntryWindow, position: Position, onSlow?: () => void): Seat | null {
   const { epoch, n } = window.end
   return epoch === position.epoch && n - position.n <= DELIVERY_ENTRIES ? window.sit(window.end, onSlow) : null

@@ -3,8 +3,9 @@ import type { Signals } from './signals.ts'
 import type { SignalPayload } from './topics.ts'
 
 /**
- * Signals of which one channel is heard in this process at once: what is published here does not go round by Redis to whoever listens
- * here, and is not heard again when it comes back. All other processes hear it as ever. It says `by` whom it is.
+ * Wraps signals so that listeners in this process receive one channel directly, without the way through
+ * Redis, and do not receive the signal again when Redis returns it. Other processes receive it as usual. `by`
+ * identifies the publishing process.
  */
 export function heardHere(signals: Signals, channel: string): Signals {
   const by = randomUUID()

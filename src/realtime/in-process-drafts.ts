@@ -2,7 +2,7 @@ import { type Draft, KEPT_FINISHED_DRAFT_MS, KEPT_MS, type TextDelta } from './e
 
 type Growth = { type: 'held' } | { type: 'grown'; appended: { offset: number; delta: string } }
 
-/** The texts of messages being written, in this process. */
+/** The drafts of messages, in this process. */
 export class InProcessDrafts {
   readonly #drafts = new Map<string, { parts: Draft; expiresAt: number }>()
   readonly #now: () => number
@@ -12,8 +12,8 @@ export class InProcessDrafts {
   }
 
   /**
-   * Grows a part by a delta, which `held` means it has already. Where text before the delta is missing, the part becomes
-   * `whole` instead. Answers with what is to be appended.
+   * Appends a delta to a part. Returns `held` if the part already contains it, else the text that must be
+   * appended to the log. If text before the delta is missing, the part becomes `whole` instead.
    */
   grow({ messageId, partIndex, offset, delta }: TextDelta, whole: () => string): Growth {
     const draft = this.#live(messageId) ?? { parts: new Map<number, string>(), expiresAt: 0 }
@@ -27,7 +27,7 @@ export class InProcessDrafts {
     return { type: 'grown', appended }
   }
 
-  /** Copies: they do not grow any more. */
+  /** Returns copies, which do not change when a draft grows. */
   read(messageIds: readonly string[]): Map<string, Draft> {
     const found = new Map<string, Draft>()
     for (const id of messageIds) {
@@ -42,7 +42,7 @@ export class InProcessDrafts {
     if (draft) draft.expiresAt = Math.min(draft.expiresAt, this.#now() + KEPT_FINISHED_DRAFT_MS)
   }
 
-  /** Lets go of what has expired. */
+  /** Deletes expired drafts. */
   sweep(): void {
     for (const id of this.#drafts.keys()) this.#live(id)
   }

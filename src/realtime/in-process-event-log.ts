@@ -6,7 +6,7 @@ import { InProcessDrafts } from './in-process-drafts.ts'
 import { InProcessTopics } from './in-process-topics.ts'
 import { createIterations } from './iterations.ts'
 
-/** A log in this process's memory: gone with it, and no other process sees it. */
+/** An event log in the memory of this process. Other processes do not see it, and it ends with the process. */
 export function createInProcessEventLog({ now = Date.now }: { now?: () => number } = {}): EventLog {
   const topics = new InProcessTopics(now)
   const drafts = new InProcessDrafts(now)
@@ -14,7 +14,7 @@ export function createInProcessEventLog({ now = Date.now }: { now?: () => number
   const iterations = createIterations()
   let closed = false
 
-  /** Every call begins here: forgetting happens in passing, without timers. */
+  /** Every call starts here. Expired data is deleted on the way, so that no timers are needed. */
   function enter(): void {
     if (closed) throw new LogUnavailableError('The event log is closed.')
     if (!topics.sweepIfDue()) return

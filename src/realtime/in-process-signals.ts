@@ -3,7 +3,7 @@ import type { RealtimeLogger } from './logger.ts'
 import type { Signals } from './signals.ts'
 import type { SignalPayload } from './topics.ts'
 
-/** Signals within one process. They arrive after `publish` has returned, as they would from another one. */
+/** Signals within one process. They arrive after `publish` has returned, as signals from another process would. */
 export function createInProcessSignals(logger: RealtimeLogger): Signals {
   const listeners = new Map<string, Set<(payload: SignalPayload) => void>>()
 
@@ -12,7 +12,7 @@ export function createInProcessSignals(logger: RealtimeLogger): Signals {
       try {
         listener(JSON.parse(json) as SignalPayload)
       } catch (error) {
-        logger.warn({ channel, error: messageOf(error) }, 'a listener of a signal failed')
+        logger.warn({ channel, error: messageOf(error) }, 'a signal listener failed')
       }
     }
   }

@@ -18,13 +18,13 @@ interface Topic {
   readonly onceKeys: Set<string>
   ordinal: number | null
   expiresAt: number
-  /** `expire` was called: nothing prolongs it any more. */
+  /** `expire` was called: appends no longer prolong the topic. */
   ended: boolean
-  /** While it has followers it is kept; forgetting it then only empties it. */
+  /** A topic with subscribers is not deleted when it expires, but emptied. */
   followers: number
 }
 
-/** The topics of one process. Old ones are forgotten when they are asked for, or in passing, once a minute. */
+/** The topics of one process. Expired topics are deleted on access, and by a sweep at most once a minute. */
 export class InProcessTopics {
   readonly #topics = new Map<string, Topic>()
   readonly #now: () => number
@@ -35,7 +35,7 @@ export class InProcessTopics {
     this.#sweptAt = now()
   }
 
-  /** The topic as it is; made when there is none. */
+  /** Returns the topic; creates it if it does not exist. */
   at(name: string): Topic {
     const known = this.find(name)
     if (known) return known
@@ -82,7 +82,7 @@ export class InProcessTopics {
     topic.expiresAt = this.#now() + seconds * 1000
   }
 
-  /** Forgets what has expired, if it has not done so for a minute; answers whether it did. */
+  /** Deletes expired topics, at most once a minute. Returns whether it did. */
   sweepIfDue(): boolean {
     if (this.#now() - this.#sweptAt < SWEEP_INTERVAL_MS) return false
     this.#sweptAt = this.#now()
@@ -90,7 +90,7 @@ export class InProcessTopics {
     return true
   }
 
-  /** How many have followers. */
+  /** The number of topics with subscribers. */
   followed(): number {
     return [...this.#topics.values()].filter(({ followers }) => followers > 0).length
   }
@@ -112,7 +112,7 @@ export class InProcessTopics {
   }
 }
 
-/** False for a key that is known. The oldest keys are given up. */
+/** Adds a key, dropping the oldest over the limit. Returns false if the key is already there. */
 function remember(keys: Set<string>, key: string): boolean {
   if (keys.has(key)) return false
   keys.add(key)

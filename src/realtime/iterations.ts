@@ -1,14 +1,14 @@
-/** The iterations of one log, so that all of them can be ended. */
+/** The open iterations of one log, so that `close` can end all of them. */
 export interface Iterations {
   /**
-   * Wraps a generator whose every wait listens to the signal that it is given. That signal aborts with `outer`, when the
-   * consumer returns, be it in the middle of a `next()`, and by `endAll`. Nothing begins before the first `next()`, and
-   * nothing is left once the iteration has ended.
+   * Wraps a generator. The generator must pass the signal it is given to everything it awaits. That signal
+   * aborts with `outer`, when the consumer returns (also during a pending `next()`), and on `endAll`. The
+   * generator starts at the first `next()`, and no listener remains after its end.
    */
   open<T>(outer: AbortSignal, begin: (signal: AbortSignal) => AsyncGenerator<T, void>): AsyncIterableIterator<T>
-  /** How many have begun and not ended. */
+  /** The number of iterations that have started and not ended. */
   count(): number
-  /** Ends all of them, and each that is opened from now on at its first `next()`. */
+  /** Ends all iterations. An iteration that is opened later ends at its first `next()`. */
   endAll(): void
 }
 

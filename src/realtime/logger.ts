@@ -1,4 +1,4 @@
-/** What is said to the operator; a pino logger fits. */
+/** The log for the operator. A pino logger fits. */
 export interface RealtimeLogger {
   info(details: object, message: string): void
   warn(details: object, message: string): void

@@ -8,13 +8,13 @@ import type { RealtimeLogger } from './logger.ts'
 import type { Signals } from './signals.ts'
 
 export interface RealtimeOptions {
-  /** Without it everything stays in this process. */
+  /** Absent: all events and signals stay in this process. */
   redisUrl?: string | null | undefined
-  /** Begins every key and channel in Redis: deployments that share one need different ones. */
+  /** The prefix of all keys and channels in Redis. Deployments that share a Redis need different ones. */
   prefix?: string
   logger?: RealtimeLogger
   metrics?: Registry
-  /** How long whoever tells something waits for Redis before it is deferred. */
+  /** How long a write waits for Redis before it is deferred. */
   patienceMs?: number
 }
 
@@ -26,20 +26,21 @@ export interface SharedRedis {
 export interface Realtime {
   log: EventLog
   signals: Signals
-  /** The Redis that all processes share, and how keys begin there; null where there is one process. */
+  /** The Redis that all processes share, and its key prefix; null if there is only this process. */
   shared: SharedRedis | null
-  /** Whether events and signals go through now; answers within 1 s. */
+  /** Whether events and signals can be published now. Resolves within 1 s. */
   healthy(): Promise<boolean>
   close(): Promise<void>
 }
 
-/** A mutation is to answer within 250 ms, whether Redis does or not. */
+/** Mutations must answer within 250 ms, whether or not Redis is reachable. */
 const PATIENCE_MS = 150
 const SILENT: RealtimeLogger = { info: () => {}, warn: () => {} }
 
 /**
- * Opens the event log and the signals: in Redis, over one connection for commands and one for subscriptions, or in this
- * process. @throws within 5 s, with one line that names REDIS_URL and holds no secret, where Redis cannot be used.
+ * Opens the event log and the signals: in Redis, with one connection for commands and one for subscriptions,
+ * or in this process.
+ * @throws within 5 s if Redis cannot be used, with one line that names REDIS_URL and contains no secret
  */
 export async function createRealtime(options: RealtimeOptions = {}): Promise<Realtime> {
   const { redisUrl, prefix = 'parley:', logger = SILENT, patienceMs = PATIENCE_MS } = options
@@ -48,7 +49,7 @@ export async function createRealtime(options: RealtimeOptions = {}): Promise<Rea
     const signals = createInProcessSignals(logger)
     return realtimeOf({ log, signals, shared: null }, () => {})
   }
-  // Its libraries are loaded where they are used only: megabytes that an embedded server is without.
+  // Load the Redis client only if it is used: an embedded server saves its memory.
   const { openRedisRealtime } = await import('./redis-realtime.ts')
   const opened = await openRedisRealtime({ url: redisUrl, prefix, logger, patienceMs })
   const { log, signals, redis, close } = opened
@@ -61,10 +62,10 @@ function measure(metrics: Registry, { isAway, waiting }: { isAway(): boolean; wa
   gauge(
     metrics,
     'parley_redis_away',
-    'Whether Redis does not answer this process: what is to be told waits in it.',
+    '1 while Redis is unreachable and this process buffers events in memory, else 0.',
     isAwayNow,
   )
-  gauge(metrics, 'parley_redis_waiting', 'What waits in this process to be told over Redis.', waiting)
+  gauge(metrics, 'parley_redis_waiting', 'Writes to Redis that this process has buffered in memory.', waiting)
 }
 
 function realtimeOf(

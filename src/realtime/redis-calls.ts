@@ -4,22 +4,22 @@ import { messageOf } from '../lib/errors.ts'
 import { LogUnavailableError } from './event-log.ts'
 import type { RealtimeLogger } from './logger.ts'
 
-/** How long a call waits for an answer, and for a lost Redis to come back. */
+/** How long a call waits for a response, including a reconnect. */
 export const CALL_TIMEOUT_MS = 5000
 const RETRY_INTERVAL_MS = 50
 const REFUSED_PAUSE_MS = 500
 
-/** What is asked of Redis, again and again until it answers. */
+/** Calls to Redis, with retries. */
 export interface RedisCalls {
   /**
-   * Tries until there is an answer, also over lost connections, for 5 s or until `deadline` (in ms of `Date.now`). What is
-   * tried must be safe to run twice.
+   * Retries until Redis responds, across reconnects, for 5 s or until `deadline` (in ms of `Date.now`). The
+   * attempt must be idempotent.
    * @throws LogUnavailableError
    */
   call<T>(attempt: () => Promise<T>, deadline?: number): Promise<T>
   /**
-   * The same for as long as it takes, also where Redis refuses, while it `isWanted`.
-   * @throws LogUnavailableError when it is not wanted any more, or the connection is closed.
+   * Retries without a limit of time, also if Redis refuses the call, as long as `isWanted` returns true.
+   * @throws LogUnavailableError once `isWanted` returns false, or the connection is closed
    */
   callUntilAnswered<T>(attempt: () => Promise<T>, isWanted: () => boolean): Promise<T>
 }
@@ -34,7 +34,7 @@ export function createRedisCalls(redis: Redis | Cluster, logger: RealtimeLogger,
       } catch (error) {
         if (!isPassing(error)) throw new RedisRefusesError(error)
       }
-      if (Date.now() + RETRY_INTERVAL_MS > deadline) throw new LogUnavailableError('Redis does not answer.')
+      if (Date.now() + RETRY_INTERVAL_MS > deadline) throw new LogUnavailableError('Redis did not respond in time.')
       await becomesReady(redis, deadline, closed)
     }
   }
@@ -47,7 +47,7 @@ export function createRedisCalls(redis: Redis | Cluster, logger: RealtimeLogger,
       } catch (error) {
         if (closed.aborted || !isWanted()) throw error
         if (!(error instanceof RedisRefusesError)) continue
-        if (!told) logger.warn({ error: error.message }, 'what is to be told waits in this process')
+        if (!told) logger.warn({ error: error.message }, 'a Redis call failed; buffering events in memory')
         told = true
         await sleep(REFUSED_PAUSE_MS, closed)
       }
@@ -57,7 +57,10 @@ export function createRedisCalls(redis: Redis | Cluster, logger: RealtimeLogger,
   return { call, callUntilAnswered }
 }
 
-/** Resolves when the connection is ready, a moment later when it seems so already, at the deadline or when closed. */
+/**
+ * Resolves when the connection becomes ready, at the deadline, or when it is closed. If it already seems
+ * ready, it resolves after a short pause.
+ */
 export function becomesReady(redis: Redis | Cluster, deadline: number, closed: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
@@ -74,7 +77,7 @@ export function becomesReady(redis: Redis | Cluster, deadline: number, closed: A
   })
 }
 
-/** The promise's outcome, or a rejection after `timeoutMs`; what comes later is dropped. */
+/** Settles like the promise, but rejects after `timeoutMs`. A later result is ignored. */
 export function withTimeout<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new TimeoutError()), timeoutMs)
@@ -91,7 +94,7 @@ export function withTimeout<T>(promise: Promise<T>, timeoutMs: number): Promise<
   })
 }
 
-/** Whether the connection stands and answers within `timeoutMs`. */
+/** Whether the connection responds to a ping within `timeoutMs`. */
 export async function answersWithin(redis: Redis, timeoutMs: number): Promise<boolean> {
   if (redis.status !== 'ready') return false
   return withTimeout(redis.ping(), timeoutMs).then(
@@ -102,21 +105,24 @@ export async function answersWithin(redis: Redis, timeoutMs: number): Promise<bo
 
 class TimeoutError extends Error {}
 
-/** Redis answered, and what it said does not pass by itself. */
+/** Redis returned an error that a retry does not resolve. */
 class RedisRefusesError extends LogUnavailableError {
   constructor(cause: unknown) {
     super(`Redis refuses: ${messageOf(cause)}`, { cause })
   }
 }
 
-/** Faults that go away by themselves: all of the connection, and what a server says that starts, fails over or is busy. */
+/**
+ * Whether an error is transient: all connection errors, and errors of a server that starts, fails over or is
+ * busy.
+ */
 function isPassing(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof TypeError) return false
   if (error.name !== 'ReplyError') return true
   return /LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|BUSY|TRYAGAIN|NOREPLICAS/.test(error.message)
 }
 
-/** What no waiting mends. */
+/** Whether an error is a configuration error that no retry resolves. */
 export function isRefusal(fault: string | null): boolean {
   return fault !== null && /WRONGPASS|NOAUTH|NOPERM|invalid password|cluster support disabled/.test(fault)
 }

@@ -9,25 +9,25 @@ import type { PublishCommand } from './redis-scripts.ts'
 const CHANNELS_A_COMMAND = 1000
 const REFUSED_PAUSE_MS = 1000
 
-/** Over which connections channels go. */
+/** Decides which connection carries a channel. */
 export interface ChannelRoutes {
-  /** Whether by the sharded commands of a cluster: there a channel belongs to the node of its slot. */
+  /** Whether channels use the sharded commands of a cluster, where a channel belongs to the node of its slot. */
   readonly isSharded: boolean
-  /** Where a channel is listened to; null while that is not known. */
+  /** The connection that subscribes to a channel; null while its node is unknown. */
   connectionOf(channel: string): Redis | null
-  /** Called with each connection that is ready, again and again, and with all where channels have moved between them. */
+  /** Calls the listener each time a connection becomes ready, and for all connections when slots have moved. */
   onReady(listener: (redis: Redis) => void): void
   publish(channel: string, text: string): Promise<unknown>
-  /** Whether what is published arrives here. */
+  /** Whether published messages arrive in this process. */
   answers(timeoutMs: number): Promise<boolean>
-  /** Resolves once the connections stand. @throws as RedisConnection's does. */
+  /** Resolves once the connections are ready. @throws as RedisConnection.ready does */
   ready(): Promise<void>
-  /** A connection did not take a channel. */
+  /** Called when Redis refused a channel subscription. */
   refused(): void
   close(): void
 }
 
-/** One connection for all channels; another one publishes. */
+/** One connection subscribes to all channels; another one publishes. */
 export function createRoutes(subscriber: RedisConnection & { redis: Redis }, publisher: Redis): ChannelRoutes {
   return {
     isSharded: false,
@@ -42,20 +42,26 @@ export function createRoutes(subscriber: RedisConnection & { redis: Redis }, pub
 }
 
 /**
- * The channels that this process listens to: what is published while the connection stands arrives, at most once, or in a
- * cluster whose slots move perhaps twice. Payloads are JSON.
+ * The channels to which this process is subscribed. While the connection lasts, each published message
+ * arrives at most once; in a cluster whose slots move, perhaps twice. Payloads are JSON.
  */
 export interface RedisChannels {
-  /** The command that publishes, for scripts. */
+  /** The command by which scripts publish. */
   readonly command: PublishCommand
   publish(channel: string, payload: object): Promise<void>
-  /** The same for a script to publish; null in a cluster, where a script reaches the channels of one node only. */
+  /**
+   * Returns a message that a script can publish; null in a cluster, where a script reaches the channels of
+   * one node only.
+   */
   textFor(channel: string, payload: object): { channel: string; text: string } | null
-  /** Resolves when the subscription stands, however long Redis is away. @throws LogUnavailableError when closed meanwhile. */
+  /**
+   * Resolves when the subscription is active, however long Redis is unreachable. @throws LogUnavailableError
+   * if closed before
+   */
   subscribe(channel: string, listener: (payload: unknown) => void): Promise<() => void>
-  /** Called when the subscriptions of a connection that was lost stand again. */
+  /** Called when the subscriptions of a lost connection are restored. */
   onReconnect(listener: () => void): () => void
-  /** Whether what is published arrives here. */
+  /** Whether published messages arrive in this process. */
   answers(timeoutMs: number): Promise<boolean>
   close(): void
 }
@@ -85,27 +91,28 @@ export function createRedisChannels(routes: ChannelRoutes, prefix: string, logge
   }
 }
 
-/** One listener that throws would end the process, and others would miss the message. */
+/** Catches errors of a listener, which would end the process and keep the message from other listeners. */
 function guarded(logger: RealtimeLogger, run: () => void): void {
   try {
     run()
   } catch (error) {
-    logger.warn({ error: messageOf(error) }, 'a listener of a Redis channel failed')
+    logger.warn({ error: messageOf(error) }, 'a listener on a Redis channel failed')
   }
 }
 
-/** A channel that somebody here listens to. */
+/** A channel with at least one listener in this process. */
 interface Channel {
   name: string
   listeners: Set<(payload: unknown) => void>
-  /** Resolves when it stands, for the first time. */
+  /** Resolves when the channel is subscribed for the first time. */
   standing: Deferred<void>
   hasStood: boolean
 }
 
 /**
- * Keeps the wanted channels itself and subscribes to all of a connection's each time that is ready: ioredis' own way loses
- * channels when the connection breaks again while it does so. Whoever listens to one channel shares its subscription.
+ * Keeps the list of wanted channels and subscribes to all of a connection's channels each time the connection
+ * becomes ready. ioredis' own resubscription loses channels if the connection breaks again meanwhile. All
+ * listeners of a channel share one subscription.
  */
 class Subscriptions {
   readonly #routes: ChannelRoutes
@@ -122,11 +129,11 @@ class Subscriptions {
     routes.onReady((redis) => void this.#restore(redis))
   }
 
-  /** Resolves with the way to leave it when the channel stands. */
+  /** Resolves when the channel is subscribed, with a function that removes the listener. */
   async add(name: string, listener: (payload: unknown) => void): Promise<() => void> {
     if (this.#closed) throw closedError()
     const channel = this.#channels.get(name) ?? this.#open(name)
-    // Of its own: one listener may be added twice.
+    // A new function each time, since one listener may be added twice.
     const own = (payload: unknown) => listener(payload)
     channel.listeners.add(own)
     await channel.standing.promise
@@ -161,7 +168,7 @@ class Subscriptions {
     if ((await this.#subscribe(redis, wanted)) && stood) this.#onRestored()
   }
 
-  /** False when the connection broke meanwhile: then the next one subscribes to everything. */
+  /** Returns false if the connection broke meanwhile; the next connection then subscribes to all channels. */
   async #subscribe(redis: Redis, wanted: Channel[]): Promise<boolean> {
     const { stream } = redis
     this.#hear(redis)
@@ -172,7 +179,7 @@ class Subscriptions {
       )
     } catch (error) {
       if (this.#closed || redis.status !== 'ready' || redis.stream !== stream) return false
-      this.#logger.warn({ error: messageOf(error) }, 'Redis refuses a subscription')
+      this.#logger.warn({ error: messageOf(error) }, 'Redis refused a channel subscription')
       this.#routes.refused()
       await sleep(REFUSED_PAUSE_MS)
       if (redis.stream === stream) stream.destroy()
@@ -185,7 +192,7 @@ class Subscriptions {
     return true
   }
 
-  /** Channels of one sharded command must lie in one slot. */
+  /** Channels of one sharded command must be in the same slot. */
   async #ask(redis: Redis, names: string[]): Promise<void> {
     if (this.#routes.isSharded) {
       await Promise.all(names.map((name) => redis.ssubscribe(name)))
@@ -210,7 +217,7 @@ class Subscriptions {
     try {
       payload = JSON.parse(text)
     } catch {
-      this.#logger.warn({ channel: name }, 'what came over a Redis channel is no JSON, and not ours')
+      this.#logger.warn({ channel: name }, 'ignored a message on a Redis channel that is not JSON')
       return
     }
     for (const listener of listeners) guarded(this.#logger, () => listener(payload))

@@ -6,15 +6,15 @@ import { breakWhatHangs, openRedis, optionsOf, type RedisConnection, reportOutag
 import { becomesReady, createRedisCalls, isRefusal, withTimeout } from './redis-calls.ts'
 import type { ChannelRoutes } from './redis-channels.ts'
 
-/** The slot of a key or channel. The package brings no types. */
+/** Returns the slot of a key or channel. The package has no types. */
 const calculateSlot: (key: string) => number = createRequire(import.meta.url)('cluster-key-slot')
 
-/** How often the map of the cluster is read again: who moves slots does not tell. */
+/** How often the slot map is read again: Redis does not announce that slots have moved. */
 const MAP_INTERVAL_MS = 5000
-/** The same while a master is away. */
+/** The same while a master is unreachable. */
 const LOST_MAP_INTERVAL_MS = 250
 
-/** Opens connections for commands to all masters of the cluster that these nodes belong to, by one URL each. */
+/** Opens command connections to all masters of a cluster, given the URLs of some of its nodes. */
 export function openCluster(urls: readonly string[], logger: RealtimeLogger): RedisConnection & { redis: Cluster } {
   const cluster = new Cluster(
     urls.map((url) => ({ host: new URL(url).hostname, port: Number(new URL(url).port) || 6379 })),
@@ -48,14 +48,14 @@ export function openCluster(urls: readonly string[], logger: RealtimeLogger): Re
       if (cluster.status === 'ready') return
       const nodes = urls.map((url) => new URL(url).host).join(',')
       throw new Error(
-        `REDIS_URL: the cluster at ${nodes} cannot be used: ${nodeFault ?? lastFault() ?? 'it does not answer'}`,
+        `REDIS_URL: the cluster at ${nodes} cannot be used: ${nodeFault ?? lastFault() ?? 'it does not respond'}`,
       )
     },
     async answers(timeoutMs) {
       if (cluster.status !== 'ready') return false
       const wanted = masters()
       const found = cluster.nodes('all').filter((node) => wanted.has(keyOf(node)))
-      // A node that was not asked yet connects now.
+      // ioredis connects lazily: the ping opens the connection to a node that was not used yet.
       const pings = await Promise.allSettled(found.map((node) => withTimeout(node.ping(), timeoutMs)))
       return found.length === wanted.size && pings.every(({ status }) => status === 'fulfilled')
     },
@@ -66,7 +66,7 @@ export function openCluster(urls: readonly string[], logger: RealtimeLogger): Re
   }
 }
 
-/** What all nodes of a cluster take, from the URL of one of them. */
+/** The options that all nodes of a cluster share, from the URL of one of them. */
 function credentialsOf(url: string): RedisOptions {
   const { username, password, protocol } = new URL(url)
   return {
@@ -79,8 +79,8 @@ function credentialsOf(url: string): RedisOptions {
 const keyOf = ({ options }: Redis) => `${options.host}:${options.port}`
 
 /**
- * The channels of a cluster lie where their slot lies: one connection for each master that is listened to, by sharded pub/sub.
- * ioredis has its own, which does not tell whether a subscription stands.
+ * Routes each channel to the master of its slot: one connection per master, with sharded pub/sub. ioredis'
+ * own implementation does not report whether a subscription is active.
  */
 export class ShardRoutes implements ChannelRoutes {
   readonly isSharded = true
@@ -90,10 +90,10 @@ export class ShardRoutes implements ChannelRoutes {
   readonly #connections = new Map<string, RedisConnection & { readonly redis: Redis }>()
   readonly #listeners: ((redis: Redis) => void)[] = []
   readonly #stop = new AbortController()
-  /** The owner of each slot, when that was last looked at. */
+  /** The master of each slot, at the last refresh. */
   #map = ''
 
-  /** `url` is that of one of the nodes. */
+  /** `url`: the URL of any node. */
   constructor(cluster: Cluster, url: string, logger: RealtimeLogger) {
     this.#cluster = cluster
     this.#credentials = credentialsOf(url)
@@ -145,7 +145,7 @@ export class ShardRoutes implements ChannelRoutes {
     return opened.redis
   }
 
-  /** Reads the map of the cluster for as long as a master is away that nobody has replaced. */
+  /** Refreshes the slot map while a master is unreachable and has no successor. */
   async #findSuccessor(key: string, redis: Redis): Promise<void> {
     const isAway = () => this.#connections.get(key)?.redis === redis && redis.status !== 'ready'
     while (!this.#stop.signal.aborted && isAway()) {
@@ -154,7 +154,7 @@ export class ShardRoutes implements ChannelRoutes {
     }
   }
 
-  /** Lets go of who is no master any more, and has everybody listen anew where slots have moved. */
+  /** Closes connections to former masters, and subscribes to all channels again if slots have moved. */
   readonly #follow = (): void => {
     const owners = this.#cluster.slots.flatMap((nodes) => nodes[0] ?? [])
     const map = owners.join()

@@ -2,7 +2,7 @@ import type { Draft } from './event-log.ts'
 import type { RedisConnection } from './redis.ts'
 import type { Keys, ScriptedRedis } from './redis-scripts.ts'
 
-/** Reads the drafts that writing has grown. @throws LogUnavailableError */
+/** Reads drafts. @throws LogUnavailableError */
 export async function readDrafts(
   { connection, redis, keys }: { connection: RedisConnection; redis: ScriptedRedis; keys: Keys },
   topic: string,

@@ -17,11 +17,11 @@ const HEALTH_TIMEOUT_MS = 900
 export interface RedisEventLogOptions {
   prefix: string
   logger: RealtimeLogger
-  /** How long whoever tells something waits for its outcome. */
+  /** How long a write waits for its outcome before it is deferred. */
   patienceMs: number
 }
 
-/** A log in Redis, shared by every process that uses the same Redis and prefix; and what writes to it. */
+/** An event log in Redis, shared by all processes with the same Redis and prefix; and its writer. */
 export function createRedisEventLog(
   connection: RedisConnection,
   channels: RedisChannels,
@@ -40,7 +40,7 @@ export function createRedisEventLog(
     for (const { reader } of readers.values()) void reader.catchUp()
   })
 
-  /** All followers of a topic share one reader, which lives as long as there is one. */
+  /** All subscribers of a topic share one reader, which is stopped after the last one. */
   async function* followTopic(topic: string, { after, ...hooks }: FollowOptions, signal: AbortSignal) {
     const shared = readers.get(topic) ?? {
       reader: new RedisTopicReader(topic, bellOf(topic), channels, reading),

@@ -2,7 +2,7 @@ import { encodeCursor } from './cursor.ts'
 import { type AppendResult, LogUnavailableError, type TextDelta } from './event-log.ts'
 import type { Keys } from './redis-scripts.ts'
 
-/** One thing to be written to a topic. */
+/** A single write to a topic. */
 export type Operation =
   | {
       type: 'event'
@@ -11,30 +11,33 @@ export type Operation =
       once: string | undefined
       ordinal: number | undefined
     }
-  /** Grows a draft by a delta; `replaces`: the delta is the whole of the part. */
+  /** Appends a delta to a draft. `replaces`: the delta is the whole text of the part. */
   | { type: 'text'; delta: TextDelta; whole: () => string; unlessSealed: string | undefined; replaces: boolean }
   | { type: 'seal'; seal: string }
   | { type: 'finish'; messageId: string }
-  /** Publishes to a channel beside the topic's own. */
+  /** Publishes a signal on another channel, in the same batch. */
   | { type: 'signal'; channel: string; text: string }
   | { type: 'expire'; ms: number }
 
-/** What became of it; `misfit`: neither it nor what follows in its batch was done, since the draft does not fit. */
+/**
+ * The outcome of an operation. `misfit`: the delta does not fit the draft, so this operation and the rest of
+ * its batch were not executed.
+ */
 export type Outcome = AppendResult | { type: 'done' } | { type: 'misfit' }
 
-/** How much of a batch an operation takes, in characters. */
+/** The size of an operation within a batch, in characters. */
 export function sizeOf(operation: Operation): number {
   if (operation.type === 'event') return operation.json.length
   return operation.type === 'text' ? operation.delta.delta.length : 0
 }
 
-/** What it sets, or must not find set. */
+/** The seal that the operation sets or checks. */
 function sealOf(operation: Operation): string | undefined {
   if (operation.type === 'seal') return operation.seal
   return 'unlessSealed' in operation ? operation.unlessSealed : undefined
 }
 
-/** Adds an operation's keys and arguments to those of its batch, as the script expects them. */
+/** Adds the keys and arguments of an operation to those of its batch, in the order that the script expects. */
 export function encode(
   operation: Operation,
   topic: string,
@@ -79,14 +82,14 @@ export function encode(
   }
 }
 
-/** The operation with the whole text of its part in place of the delta. @throws where that text cannot be had. */
+/** Replaces the delta by the whole text of its part. @throws if that text is not available */
 export function withWhole(operation: Operation): Operation {
-  if (operation.type !== 'text') throw new LogUnavailableError('Redis refuses what has no draft.')
+  if (operation.type !== 'text') throw new LogUnavailableError('Redis refused a write that has no draft.')
   const delta = { ...operation.delta, offset: 0, delta: operation.whole() }
   return { ...operation, delta, replaces: true }
 }
 
-/** Reads a batch's answer: `last`, the number of its last own entry, is null where it appended none. */
+/** Parses the result of a batch. `last`: the offset of its last appended entry; null if it appended none. */
 export function readAnswer(answer: string): { epoch: string; last: number | null; outcomes: Outcome[] } {
   const [epoch, ...texts] = answer.split(',') as [string, ...string[]]
   const appended = texts.filter((text) => text[0] === 'a')

@@ -7,22 +7,25 @@ import type { Keys, ScriptedRedis } from './redis-scripts.ts'
 
 const PAUSE_MS = 1000
 
-/** A place in a topic, and the batch that brought the entry there; '' before the first one. */
+/** A position, and the batch that wrote the entry there; '' before the first entry. */
 export type KnownPosition = Position & { batch: string }
 
-/** A page, where it ends, and the batches that its entries came in. */
+/** A page, the position of its end, and the batches of its entries. */
 export type RedisPage = Page & { at: KnownPosition; batches: string[] }
 
-/** Reads topics from Redis. */
 export interface RedisReading {
-  /** After the topic's last entry; the topic is made when there is none. @throws LogUnavailableError */
+  /**
+   * Returns the position of the topic's last entry. Creates the topic if it does not exist. @throws
+   * LogUnavailableError
+   */
   head(topic: string): Promise<KnownPosition>
   /**
-   * The entries after a position, at most `limit`, or a gap. Where Redis holds another entry at a position whose batch is known,
-   * it has lost what it had confirmed: the topic begins a new epoch. @throws LogUnavailableError
+   * Returns the entries after a position, at most `limit`; or a gap. If the entry at a position with a known
+   * batch differs in Redis, Redis has lost confirmed writes and the topic begins a new epoch.
+   * @throws LogUnavailableError
    */
   page(topic: string, after: Position | KnownPosition, limit: number): Promise<RedisPage>
-  /** Asks again until there is an answer; null when the signal aborts. */
+  /** Retries until Redis responds; returns null when the signal aborts. */
   retryWhileAway<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T | null>
 }
 
@@ -60,7 +63,7 @@ export function createRedisReading(connection: RedisConnection, redis: ScriptedR
   }
 }
 
-/** The fields of a stream entry are `t`, the time, `e`, the event, and `b`, its batch. */
+/** A stream entry has the fields `t` (time), `e` (event) and `b` (batch). */
 function entryOf(epoch: string, id: string, [, at, , json]: string[]): SizedEntry {
   const n = Number.parseInt(id, 10)
   const event = JSON.parse(json!) as LogEvent

@@ -8,11 +8,11 @@ import { createRedisEventLog } from './redis-event-log.ts'
 import { createRedisSignals } from './redis-signals.ts'
 import type { Signals } from './signals.ts'
 
-/** The event log and the signals in Redis, and the way to let go of its connections once both are closed. */
+/** The event log and the signals in Redis. Close both before `close`, which closes the connections. */
 export interface RedisRealtime {
   log: EventLog
   signals: Signals
-  /** For who counts over all processes. */
+  /** For rate limits and counters that all processes share. */
   redis: RedisConnection['redis']
   isAway(): boolean
   waiting(): number
@@ -27,8 +27,9 @@ export interface RedisRealtimeOptions {
 }
 
 /**
- * Opens both: over one connection for commands and one for subscriptions, or where the URL names several nodes, over the
- * same to each master of their cluster. @throws as createRealtime does.
+ * Opens the event log and the signals, with one connection for commands and one for subscriptions; if the URL
+ * names several nodes, with both to each master of the cluster.
+ * @throws as createRealtime does
  */
 export async function openRedisRealtime(options: RedisRealtimeOptions): Promise<RedisRealtime> {
   const { url, prefix, logger, patienceMs } = options
@@ -40,7 +41,7 @@ export async function openRedisRealtime(options: RedisRealtimeOptions): Promise<
     commands.close()
   }
   try {
-    // Of a cluster it is known then who its masters are.
+    // A cluster's masters are known only after this.
     await commands.ready()
     await routes.ready()
   } catch (error) {

@@ -2,28 +2,30 @@ import type { Cluster, Redis } from 'ioredis'
 import { KEPT_EMPTY_MS, KEPT_ENTRIES, KEPT_FINISHED_DRAFT_MS, KEPT_MS, KEPT_ONCE_KEYS } from './event-log.ts'
 
 /**
- * The log in Redis. Each script is one atomic step. Keys of a topic, which share a hash tag:
- * - entries, a stream: id `<n>-0`, fields `t` (time in ms), `e` (the event's JSON) and `b`, which batch brought it
- * - meta, a hash: `e` epoch · `n` number of the last entry · `b` its batch · `o` highest ordinal · `s` which life of the server
- *   made the epoch · `x` when the expiry was last set, or `ended` · `w:<writer>` the last batch of each writer and its outcome
- * - once keys, a sorted set by entry number
- * - sealed, one for each seal
- * - of a message draft, a hash of part index -> UTF-16 length, with `x`; and per part its text, JSON-escaped, so that a
- *   delta that ends within a surrogate pair is kept whole.
+ * The event log in Redis. Each script is one atomic step. The keys of a topic share a hash tag:
+ * - entries, a stream: id `<n>-0`, fields `t` (time in ms), `e` (the event's JSON) and `b` (the batch that
+ * wrote it)
+ * - meta, a hash: `e` epoch · `n` offset of the last entry · `b` its batch · `o` highest ordinal · `s` the
+ * server's run_id when the epoch was created · `x` when the expiry was last set, or `ended` · `w:<writer>`
+ * the last batch of each writer and its outcome
+ * - once keys, a sorted set by offset
+ * - sealed, one key per seal
+ * - a draft: per message a hash of part index -> UTF-16 length, with `x`; and per part its text,
+ * JSON-escaped, so that a delta that ends within a surrogate pair is stored unchanged.
  *
- * Expiry is set anew at most every 10 minutes, which is added to how long things are kept.
+ * The expiry is set at most every 10 minutes; that interval is added to the times for which data is kept.
  */
 
 const EXPIRY_INTERVAL_MS = 10 * 60 * 1000
-/** How long a batch is remembered at least, so that it can be sent again. */
+/** The minimum time for which the outcome of a batch is kept, so that the batch can be sent again. */
 const WRITER_KEPT_MS = 10 * 60 * 1000
-/** A doorbell carries its entries up to this size in bytes; of larger ones it only tells the number. */
+/** A wake-up message contains its entries up to this size in bytes; above it, only their offsets. */
 const LARGEST_BELL = 16_384
 
 /**
- * `isRewound`: Redis has lost something that it had confirmed. Either it lives another life than the one that made the epoch (it
- * was restarted, or another server was promoted; not seen where INFO is forbidden), or the entry that the caller knows
- * as the n-th of the epoch is not there any more, or is another one.
+ * `isRewound`: Redis has lost confirmed writes. Either its run_id differs from the one that created the epoch
+ * (it was restarted, or another server was promoted; not detectable if INFO is forbidden), or the caller's
+ * last known entry is missing, or its offset holds another entry.
  */
 const COMMON = `
 local function lifeOfServer()
@@ -47,18 +49,20 @@ end
 `
 
 /**
- * Writes a batch of one writer to one topic, and rings by the command `publish`. Run again with the same writer and batch number, it
- * only repeats its answer.
- * KEYS entries, meta, once; then for each operation: the seal that it must not find, or sets, and for text its draft and its text.
- * ARGV writer, batch, now, epoch to take if there is none, the bell's channel, epoch, n and batch of the last entry that the writer
- * knows, `1` to begin a new epoch; then operations:
- *   `event`, `1` if it must not find a seal, event, once key or '', ordinal or ''
- *   `delta`, the same, event, part, offset, length, text
- *   `whole`, the same: replaces the part's text
- *   `signal`, channel, text: published as it is, to whoever listens
- *   `seal` · `finish`: shortens the life of a draft and its texts · `expire`, ms: the topic has ended
- * Answers with the epoch and the outcomes so far, joined by commas: `a<n>` appended · `d` duplicate · `m<n>` missing after ·
- * `s` sealed · `h<n>` held already, as of n · `o` done · `x` the draft does not fit: this operation and what follows was not done.
+ * Writes a batch of one writer to one topic, and wakes readers by the command `publish`. Running it again
+ * with the same writer and batch number returns the same result without writing.
+ * KEYS entries, meta, once; then for each operation the seal that it sets or checks, and for text its draft
+ * and its text.
+ * ARGV writer, batch, now, epoch to create if there is none, the wake-up channel, then epoch, offset and
+ * batch of the last entry known to the writer, `1` to begin a new epoch; then operations:
+ * - `event`, `1` if it checks a seal, event, once key or '', ordinal or ''
+ * - `delta`, `1` if it checks a seal, event, part, offset, length, text
+ * - `whole`, with the arguments of `delta`: replaces the text of the part
+ * - `signal`, channel, text: published unchanged
+ * - `seal` · `finish`: shortens the expiry of a draft and its texts · `expire`, ms: the topic has ended
+ * Returns the epoch and the outcomes, joined by commas: `a<n>` appended · `d` duplicate · `m<n>` missing
+ * after · `s` sealed · `h<n>` already contained, as of n · `o` done · `x` the draft does not fit: this
+ * operation and the following ones were not executed.
  */
 const WRITE = `${COMMON}
 local entries, meta, once = KEYS[1], KEYS[2], KEYS[3]
@@ -195,9 +199,10 @@ return answer
 `
 
 /**
- * KEYS entries, meta, once. ARGV epoch to take if there is none; then nothing, or of a read epoch, n and limit, and the batch of
- * the n-th entry where the caller knows it for certain.
- * Answers with the epoch, number and batch of the last entry, and the entries after n; without those where there is a gap.
+ * KEYS entries, meta, once. ARGV epoch to create if there is none; then nothing, or epoch, offset and limit
+ * of a read, and the batch of the entry at that offset if the caller knows it.
+ * Returns the epoch, offset and batch of the last entry, and the entries after the given offset; without
+ * these if there is a gap.
  */
 const READ = `${COMMON}
 local function state()
@@ -224,7 +229,7 @@ return answer
 type StreamEntry = [id: string, fields: string[]]
 type Arguments = (string | number)[]
 
-/** A command connection that knows the scripts. */
+/** A command connection on which the scripts are defined. */
 export type ScriptedRedis = Redis & {
   logWrite(keys: number, ...keysAndArguments: Arguments): Promise<string>
   logRead(
@@ -232,7 +237,7 @@ export type ScriptedRedis = Redis & {
   ): Promise<[epoch: string, last: string, batch: string, entries?: StreamEntry[]]>
 }
 
-/** What rings a topic's bell. */
+/** The command that publishes wake-up messages. */
 export type PublishCommand = 'PUBLISH' | 'SPUBLISH'
 
 export function defineScripts(redis: Redis | Cluster, publish: PublishCommand): ScriptedRedis {
@@ -241,7 +246,10 @@ export function defineScripts(redis: Redis | Cluster, publish: PublishCommand): 
   return redis as unknown as ScriptedRedis
 }
 
-/** The keys of the log under a prefix, as the scripts expect them. Those of one topic lie on one node of a cluster. */
+/**
+ * Returns the key names under a prefix, as the scripts expect them. All keys of a topic are on one node of a
+ * cluster.
+ */
 export function createKeys(prefix: string) {
   const draft = (topic: string, messageId: string) => `${prefix}draft:{${topic}}:${messageId}`
   return {

@@ -7,15 +7,15 @@ import type { RedisWriter } from './redis-writer.ts'
 import type { Signals } from './signals.ts'
 import type { SignalPayload } from './topics.ts'
 
-/** Signals under way; with more of them Redis is away, and what comes on top is lost at once. */
+/** The maximum number of signals in progress. With more, Redis is unreachable, and further signals are dropped. */
 const MOST_GOING = 10_000
-/** What the end waits for the last signals. */
+/** How long `close` waits for the last signals. */
 const LAST_SIGNALS_MS = 500
 
 interface RedisSignalsParts {
   commands: RedisConnection
   channels: RedisChannels
-  /** The event log's. */
+  /** The writer of the event log. */
   writer: Pick<RedisWriter, 'write'>
 }
 
@@ -29,10 +29,11 @@ export function createRedisSignals({ commands, channels, writer }: RedisSignalsP
       await commands.call(() => channels.publish(nameOf(channel), payload))
     } catch (error) {
       lost += 1
-      if (lost === 1) logger.warn({ channel, error: messageOf(error) }, 'a signal is lost')
+      if (lost === 1)
+        logger.warn({ channel, error: messageOf(error) }, 'could not publish a signal; receivers will poll instead')
       return
     }
-    if (lost > 0) logger.info({ lost }, 'signals go out again')
+    if (lost > 0) logger.info({ lost }, 'Redis publishes signals again')
     lost = 0
   }
 
@@ -61,5 +62,5 @@ export function createRedisSignals({ commands, channels, writer }: RedisSignalsP
   }
 }
 
-/** Apart from the channels of the event log. */
+/** Keeps signals apart from the channels of the event log. */
 const nameOf = (channel: string) => `signal:${channel}`

@@ -6,13 +6,13 @@ import type { TopicSource } from './following.ts'
 import type { RedisChannels } from './redis-channels.ts'
 import type { RedisPage, RedisReading } from './redis-reading.ts'
 
-/** How much is read at a time to bring the window up to date. Where more is missing, followers read it for themselves. */
+/** How many entries one refresh of the window reads. If more are missing, subscribers read them from the log. */
 const REFRESH_ENTRIES = 250
 
-/** Batches that were read and may still ring. */
+/** How many batches are remembered whose wake-up message may still arrive. */
 const MOST_BATCHES = 1000
 
-/** What rings when a batch was appended. A large batch is not in it. */
+/** The wake-up message for an appended batch. Events of a large batch are omitted. */
 interface DoorbellRing {
   epoch: string
   first: number
@@ -26,10 +26,11 @@ interface DoorbellRing {
 }
 
 /**
- * Receives a topic once for all its followers in this process. The stream in Redis is the truth; the doorbell only wakes,
- * and brings what it announces along where that follows on from what is known: the next number, after the batch that was
- * the last one. Otherwise, and after each reconnect, the stream is read on from there; where Redis went back in time and
- * counts some numbers again, that read finds out.
+ * Receives a topic once for all its subscribers in this process. The stream in Redis is the source of truth.
+ * A wake-up message only says that entries were appended. Its entries are used if they continue the window:
+ * they start at the next offset, and follow the last known batch. Otherwise, and after each reconnect, the
+ * reader reads the stream from its position; that read also detects that Redis lost writes and assigned
+ * offsets a second time.
  */
 export class RedisTopicReader implements TopicSource {
   readonly #topic: string
@@ -37,15 +38,15 @@ export class RedisTopicReader implements TopicSource {
   readonly #reading: RedisReading
   readonly #stop = new AbortController()
   readonly #started: Promise<void>
-  /** Pages being read, so that followers at one place share one read. */
+  /** Reads in progress, so that subscribers at the same position share one. */
   readonly #pages = new Map<string, Promise<Page | null>>()
   #window: EntryWindow | null = null
   /** The batch of the window's last entry. */
   #batch = ''
-  /** The last batches, so that a ring that comes after its entries were read is known. */
+  /** The last batches, to recognise a wake-up message that arrives after its entries were read. */
   readonly #batches = new Set<string>()
   #refreshing: Promise<void> | null = null
-  /** Something came, or may have been missed, while the window was being made or brought up to date. */
+  /** A wake-up message arrived or may have been missed while the window was being created or refreshed. */
   #rungMeanwhile = false
 
   constructor(topic: string, channel: string, channels: RedisChannels, reading: RedisReading) {
@@ -57,7 +58,7 @@ export class RedisTopicReader implements TopicSource {
   }
 
   get window(): EntryWindow {
-    if (this.#window === null) throw new Error('the reader does not stand yet')
+    if (this.#window === null) throw new Error('the topic reader is not ready')
     return this.#window
   }
 
@@ -80,7 +81,10 @@ export class RedisTopicReader implements TopicSource {
     await orNullIfAborted(signal, this.catchUp())
   }
 
-  /** Reads on from what is known: after a reconnect, or when a doorbell does not follow on. */
+  /**
+   * Reads the stream from the end of the window: after a reconnect, or when a wake-up message does not
+   * continue the window.
+   */
   catchUp(): Promise<void> {
     this.#rungMeanwhile = true
     if (this.#window === null) return this.#started
@@ -136,7 +140,7 @@ export class RedisTopicReader implements TopicSource {
     }
   }
 
-  /** What came by a doorbell meanwhile is left out. */
+  /** Skips entries that a wake-up message has delivered meanwhile. */
   #take(window: EntryWindow, { entries, batches }: RedisPage & { type: 'entries' }): void {
     const { n } = window.end
     const fresh = entries.filter((entry) => entry.n > n)
@@ -154,7 +158,7 @@ export class RedisTopicReader implements TopicSource {
     this.#rungMeanwhile = true
   }
 
-  /** The last of these is the batch of the window's end. */
+  /** The last element is the batch of the window's last entry. */
   #know(batches: string[]): void {
     for (const batch of batches) this.#batches.add(batch)
     this.#batch = batches.at(-1) ?? this.#batch
@@ -169,7 +173,7 @@ export class RedisTopicReader implements TopicSource {
   }
 }
 
-/** Null for a ring that only tells numbers. */
+/** Returns null for a message without events. */
 function entriesOf({ epoch, first, at, bytes, events }: DoorbellRing): SizedEntry[] | null {
   if (!events || !bytes) return null
   return events.map((event, index) => {

@@ -11,41 +11,44 @@ import type { Keys, ScriptedRedis } from './redis-scripts.ts'
 const MOST_OPERATIONS_A_BATCH = 100
 const MOST_CHARACTERS_A_BATCH = 512 * 1024
 const MOST_REMEMBERED_TOPICS = 10_000
-/** How often what cannot be told yet is looked at again. */
+/** How often a queue whose batch has no response is checked. */
 const WAITING_INTERVAL_MS = 1000
-/** Past so many operations of a topic that wait while Redis is away, the oldest are given up. */
+/**
+ * The maximum number of buffered operations per topic while Redis is unreachable. Over it, the oldest are
+ * dropped.
+ */
 const MOST_WAITING = 10_000
-/** The same of all topics together, and of topics. */
+/** The maximum number of buffered operations of all topics, and of topics. */
 const MOST_WAITING_IN_ALL = 100_000
 const MOST_TOPICS = 10_000
 
-/** An operation, and who waits for its outcome. */
+/** An operation and the promise of its caller. */
 interface Task {
   operation: Operation
-  /** When its caller is told that it failed, in ms of `Date.now`. Null: it is never given up for its age. */
+  /** When the operation fails, in ms of `Date.now`. Null: age alone never fails it. */
   deadline: number | null
   resolve: (outcome: Outcome) => void
   reject: (error: unknown) => void
 }
 
-/** A batch under way. It is sent again as it was, under its number, until there is an answer. */
+/** A batch in flight. It is sent again unchanged, with the same number, until Redis responds. */
 interface Batch {
   number: number
   tasks: Task[]
   startsAnew: boolean
 }
 
-/** What this process still has to write to one topic. */
+/** The writes to one topic that this process has not completed. */
 interface Queue {
   topic: string
   waiting: Task[]
   sent: Batch | null
-  /** Some of it was given up: the topic starts anew, so that its followers learn that they missed something. */
+  /** Operations were dropped: the topic must begin a new epoch, so that its subscribers receive a gap. */
   hasHoles: boolean
   patience: NodeJS.Timeout | undefined
 }
 
-/** The last entry of a topic that this process wrote: that it is still there shows that Redis has lost nothing. */
+/** The last entry that this process wrote to a topic. If it is still there, Redis has lost nothing. */
 interface Known {
   epoch: string
   n: number
@@ -56,27 +59,27 @@ export interface RedisWriterOptions {
   connection: RedisConnection
   redis: ScriptedRedis
   keys: Keys
-  /** The channel that rings for a topic. */
+  /** The wake-up channel of a topic. */
   bell: (topic: string) => string
   logger: RealtimeLogger
-  /** How long whoever tells something waits for a topic that Redis does not answer for. */
+  /** How long a write waits for Redis before it is deferred. */
   patienceMs: number
 }
 
 /**
- * Writes, one batch at a time for each topic, and what is asked for meanwhile in the next one: so that the order of the calls
- * is kept over lost connections too, and a batch that is sent again can be told from a new one by its number. While Redis
- * is away it all waits here, bounded, and nobody waits for it: see `write`.
+ * Writes one batch at a time per topic; operations that arrive meanwhile form the next batch. So the order of
+ * the calls is kept across reconnects, and Redis recognises a repeated batch by its number. While Redis is
+ * unreachable, operations are buffered up to a limit and callers do not wait: see `write`.
  */
 export class RedisWriter {
   readonly #options: RedisWriterOptions
   readonly #writer = randomBytes(6).toString('hex')
   readonly #queues = new Map<string, Queue>()
   readonly #known = new Map<string, Known>()
-  /** Operations in queues that are in no batch yet. */
+  /** The number of operations that are queued and in no batch yet. */
   #waiting = 0
   #batches = 0
-  /** A topic's answer did not come in time, and none has come since. */
+  /** Redis did not respond in time for a topic, and has not responded since. */
   #isAway = false
   #givenUp = 0
   #closed = false
@@ -86,8 +89,9 @@ export class RedisWriter {
   }
 
   /**
-   * Resolves with the outcome; with `deferred` where there is none within `patienceMs`, or at once while Redis is known to be away:
-   * the operation then goes on waiting, in its order. A text is not deferred: it rejects after 5 s.
+   * Resolves with the outcome; with `deferred` if there is none within `patienceMs`, or at once while Redis
+   * is known to be unreachable. A deferred operation stays queued in order. A text is never deferred: it
+   * rejects after 5 s.
    */
   write(topic: string, operation: Operation): Promise<Outcome> {
     if (this.#closed) return Promise.reject(closedError())
@@ -104,24 +108,24 @@ export class RedisWriter {
     return promise
   }
 
-  /** Redis does not answer what is told. */
+  /** Whether Redis is unreachable for writes. */
   get isAway(): boolean {
     return this.#isAway
   }
 
-  /** Operations that wait to be told. */
+  /** The number of queued operations. */
   get waiting(): number {
     return this.#waiting
   }
 
-  /** Fails what is waiting. */
+  /** Rejects everything that is queued. */
   close(): void {
     this.#closed = true
     for (const queue of this.#queues.values()) this.#forget(queue, closedError())
   }
 
   async #drain(queue: Queue): Promise<void> {
-    // What is asked for in the same breath goes along.
+    // Includes operations that are requested in the same tick.
     await Promise.resolve()
     while (queue.waiting.length > 0 || queue.hasHoles) {
       const batch = this.#takeBatch(queue)
@@ -141,7 +145,7 @@ export class RedisWriter {
     return this.#queues.get(queue.topic) === queue
   }
 
-  /** Sends a batch until it is answered, or not wanted any more. */
+  /** Sends a batch until Redis responds, or the batch is no longer wanted. */
   #send(topic: string, { number, tasks, startsAnew }: Batch, isWanted: () => boolean): Promise<string> {
     const { connection, redis, keys, bell } = this.#options
     const { epoch, n, batch } = this.#known.get(topic) ?? { epoch: '', n: 0, batch: '' }
@@ -151,7 +155,7 @@ export class RedisWriter {
     return connection.callUntilAnswered(() => redis.logWrite(into.keys.length, ...into.keys, ...into.args), isWanted)
   }
 
-  /** Tells each task its outcome, and puts back those still to be done, where a draft did not fit. */
+  /** Resolves each task with its outcome. If a draft did not fit, it requeues the tasks that were not executed. */
   #settle(queue: Queue, { tasks, number }: Batch, answer: string): void {
     const { epoch, last, outcomes } = readAnswer(answer)
     if (last !== null) this.#remember(queue.topic, { epoch, n: last, batch: `${this.#writer}.${number}` })
@@ -167,7 +171,7 @@ export class RedisWriter {
     }
   }
 
-  /** The oldest operations, within the size of a batch. */
+  /** Takes the oldest operations, within the size limit of a batch. */
   #takeBatch(queue: Queue): Batch {
     let characters = 0
     let count = 0
@@ -186,7 +190,10 @@ export class RedisWriter {
     return batch
   }
 
-  /** When there is no answer in time, nobody waits any longer. An answer that is here already, and unread, counts. */
+  /**
+   * Stops waiting for the response after `ms`. A response that has arrived but was not read yet counts as in
+   * time.
+   */
   #awaitAnswer(queue: Queue, ms: number): void {
     clearTimeout(queue.patience)
     const timer = setTimeout(() => {
@@ -198,12 +205,12 @@ export class RedisWriter {
   }
 
   #letGo(queue: Queue): void {
-    if (!this.#isAway) this.#options.logger.warn({}, 'Redis does not answer: what is to be told waits in this process')
+    if (!this.#isAway) this.#options.logger.warn({}, 'Redis is unreachable; buffering events in memory')
     this.#isAway = true
     const isOver = ({ deadline }: Task) => deadline !== null && deadline <= Date.now()
     for (const task of [...(queue.sent?.tasks ?? []), ...queue.waiting]) {
       if (task.deadline === null) task.resolve({ type: 'deferred' })
-      else if (isOver(task)) task.reject(new LogUnavailableError('Redis does not answer.'))
+      else if (isOver(task)) task.reject(new LogUnavailableError('Redis did not respond in time.'))
     }
     const left = queue.waiting.filter((task) => !isOver(task))
     this.#waiting -= queue.waiting.length - left.length
@@ -214,11 +221,11 @@ export class RedisWriter {
   #cameBack(): void {
     if (!this.#isAway) return
     this.#isAway = false
-    this.#options.logger.info({ givenUp: this.#givenUp }, 'Redis answers again: what waited goes out')
+    this.#options.logger.info({ givenUp: this.#givenUp }, 'Redis is reachable again; publishing the buffered events')
     this.#givenUp = 0
   }
 
-  /** Gives up the oldest of what waits where it is too much: of this topic, of all together, or whole topics. */
+  /** Drops the oldest operations over the limits: of this topic, of all topics together, or whole topics. */
   #bound(queue: Queue): void {
     if (queue.waiting.length > MOST_WAITING) this.#giveUp(queue, queue.waiting.length - MOST_WAITING)
     if (this.#waiting > MOST_WAITING_IN_ALL) {
@@ -227,19 +234,19 @@ export class RedisWriter {
     }
     if (this.#queues.size > MOST_TOPICS) {
       const [oldest] = this.#queues.values()
-      this.#forget(oldest!, new LogUnavailableError('Too much waits for Redis.'))
+      this.#forget(oldest!, new LogUnavailableError('The buffer of writes to Redis is full.'))
     }
   }
 
   #giveUp(queue: Queue, count: number): void {
     for (const { reject } of queue.waiting.splice(0, count))
-      reject(new LogUnavailableError('Too much waits for Redis.'))
+      reject(new LogUnavailableError('The buffer of writes to Redis is full.'))
     this.#waiting -= count
     this.#givenUp += count
     queue.hasHoles = true
   }
 
-  /** Its followers are not told: that would take remembering it. */
+  /** Drops a queue. Its subscribers receive no gap, since that would need the queue to be remembered. */
   #forget(queue: Queue, error: Error): void {
     clearTimeout(queue.patience)
     for (const { reject } of [...(queue.sent?.tasks ?? []), ...queue.waiting]) reject(error)
@@ -257,7 +264,7 @@ export class RedisWriter {
 
 const closedError = () => new LogUnavailableError('The event log is closed.')
 
-/** The task with the whole text in place of its delta; none where that text cannot be had. */
+/** Returns the task with the whole text of its part; empty if that text is not available. */
 function wholeOf(task: Task): Task[] {
   try {
     return [{ ...task, operation: withWhole(task.operation) }]

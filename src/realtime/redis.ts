@@ -10,27 +10,31 @@ import {
   withTimeout,
 } from './redis-calls.ts'
 
-/** The start gives up before the 5 s that it is given. */
+/** The start must fail within 5 s. */
 export const START_TIMEOUT_MS = 4000
 const CONNECT_TIMEOUT_MS = 2000
 const WATCH_INTERVAL_MS = 5000
 
 /**
- * A connection that reconnects for ever: to one server, or to all masters of a cluster. Nothing is queued while it is away
- * and nothing is sent again by itself: a command whose answer was lost rejects, and `call` decides.
+ * A connection that reconnects without end: to one server, or to all masters of a cluster. It queues nothing
+ * while it is down and resends nothing: a command whose response was lost rejects, and `call` decides whether
+ * to retry.
  */
 export interface RedisConnection extends RedisCalls {
   readonly redis: Redis | Cluster
-  /** Resolves once Redis has answered. @throws with one line that names REDIS_URL and no secret, 4 s after it was opened. */
+  /**
+   * Resolves once Redis has responded. @throws 4 s after it was opened, with one line that names REDIS_URL
+   * and contains no secret
+   */
   ready(): Promise<void>
-  /** Whether all of Redis answers within `timeoutMs`. */
+  /** Whether every server responds within `timeoutMs`. */
   answers(timeoutMs: number): Promise<boolean>
   close(): void
 }
 
 export type RedisRole = 'commands' | 'subscriber'
 
-/** How every connection is opened; its name is `parley-<role>`, as CLIENT LIST shows it. */
+/** The options of every connection. Its name in CLIENT LIST is `parley-<role>`. */
 export function optionsOf(role: RedisRole): RedisOptions {
   return {
     connectionName: `parley-${role}`,
@@ -38,7 +42,7 @@ export function optionsOf(role: RedisRole): RedisOptions {
     disconnectTimeout: 500,
     retryStrategy: (attempt) => Math.min(25 * attempt, 500),
     reconnectOnError: (error) => error.message.includes('READONLY'),
-    // What ioredis would queue, resend or subscribe to again, we do: it forgets some of it when a connection breaks twice.
+    // We queue, resend and resubscribe ourselves: ioredis loses some of it if a connection breaks twice.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
@@ -46,7 +50,7 @@ export function optionsOf(role: RedisRole): RedisOptions {
   }
 }
 
-/** Opens a connection to one server, by its URL or its place. */
+/** Opens a connection to one server, by its URL or by host and port. */
 export function openRedis(
   url: string | null,
   role: RedisRole,
@@ -69,7 +73,7 @@ export function openRedis(
       }
       if (redis.status === 'ready') return
       const { host, port } = redis.options
-      throw new Error(`REDIS_URL: Redis at ${host}:${port} cannot be used: ${lastFault() ?? 'it does not answer'}`)
+      throw new Error(`REDIS_URL: Redis at ${host}:${port} cannot be used: ${lastFault() ?? 'it does not respond'}`)
     },
     answers: (timeoutMs) => answersWithin(redis, timeoutMs),
     close() {
@@ -79,7 +83,7 @@ export function openRedis(
   }
 }
 
-/** Says once that the connection is lost, and once that it is back. */
+/** Logs once when the connection is lost, and once when it is restored. */
 export function reportOutages(redis: Redis | Cluster, role: RedisRole, logger: RealtimeLogger, signal: AbortSignal) {
   let lastFault: string | null = null
   let connected = false
@@ -92,7 +96,7 @@ export function reportOutages(redis: Redis | Cluster, role: RedisRole, logger: R
     logger.warn({ connection: role, error: lastFault }, 'lost the connection to Redis')
   })
   redis.on('ready', () => {
-    logger.info({ connection: role }, 'the connection to Redis stands')
+    logger.info({ connection: role }, 'connected to Redis')
     connected = true
     lastFault = null
   })
@@ -100,8 +104,8 @@ export function reportOutages(redis: Redis | Cluster, role: RedisRole, logger: R
 }
 
 /**
- * Breaks connections over which nothing comes any more although they stand: a peer that vanished, a server that hangs.
- * ioredis would wait for ever, and everything behind the unanswered command with it.
+ * Destroys connections that are open and do not respond: the peer vanished or hangs. ioredis would wait
+ * without end, together with every later command.
  */
 export async function breakWhatHangs(connections: () => Redis[], signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {

@@ -1,22 +1,27 @@
 import type { SignalPayload } from './topics.ts'
 
 /**
- * Ephemeral news to whoever listens now, in whichever process: at most once, nothing is kept. Who listens must be able to
- * look up what it may have missed.
+ * Ephemeral messages to the current listeners in all processes. A signal is delivered at most once and never
+ * stored, so a listener must be able to check the database for what it missed.
  */
 export interface Signals {
   /**
-   * Never throws, and waits for nothing: it resolves at once. What cannot be sent within about 5 s is lost, and said in
-   * the log. What one process publishes to one channel keeps its order while the connection stands. `beside`: a topic of the event
-   * log to which something is told in the same breath; the signal goes with that where it can, and then waits with it for Redis.
+   * Resolves at once and never throws. A signal that cannot be sent within about 5 s is lost, and the log
+   * says so. Signals of one process to one channel keep their order while the connection lasts. `beside`: an
+   * event log topic to which the caller appends in the same tick; the signal is sent in the same batch if
+   * possible, and is then buffered with that batch while Redis is unreachable.
    */
   publish(channel: string, payload: SignalPayload, beside?: string): Promise<void>
   /**
-   * Resolves when the subscription stands: what is published after that arrives. Comes back with the way to end it,
-   * after which the listener is not called again. While Redis is away it waits; it rejects only when closed meanwhile.
+   * Resolves when the subscription is active: every signal published later arrives. Returns a function that
+   * ends the subscription; the listener is not called after that. While Redis is unreachable, the promise
+   * stays pending; it rejects only if the connection is closed.
    */
   subscribe(channel: string, listener: (payload: SignalPayload) => void): Promise<() => void>
-  /** Called when a lost connection is back and all subscriptions stand again: signals may be lost, look things up. */
+  /**
+   * Called when a lost connection and all its subscriptions are restored. Signals may have been lost: check
+   * the database.
+   */
   onReconnect(listener: () => void): () => void
   close(): Promise<void>
 }

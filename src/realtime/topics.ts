@@ -1,9 +1,9 @@
 /**
- * The one table of what is published: the topics of the event log and the channels of the signals, with what goes over
- * each. Events name things by id; whoever delivers one loads the thing as it is then.
+ * The list of everything that is published: the topics of the event log, the channels of the signals, and
+ * their payloads. Events name entities by id; the delivering process loads the current entity.
  */
 
-/** What happened in a space, in order: topic `space:<id>`. */
+/** The events of a space, in order: topic `space:<id>`. */
 export type SpaceLogEvent =
   | { type: 'MessagePosted'; messageId: string }
   | MessageTextDeltaEvent
@@ -13,12 +13,15 @@ export type SpaceLogEvent =
   | { type: 'MemberJoined'; entityId: string }
   | { type: 'MemberLeft'; entityId: string }
   | { type: 'SpaceUpdated' }
-  /** Messages are not what they were: it is to be read anew. */
+  /** Many messages changed: subscribers must read the space again. */
   | { type: 'SpaceSnapshot' }
-  /** The last one. */
+  /** Always the last event. */
   | { type: 'SpaceDeleted' }
 
-/** `delta` belongs at UTF-16 unit `offset` of the part; where that is less than what is known, the overlap is dropped. */
+/**
+ * `offset` is the position of `delta` in the part, in UTF-16 units. If it is lower than the length of the
+ * known text, the overlap is ignored.
+ */
 export type MessageTextDeltaEvent = {
   type: 'MessageTextDelta'
   messageId: string
@@ -27,7 +30,7 @@ export type MessageTextDeltaEvent = {
   delta: string
 }
 
-/** What happened in a run, in order: topic `run:<id>`. The last is one of RunCompleted, RunFailed and RunCanceled. */
+/** The events of a run, in order: topic `run:<id>`. The last one is RunCompleted, RunFailed or RunCanceled. */
 export type RunLogEvent =
   | { type: 'RunStarted' }
   | { type: 'RunWaitingTool'; toolCallIds: string[] }
@@ -51,26 +54,29 @@ export type RunLogEvent =
   | { type: 'RunToolCallChanged'; toolCallId: string }
   | { type: 'RunSpaceEntered'; spaceId: string }
 
-/** Tokens of one step; `estimated` where the provider gave no figures. */
+/** The tokens of one step. `estimated`: the provider reported none. */
 export type LoggedUsage = {
   estimated: boolean
   inputTokens: number
-  /** Not in events of before they were counted. */
+  /** Absent in events that older versions wrote. */
   cachedInputTokens?: number
   outputTokens: number
   totalTokens: number
-  /** Null: the model had no known price. Not in events of before it was counted. */
+  /** Null: the model has no known price. Absent in events that older versions wrote. */
   costUsd?: number | null
 }
 
 export const spaceTopic = (spaceId: string): string => `space:${spaceId}`
 export const runTopic = (runId: string): string => `run:${runId}`
 
-/** Channel `jobs`: there may be something to claim. `by`: the process that has heard it already (heard-here.ts). */
+/**
+ * Channel `jobs`: there may be a run or job to claim. `by`: the process that has already received the signal
+ * (heard-here.ts).
+ */
 export type JobsSignal = { type?: undefined; by?: string }
 /**
- * A call waits, no longer does, or something about it changed; for who may answer it, or who may decide on it. (Before there were
- * decisions nothing was said of the audience.)
+ * A tool call began to wait, stopped waiting or changed. `audience`: those who can answer the call, or those
+ * who can approve it. (Signals of versions without approvals have no audience.)
  */
 export type ToolSignal = {
   type: 'tool-waiting' | 'tool-changed' | 'tool-settled'
@@ -78,14 +84,15 @@ export type ToolSignal = {
   audience?: 'answerers' | 'deciders'
 }
 /**
- * What is told of a run whose status changed, so that who follows an agent's runs need not look: nothing in it changes while its status
- * stays, but that somebody whom the summary names may be erased. Times are text.
+ * A run whose status changed, with everything that `agentActivity` needs, so that receivers do not query the
+ * database. Its fields change only together with the status, except that the summary changes when a person it
+ * names is erased. Times are ISO strings.
  */
 export type ChangedRun = {
   id: string
   agentId: string
   status: 'QUEUED' | 'RUNNING' | 'WAITING_TOOL' | 'COMPLETED' | 'FAILED' | 'CANCELED'
-  /** How often it was claimed: news of one run come from several processes, in any order. */
+  /** The number of claims. It orders signals about one run, which several processes send in any order. */
   attempt: number
   triggerType: 'SPACE_MESSAGE' | 'PLAN' | 'SERVICE' | 'INBOX'
   triggerName: string | null
@@ -97,25 +104,31 @@ export type ChangedRun = {
   startedAt: string | null
 }
 /**
- * Channel `agent:<id>`: the status of one of its runs changed, or something else of what it does (then there is no `run`); or an
- * EXTERNAL call of it waits for a service or no longer does.
+ * Channel `agent:<id>`: the status of one of its runs changed (`run`), its activity changed otherwise (no
+ * `run`), or one of its EXTERNAL calls began or stopped waiting for a service.
  */
 export type AgentSignal = { type: 'run-changed'; run?: ChangedRun } | ToolSignal
 /**
- * Channel `entity:<id>`: this human or agent became a member of a space, ceased to be one, or has read on in it; is asked to decide;
- * or is no more.
+ * Channel `entity:<id>`: this human or agent joined or left a space, moved its read marker, was asked to
+ * decide on a tool call, or was deleted.
  */
 export type EntitySignal =
   | { type: 'member-joined' | 'member-left' | 'read'; spaceId: string }
   | { type: 'gone' }
   | ToolSignal
-/** Channel `calls`: a call is approved, and to be carried out. */
+/** Channel `calls`: a call was approved and must be executed. */
 export type CallsSignal = { type: 'carry'; toolCallId: string }
-/** Channel `token:<id>`: it is no longer good. */
+/** Channel `token:<id>`: the token was revoked. */
 export type TokenSignal = { type: 'revoked' }
-/** Channel `runs`: stop executing the run, its status is CANCELED; and the worker's answer, that it has let go. */
+/**
+ * Channel `runs`: `stop` tells the worker to stop a run that is CANCELED; `stopped` is the worker's
+ * acknowledgement.
+ */
 export type RunSignal = { type: 'stop' | 'stopped'; runId: string }
-/** Channel `space:<id>`: its settings or members changed, a message was posted or finished, a call shown in it waits or was settled; or it is no more. */
+/**
+ * Channel `space:<id>`: its settings or members changed, a message was posted or finished, a tool call that
+ * it shows began to wait or was settled, or the space was deleted.
+ */
 export type SpaceSignal =
   | { type: 'changed' | 'message' | 'member-joined' | 'member-left' | 'deleted'; entityId?: string }
   | ToolSignal
@@ -132,7 +145,7 @@ export type SignalPayload =
 export const JOBS_CHANNEL = 'jobs'
 export const CALLS_CHANNEL = 'calls'
 export const RUNS_CHANNEL = 'runs'
-/** What concerns admins wherever it happens: tool calls that wait, and their ends. */
+/** For admins, from all spaces: tool calls that begin or stop waiting. */
 export const ADMIN_CHANNEL = 'admins'
 export const agentChannel = (agentId: string): string => `agent:${agentId}`
 export const entityChannel = (entityId: string): string => `entity:${entityId}`

@@ -2,7 +2,7 @@ import type { Limits } from '../config.ts'
 import type { Waiter } from '../runs/chains.ts'
 import type { Refusal } from '../runs/handing-on.ts'
 
-/** What of a chain its rules look at and change. */
+/** The state of a chain as its rules see and change it. */
 export interface ChainState {
   /** Runs so far. */
   depth: number
@@ -10,44 +10,44 @@ export interface ChainState {
   mentionedPairs: string[]
 }
 
-/** An agent asks that another has the next turn. */
+/** An agent passes the turn to another. */
 export interface Mention {
   type: 'mention'
   targetId: string
   reason: string | null
   expectReply: boolean
-  /** Where it was made: the target is woken there, and who expects a reply is called back there. */
+  /** The space of the mention: the target is woken there, and an agent that expects a reply is called back there. */
   spaceId: string
 }
 
-/** A silent handoff: the target takes the delegator's place, on the reply stack too. */
+/** A silent handoff: the target replaces the delegator, on the reply stack too. */
 export interface Delegation {
   type: 'delegation'
   targetId: string
   reason: string | null
-  /** Where it was made: the target is a member there. */
+  /** The space in which the target is a member. */
   spaceId: string
 }
 
-/** Who has the next turn, and why. */
+/** The next turn and its reason. */
 export type NextTurn = Mention | Delegation | { type: 'callback'; waiter: Waiter }
 
-/** The state after a turn, and whose turn is next: null ends the chain. The turn counts once its agent is woken. */
+/** The state after a turn, and the next turn; null ends the chain. A turn counts once its agent is woken. */
 export interface Step {
   state: ChainState
   next: NextTurn | null
-  /** The turn that a limit forbids. */
+  /** The turn that a limit prevented. */
   forbidden?: NextTurn
 }
 
 export type ChainLimits = Pick<Limits, 'maxChainDepth' | 'maxReplyStack'>
 
-/** A chain before anything was handed on: the turn of the run that begins it. */
+/** A chain during the run that begins it. */
 export const NEW_CHAIN: ChainState = { depth: 1, replyStack: [], mentionedPairs: [] }
 
 const pairOf = (fromId: string, toId: string) => `${fromId}->${toId}`
 
-/** Why an agent may not mention another at this point of the chain; null where it may. */
+/** Why an agent may not mention another at this point of the chain; null if it may. */
 export function refuseMention(
   { depth, replyStack, mentionedPairs }: ChainState,
   fromId: string,
@@ -72,7 +72,7 @@ export function refuseMention(
   }
 }
 
-/** Why a chain goes no further by delegation; null where it may. */
+/** Why an agent may not delegate at this point of the chain; null if it may. */
 export function refuseDelegation(
   state: Pick<ChainState, 'depth' | 'replyStack'>,
   { maxChainDepth }: Pick<ChainLimits, 'maxChainDepth'>,
@@ -80,7 +80,7 @@ export function refuseDelegation(
   return refuseByDepth(state, { expectReply: false }, maxChainDepth)
 }
 
-/** How many runs there must be room for when an agent is woken next: its own, and one to call back each that waits then. */
+/** The number of runs to reserve for waking an agent: its own, and one call-back for each waiting agent. */
 export function runsToCome(
   { replyStack }: Pick<ChainState, 'replyStack'>,
   { expectReply }: { expectReply: boolean },
@@ -88,7 +88,7 @@ export function runsToCome(
   return 1 + replyStack.length + (expectReply ? 1 : 0)
 }
 
-/** Whoever was told that it is called back is: no later turn takes the run that this needs. */
+/** Agents on the reply stack are promised a call-back: no later turn may use up the runs that those need. */
 function refuseByDepth(
   { depth, replyStack }: Pick<ChainState, 'depth' | 'replyStack'>,
   { expectReply }: { expectReply: boolean },
@@ -107,8 +107,9 @@ function refuseByDepth(
 }
 
 /**
- * What follows when an agent's turn is over. A mention or a delegation that the rules allow comes next; anything else (it
- * responded, skipped, failed or was stopped) calls back who waits. At the greatest depth the stack is cleared.
+ * The next step after an agent's turn. A mention or delegation that the rules allow comes next;
+ * after anything else (it responded, skipped, failed or was stopped) the waiting agent is called
+ * back. At the maximum depth the stack is cleared.
  */
 export function afterTurn(
   state: ChainState,
@@ -128,7 +129,7 @@ export function afterTurn(
   return { state: { ...state, mentionedPairs, replyStack }, next: handingOn }
 }
 
-/** The agent that asked last is called back; nobody where nobody waits. */
+/** Calls back the agent that was the last to expect a reply, if any. */
 export function callBack(state: ChainState, limits: ChainLimits): Step {
   const waiter = state.replyStack.at(-1)
   if (waiter === undefined) return { state, next: null }
@@ -139,7 +140,7 @@ export function callBack(state: ChainState, limits: ChainLimits): Step {
   return state.depth < limits.maxChainDepth ? step : cutShort(step)
 }
 
-/** At a limit nobody is woken any more: whoever waits, waits no longer. */
+/** Ends the chain at a limit and clears the reply stack. */
 export function cutShort({ state, next }: Step): Step {
   return { state: { ...state, replyStack: [] }, next: null, ...(next === null ? {} : { forbidden: next }) }
 }

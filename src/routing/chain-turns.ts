@@ -7,20 +7,20 @@ import { type Chain, chainOfRow, type TurnOutcome } from '../runs/chains.ts'
 import type { RunEnding } from '../runs/lifecycle.ts'
 import { type Delegation, type Mention, NEW_CHAIN } from './chain-rules.ts'
 
-/** A run whose turn it is, or what waited to become one. */
+/** The run of a turn, or the inbox event that was to become one. */
 export type ChainTurn = Pick<Run, 'id' | 'agentId' | 'chainId' | 'rootId' | 'depth' | keyof Provenance>
 
-/** How a run's turn in a chain ended: what it handed on, if anything, and what it is to who waits. */
+/** How a run's turn ended: what it passes on, if anything, and its result for a waiting agent. */
 export interface TurnEnd {
   run: Run
   handingOn: Mention | Delegation | null
-  /** `responded` where it said something in the space of who waits; else this. */
+  /** The result for the waiting agent if the run posted nothing in that agent's space. */
   silent: Exclude<TurnOutcome, 'responded'>
   /** Why it skipped. */
   reason: string | null
 }
 
-/** What a run's end is to the chain. A run that did not come to its own end hands nothing on. */
+/** Returns how a run's turn ended. A canceled or failed run passes nothing on. */
 export async function turnEndOf(tx: Tx, run: Run, ending: RunEnding): Promise<TurnEnd> {
   const end = { run, handingOn: null, reason: null }
   if (ending.status === 'FAILED') return { ...end, silent: 'failed' }
@@ -32,14 +32,14 @@ export async function turnEndOf(tx: Tx, run: Run, ending: RunEnding): Promise<Tu
   return { ...end, handingOn: { type: 'delegation', targetId, ...delegated }, silent: 'skipped' }
 }
 
-/** A condition on a row of "Run": it is in no chain, and asks for none to begin with its end. */
+/** Condition on a row of "Run": it belongs to no chain, and its end does not begin one. */
 export const HAS_NO_TURN = Prisma.sql`(
   "Run"."chainId" IS NULL
   AND NOT EXISTS (SELECT 1 FROM "ToolCall" c
     WHERE c."runId" = "Run".id AND c."toolName" = 'mentionAgent' AND c.execution IS NULL AND c.status = 'DONE')
   AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE m."runId" = "Run".id AND m."mentionedAgentId" IS NOT NULL))`
 
-/** The request that mentionAgent left in the journal; else the last mention that a message of the run carries. */
+/** The request that mentionAgent left in the journal; else the last mention in a message of the run. */
 async function mentionOf(tx: Tx, runId: string): Promise<Mention | null> {
   const [row] = await tx.$queryRaw<{ asked: JsonObject | null; said: JsonObject | null }[]>`
     SELECT (
@@ -54,7 +54,7 @@ async function mentionOf(tx: Tx, runId: string): Promise<Mention | null> {
   return found === null ? null : mentionIn(found)
 }
 
-/** As mentionAgent's result says it. */
+/** Reads a mention from the result of mentionAgent. */
 function mentionIn({ targetAgentEntityId, spaceId, reason, expectReply }: JsonObject): Mention {
   return {
     type: 'mention',
@@ -65,7 +65,7 @@ function mentionIn({ targetAgentEntityId, spaceId, reason, expectReply }: JsonOb
   }
 }
 
-/** The last whole message of a run in a space. */
+/** The text of the last finished message of a run in a space. */
 export async function lastWordOf(tx: Tx, runId: string, spaceId: string): Promise<string | null> {
   const message = await tx.message.findFirst({
     where: { runId, spaceId, status: { in: ['COMPLETE', 'REQUIRES_ACTION'] } },
@@ -76,8 +76,9 @@ export async function lastWordOf(tx: Tx, runId: string, spaceId: string): Promis
 }
 
 /**
- * The chain in which a run has its turn, its row locked: null where the turn is another's, or where nothing is handed on that
- * would begin one. Outside a chain, a mention begins one, and a delegation does in a MENTION_CHAIN space.
+ * The chain in which a run holds the turn, with its row locked; null if another run holds the turn,
+ * or the run is in no chain and begins none. Outside a chain, a mention begins one; a delegation
+ * does so only in a MENTION_CHAIN space.
  */
 export async function chainOf(tx: Tx, { run, handingOn }: TurnEnd): Promise<Chain | null> {
   if (run.chainId !== null) {
@@ -103,7 +104,7 @@ export async function chainOf(tx: Tx, { run, handingOn }: TurnEnd): Promise<Chai
   return chain
 }
 
-/** Who has the turn now, and what the chain remembers. */
+/** Writes the chain's turn and state. */
 export async function saveChain(tx: Tx, { id, replyStack, ...chain }: Chain): Promise<void> {
   const stack = replyStack.map((waiter) => ({ ...waiter }))
   await tx.chain.update({ where: { id }, data: { ...chain, replyStack: stack } })

@@ -23,11 +23,11 @@ import { inboxEventOf, runOf } from './message-trigger.ts'
 import type { OutcomeChanges } from './outcome-changes.ts'
 import { agentMember, isOverBudget, loadMessageTrigger, type Woke, wake } from './wake.ts'
 
-/** Passes the turn from run to run. */
+/** Passes the turn of a chain from run to run. */
 export interface Chaining {
   /**
-   * In the transaction that ends a run, under its chain's row lock: wakes whose turn is next, or ends the chain. Null where
-   * the run's end is nothing to any chain.
+   * In the transaction that ends a run, under the chain's row lock: wakes the next agent, or ends
+   * the chain. Null if the run has no turn in a chain.
    */
   turnEnded(
     tx: Tx,
@@ -35,20 +35,20 @@ export interface Chaining {
     ending: RunEnding,
     outcomes: OutcomeChanges,
   ): Promise<{ afterCommit(): Promise<void> } | null>
-  /** The same for a turn that waited to become a cycle and will not. */
+  /** The same for the turn of an inbox event that no cycle will process. */
   turnLost(tx: Tx, turn: ChainTurn, outcomes: OutcomeChanges): Promise<{ afterCommit(): Promise<void> } | null>
 }
 
-/** What whoever is called back learns of the turn before. */
+/** What an agent that is called back learns about the previous turn. */
 interface Before {
   agentId: string
-  /** Null: nothing was said where it waits. */
+  /** Null: no message was posted in the space where it waits. */
   messageId: string | null
   ended: TurnOutcome
   reason: string | null
 }
 
-/** A turn to be given: the chain at this point, and the turn before as who is called back sees it. */
+/** A turn to give: the chain at this point, and the previous turn as the called-back agent sees it. */
 interface Giving {
   chain: Chain
   end: TurnEnd
@@ -56,20 +56,20 @@ interface Giving {
   outcomes: OutcomeChanges
 }
 
-/** An agent woken in a space by what was said there last, or by silence. */
+/** A mention or call-back: wakes an agent in a space by the last message there, or by none. */
 interface Call {
   type: 'mention' | 'callback'
   agentId: string
   spaceId: string
   messageId: string | null
   senderId: string
-  /** By the name of who hands on. */
+  /** Takes the name of the agent that passes the turn. */
   wokenBy(agentName: string): WokenBy
 }
 
 const WHY = {
-  mention: 'It was mentioned.',
-  callback: 'It was called back: this is the reply that it waited for.',
+  mention: 'This agent was mentioned.',
+  callback: 'This agent was called back with the reply that it waited for.',
 }
 
 interface ChainingParts {
@@ -114,7 +114,7 @@ export function createChaining({ config }: Platform, { handoff, ...wakers }: Cha
     )
   }
 
-  /** Gives the turn to the first who can take it; whoever cannot counts as one who skipped. */
+  /** Gives the turn to the first agent that can take it; an agent that cannot counts as skipped. */
   async function pass(
     tx: Tx,
     begun: Chain,
@@ -146,7 +146,7 @@ export function createChaining({ config }: Platform, { handoff, ...wakers }: Cha
     return { async afterCommit() {} }
   }
 
-  /** A mention that a message carries is asked of no rule before: says with the message why it wakes nobody. */
+  /** A mention in a message was not checked when it was posted: records with the message why it wakes nobody. */
   async function noteRefusal(
     tx: Tx,
     chain: Chain,
@@ -168,7 +168,7 @@ export function createChaining({ config }: Platform, { handoff, ...wakers }: Cha
       return chain === null ? null : pass(tx, chain, end, outcomes)
     },
     async turnLost(tx, turn, outcomes) {
-      // Where nothing is handed on no more is asked of the run than what a turn has.
+      // A turn without a run passes nothing on, so only the fields of ChainTurn are read.
       const end: TurnEnd = { run: turn as Run, handingOn: null, silent: 'stopped', reason: null }
       const chain = await chainOf(tx, end)
       return chain === null ? null : pass(tx, chain, end, outcomes)
@@ -183,7 +183,7 @@ async function turnBefore(tx: Tx, { run, silent, reason }: TurnEnd, next: NextTu
   return { agentId: run.agentId, messageId, ended: silent, reason }
 }
 
-/** The run's last message where it mentions is the mention's: it says so from now on. */
+/** Sets the mention on the run's last message, if it has none. */
 async function markMention(tx: Tx, id: string, mentionedAgentId: string): Promise<void> {
   await tx.message.updateMany({ where: { id, mentionedAgentId: null }, data: { mentionedAgentId } })
 }
@@ -205,7 +205,7 @@ function callBackCall({ entityId, spaceId, reason: askedFor }: Waiter, before: B
   return { type: 'callback', agentId: entityId, spaceId, messageId, senderId: agentId, wokenBy }
 }
 
-/** Says with the run's last message why nobody woke by it any more. */
+/** Records with the run's last message that a limit prevented the next turn. */
 async function noteLimit(
   tx: Tx,
   { run }: TurnEnd,
@@ -215,6 +215,6 @@ async function noteLimit(
   if (turn.type === 'delegation') return
   const messageId = await lastWordOf(tx, run.id, turn.type === 'callback' ? turn.waiter.spaceId : turn.spaceId)
   if (messageId === null) return
-  const reason = 'The chain has had the most runs that it may have: nobody is woken any more.'
+  const reason = 'The chain has reached its limit of runs, so no further agent is woken.'
   await outcomes.set({ messageId, agentId: agentOf(turn), kind: 'LOOP_LIMIT', reason, runId: null })
 }

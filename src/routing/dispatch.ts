@@ -21,17 +21,17 @@ import { createRooms, type KnownRoom, type Rooms } from './rooms.ts'
 import type { AgentMember, RoutingDecision } from './route.ts'
 import { ROUTES } from './routes.ts'
 
-/** Carries out what a space's routing decides of a message. */
+/** Applies the routing of a space to a message. */
 export interface Dispatch extends PostingHooks<Run> {}
 
-/** A message and the room that it comes into; its sender may have left since. */
+/** A message and the space that it is posted in. The sender may have left since. */
 interface Scene {
   message: RoutedMessage
-  /** All that agents read of it. */
+  /** All that agents read of the message. */
   content: string
   sender: { name: string; kind: EntityKind }
   room: KnownRoom
-  /** By agent, the run whose wait it answers. */
+  /** By agent, the run whose wait the message answers. */
   answered: Map<string, string>
 }
 
@@ -72,7 +72,7 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
       const [row] = await tx.$queryRaw<{ came: Came }[]>(
         statementOf({ ...changes, ...consequences(scene, decision, allowed) }, 'routed'),
       )
-      if (row === undefined) throw new Error(`there is no message ${message.id} to route`)
+      if (row === undefined) throw new Error(`message ${message.id} to be routed does not exist`)
       return routedOf(message.spaceId, row.came)
     },
     async foresee(message) {
@@ -81,7 +81,7 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
       if (room === null || sender === undefined || faultOfMention(message, room) !== null) return null
       const scene = { message, content: readableText(message.parts, []), sender, room, answered: NOBODY }
       const decision = decisionOf(scene)
-      // What agents set off is counted, one message at a time.
+      // Loop limits count the messages of agents one at a time, in a transaction.
       if (message.depth > 0 && decision.wakes.length > 0) return null
       return {
         version: room.version,
@@ -105,7 +105,7 @@ export function createDispatch(platform: Platform, parts: { runs: Runs; inbox: I
 
 const NOBODY: Scene['answered'] = new Map()
 
-/** An agent was told before it spoke that one is paused; what it has said by now is not taken back. */
+/** Agents learn which agents are paused before they write, so a message that is already written is accepted. */
 function faultOfMention(
   { mentionedAgentId: id, senderId }: RoutedMessage,
   { agents, members }: KnownRoom,
@@ -114,12 +114,12 @@ function faultOfMention(
   const mentioned = agents.find((agent) => agent.id === id)
   if (mentioned === undefined) return 'Only an agent that is a member of the space can be mentioned.'
   const isByHuman = members.get(senderId)?.kind === 'HUMAN'
-  return isByHuman && mentioned.paused === true ? 'This agent is paused: mention another one, or none.' : null
+  return isByHuman && mentioned.paused === true ? 'This agent is paused: mention another agent, or none.' : null
 }
 
 /**
- * What the version of a room does not say: nobody waits for a reply there, who is named is called so still, the same agents are paused,
- * and none has spent a budget. Where no agent hears a human, none of that matters.
+ * Checks what the version of a space does not cover: no open waits, unchanged names, the same
+ * paused agents, no exhausted budget. Not needed if the space has no agents and a human posts.
  */
 function isAsKnown({ message, sender, room: { agents } }: Scene): Prisma.Sql {
   if (agents.length === 0 && message.runId === null) return Prisma.sql`true`
@@ -135,7 +135,7 @@ function isAsKnown({ message, sender, room: { agents } }: Scene): Prisma.Sql {
       AND (a.paused <> (a.id = ANY(${paused}::text[])) OR ${overBudget({ ...message, agentId: Prisma.sql`a.id` })} IS NOT NULL))`
 }
 
-/** What the space's routing says of whoever was not waiting for this message. */
+/** Applies the space's routing to the agents that were not waiting for this message. */
 function decisionOf({ message, sender, room, answered }: Scene): RoutingDecision {
   const { wakes, sleeps, picked } = ROUTES[room.routing]({ ...message, senderKind: sender.kind }, room)
   const others = ({ agent }: { agent: AgentMember }) => !answered.has(agent.id)
@@ -145,7 +145,7 @@ function decisionOf({ message, sender, room, answered }: Scene): RoutingDecision
 
 async function loadScene(tx: Tx, rooms: Rooms, message: Message): Promise<Scene> {
   const room = await rooms.read(tx, message)
-  if (room === null) throw new Error(`there is no space ${message.spaceId}`)
+  if (room === null) throw new Error(`space ${message.spaceId} does not exist`)
   const fault = faultOfMention(message, room)
   if (fault !== null) throw new BadInputError(fault, 'input.mentionedAgentId')
   const member = room.members.get(message.senderId)
@@ -155,7 +155,7 @@ async function loadScene(tx: Tx, rooms: Rooms, message: Message): Promise<Scene>
   return { message, content, sender, room, answered }
 }
 
-/** The space's row is locked by the message's counter: turns are taken one at a time. */
+/** The message counter has locked the space's row, so turns are taken one at a time. */
 async function takeTurn(tx: Tx, spaceId: string, { id, joinedAt }: AgentMember): Promise<void> {
   await tx.space.update({
     where: { id: spaceId },
@@ -165,7 +165,7 @@ async function takeTurn(tx: Tx, spaceId: string, { id, joinedAt }: AgentMember):
 
 const UNLIMITED: Allowance = { count: Number.POSITIVE_INFINITY, reason: '' }
 
-/** A human's message begins anew; what comes of it counts. */
+/** A human's message starts a new root, whose runs are counted from here. */
 async function allowanceOf(tx: Tx, message: Message, limits: Limits): Promise<Allowance> {
   return message.depth === 0 ? UNLIMITED : allowance(tx, message, limits)
 }
@@ -175,21 +175,24 @@ function triggerOf({ message, content, sender, room }: Scene): MessageTrigger {
   const space = { id: spaceId, name: room.spaceName }
   const mentioned = room.agents.find((agent) => agent.id === mentionedAgentId) ?? null
   const text = textOf(parts) || content
-  // The number is known where it is written.
+  // The sequence number is assigned by the statement that writes the row.
   const provenance = provenanceOfMessage(message, sender.kind)
   return { space, seq: 0, messageId, text, content, sender: { ...sender, id: senderId }, mentioned, provenance }
 }
 
-/** What came of a message: beside its row, as JSON. */
+/** The effects of a message, as JSON beside its row. */
 interface Came {
   runs: Run[]
   inboxes: string[]
 }
 
-/** The last message of the space: later than this one, where that was written for a while. */
+/**
+ * The sequence number of the space's last message; greater than the message's own if it was
+ * streaming for a while.
+ */
 const LAST_SEQ = Prisma.sql`greatest(message.seq, (SELECT "lastSeq" FROM "Space" WHERE id = message."spaceId"))`
 
-/** Who wakes, by runs and inbox events, and what became of the message with each agent: parts of a WITH that read from `message`. */
+/** Runs, inbox events and outcomes of a message, as parts of a WITH that read from `message`. */
 function consequences(scene: Scene, decision: RoutingDecision, allowed: Allowance): Changes {
   const { message, room } = scene
   const woken = decision.wakes.slice(0, allowed.count).map(({ agent }) => agent)
@@ -214,7 +217,7 @@ function consequences(scene: Scene, decision: RoutingDecision, allowed: Allowanc
   }
 }
 
-/** Rows of runs or inbox events, where there are none: PostgreSQL leaves them, and what is joined to them, out of its plan. */
+/** An empty set of runs or inbox events: PostgreSQL drops it, and what is joined to it, from the plan. */
 const NONE = Prisma.sql`SELECT NULL::text AS id, NULL::text AS "agentId" WHERE false`
 const NOTHING_CAME = Prisma.sql`'[]'::jsonb`
 const RUNS_AS_JSON = Prisma.sql`(SELECT coalesce(jsonb_agg(to_jsonb(runs) ORDER BY id), '[]') FROM runs)`
@@ -245,9 +248,9 @@ function answeredOf({ room: { agents }, answered }: Scene): Verdict[] {
   return waited.map(({ id }) => ({ agentId: id, kind: 'ANSWERED', reason: ANSWERED, runId: answered.get(id) ?? null }))
 }
 
-const DUPLICATE = 'This message had triggered the agent before.'
+const DUPLICATE = 'This message has already triggered the agent.'
 
-/** Who was to be woken and was not had been woken by the message before. */
+/** An agent that was to be woken and has no new row had already been woken by this message. */
 function outcomesOf(verdicts: Verdict[]): Prisma.Sql {
   const isRepeated = Prisma.sql`(v.kind = 'RUN' AND runs.id IS NULL OR v.kind = 'INBOX' AND arrived.id IS NULL)`
   return Prisma.sql`
@@ -261,6 +264,6 @@ function outcomesOf(verdicts: Verdict[]): Prisma.Sql {
       SET kind = excluded.kind, reason = excluded.reason, "runId" = coalesce(excluded."runId", "Outcome"."runId") WHERE ${SAYS_MORE}`
 }
 
-/** A message that is answered later may have woken somebody before it is routed, by a mention: what came of that stays. */
+/** A message that is routed after it was answered may already have woken an agent by a mention; keep that outcome. */
 const SAYS_MORE = Prisma.sql`CASE WHEN "Outcome".kind IN ('RUN', 'INBOX') THEN excluded.kind = 'DUPLICATE'
   ELSE "Outcome".kind NOT IN ('SKIPPED', 'FAILED', 'DROPPED') AND excluded.kind <> 'NOT_ROUTED' END`

@@ -8,13 +8,13 @@ import type { NewRun } from '../runs/runs.ts'
 import { inboxEventOf, type Lineage, type MessageTrigger, runOf } from './message-trigger.ts'
 import { loadMessageTrigger, type Wakeable } from './wake.ts'
 
-/** What triggered a run or a cycle, as it is handed on. */
+/** The trigger of a run or cycle, as it is delegated. */
 export type HandedTrigger =
   | { type: 'SPACE_MESSAGE'; message: MessageTrigger }
   | { type: 'PLAN'; name: string; summary: string; planId: string | null; instruction: Json }
   | { type: 'SERVICE'; name: string; summary: string; serviceId: string | null; payload: Json }
 
-/** A cycle's trigger is the one event that it took. Null: there is nothing that could be handed on. */
+/** The trigger of a run or cycle. A cycle's trigger is its only event. Null: there is nothing to delegate. */
 export async function triggerOf(tx: Tx, run: Run): Promise<HandedTrigger | null> {
   if (run.triggerType === 'INBOX') {
     const events = await tx.inboxEvent.findMany({ where: { runId: run.id }, take: 2 })
@@ -75,12 +75,12 @@ async function messageTrigger(
   }
 }
 
-/** The same message wakes an agent once. */
+/** The message id, by which an agent is woken at most once. */
 function messageIn(trigger: HandedTrigger): string | null {
   return trigger.type === 'SPACE_MESSAGE' ? trigger.message.messageId : null
 }
 
-/** The run of a stateless agent to whom it is handed. */
+/** The run of a stateless target. */
 export function runFor(agent: Wakeable, delegator: Run, trigger: HandedTrigger, lineage: Lineage): NewRun {
   const messageId = messageIn(trigger)
   const dedupKey = messageId === null ? `delegation:${delegator.id}` : `${agent.id}:${messageId}`
@@ -101,7 +101,7 @@ export function runFor(agent: Wakeable, delegator: Run, trigger: HandedTrigger, 
   }
 }
 
-/** The inbox event of a persistent one. */
+/** The inbox event of a persistent target. */
 export function eventFor(agent: Wakeable, delegator: Run, trigger: HandedTrigger, lineage: Lineage): NewInboxEvent {
   const dedupKey = messageIn(trigger) ?? `delegation:${delegator.id}`
   if (trigger.type === 'SPACE_MESSAGE') return inboxEventOf(agent, trigger.message, { ...lineage, dedupKey })
@@ -110,7 +110,7 @@ export function eventFor(agent: Wakeable, delegator: Run, trigger: HandedTrigger
   return { ...provenanceFrom(delegator), agentId: agent.id, type: trigger.type, dedupKey, payload, ...place }
 }
 
-/** A plan's instruction and a service's payload, with what the run that hands them on says of them. */
+/** A plan's instruction and a service's payload get the provenance of the delegating run. */
 function provenanceFrom(delegator: Run): Provenance {
   const { places, askers } = delegator
   return { places, label: marksOf(delegator), askers }

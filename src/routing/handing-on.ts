@@ -12,7 +12,10 @@ interface HandingOnParts {
   discretion: Pick<Discretion, 'toSpeak'>
 }
 
-/** Whether a run may hand on: what the tools ask before, so that a model can act on a refusal. The run's end asks again. */
+/**
+ * Checks whether a run may mention or delegate, so that the tools can return a refusal to the
+ * model. The check is repeated when the run ends.
+ */
 export function createHandingOn({ db, config }: Platform, { discretion }: HandingOnParts): HandingOn {
   const { prisma } = db
   const { limits } = config
@@ -61,7 +64,7 @@ export function createHandingOn({ db, config }: Platform, { discretion }: Handin
   }
 }
 
-/** What it knows goes with it, and with the reason that it gives. */
+/** The target learns what the run knows, and the reason that it gives. */
 async function refuseConfidential(
   discretion: Pick<Discretion, 'toSpeak'>,
   run: Run,
@@ -72,7 +75,7 @@ async function refuseConfidential(
   return clearance.type === 'refused' ? clearance.refusal : null
 }
 
-/** Of what may be woken yet there must be enough for the next run and the call-backs. */
+/** Refuses if the remaining runs do not suffice for the next run and the call-backs. */
 function tooFew(allowed: Allowance, count: number): Refusal | null {
   if (allowed.count >= count) return null
   const why = allowed.count === 0 ? allowed.reason : NO_ROOM_FOR_REPLIES
@@ -119,7 +122,10 @@ async function refusePlace(prisma: PrismaClient, spaceId: string | null): Promis
   return space?.routing === 'MENTION_CHAIN' ? null : NO_CHAIN
 }
 
-/** A handoff is silent, of something, and to somebody to whom it is new. */
+/**
+ * A handoff must come before any post of the run, have a trigger, and go to an agent that has not
+ * had that trigger.
+ */
 async function refuseHandoff(prisma: PrismaClient, run: Run, place: string, targetId: string): Promise<Refusal | null> {
   const places = [...new Set([place, run.triggerSpaceId ?? place])]
   if ((await prisma.message.count({ where: { runId: run.id, spaceId: { in: places } } })) > 0) return ALREADY_SPOKEN

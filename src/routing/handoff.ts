@@ -11,18 +11,19 @@ import { agentMember, isOverBudget, type Woke, wake } from './wake.ts'
 
 export interface HandOn {
   targetId: string
-  /** Of which the target must be a member, and of the trigger's. */
+  /** The target must be a member of this space and of the trigger's space. */
   spaceId: string
   reason: string | null
-  /** The chain in which it happens. Without one the target learns nothing of it. */
+  /** The chain of the handoff. Without one the target does not learn of the delegator. */
   chainId: string | null
 }
 
-/** Gives what triggered a run to another agent, as if that had been woken by it. */
+/** Delegates a run's trigger to another agent, as if that agent had been woken by it. */
 export interface Handoff {
   /**
-   * In the transaction that ends the delegator's run: the target's run or inbox event, with the same trigger, root and depth,
-   * and what became of the message with both. Who was woken by this trigger before is `gone`.
+   * In the transaction that ends the delegator's run: writes the target's run or inbox event, with
+   * the same trigger, root and depth, and the outcomes of both agents. Returns `gone` if the
+   * trigger had already woken the target.
    */
   handOn(tx: Tx, run: Run, to: HandOn, outcomes: OutcomeChanges): Promise<Woke>
 }
@@ -66,7 +67,7 @@ export function createHandoff({ config }: Platform, parts: { runs: Runs; inbox: 
   }
 }
 
-/** What became of a message by the handoff: for the agent that had it, and for the one that has it now. */
+/** Records the outcomes of a delegated message for both agents. */
 async function noteHandedOn(
   outcomes: OutcomeChanges,
   messageId: string,
@@ -78,12 +79,12 @@ async function noteHandedOn(
   await outcomes.set({
     ...{ messageId, agentId, runId: null },
     kind: 'NOT_ROUTED',
-    reason: `It handed the message on.${because}`,
+    reason: `The agent delegated the message.${because}`,
   })
   await outcomes.set({
     ...{ messageId, agentId: targetId, runId },
     kind: runId === null ? 'INBOX' : 'RUN',
-    reason: 'It was handed on by another agent.',
+    reason: 'Another agent delegated the message to this agent.',
   })
 }
 
@@ -92,15 +93,15 @@ async function delegationBy(tx: Tx, { agentId }: Run, reason: string | null): Pr
   return { type: 'delegation', agentId, agentName, reason }
 }
 
-/** Who does not belong to a message's space is shown nothing of it. */
+/** Only members of a message's space may see it. */
 async function mayKnow(tx: Tx, trigger: HandedTrigger, entityId: string): Promise<boolean> {
   if (trigger.type !== 'SPACE_MESSAGE') return true
   return (await tx.membership.count({ where: { entityId, spaceId: trigger.message.space.id } })) > 0
 }
 
 /**
- * Whether an agent has had what triggered a run: it wrote the message, or was woken by it; or, where there is no message, it is
- * among those through whose hands the trigger went.
+ * Whether an agent has already had a run's trigger: it wrote the message or was woken by it; or,
+ * without a message, it is one of the delegators.
  */
 export async function hadTrigger(tx: Tx, run: Run, agentId: string): Promise<boolean> {
   if (run.triggerMessageId === null) return handedBy(tx, run, agentId)
@@ -111,7 +112,7 @@ export async function hadTrigger(tx: Tx, run: Run, agentId: string): Promise<boo
   return row?.had === true
 }
 
-/** A delegator's run is CANCELED; the run that it handed its trigger to names it as parent. */
+/** A delegator's run is CANCELED, and the target's run has it as parent. */
 async function handedBy(tx: Tx, run: Run, agentId: string): Promise<boolean> {
   const rows = await tx.$queryRaw<unknown[]>`
     WITH RECURSIVE line AS (

@@ -6,15 +6,16 @@ import type { Lifecycle } from '../runs/lifecycle.ts'
 import type { LoseTurns } from './lost-turns.ts'
 import { collectOutcomeChanges, noteDropped } from './outcome-changes.ts'
 
-/** What it means that an agent is a member of a space no more. */
+/** Cleans up when an agent leaves a space. */
 export interface Leaving {
   /**
-   * In the transaction that ends the membership: what waited of the space in the agent's inbox is DROPPED, and its turns in chains
-   * are over; after it, runs that the space had triggered and that have not begun end CANCELED, GONE, and so do decisions that people
-   * there were asked for; where a human has left, those on which too few may decide are escalated, or EXPIRED.
+   * In the transaction that ends the membership: drops the agent's waiting inbox events of the
+   * space (DROPPED) and ends its turns in chains. After it: cancels queued runs that the space
+   * triggered (CANCELED, GONE), and pending approvals in the space. When a human leaves, approvals
+   * that too few people can still decide are escalated, or EXPIRED.
    */
   onLeft(tx: Tx, member: Membership): Promise<{ afterCommit(): Promise<void> }>
-  /** The same for what arrived in an inbox at the moment when its agent left: no cycle takes it, and it is DROPPED. */
+  /** The same for events that arrived while the agent was leaving: no cycle reads them, and they are DROPPED. */
   sweep(): Promise<void>
 }
 

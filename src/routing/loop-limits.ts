@@ -1,15 +1,15 @@
 import type { Limits } from '../config.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** How many more agents what began it all may wake, and why no more. */
+/** How many more agents a root may wake, and the reason for the limit. */
 export interface Allowance {
   count: number
   reason: string
 }
 
 /**
- * Loop protection by depth and by runs per root. Those of one root are counted one at a time, so that the count is exact:
- * the lock holds until the transaction ends.
+ * Loop protection by depth and by runs per root. An advisory lock per root, held until the
+ * transaction ends, keeps the count exact.
  */
 export async function allowance(
   tx: Tx,
@@ -17,7 +17,7 @@ export async function allowance(
   { maxChainDepth, maxRootRuns }: Limits,
 ): Promise<Allowance> {
   if (depth >= maxChainDepth) {
-    return { count: 0, reason: `The chain of triggers has reached its greatest depth, ${maxChainDepth}.` }
+    return { count: 0, reason: `The chain of triggers has reached its maximum depth of ${maxChainDepth}.` }
   }
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${rootId}, 0))`
   const [row] = await tx.$queryRaw<{ count: number }[]>`
@@ -25,6 +25,6 @@ export async function allowance(
       (SELECT count(*) FROM "InboxEvent" WHERE "rootId" = ${rootId} AND "doneAt" IS NULL AND "runId" IS NULL))::int AS count`
   return {
     count: Math.max(0, maxRootRuns - (row?.count ?? 0)),
-    reason: `What began the chain has set off ${maxRootRuns} runs, the most it may.`,
+    reason: `The root of this chain has started ${maxRootRuns} runs, the maximum.`,
   }
 }

@@ -4,7 +4,7 @@ import type { Platform } from '../platform/platform.ts'
 import { collectOutcomeChanges } from './outcome-changes.ts'
 import type { RunEnd } from './run-end.ts'
 
-/** In the transaction that takes events out of inboxes which no cycle will have: their turns in chains are over. */
+/** In the transaction that removes inbox events that no cycle will process: ends their turns in chains. */
 export type LoseTurns = (tx: Tx, events: InboxEvent[]) => Promise<{ afterCommit(): Promise<void> }>
 
 export function createLosingTurns(
@@ -27,7 +27,7 @@ export function createLosingTurns(
   }
 }
 
-/** An event's turn in its chain, as that of the cycle which would have had it. */
+/** The turn of an event in its chain, in the form of the cycle that would have processed it. */
 function turnOf({ id, agentId, chainId, rootId, depth, parentRunId, spaceId, places, label, askers }: InboxEvent) {
   return { id: parentRunId ?? id, agentId, chainId, rootId, depth, triggerSpaceId: spaceId, places, label, askers }
 }

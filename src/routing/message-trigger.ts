@@ -5,36 +5,36 @@ import { cut, type Json, oneLine } from '../lib/json.ts'
 import { mentionPayload } from '../runs/mention-trigger.ts'
 import type { NewRun } from '../runs/runs.ts'
 
-/** What happened in a space that wakes an agent: a message, or an agent of a chain that ended without one. */
+/** What happened in a space to wake an agent: a message, or an agent's turn in a chain that ended without one. */
 export interface MessageTrigger {
   space: { id: string; name: string }
-  /** The space's last message that the agent sees when it wakes. */
+  /** The last message of the space that the agent sees when it wakes. */
   seq: number
-  /** Null where nothing was said. */
+  /** Null if no message was posted. */
   messageId: string | null
-  /** What was said; where the message only shows tools, what they show. */
+  /** The text of the message; if it only shows tools, what those show. */
   text: string
-  /** All that agents read of the message, the tools that it shows included. */
+  /** All that agents read of the message, including the tools that it shows. */
   content: string
   sender: { id: string; name: string; kind: EntityKind }
-  /** Whom the message mentions. */
+  /** The mentioned agent or human. */
   mentioned: { id: string; name: string } | null
-  /** Where it comes from, beside its space: `label` may hold more spaces than are confidential. */
+  /** The provenance of the message, apart from its space. `label` may contain spaces that are not confidential. */
   provenance: Provenance
 }
 
-/** Where a wake-up stands among what set it off. */
+/** The position of a wake-up in the tree of its root. */
 export interface Lineage {
   rootId: string
   depth: number
   parentRunId: string | null
   chainId?: string | null
   wokenBy?: Json
-  /** The run that hands this on, and says why. */
+  /** The run that passes the turn, with its reason. */
   by?: Provenance
 }
 
-/** A message as it is written says in its row where it comes from; a human's is its sender's own. */
+/** The provenance of a new message is in its row; that of a human's message is its sender. */
 export function provenanceOfMessage(
   { spaceId, senderId, ...marks }: Provenance & { spaceId: string; senderId: string },
   senderKind: EntityKind,
@@ -43,19 +43,19 @@ export function provenanceOfMessage(
   return { places: [spaceId], label: marksOf(marks), askers }
 }
 
-/** What whoever is woken takes from what it is woken by, and from the run that hands it on. */
+/** The provenance of a woken run: that of its trigger and of the run that passed it on. */
 function handedProvenance(trigger: Provenance, by: Provenance | undefined): Provenance {
   if (by === undefined) return trigger
   return together([trigger, { places: [], label: marksOf(by), askers: by.askers }])
 }
 
-/** Who, where, and about what, in one line. */
+/** Summarizes the trigger in one line: sender, space and topic. */
 function aboutMessage({ sender, space, text }: MessageTrigger): string {
   const subject = cut(oneLine(text), 120)
   return `${oneLine(sender.name)} in "${oneLine(space.name)}"${subject === '' ? '' : `: "${subject}"`}`
 }
 
-/** The run that a stateless agent is woken by. */
+/** The run that wakes a stateless agent. */
 export function runOf(
   agent: { id: string },
   trigger: MessageTrigger,
@@ -77,7 +77,7 @@ export function runOf(
   }
 }
 
-/** The inbox event that a persistent agent is woken by. */
+/** The inbox event that wakes a persistent agent. */
 export function inboxEventOf(
   agent: { id: string },
   trigger: MessageTrigger,

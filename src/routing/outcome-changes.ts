@@ -3,22 +3,22 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { spaceTopic } from '../realtime/topics.ts'
 
-/** What became of a message with an agent, when that is not what routing had said. */
+/** A change of a message's outcome for an agent after routing. */
 export interface OutcomeChange {
   messageId: string
   agentId: string
   kind: OutcomeKind
   reason: string | null
-  /** The first line of why it FAILED. */
+  /** The first line of the error, for FAILED. */
   error?: string | null
   runId: string | null
 }
 
-/** The changes of one transaction. */
+/** The outcome changes of one transaction. */
 export interface OutcomeChanges {
-  /** Writes it over what was there. */
+  /** Overwrites the outcome. */
   set(change: OutcomeChange): Promise<void>
-  /** Once committed: tells whoever sees the messages. */
+  /** After the commit: publishes the changed messages. */
   announce(): Promise<void>
 }
 
@@ -42,7 +42,7 @@ export function collectOutcomeChanges(tx: Tx, log: Platform['log']): OutcomeChan
   }
 }
 
-/** The message was not read, and will not be. */
+/** Sets the outcome DROPPED: no cycle will read the message. */
 export async function noteDropped(
   outcomes: OutcomeChanges,
   dropped: Pick<OutcomeChange, 'messageId' | 'agentId' | 'runId'>,
@@ -50,6 +50,6 @@ export async function noteDropped(
   await outcomes.set({
     ...dropped,
     kind: 'DROPPED',
-    reason: 'The agent left the space, or was deleted, before it had read it.',
+    reason: 'The agent left the space, or was deleted, before it read the message.',
   })
 }

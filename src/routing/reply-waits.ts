@@ -18,7 +18,7 @@ interface OpenWait {
   conditions: WaitCondition[]
 }
 
-/** A message that is whole now, with all that agents read of it. */
+/** A finished message with all that agents read of it. */
 export interface WholeMessage {
   message: Message
   sender: { name: string; kind: EntityKind }
@@ -26,8 +26,9 @@ export interface WholeMessage {
 }
 
 /**
- * The waits that a message answers, decided in the transaction that posts it. @returns by agent, the run that waited, for those
- * whom it therefore does not wake: whoever is mentioned is answered and woken.
+ * Finds the waits that a message answers, in the transaction that posts it.
+ * @returns by agent, the waiting run, for agents that the message therefore does not wake; a
+ * mentioned agent is answered and woken
  */
 export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<string, string>> {
   const { message } = whole
@@ -36,7 +37,7 @@ export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<stri
     return reply === null ? [] : [{ id: wait.id, reply, agentId: wait.agentId, runId: wait.runId }]
   })
   if (met.length > 0) await replied(tx, met)
-  // A part of it that was whole before may have answered already.
+  // An earlier part of the message may have answered already.
   const before = message.runId === null ? [] : await answeredBefore(tx, message.id)
   const answered = new Map([...before, ...met].map(({ agentId, runId }) => [agentId, runId ?? '']))
   if (message.mentionedAgentId !== null) answered.delete(message.mentionedAgentId)
@@ -45,20 +46,23 @@ export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<stri
 
 type InSpace = Pick<Message, 'id' | 'spaceId' | 'senderId' | 'runId'>
 
-/** Of a call: it waits for a reply, in the message's space, of another than itself; its agent still belongs there. */
+/**
+ * Condition on a call: it waits for a reply in the message's space, from somebody other than
+ * itself, and its agent is still a member.
+ */
 const mayBeAnswered = ({ spaceId, senderId }: InSpace) => Prisma.sql`
   "spaceId" = ${spaceId} AND status = 'RUNNING' AND state->'wait' IS NOT NULL AND state->'reply' IS NULL
   AND "agentId" <> ${senderId}
   AND EXISTS (SELECT 1 FROM "Membership" b WHERE b."spaceId" = "ToolCall"."spaceId" AND b."entityId" = "ToolCall"."agentId")`
 
-/** Locked, in an order that is the same for all: a call is answered once. */
+/** Locks in a fixed order, so that a call is answered once. */
 function openWaits(tx: Tx, message: InSpace): Promise<OpenWait[]> {
   return tx.$queryRaw<OpenWait[]>`
     SELECT id, "agentId", "runId", state->'wait' AS wait, input#>'{wait,for}' AS conditions FROM "ToolCall"
     WHERE ${mayBeAnswered(message)} ORDER BY id FOR NO KEY UPDATE`
 }
 
-/** A condition: there is no wait that the message could answer, and none that a part of it has answered before. */
+/** Condition: the message answers no wait, and no earlier part of it has answered one. */
 export function isNoReply(message: InSpace): Prisma.Sql {
   const before = Prisma.sql`NOT EXISTS (SELECT 1 FROM "Outcome" WHERE "messageId" = ${message.id} AND kind = 'ANSWERED')`
   const none = Prisma.sql`NOT EXISTS (SELECT 1 FROM "ToolCall" WHERE ${mayBeAnswered(message)})`
@@ -88,9 +92,9 @@ function replyTo({ wait, conditions, agentId }: OpenWait, { message, sender, con
 }
 
 export interface ReplyWaitsHooks {
-  /** A message whose calls wait no more: it is whole, and routed unless it was. */
+  /** Finishes a message whose calls no longer wait, and routes it unless it was routed. */
   finishAnswered(tx: Tx, messageId: string): Promise<{ afterCommit(): Promise<void> }>
-  /** Stops a run, as its own agent may. */
+  /** Stops a run on behalf of its own agent. */
   stop(runId: string, options: { cascade: boolean; byId: string }): Promise<unknown>
 }
 
@@ -128,13 +132,19 @@ export function createReplyWaits(platform: Platform, hooks: ReplyWaitsHooks): Re
   }
 }
 
-/** What of the reply that a call has, or else of the one that was found, is confidential now; its space too. */
+/**
+ * The confidential spaces from which the reply comes, its own space included: of the reply stored
+ * with the call, else of the found one.
+ */
 function labelOfReply({ spaceId }: WaitingCall, found: Reply | null): Prisma.Sql {
   const posted = Prisma.sql`ARRAY(SELECT jsonb_array_elements_text(coalesce(state#>'{reply,marks}', '[]')))`
   return confidentialAmong(Prisma.sql`${posted} || ${[spaceId, ...(found?.marks ?? [])]}::text[]`)
 }
 
-/** Before it is routed, a message whose first part has answered; one that was routed before the wait began has its outcome. */
+/**
+ * Records the outcome ANSWERED if a message is answered by its first part before routing. Keeps the
+ * outcome of a message that was routed before the wait began.
+ */
 async function noteAnswered(tx: Tx, { agentId, runId }: WaitingCall, messageId: string): Promise<boolean> {
   const count = await tx.$executeRaw`
     INSERT INTO "Outcome" ("messageId", "agentId", kind, reason, "runId")
@@ -143,8 +153,9 @@ async function noteAnswered(tx: Tx, { agentId, runId }: WaitingCall, messageId: 
 }
 
 /**
- * A message that was posted while the question was still being written: nobody knew yet that it would be waited for, and it woke a run
- * of the agent. It has answered now. @returns that run, where it lives and has said nothing: it is to stop
+ * Handles a reply that was posted while the question was still streaming: the wait was not
+ * recorded yet, so it woke a run of the agent. Sets its outcome to ANSWERED.
+ * @returns that run if it is active and has posted nothing: it must be stopped
  */
 async function wokenBefore(tx: Tx, { agentId, runId }: WaitingCall, messageId: string): Promise<string | null> {
   const [woken] = await tx.$queryRaw<{ id: string }[]>`
@@ -156,9 +167,9 @@ async function wokenBefore(tx: Tx, { agentId, runId }: WaitingCall, messageId: s
   return woken?.id ?? null
 }
 
-export const ANSWERED = 'It answered what a run of this agent was waiting for.'
+export const ANSWERED = 'The message answered a waiting run of this agent.'
 
-/** What only shows tools says what they show. */
+/** Uses what the tools show as text if a message only shows tools. */
 async function withText(tx: Tx, reply: Reply): Promise<Reply> {
   if (reply.text !== '') return reply
   const row = await tx.message.findUniqueOrThrow({ where: { id: reply.messageId } })

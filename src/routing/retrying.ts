@@ -11,12 +11,13 @@ import type { NewRun, Runs, StartedRuns } from '../runs/runs.ts'
 import { allowance } from './loop-limits.ts'
 import { collectOutcomeChanges, type OutcomeChanges } from './outcome-changes.ts'
 
-/** Trying again what failed. */
+/** Retries failed runs. */
 export interface Retrying {
   /**
-   * Starts what triggered a FAILED run anew, as a run of its own with the same root and depth; the events of a failed cycle wait
-   * in their inbox again, for which `run` is null. For human members of the trigger's space, the service that triggered it, and
-   * admins. @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
+   * Retries a FAILED run as a new run with the same trigger, root and depth. For a failed cycle,
+   * puts its events back into the inbox and returns null as `run`. Allowed for human members of the
+   * trigger's space, the service that triggered the run, and admins.
+   * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
    */
   retryRun(viewer: Viewer, input: { runId: string }): Promise<{ run: Run | null }>
 }
@@ -36,15 +37,15 @@ export function createRetrying(platform: Platform, { visibility, runs }: Retryin
 
   async function startAgain(tx: Tx, run: Run, outcomes: OutcomeChanges): Promise<StartedRuns> {
     const { agentId, triggerMessageId: messageId } = run
-    if (await isRetried(tx, run.id)) throw new ConflictError('This run was tried again already.')
+    if (await isRetried(tx, run.id)) throw new ConflictError('This run has already been retried.')
     const allowed = await allowance(tx, run, config.limits)
     if (allowed.count === 0) throw new LimitExceededError(allowed.reason)
     const enteredSeq = await lastSeqFor(tx, run)
     const started = await runs.start(tx, [againOf(run, enteredSeq)])
     const [again] = started.runs
-    if (again === undefined) throw new ConflictError('This run was tried again already.')
+    if (again === undefined) throw new ConflictError('This run has already been retried.')
     if (run.chainId !== null) await takeChainUp(tx, run, run.chainId, again.id)
-    const reason = 'What had failed was tried again.'
+    const reason = 'The failed run was retried.'
     if (messageId !== null) await outcomes.set({ messageId, agentId, kind: 'RUN', reason, runId: again.id })
     return started
   }
@@ -56,11 +57,11 @@ export function createRetrying(platform: Platform, { visibility, runs }: Retryin
         throw new NotFoundError('There is no such run.')
       if (!(await mayRetry(viewer, seen)))
         throw new ForbiddenError(
-          "Only a member of the trigger's space, the service that triggered it, or an admin can.",
+          "Only human members of the trigger's space, the service that triggered the run, and admins can retry it.",
         )
       const { started, outcomes } = await db.transaction(async (tx) => {
         const [run] = await tx.$queryRaw<Run[]>`SELECT * FROM "Run" WHERE id = ${runId} FOR UPDATE`
-        if (run?.status !== 'FAILED') throw new ConflictError('Only a run that has FAILED can be tried again.')
+        if (run?.status !== 'FAILED') throw new ConflictError('Only a FAILED run can be retried.')
         await checkAwake(tx, run)
         const outcomes = collectOutcomeChanges(tx, log)
         if (run.triggerType !== 'INBOX') return { started: await startAgain(tx, run, outcomes), outcomes }
@@ -74,12 +75,12 @@ export function createRetrying(platform: Platform, { visibility, runs }: Retryin
   }
 }
 
-/** @throws ConflictError where the agent is paused, or was deleted; LimitExceededError where a budget is spent */
+/** @throws ConflictError if the agent is paused or was deleted; LimitExceededError if a budget is exhausted */
 async function checkAwake(tx: Tx, run: Run): Promise<void> {
   const [agent] = await tx.$queryRaw<{ paused: boolean; over: OverBudget | null }[]>`
     SELECT paused, ${overBudget(payerOf(run))} AS over FROM "Agent" WHERE id = ${run.agentId} FOR KEY SHARE`
   if (agent === undefined) throw new ConflictError('The agent was deleted.')
-  if (agent.paused) throw new ConflictError('The agent is paused: try it again once it goes on.')
+  if (agent.paused) throw new ConflictError('The agent is paused: resume the agent first, then retry the run.')
   if (agent.over !== null) throw new LimitExceededError(WHY_OVER_BUDGET[agent.over])
 }
 
@@ -87,13 +88,13 @@ async function isRetried(tx: Tx, retryOfId: string): Promise<boolean> {
   return (await tx.run.findFirst({ where: { retryOfId }, select: { id: true } })) !== null
 }
 
-/** It sees the space as it is now. @throws ConflictError where its agent belongs there no more */
+/** The retry sees the current messages of the space. @throws ConflictError if the agent is no longer a member */
 async function lastSeqFor(tx: Tx, { agentId, triggerSpaceId }: Run): Promise<number | null> {
   if (triggerSpaceId === null) return null
   const [space] = await tx.$queryRaw<{ lastSeq: number }[]>`
     SELECT s."lastSeq" FROM "Space" s JOIN "Membership" m ON m."spaceId" = s.id
     WHERE s.id = ${triggerSpaceId} AND m."entityId" = ${agentId}`
-  if (space === undefined) throw new ConflictError("The agent is no member of the trigger's space any more.")
+  if (space === undefined) throw new ConflictError("The agent is no longer a member of the trigger's space.")
   return space.lastSeq
 }
 
@@ -125,25 +126,26 @@ function againOf(run: Run, enteredSeq: number | null): NewRun {
   }
 }
 
-/** A chain that ended with the run goes on from there. @throws ConflictError where it has gone on without it */
+/** Reopens a chain that ended with the run. @throws ConflictError if the chain has continued without it */
 async function takeChainUp(tx: Tx, run: Run, chainId: string, holderRunId: string): Promise<void> {
   const [chain] = await tx.$queryRaw<{ isFree: boolean }[]>`
     SELECT "holderId" IS NULL AND NOT EXISTS (
       SELECT 1 FROM "Run" later WHERE later."chainId" = ${chainId} AND later.id > ${run.id} AND later.id <> ${holderRunId}
     ) AS "isFree" FROM "Chain" WHERE id = ${chainId} FOR UPDATE`
-  if (chain?.isFree !== true) throw new ConflictError('Its chain has gone on: mention the agent anew.')
+  if (chain?.isFree !== true)
+    throw new ConflictError('The chain has continued without this run: mention the agent again instead.')
   await tx.chain.update({ where: { id: chainId }, data: { holderId: run.agentId, holderRunId } })
 }
 
-/** What a failed cycle had taken waits for the next one. */
+/** Puts the events of a failed cycle back into the inbox. */
 async function putBack(tx: Tx, { id: runId, agentId }: Run, outcomes: OutcomeChanges): Promise<void> {
   const events = await tx.inboxEvent.updateManyAndReturn({
     where: { runId },
     data: { runId: null, doneAt: null, retryAt: null, outages: 0 },
     select: { messageId: true },
   })
-  if (events.length === 0) throw new ConflictError('What this cycle had read waits in the inbox again already.')
-  const reason = 'What had failed was tried again.'
+  if (events.length === 0) throw new ConflictError('The events of this think cycle are already back in the inbox.')
+  const reason = 'The failed run was retried.'
   for (const { messageId } of events) {
     if (messageId !== null) await outcomes.set({ messageId, agentId, kind: 'INBOX', reason, runId: null })
   }

@@ -5,25 +5,28 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { AgentMember, Room } from './route.ts'
 
-/** A space as routing meets it. */
+/** A space as routing sees it, cached. */
 export interface KnownRoom extends Room {
   spaceName: string
-  /** Raised whenever something of it changes: see the triggers on "Space" and "Membership". */
+  /** Incremented on each change; see the triggers on "Space" and "Membership". */
   version: number
   members: Map<string, { name: string; kind: EntityKind }>
 }
 
-/** What is known of spaces. */
+/** A cache of spaces for routing. */
 export interface Rooms {
-  /** As it was when it was read last: whoever decides by it names its `version` in what it writes. Null: there is no such space. */
+  /**
+   * Returns the cached space. The caller must check its `version` in the statement that writes the
+   * decision. Null: there is no such space.
+   */
   known(spaceId: string): Promise<KnownRoom | null>
-  /** As it is in this transaction, with whose budget is spent for what the message sets off. */
+  /** Reads the space in this transaction, with the budgets that apply to runs of the message. */
   read(tx: Tx, message: { spaceId: string; rootId: string }): Promise<KnownRoom | null>
-  /** It has changed. */
+  /** Drops a space from the cache. */
   forget(spaceId: string): void
 }
 
-/** Members of all spaces together that are remembered. */
+/** Maximum number of cached members, over all spaces. */
 const MOST_REMEMBERED = 200_000
 
 interface MemberRow {
@@ -66,7 +69,7 @@ export function createRooms({ db }: Pick<Platform, 'db'>): Rooms {
   }
 }
 
-/** Whose budget is spent changes with every generation: it is not remembered. */
+/** Budget state changes with every generation, so it is not cached. */
 const NOBODY = Prisma.sql`NULL::text`
 
 const membersOf = (spaceId: string, over: Prisma.Sql) => Prisma.sql`
@@ -79,7 +82,7 @@ const membersOf = (spaceId: string, over: Prisma.Sql) => Prisma.sql`
   WHERE s.id = ${spaceId}
   ORDER BY m."joinedAt", e.id`
 
-/** Of the members in join order. */
+/** The rows are in join order. */
 function roomOf(rows: MemberRow[]): KnownRoom | null {
   const [space] = rows
   if (space === undefined) return null

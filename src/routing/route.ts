@@ -1,59 +1,62 @@
 import type { Mind, OutcomeKind, Routing } from '../generated/prisma/client.ts'
 import { type OverBudget, WHY_OVER_BUDGET } from '../platform/budget-state.ts'
 
-/** A message, as routing sees it. */
+/** A message as routing sees it. */
 export interface RoutableMessage {
   senderId: string
   senderKind: 'HUMAN' | 'AGENT'
   mentionedAgentId: string | null
 }
 
-/** An agent member of the space, in the order in which they joined. */
+/** An agent member of the space, in join order. */
 export interface AgentMember {
   id: string
   name: string
   mind: Mind
   /** In milliseconds since 1970. */
   joinedAt: number
-  /** Nothing wakes it; a persistent one keeps what comes in its inbox. */
+  /** A paused agent is not woken; a persistent one keeps events in its inbox. */
   paused?: boolean
-  /** Whose budget is spent, where one is: only what a day brings back waits, in a persistent one's inbox. */
+  /**
+   * The exhausted budget, if there is one. Events wait in a persistent agent's inbox only for a
+   * budget that renews daily.
+   */
   over?: OverBudget | null
 }
 
-/** The space at the moment of posting. */
+/** The space when the message is posted. */
 export interface Room {
   routing: Routing
   adminAgentId: string | null
-  /** The agent that was picked last, when its turn counts, and when it had joined; it may have left since. */
+  /** The agent picked last by turn, with its join time; it may have left since. */
   lastPicked: { joinedAt: number; id: string } | null
   agents: AgentMember[]
 }
 
-/** Who wakes and why; and who does not and why. Every agent member but the sender is in one of the two. */
+/** Which agents are woken, which are not, and why. Each agent member except the sender is in one of the two lists. */
 export interface RoutingDecision {
   wakes: { agent: AgentMember; reason: string }[]
   sleeps: { agent: AgentMember; kind: OutcomeKind; reason: string }[]
-  /** The agent whose turn it was, where turns are taken and this message took one. */
+  /** The agent whose turn it was, if this message took one. */
   picked: AgentMember | null
 }
 
-/** Who a message wakes: a pure function of the message and the room. */
+/** Decides whom a message wakes. Pure. */
 export type Route = (message: RoutableMessage, room: Room) => RoutingDecision
 
-/** A paused agent that has no inbox in which anything could wait. */
+/** A paused agent without an inbox loses its triggers. */
 export function losesTriggers({ mind, paused }: AgentMember): boolean {
   return paused === true && mind === 'STATELESS'
 }
 
-/** Whose budget keeps it from being woken: of a root that is spent nothing waits for another day. */
+/** The budget that prevents waking the agent. For an exhausted root budget, events do not wait for another day. */
 export function overBudgetOf({ mind, over }: Pick<AgentMember, 'mind' | 'over'>): OverBudget | null {
   return over != null && (mind === 'STATELESS' || over === 'ROOT') ? over : null
 }
 
-const PAUSED = 'It is paused, and keeps no inbox.'
+const PAUSED = 'The agent is paused and keeps no inbox.'
 
-/** A decision that wakes those for whom `why` gives a reason, and says `whyNot` of the others. */
+/** Wakes the agents for which `why` returns a reason; records `whyNot` for the others. */
 export function decide(
   message: RoutableMessage,
   room: Room,

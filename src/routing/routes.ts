@@ -1,7 +1,7 @@
 import type { Routing } from '../generated/prisma/client.ts'
 import { type AgentMember, decide, losesTriggers, type Room, type Route, type RoutingDecision } from './route.ts'
 
-/** BROADCAST: a message wakes every agent member but its sender. */
+/** BROADCAST: a message wakes every agent member except its sender. */
 const broadcast: Route = (message, room) =>
   decide(
     message,
@@ -11,16 +11,16 @@ const broadcast: Route = (message, room) =>
   )
 
 /**
- * ADMIN: a human's message wakes the space's admin agent, its only agent where none is set;
- * an agent's message wakes the agent that it mentions, else nobody.
+ * ADMIN: a human's message wakes the space's admin agent, or its only agent if none is set. An
+ * agent's message wakes only the agent that it mentions.
  */
 export const admin: Route = (message, room) => {
   if (message.senderKind === 'AGENT') {
     return decide(
       message,
       room,
-      (agent) => (agent.id === message.mentionedAgentId ? 'The sending agent mentioned it.' : null),
-      () => 'Under ADMIN routing an agent wakes only whom it mentions.',
+      (agent) => (agent.id === message.mentionedAgentId ? 'The sending agent mentioned this agent.' : null),
+      () => "Under ADMIN routing an agent's message wakes only the agent that it mentions.",
     )
   }
   const only = room.agents.length === 1 ? room.agents[0]?.id : undefined
@@ -31,8 +31,8 @@ export const admin: Route = (message, room) => {
     (agent) =>
       agent.id === target
         ? agent.id === room.adminAgentId
-          ? 'It is the admin agent.'
-          : 'It is the only agent.'
+          ? 'This agent is the admin agent.'
+          : 'This agent is the only agent of the space.'
         : null,
     () =>
       room.agents.some((agent) => agent.id === target)
@@ -42,8 +42,9 @@ export const admin: Route = (message, room) => {
 }
 
 /**
- * MENTION_CHAIN: a human's message wakes one agent, the mentioned one or the next in turn that is not paused (a mention takes nobody's turn);
- * an agent's message wakes nobody, for its mentions act when its run ends.
+ * MENTION_CHAIN: a human's message wakes one agent: the mentioned one, or the next in turn that is
+ * not paused (a mention does not advance the turn). An agent's message wakes nobody: its mentions
+ * take effect when its run ends.
  */
 export const mentionChain: Route = (message, room) => {
   if (message.senderKind === 'AGENT') {
@@ -51,7 +52,7 @@ export const mentionChain: Route = (message, room) => {
       message,
       room,
       () => null,
-      () => 'Under MENTION_CHAIN routing an agent hands on by mentionAgent, when its run ends.',
+      () => "Under MENTION_CHAIN routing an agent's message wakes nobody: a mention takes effect when the run ends.",
     )
   }
   const mentioned = room.agents.find(({ id }) => id === message.mentionedAgentId)
@@ -59,7 +60,8 @@ export const mentionChain: Route = (message, room) => {
   const decision = decide(
     message,
     room,
-    (agent) => (agent !== picked ? null : agent === mentioned ? 'It was mentioned.' : 'It was its turn.'),
+    (agent) =>
+      agent !== picked ? null : agent === mentioned ? 'This agent was mentioned.' : "It was this agent's turn.",
     () => 'Another agent was picked.',
   )
   const sleeps = decision.sleeps.map(passedOver)
@@ -67,8 +69,8 @@ export const mentionChain: Route = (message, room) => {
 }
 
 /**
- * Whose turn it is: the first agent in join order after the place of the one picked last, who may have left since; from the
- * beginning again after the last. A newcomer stands at the end, and so waits a whole round at most.
+ * Returns the agent whose turn it is: the first one in join order after the agent picked last
+ * (which may have left), wrapping around. A new member comes last, so it waits one round at most.
  */
 export function nextInTurn({ agents, lastPicked }: Pick<Room, 'agents' | 'lastPicked'>): AgentMember | undefined {
   if (lastPicked === null) return agents[0]
@@ -83,8 +85,8 @@ type Sleep = RoutingDecision['sleeps'][number]
 function passedOver(sleep: Sleep): Sleep {
   if (sleep.agent.paused !== true) return sleep
   const kind = losesTriggers(sleep.agent) ? 'PAUSED' : 'NOT_ROUTED'
-  return { agent: sleep.agent, kind, reason: 'It is paused: turns pass over it.' }
+  return { agent: sleep.agent, kind, reason: 'The agent is paused, so its turn was skipped.' }
 }
 
-/** How a space's messages wake agents, by its routing. */
+/** The routing functions, by routing. */
 export const ROUTES: Record<Routing, Route> = { BROADCAST: broadcast, ADMIN: admin, MENTION_CHAIN: mentionChain }

@@ -9,13 +9,13 @@ import { type ChainTurn, HAS_NO_TURN } from './chain-turns.ts'
 import { createHandoff } from './handoff.ts'
 import { collectOutcomeChanges, noteDropped, type OutcomeChanges } from './outcome-changes.ts'
 
-/** What the end of a run means for others. */
+/** The effects of a run's end on other runs and messages. */
 export interface RunEnd {
-  /** In the transaction that ends the run: its outcome, a handoff, its chain. */
+  /** In the transaction that ends the run: writes its outcome, its handoff and its chain. */
   onRunEnded(tx: Tx, run: Run, ending: RunEnding): Promise<{ afterCommit(): Promise<void> }>
-  /** A condition on a row of "Run": nothing of that is to be done where it completes without a skip. */
+  /** Condition on a row of "Run": completing it without a skip has no such effects. */
   endsAlone: Prisma.Sql
-  /** The turn in a chain of who can take it no more. Null: it had none. */
+  /** Ends the turn of an agent that can no longer take it. Null: it had no turn. */
   onTurnLost(tx: Tx, turn: ChainTurn, outcomes: OutcomeChanges): Promise<{ afterCommit(): Promise<void> } | null>
 }
 
@@ -23,7 +23,7 @@ export function createRunEnd(platform: Platform, parts: { runs: Runs; inbox: Inb
   const handoff = createHandoff(platform, parts)
   const chaining = createChaining(platform, { ...parts, handoff })
 
-  /** A delegation outside of any chain: nothing of the delegator shows. */
+  /** A delegation outside of a chain: the target does not learn of the delegator. */
   async function handSilently(tx: Tx, run: Run, ending: RunEnding, outcomes: OutcomeChanges) {
     if (ending.stopReason !== 'HANDED_ON') return null
     const { targetAgentId: targetId, ...delegated } = ending.delegated
@@ -52,7 +52,7 @@ export function createRunEnd(platform: Platform, parts: { runs: Runs; inbox: Inb
   }
 }
 
-/** A run that called `skip` leaves the outcome SKIPPED with the message that triggered it, unless it had said something. */
+/** Sets the outcome SKIPPED for the triggering message if the run called `skip`, unless it has posted something. */
 async function noteSkip(tx: Tx, run: Run, ending: RunEnding, outcomes: OutcomeChanges): Promise<void> {
   if (ending.status !== 'COMPLETED' || ending.skipped === undefined || run.triggerMessageId === null) return
   if ((await tx.message.count({ where: { runId: run.id } })) > 0) return
@@ -61,19 +61,19 @@ async function noteSkip(tx: Tx, run: Run, ending: RunEnding, outcomes: OutcomeCh
   await outcomes.set({ messageId, agentId, kind: 'SKIPPED', reason: ending.skipped.reason, runId })
 }
 
-/** Nobody will read what it was to read. */
+/** Sets the outcome DROPPED for the message that triggered the run: nobody will read it. */
 async function noteGone({ id: runId, triggerMessageId: messageId, agentId }: Run, outcomes: OutcomeChanges) {
   if (messageId !== null) await noteDropped(outcomes, { messageId, agentId, runId })
 }
 
-/** Whoever sees the message that woke a run which FAILED sees that it did, and the first line of why. */
+/** Shows the failure of a run, with the first line of its error, on the message that triggered it. */
 async function noteFailure(run: Run, ending: RunEnding, outcomes: OutcomeChanges): Promise<void> {
   if (ending.status !== 'FAILED' || ending.isTriedAgain === true || run.triggerMessageId === null) return
   const { id: runId, triggerMessageId: messageId, agentId } = run
   await outcomes.set({ messageId, agentId, kind: 'FAILED', reason: null, error: toldOf(run, ending), runId })
 }
 
-/** What a provider says may quote what it was sent: of a run that knows something in confidence only the class is told. */
+/** A provider's error may quote the prompt: for a run with a confidentiality label only its class is shown. */
 const toldOf = ({ label }: Run, { error, stopReason }: Extract<RunEnding, { status: 'FAILED' }>) =>
   label.length > 0 ? stopReason : firstLine(error)
 

@@ -10,13 +10,13 @@ import { type MessageTrigger, provenanceOfMessage } from './message-trigger.ts'
 import type { OutcomeChanges } from './outcome-changes.ts'
 import { overBudgetOf } from './route.ts'
 
-/** What came of waking one agent. */
+/** The outcome of waking one agent. */
 export type Woke =
   /** `run` is null for a persistent agent. */
   | { type: 'woken'; run: Run | null; afterCommit(): Promise<void> }
-  /** It is no agent member of the space any more, is paused, or the same key had woken it. */
+  /** Not an agent member of the space any more, paused, or already woken by the same key. */
   | { type: 'gone' }
-  /** A loop limit forbids it. */
+  /** A loop limit prevented it. */
   | { type: 'limit'; reason: string }
 
 /** An agent that can be woken in a space. */
@@ -24,11 +24,11 @@ export interface Wakeable {
   id: string
   name: string
   mind: Mind
-  /** Whose budget is spent, where one is. */
+  /** The exhausted budget, if there is one. */
   over: OverBudget | null
 }
 
-/** Null: there is no such agent member, or it is paused. */
+/** Null: no such agent member, or it is paused. */
 export async function agentMember(
   tx: Tx,
   { spaceId, agentId, rootId }: { spaceId: string; agentId: string; rootId: string },
@@ -40,7 +40,7 @@ export async function agentMember(
   return agent ?? null
 }
 
-/** Whether a budget keeps the agent from being woken: said with the message, where there is one. */
+/** Whether a budget prevents waking the agent; records it with the message, if there is one. */
 export async function isOverBudget(
   outcomes: OutcomeChanges,
   agent: Wakeable,
@@ -53,7 +53,7 @@ export async function isOverBudget(
   return true
 }
 
-/** Wakes an agent the way of its mind: by a run, or by an event in its inbox. */
+/** Wakes an agent by its memory mode: with a run, or with an event in its inbox. */
 export async function wake(
   tx: Tx,
   { runs, inbox }: { runs: Runs; inbox: Inbox },
@@ -73,11 +73,11 @@ interface TriggerSource {
   spaceId: string
   messageId: string | null
   senderId: string
-  /** What the agent sees when it wakes ends here; null: with the space's last message. */
+  /** The last message that the agent sees when it wakes; null: the last one of the space. */
   seq: number | null
 }
 
-/** What a message of a space, or an agent that said nothing there, is to whom it wakes. */
+/** Loads the trigger for an agent that is woken by a message, or by an agent that ended its turn without one. */
 export async function loadMessageTrigger(
   tx: Tx,
   { spaceId, messageId, senderId, seq }: TriggerSource,

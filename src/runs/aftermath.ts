@@ -1,27 +1,32 @@
 import type { Run } from '../generated/prisma/client.ts'
 import type { RunLogEvent } from '../realtime/topics.ts'
 
-/** What must be put in order once a run has ended or was taken over: the lifecycle asks for it, who lets runs be heard does it. */
+/**
+ * Cleanup after a run has ended or was taken over. `runs/` calls it; `speech/` implements it,
+ * because it ends the run's messages.
+ */
 export interface Aftermath {
   /**
-   * Seals the run, so that its worker publishes nothing more; keeps what had streamed of its unfinished messages as
-   * INTERRUPTED; announces every message's end; and appends the run's one end event.
+   * Seals the run's topic, so that its worker publishes nothing more; saves the streamed text of
+   * its unfinished messages as INTERRUPTED; publishes the end of each message; appends the run's
+   * one end event.
    */
   settle(run: Run, end: RunLogEvent): Promise<void>
   /**
-   * For a run taken over: what its dead worker was streaming from a generation that is not in the journal becomes INTERRUPTED,
-   * the call that it showed CANCELED (a message that a journaled call began is finished by that call); what it committed and
-   * did not announce is announced. Does nothing more once somebody else has taken the run over in turn.
+   * After a takeover: everything that the dead worker was streaming from a generation that is not in the
+   * journal becomes INTERRUPTED, and the call shown by it CANCELED. A message begun by a journaled
+   * call is left for that call to finish. Announces messages that were committed and not announced.
+   * Stops if another worker takes the run over in turn.
    */
   takeOver(run: Run): Promise<void>
-  /** Settles ended runs whose messages are still open: their process died in between. */
+  /** Settles ended runs with open messages: their process died in between. */
   sweep(): Promise<void>
 }
 
-/** The one event that tells how an ended run ended. */
+/** The event for a run's end. */
 export function endEventOf(run: Run): RunLogEvent {
   if (run.status === 'COMPLETED') return { type: 'RunCompleted' }
-  // The words of what it knows in confidence are for admins: in the run itself.
+  // The error of a run with a confidentiality label is for admins only, on the run itself.
   const error = (run.label.length > 0 ? run.stopReason : run.error) ?? ''
   return run.status === 'FAILED' ? { type: 'RunFailed', error } : { type: 'RunCanceled' }
 }

@@ -13,7 +13,7 @@ import { decidersOf } from './deciders.ts'
 import {
   approveIn,
   checkEdit,
-  checkWaits,
+  checkMayDecide,
   closeDecisions,
   type Decided,
   type DecidingParts,
@@ -26,22 +26,25 @@ import {
 import { forEach, type Timed } from './due.ts'
 import { answer, escalated, type Settlement } from './tool-calls.ts'
 
-/** Calls that people decide on. */
+/** Approval of calls by people. */
 export interface Approvals {
   /**
-   * By one who may see the call. It leaves PENDING once; later ones get ConflictError. @throws ConflictError, ForbiddenError,
-   * BadInputError
+   * Records a decision of a human who can see the call. Only one decision takes the call out of
+   * PENDING; later ones get ConflictError.
+   * @throws ConflictError, ForbiddenError, BadInputError; RateLimitedError if too many edits of
+   * this human wait to be validated
    */
   decide(call: ToolCall, humanId: string, given: GivenDecision): Promise<ToolCall>
   /**
-   * Of the pending ones, or those that a call or a space names, after somebody came, left or was asked: those on which enough agree now are APPROVED; those on
-   * which fewer may decide than must agree are escalated at once, or EXPIRED where they are; those that show in a space which their
-   * agent has left are CANCELED.
+   * Checks pending calls (all, or those of `among`) after a member joined or left or approval was
+   * requested. Calls with enough approvals become APPROVED. Calls on which too few people may
+   * decide are escalated at once, or EXPIRED if they already were. Calls whose agent has left the
+   * space are CANCELED.
    */
   recheck(among?: Among): Promise<void>
-  /** One whose time is up, by the database's clock, is not carried out. */
+  /** Expires a call whose time is up by the database's clock. */
   expire(toolCallId: string): Promise<void>
-  /** Those to be escalated. */
+  /** The calls that are due for escalation. */
   timed: Timed
 }
 
@@ -78,7 +81,10 @@ export function createApprovals(platform: Platform, parts: ApprovalParts): Appro
     return { call: ended, settled: await settling.follow(tx, run, ended, 'deciders') }
   }
 
-  /** A pending call under its run's lock; nothing where it is not pending, or, by its time, somebody has it in hand. */
+  /**
+   * Runs `work` on a pending call under its run's lock; skips a call that is not pending or, if
+   * `isDue`, whose run is locked.
+   */
   async function whilePending(
     { id, isDue }: { id: string; isDue: boolean },
     work: (tx: Tx, run: LockedRun, call: ToolCall) => Promise<Decided | null>,
@@ -117,12 +123,14 @@ export function createApprovals(platform: Platform, parts: ApprovalParts): Appro
 
   return {
     async decide(call, humanId, given) {
+      const deciding = { callId: call.id, humanId }
+      await checkMayDecide(db.prisma, deciding)
       const checked = { ...given, reason: given.reason && checkText(given.reason, LONGEST_REASON, 'input.reason') }
-      if (given.input !== undefined) await checkEdit(parts, call, given)
-      const work = (tx: Tx) => decideIn(tx, { ...parts, end }, { callId: call.id, humanId, given: checked })
-      // Who would wait for the run's row in a transaction waits here, and keeps no connection from others.
+      if (given.input !== undefined) await checkEdit(parts, call, { humanId, given })
+      const work = (tx: Tx) => decideIn(tx, { ...parts, end }, { ...deciding, given: checked })
+      // Serialize decisions of a run here, so that waiters for its row lock do not each occupy a connection.
       const decided = await inLine(call.runId, async () => {
-        await checkWaits(db.prisma, call.id)
+        await checkMayDecide(db.prisma, deciding)
         return db.transaction(work)
       })
       return tell(decided)
@@ -142,34 +150,40 @@ export function createApprovals(platform: Platform, parts: ApprovalParts): Appro
       if (done !== null) await tell(done)
     },
     timed: {
-      what: 'a decision to be escalated',
+      what: 'a tool call whose approval is due for escalation',
       rows: Prisma.sql`SELECT id, "escalatesAt" AS at FROM "ToolCall" WHERE "escalatesAt" IS NOT NULL`,
       handle: (ids) => forEach(ids, (id) => escalate(id, true)),
     },
   }
 }
 
-/** Of the pending calls: none given, all. */
+/** Selects pending calls; empty: all. */
 export interface Among {
   toolCallId?: string
   spaceId?: string
 }
 
-/** A pending call that does not wait for its deciders as things are: enough agree, or cannot any more. */
+/** A pending call that can be settled now: enough people have approved it, or too few can. */
 interface Ripe {
   id: string
   escalatesAt: Date | null
   quorum: number
-  /** So many humans are asked, and so many of them may decide: who may not hear it is not. */
+  /**
+   * `asked`: humans from whom approval is requested. `count`: those of them who may read what the
+   * call comes from.
+   */
   asked: number
   count: number
-  /** So many of them agree to the input as it stands. */
+  /** How many of them approved the current input. */
   agreed: number
-  /** Its agent is no member any more of the space in which people are asked. */
+  /** The agent is no longer a member of the space in which approval is requested. */
   hasLeft: boolean
 }
 
-/** All there are, or this call where it is one, or those whose deciders may be others by who is in this space. */
+/**
+ * Selects the calls that can be settled: all, the given call, or those that may be affected by a
+ * change of the space's members.
+ */
 function ripe(tx: Tx, among: Among): Promise<Ripe[]> {
   const { toolCallId = null, spaceId = null } = among
   return tx.$queryRaw<Ripe[]>`
@@ -186,7 +200,7 @@ function ripe(tx: Tx, among: Among): Promise<Ripe[]> {
     ) pending WHERE count < quorum OR agreed >= quorum OR "hasLeft" ORDER BY id LIMIT 500`
 }
 
-/** A condition: a decision is the approval, by `d`, of the input of `c` as it stands. */
+/** Condition: a decision by `d` approves the current input of `c`. */
 const AGREES = Prisma.sql`said."toolCallId" = c.id AND said."humanId" = d.id AND said.approve
   AND said."inputDigest" = c."inputDigest" AND said.counted IS NULL`
 

@@ -1,5 +1,5 @@
 import type { ToolCall } from '../generated/prisma/client.ts'
-import { ConflictError, ForbiddenError } from '../lib/errors.ts'
+import { ConflictError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { noted } from './call-notifications.ts'
@@ -9,18 +9,23 @@ import { decidersOf } from './deciders.ts'
 import { waitsFor } from './tool-call-reading.ts'
 import { claimed } from './tool-calls.ts'
 
-/** Who sees to calls that wait. */
+/** Claims of waiting calls by people. */
 export interface CallClaims {
-  /** By one who may see the call. @throws ConflictError, ForbiddenError */
+  /**
+   * Claims or releases a call for a human who can see it.
+   * @throws ConflictError, ForbiddenError, LimitExceededError
+   */
   claim(call: ToolCall, humanId: string, release: boolean): Promise<ToolCall>
-  /** Of each call the human that has claimed it, as long as it waits and may be answered by that human. */
+  /** Returns by call the human who has claimed it, while it waits and that human may answer it. */
   claimersOf(calls: readonly ToolCall[]): Promise<Map<string, string>>
 }
 
 export function createCallClaims({ db }: Platform, settling: Pick<CallSettling, 'tellChanged'>): CallClaims {
   return {
-    async claim({ id }, humanId, release) {
-      const { call, audience } = await db.transaction((tx) => claimIn(tx, id, humanId, release))
+    async claim(seen, humanId, release) {
+      if (!isClaimable(seen)) throw new ConflictError(whyNot(seen))
+      if (!(await mayAnswer(db.prisma, seen, humanId))) throw new ForbiddenError(NOT_YOURS)
+      const { call, audience } = await db.transaction((tx) => claimIn(tx, seen.id, humanId, release))
       if (audience !== null) await settling.tellChanged(call, audience)
       return call
     },
@@ -32,8 +37,14 @@ export function createCallClaims({ db }: Platform, settling: Pick<CallSettling, 
   }
 }
 
+/** Maximum number of claims and releases of one call, because each is in the audit log. */
+const MOST_CHANGES = 100
+
+const NOT_YOURS = 'Only a person who may answer this call can claim it.'
+
 const isClaimable = (call: ToolCall) => ['RESULT', 'DECISION'].includes(waitsFor(call) ?? '')
 
+/** Claims a call for somebody who may answer it. Ignores an earlier claim of a human who no longer may. */
 async function claimIn(
   tx: Tx,
   id: string,
@@ -42,13 +53,15 @@ async function claimIn(
 ): Promise<{ call: ToolCall; audience: Audience | null }> {
   const [call] = await tx.$queryRaw<ToolCall[]>`SELECT * FROM "ToolCall" WHERE id = ${id} FOR NO KEY UPDATE`
   if (call === undefined || !isClaimable(call)) throw new ConflictError(whyNot(call))
-  if (!(await mayAnswer(tx, call, humanId)))
-    throw new ForbiddenError('Only who may answer this call can say that they see to it.')
   const { claimedById } = call
   const isAnothers = claimedById !== null && claimedById !== humanId && (await mayAnswer(tx, call, claimedById))
   if (isAnothers)
-    throw new ConflictError('Somebody else sees to this call: see claimedBy. You may answer it nevertheless.')
+    throw new ConflictError('Another person has claimed this call (see claimedBy). You may still answer it.')
   if (claimedById === (release ? null : humanId)) return { call, audience: null }
+  if (call.claimChanges >= MOST_CHANGES)
+    throw new LimitExceededError(
+      `This call has been claimed and released ${MOST_CHANGES} times, the maximum: answer it without claiming it.`,
+    )
   const changed = await claimed(tx, id, release ? null : humanId)
   if (!release) await noted(tx, id, 'tool_call.claimed')
   return { call: changed, audience: audienceOf(call) }
@@ -57,10 +70,10 @@ async function claimIn(
 function whyNot(call: ToolCall | undefined): string {
   if (call !== undefined && waitsFor(call) === 'MESSAGE')
     return 'This call waits for a message: post one in its space (sendMessage).'
-  return 'This call waits no more.'
+  return 'This call no longer waits for an answer.'
 }
 
-/** Whether a human may give what a call waits for. */
+/** Whether a human may answer the call. */
 async function mayAnswer(tx: Tx, call: ToolCall, humanId: string): Promise<boolean> {
   if (waitsFor(call) === 'DECISION') return (await decidersOf(tx, call.id)).includes(humanId)
   if (call.execution !== 'SPACE' || call.spaceId === null) return false

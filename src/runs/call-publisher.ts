@@ -3,26 +3,29 @@ import type { Platform } from '../platform/platform.ts'
 import { ADMIN_CHANNEL, agentChannel, entityChannel, spaceChannel } from '../realtime/topics.ts'
 import type { AskedCall } from './approval.ts'
 
-/** The tool call that something is told of. */
+/** The call that a signal is about. */
 export interface PublishedCall extends Partial<AskedCall> {
   id: string
   agentId: string
-  /** Where it shows; null where it shows nowhere. */
+  /** The space in which it is shown; null if it is not shown. */
   spaceId: string | null
 }
 
-/** Whom it is told: who may give its result or the message that it waits for, or who may decide on it. */
+/** Recipients: those who can answer the call, or those who can approve it. */
 export type Audience = 'answerers' | 'deciders'
 
-/** Tells who may answer a call, once that is committed: the members of the space that it shows in, its agent's services, and admins. */
+/**
+ * Publishes signals about waiting calls after the commit: to the members of the space in which the
+ * call is shown, the agent's services, and admins; or to the approvers.
+ */
 export interface CallPublisher {
-  /** It waits for an answer now. */
+  /** The call now waits. */
   waits(call: PublishedCall, audience?: Audience): Promise<void>
-  /** What is asked about it changed, or who sees to it. */
+  /** The approval of the call, or its claim, changed. */
   changed(call: PublishedCall, audience: Audience): Promise<void>
-  /** It waits no longer: it was answered or decided, its time is up, or its run is over. */
+  /** The call no longer waits: it was answered or decided, has timed out, or its run has ended. */
   settled(call: PublishedCall, audience?: Audience): Promise<void>
-  /** Others are asked too, by name. */
+  /** Approval is now requested from further people, by name. */
   escalated(call: PublishedCall & AskedCall): Promise<void>
 }
 
@@ -50,7 +53,7 @@ function channelsOfAnswerers({ spaceId, agentId }: PublishedCall): string[] {
   return [...(spaceId === null ? [] : [spaceChannel(spaceId)]), agentChannel(agentId), ADMIN_CHANNEL]
 }
 
-/** Who is asked by name, or the space's humans; and those to whom it was escalated. */
+/** The named approvers, or the members of the space if there are none; and the escalation contacts once escalated. */
 function channelsOfDeciders({
   spaceId,
   approverIds = [],
@@ -62,7 +65,7 @@ function channelsOfDeciders({
   return [...everybody, ...[...new Set(named)].map(entityChannel)]
 }
 
-/** Whom a call asks now, or asked last. */
+/** The current or last recipients of a call's signals. */
 export function audienceOf({ approvalState }: Pick<ToolCall, 'approvalState'>): Audience {
   return approvalState === null || approvalState === 'APPROVED' ? 'answerers' : 'deciders'
 }

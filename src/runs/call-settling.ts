@@ -9,60 +9,74 @@ import { appending } from './run-events.ts'
 import { showsWaiting } from './tool-calls.ts'
 
 export interface SettlingHooks {
-  /** All calls that a message shows are answered: it is whole, and routed, in this transaction; INTERRUPTED where one was canceled. */
+  /**
+   * All calls that a message shows are settled: finishes the message in this transaction, and
+   * routes it. INTERRUPTED if one of them was canceled.
+   */
   onMessageAnswered(
     tx: Tx,
     messageId: string,
     status: 'COMPLETE' | 'INTERRUPTED',
   ): Promise<{ afterCommit(): Promise<void> }>
-  /** A call of a persistent agent was settled: its result goes to the inbox, in this transaction. */
+  /** A call of a persistent agent was settled: puts its result into the inbox, in this transaction. */
   onAsyncResult(tx: Tx, call: ToolCall): Promise<{ afterCommit(): Promise<void> } | null>
 }
 
-/** A run whose row is locked by the transaction. */
+/** A run whose row this transaction has locked. */
 export interface LockedRun {
   id: string
   status: RunStatus
   triggerType: TriggerType
 }
 
-/** What a settled call has led to, to be told once that is committed. */
+/** The effects of a settled call, to be published after the commit. */
 export interface Settled {
   call: ToolCall
   partIndex: number | null
-  /** Who has been asked last; null where nobody is asked any more. */
+  /** Who was asked last; null if nobody was. */
   audience: Audience | null
   afterCommit: (() => Promise<void>)[]
 }
 
 export interface HowSettled {
   audience: Audience | null
-  /** By its time: one that is in somebody's hands is left for later. */
+  /** Timed out: skip the call for now if its run's row is locked. */
   isDue?: boolean
 }
 
-/** The end of a call that its run does not carry out itself: answered, decided, carried out by another, or over its time. */
+/**
+ * Settles calls that their run does not execute itself: answered, decided, executed by another
+ * worker, or timed out.
+ */
 export interface CallSettling {
   /**
-   * In a transaction: the run's row lock (a pause or a stop at the same time comes before or after, not in between), the call by
-   * `change`, a compare-and-set, and what follows from it; then tells it. Null: there was nothing to change.
+   * In a transaction: locks the run's row (which orders this against a pause or stop), changes the
+   * call by `change`, a compare-and-set, and applies the effects; then publishes them. Null: there
+   * was nothing to change.
    */
   settle(
     toolCallId: string,
     how: HowSettled,
     change: (tx: Tx, run: LockedRun) => Promise<ToolCall | null>,
   ): Promise<ToolCall | null>
-  /** What follows in the transaction: its message, if that is whole now; the agent's inbox; and, when nothing is left to others any more, that the run can be claimed. */
+  /**
+   * Applies the effects within the transaction: finishes the call's message if no other call in it
+   * waits, puts the result into a persistent agent's inbox, and makes the run claimable once none
+   * of its calls waits for others.
+   */
   follow(tx: Tx, run: LockedRun, call: ToolCall, audience: Audience | null): Promise<Settled>
-  /** The same of calls whose run is over, and whose agent hears nothing any more: their messages alone. */
+  /** The same for calls whose run has ended and whose agent gets no result: finishes only their messages. */
   abandon(tx: Tx, calls: ToolCall[]): Promise<Settled[]>
-  /** Once committed. */
+  /** Publishes the effects after the commit. */
   tell(settled: Settled): Promise<void>
-  /** What is asked about a call, or who sees to it, changed: told wherever it is shown. */
+  /** Publishes that the approval or claim of a call changed, wherever the call is shown. */
   tellChanged(call: ToolCall, audience: Audience): Promise<void>
 }
 
-/** Locks the row of the run that made a call. Null: there is none, or, `unlessLocked`, somebody has it in hand. */
+/**
+ * Locks the row of the run that made a call. Null: there is none, or, with `unlessLocked`, another
+ * transaction has locked it.
+ */
 export async function lockRunOf(
   tx: Tx,
   toolCallId: string,
@@ -139,7 +153,7 @@ export function createCallSettling(platform: Platform, hooks: SettlingHooks): Ca
   }
 }
 
-/** The message that shows a call is whole once nothing else in it waits. */
+/** Finishes the message that shows a call once none of its calls waits. */
 async function followInMessage(
   tx: Tx,
   hooks: SettlingHooks,

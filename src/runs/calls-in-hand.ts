@@ -4,12 +4,16 @@ import type { Tx } from '../platform/db.ts'
 import { HIDDEN_IF_UNHEARD } from './approval.ts'
 import { endedWith, type Settlement } from './tool-calls.ts'
 
-// With tool-calls.ts the writer of ToolCall: RUNNING with `carryAt`, an approved call from hand to hand until it is carried out.
+// With tool-calls.ts the writer of ToolCall: leases of approved calls, which are RUNNING with
+// `carryAt` until they are executed.
 
-/** So long a worker has a call in hand without renewing that. */
+/** Lease of a worker on an approved call. */
 const CARRY_LEASE = Prisma.sql`interval '10 seconds'`
 
-/** An approved call that nobody has in hand is this worker's; what it comes from may have become confidential meanwhile. */
+/**
+ * Leases an approved call that no worker has leased. Updates its label, since a space may have
+ * become confidential since.
+ */
 export async function takenInHand(tx: Tx, toolCallId: string): Promise<ToolCall | null> {
   const [call] = await tx.$queryRaw<ToolCall[]>`
     UPDATE "ToolCall" SET "carryAt" = clock_timestamp() + ${CARRY_LEASE}, "carryAttempt" = "carryAttempt" + 1, ${LABEL_NOW}
@@ -17,7 +21,7 @@ export async function takenInHand(tx: Tx, toolCallId: string): Promise<ToolCall 
   return call ?? null
 }
 
-/** Of those that a worker has in hand, the ones that are its own still, for another while. */
+/** Renews a worker's leases. @returns the ids that it still holds */
 export async function keptInHand(tx: Tx, inHand: { id: string; attempt: number }[]): Promise<string[]> {
   const rows = await tx.$queryRaw<{ id: string }[]>`
     UPDATE "ToolCall" c SET "carryAt" = clock_timestamp() + ${CARRY_LEASE}
@@ -26,14 +30,14 @@ export async function keptInHand(tx: Tx, inHand: { id: string; attempt: number }
   return rows.map(({ id }) => id)
 }
 
-/** Whoever has room may take it. */
+/** Releases a call, so that any worker may lease it. */
 export async function putBack(tx: Tx, { id, attempt }: { id: string; attempt: number }): Promise<void> {
   await tx.$executeRaw`
     UPDATE "ToolCall" SET "carryAt" = now()
     WHERE id = ${id} AND "carryAttempt" = ${attempt} AND status = 'RUNNING' AND "carryAt" IS NOT NULL`
 }
 
-/** What came of a call in hand. Null: it was canceled, or another worker has it. */
+/** Stores the result of a leased call. Null: the call was canceled, or another worker has leased it. */
 export async function carried(
   tx: Tx,
   { id, attempt }: { id: string; attempt: number },

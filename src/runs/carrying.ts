@@ -10,24 +10,25 @@ import type { Timed } from './due.ts'
 import type { Settlement } from './tool-calls.ts'
 
 export interface CarryingHooks {
-  /** Carries a call out, with its input as it stands. Never throws; whatever comes of it once the signal has aborted is discarded. */
+  /** Executes a call with its current input. Never throws. The result is discarded if the signal has aborted. */
   carryOut(call: ToolCall, signal: AbortSignal): Promise<Settlement>
 }
 
 /**
- * Calls that are approved and that the server carries out: by any worker, while their run waits or their mind sleeps. A worker that
- * dies lets its lease lapse, and another one does it again, under the same call id, which a tool gets as its key.
+ * Executes approved calls, on any worker, while their run waits or their agent's cycle has ended.
+ * If a worker dies its lease expires, and another one executes the call again with the same call
+ * id, which the tool receives as idempotency key.
  */
 export interface Carrying {
   timed: Timed
-  /** Lets go: what is in hand is done again elsewhere. */
+  /** Releases the leased calls; other workers execute them again. */
   close(): Promise<void>
 }
 
 const RENEWED_EVERY_MS = 1000
 const AGAIN_MS = 500
 const AT_A_TIME = 20
-/** A call that has ended with its worker so often is given up. */
+/** Give up after this many crashed attempts. */
 const MOST_ATTEMPTS = 5
 const DIED_TOO_OFTEN = `The worker died ${MOST_ATTEMPTS} times while it carried this call out; whether it took effect is unknown.`
 
@@ -51,7 +52,9 @@ export async function createCarrying(
     if (call === null) return
     const lost = new AbortController()
     const done = perform(call, lost.signal)
-      .catch((error) => logger.error({ toolCallId: id, error: messageOf(error) }, 'a call could not be carried out'))
+      .catch((error) =>
+        logger.error({ toolCallId: id, error: messageOf(error) }, 'could not execute an approved tool call'),
+      )
       .finally(() => inHand.delete(id))
     inHand.set(id, { attempt: call.carryAttempt, lost, done })
   }
@@ -59,7 +62,7 @@ export async function createCarrying(
   async function perform(call: ToolCall, signal: AbortSignal): Promise<void> {
     const held = { id: call.id, attempt: call.carryAttempt }
     const settlement = call.carryAttempt > MOST_ATTEMPTS ? givenUp() : await carryOut(call, signal)
-    // As long as it is in hand: what was carried out once is not to be again because the database was away.
+    // Retry while the lease lasts: a call that was executed must not run again because the database was away.
     while (!signal.aborted && !(await isSettled(held, settlement))) await sleep(AGAIN_MS, signal)
   }
 
@@ -73,7 +76,7 @@ export async function createCarrying(
     }
   }
 
-  /** Once a second, while something is in hand: it stays this worker's, or is let go. */
+  /** Renews the leases once a second, and aborts calls whose lease was lost. */
   async function renew(): Promise<void> {
     while (!closed.signal.aborted) {
       await sleep(RENEWED_EVERY_MS, closed.signal)

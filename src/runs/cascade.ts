@@ -2,8 +2,9 @@ import type { Run } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
 
 /**
- * Stops every living run that a run set off, through any number of hops, until none is left. A stopped run sets off nothing
- * more, so that children made while this goes on are found by the next look. @returns those that `stop` ended
+ * Stops all active runs that a run started, directly or not. A stopped run starts no others, so
+ * runs started in the meantime are found by the next iteration.
+ * @returns the runs that `stop` ended
  */
 export async function cascadeOf(
   db: Database,

@@ -2,50 +2,56 @@ import type { Chain as Row } from '../generated/prisma/client.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** An agent that asked another with `expectReply`, and is called back in that space when all it asked for is over. */
+/**
+ * An agent that mentioned another with `expectReply`, and is called back in that space when the
+ * turns that it started have ended.
+ */
 export interface Waiter {
   entityId: string
-  /** Why it asked. */
+  /** Why it mentioned the other agent. */
   reason: string | null
   spaceId: string
 }
 
-/** Agents that hand a conversation on. */
+/** A sequence of runs that pass the turn. */
 export interface Chain {
   id: string
-  /** Where it began. */
+  /** The space in which the chain began. */
   spaceId: string
-  /** Runs in it so far, re-triggers included. */
+  /** Runs so far, call-backs included. */
   depth: number
-  /** Whose turn it is, and its run (null for a persistent agent); both null once the chain has ended. */
+  /** The agent that has the turn, and its run (null for a persistent agent); both null once the chain has ended. */
   holderId: string | null
   holderRunId: string | null
-  /** Who waits to be called back, the last to be asked last. */
+  /** The agents that wait to be called back; the last one is called back first. */
   replyStack: Waiter[]
   /** `<from>-><to>` of every mention so far. */
   mentionedPairs: string[]
-  /** Where what its agents have asked of one another may come from, besides its space. */
+  /** The confidentiality label of what its agents passed on, apart from the chain's own space. */
   label: string[]
 }
 
-/** The agent that handed a run on, by the name that it had then, how and why. */
+/** The agent that passed the turn to a run, by its name at that time. */
 export type WokenBy =
-  /** It said something and mentioned the run's agent; it waits for a reply where that was expected. */
+  /** It posted a message and mentioned the run's agent, and waits for a reply if `expectReply`. */
   | { type: 'mention'; agentId: string; agentName: string; reason: string | null; expectReply: boolean }
-  /** It handed its own trigger over without a word. */
+  /** It delegated its own trigger without posting. */
   | { type: 'delegation'; agentId: string; agentName: string; reason: string | null }
-  /** The run's agent had asked (`askedFor`); the one whose turn came last ended like this. */
+  /** The run's agent had mentioned others (`askedFor`) and is called back; `ended` is the result of the last turn. */
   | {
       type: 'callback'
       agentId: string
       agentName: string
       askedFor: string | null
       ended: TurnOutcome
-      /** Why it skipped. */
+      /** The reason of a skip. */
       reason: string | null
     }
 
-/** How a turn in a chain ended, for who waits: everything but a word in the space where it waits counts as a skip. */
+/**
+ * How a turn in a chain ended, for the waiting agent. Without a message in the space where that
+ * agent waits, a turn counts as skipped.
+ */
 export type TurnOutcome = 'responded' | 'skipped' | 'failed' | 'stopped' | 'unreachable'
 
 export interface Chains {

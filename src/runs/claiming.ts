@@ -3,40 +3,40 @@ import { runIdAt } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** A run in the hands of a worker. Every write names the attempt; a later claim, a stop or an end makes it refused. */
+/** A run leased by a worker. Every write names the attempt, and is refused after a later claim, a stop or an end. */
 export interface Claim {
   run: Run
   attempt: number
-  /** First time, after its tools were answered, or from a worker that died or gave it back. */
+  /** The first claim, a claim after the tools were answered, or one from a worker that died or released the run. */
   kind: 'started' | 'resumed' | 'taken-over'
 }
 
 export interface Claimed {
   claims: Claim[]
-  /** Persistent agents whose inbox is next, oldest event first: their cycles are to be begun. */
+  /** Persistent agents whose inbox is next, oldest event first; the caller begins their cycles. */
   inboxes: string[]
-  /** Something was passed over because another transaction had it in hand: worth a look very soon. */
+  /** Rows were skipped because another transaction had locked them: retry very soon. */
   isMoreThere: boolean
-  /** Something else was left, for want of a place here or of its agent's: worth a look when a run is over. */
+  /** Runs were left for lack of a slot here or of their agent: retry when a run ends. */
   isLeft?: true
 }
 
-/** A claim lasts for so long without being renewed, by the database's clock. */
+/** The time for which a claim lasts unless it is renewed, by the database's clock. */
 export const LEASE = Prisma.sql`interval '10 seconds'`
 
-/** An inbox event that no cycle has taken: as in the partial index. */
+/** An unclaimed inbox event; must match the partial index. */
 const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
 
-/** An agent `a` that is not paused, and does not rest after a cycle, or that something urgent waits for. */
+/** An agent `a` that is not paused, and is not resting after a cycle or has an urgent event. */
 export const MAY_THINK = Prisma.sql`NOT a.paused AND (a."restsUntil" IS NULL OR a."restsUntil" <= clock_timestamp() OR EXISTS (
   SELECT 1 FROM "InboxEvent" e WHERE e."agentId" = a.id AND e.urgent AND ${IS_WAITING}))`
 
-/** Those that go on are few, and older than those that are new: each is looked for by itself. */
+/** Runs to be resumed are few, and older than new ones; each status has its own query. */
 const [RUNNING, WAITING, QUEUED] = ['RUNNING', 'WAITING_TOOL', 'QUEUED'].map((status) => Prisma.raw(`'${status}'`))
 const GOING_ON = [RUNNING, WAITING]
 const CLAIMED_FROM = [...GOING_ON, QUEUED]
 
-/** From when on something may be claimed: the first run of each kind; an inbox has no time, only its turn. */
+/** The earliest claimable run of each status. An inbox has no time, so it is always due. */
 export const CLAIMABLE = {
   runs: Prisma.join(
     CLAIMED_FROM.map(
@@ -50,16 +50,16 @@ export const CLAIMABLE = {
   inboxes: Prisma.sql`SELECT e."agentId" AS id, '-infinity'::timestamptz AS at FROM "InboxEvent" e WHERE ${IS_WAITING} LIMIT 1`,
 }
 
-/** Agents that execute as many runs as they may, as far as this statement sees: their queued runs need no look. */
+/** Agents at their limit of running runs, in this snapshot: their queued runs need no lookup. */
 const FULL_AGENTS = Prisma.sql`
   SELECT x."agentId" FROM "Run" x JOIN "Agent" a ON a.id = x."agentId" WHERE x.status = 'RUNNING'
   GROUP BY a.id, x."agentId" HAVING count(*) >= a."maxConcurrentRuns"`
 
-/** Whether such an agent has a run that could begin or go on. */
+/** Whether such an agent has a claimable run. */
 const FULL_AGENTS_WAIT = Prisma.sql`EXISTS (SELECT 1 FROM "full" f WHERE EXISTS (
   SELECT 1 FROM "Run" w WHERE w."agentId" = f."agentId" AND w.status IN ('QUEUED', 'WAITING_TOOL') AND w."claimableAt" <= now()))`
 
-/** Each persistent agent with a waiting event and no living cycle, by the oldest: one step of an index for each. */
+/** Each persistent agent with a waiting event, with its oldest one: a loose index scan, one step per agent. */
 const INBOXES = Prisma.sql`
   (SELECT e."agentId", e.id AS "eventId" FROM "InboxEvent" e WHERE ${IS_WAITING} ORDER BY e."agentId", e.id LIMIT 1)
   UNION ALL
@@ -67,17 +67,23 @@ const INBOXES = Prisma.sql`
     SELECT e."agentId", e.id FROM "InboxEvent" e WHERE ${IS_WAITING} AND e."agentId" > i."agentId"
     ORDER BY e."agentId", e.id LIMIT 1) next`
 
-/** Who is behind a run `r`: its root's human, the service that called, or the agent whose plan it is. */
+/**
+ * The requester of a run `r`: the human who sent its root, the service that triggered it, or the
+ * agent that made the plan.
+ */
 const ASKER = Prisma.sql`coalesce(
   CASE WHEN r.depth = 0 THEN coalesce(r."triggerSenderId", r."triggerServiceId")
     ELSE (SELECT m."senderId" FROM "Message" m WHERE m.id = r."rootId") END, r."agentId")`
 
-/** Runs that began so long ago say nothing of whose turn it is. */
+/** Older runs do not count towards fairness. */
 const RECENTLY_MS = 10 * 60_000
-/** So many queued runs are looked at, where those of one asker may be all that stand first. */
+/** Number of queued runs to consider, since the first ones may all have the same requester. */
 const QUEUE_LOOK = 2000
 
-/** Of queued runs of an agent that several wait for: the fewest at work for who asked, then whose last one began longest ago. */
+/**
+ * Orders queued runs of an agent with several requesters: first the requester with the fewest
+ * running runs, then the one whose last run began longest ago.
+ */
 const FAIR = (most: number, since: string) => Prisma.sql`
   SELECT f.*, f.nth + (SELECT count(*) FROM "Run" r
       WHERE f.askers > 1 AND r."agentId" = f."agentId" AND r.status = 'RUNNING' AND ${ASKER} = f.asker) AS place,
@@ -97,8 +103,9 @@ const FAIR = (most: number, since: string) => Prisma.sql`
   ) f WHERE f.nth <= ${most}`
 
 /**
- * The one place that says whose turn it is. What goes on comes before what is new, by age; of what is new, whose asker has the fewest
- * runs at work with the agent, so that many of one do not stand before another's first.
+ * Defines the order of claims. Resumed runs come before new ones, by age. Of new runs, those whose
+ * requester has the fewest running runs of the agent come first, so that many runs of one requester
+ * do not block the first run of another.
  */
 const QUEUE = (most: number, since: string) => Prisma.sql`
   SELECT * FROM (
@@ -124,21 +131,22 @@ const QUEUE = (most: number, since: string) => Prisma.sql`
       ORDER BY e.id LIMIT ${most})
   ) q`
 
-/** So many more runs than there is room for are looked at: those of one agent may be more than it may execute. */
+/** Consider this many times more runs than there are slots: many may belong to one agent that is at its limit. */
 const LOOK_AHEAD = 4
 
-/** What a claim changes. A run's time begins with its first claim, and goes on where it was held. */
+/** The changes of a claim. A run's time limit starts with its first claim, and resumes after a suspension. */
 const taken = ({ worker, config }: Platform) => Prisma.sql`
   status = 'RUNNING', attempt = r.attempt + 1, "fruitlessAttempts" = r."fruitlessAttempts" + 1, "claimableAt" = NULL,
-  worker = ${worker}, "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
+  worker = ${worker}, "reservedTokens" = 0, "reservedNanos" = 0, "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
   "deadlineAt" = coalesce(r."deadlineAt", now() + r."timeLeftMs" * interval '1 millisecond',
     coalesce(r."startedAt", now()) + ${config.limits.maxRunSeconds} * interval '1 second')`
 
 /**
- * Takes the next runs, at most `most` together with the inboxes that are named, in one statement. It waits for nobody: rows that
- * another transaction has locked are passed over. An agent's runs are counted under its row lock, so that `maxConcurrentRuns` is
- * exact over all processes; one that executes already, and lost its worker, has its place. What was QUEUED by a transaction that did
- * not see its agent being paused is put to those that wait for it to go on.
+ * Claims the next runs, at most `most` including the returned inboxes, in one statement. Skips rows
+ * that another transaction has locked. Counts an agent's runs under its row lock, so that
+ * `maxConcurrentRuns` holds across processes; a run taken over from a dead worker already has its
+ * slot. A run that was queued by a transaction that did not see its agent being paused is parked
+ * until the agent is resumed.
  */
 export async function claimNext(platform: Platform, most: number): Promise<Claimed> {
   const rows = await platform.db.query<ClaimRow>(Prisma.sql`
@@ -179,7 +187,7 @@ export async function claimNext(platform: Platform, most: number): Promise<Claim
   }
 }
 
-/** Takes a run that was written in this transaction. */
+/** Claims a run that this transaction wrote. */
 export async function claimNew(tx: Tx, platform: Platform, runId: string): Promise<Claim> {
   const [run] = await tx.$queryRaw<Run[]>`
     UPDATE "Run" r SET ${taken(platform)} WHERE id = ${runId} RETURNING r.*`

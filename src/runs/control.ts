@@ -10,16 +10,16 @@ import type { ToolAnswers } from './tool-answers.ts'
 import type { BriefCall, ToolCalls } from './tool-call-reading.ts'
 import type { Answerer } from './tool-calls.ts'
 
-/** What viewers may do with runs and with what waits for an answer. */
+/** Stopping runs and answering waiting calls, for viewers. */
 export interface Control {
   /**
-   * @returns the run, and what was stopped of it and under it as far as the viewer may see it
-   * @throws NotFoundError, ForbiddenError (services), ConflictError when nothing of it was alive
+   * @returns the run, and the stopped runs of its tree that the viewer may see
+   * @throws NotFoundError; ForbiddenError for services; ConflictError if no run was active
    */
   stopRun(viewer: Viewer, input: { runId: string; cascade: boolean }): Promise<{ run: Run; stoppedRuns: Run[] }>
-  /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError */
+  /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError, RateLimitedError */
   submitToolResult(viewer: Viewer, input: { toolCallId: string; result: unknown }): Promise<ToolCall>
-  /** Those that wait for an answer which the viewer may give, oldest first; at most 100. */
+  /** The calls that the viewer may answer, oldest first; at most 100. */
   pendingToolCalls(viewer: Viewer): Promise<BriefCall[]>
 }
 
@@ -48,7 +48,7 @@ export function createControl(
         throw new ForbiddenError('A service cannot stop runs: ask an admin or a member of the space.')
       const byId = viewer.scope === 'HUMAN' ? viewer.id : null
       const stopped = await lifecycle.stop(runId, { cascade, byId })
-      if (stopped.length === 0) throw new ConflictError('The run had already finished.')
+      if (stopped.length === 0) throw new ConflictError('The run has already ended.')
       const visible = await visibility.runs(viewer, stopped)
       const [first] = stopped
       return {
@@ -67,7 +67,8 @@ export function createControl(
       if (waits === 'DECISION')
         throw new ConflictError('This call waits for a decision: approve or deny it first (decideToolCall).')
       if (!(await mayAnswer(viewer, call, visibility))) throw new ForbiddenError(whoAnswers(call))
-      return toolAnswers.submit(call, toJson(result), answererOf(viewer))
+      const requester = { id: viewer.id, isPatient: viewer.scope === 'ADMIN' }
+      return toolAnswers.submit(call, toJson(result), answererOf(viewer), requester)
     },
     async pendingToolCalls(viewer) {
       if (viewer.scope === 'ADMIN') return toolCalls.waiting({ spaceIds: null, agentIds: null }, MOST_PENDING)
@@ -95,7 +96,10 @@ function answererOf(viewer: Viewer): Answerer {
   }
 }
 
-/** SPACE calls are answered by members of the space in which they show, EXTERNAL ones by services that were granted the agent. */
+/**
+ * SPACE calls are answered by members of the space in which they are shown, EXTERNAL ones by
+ * services with a grant for the agent.
+ */
 async function mayAnswer(viewer: Viewer, call: ToolCall, visibility: Visibility): Promise<boolean> {
   if (viewer.scope === 'ADMIN') return true
   if (viewer.scope === 'SERVICE')
@@ -105,6 +109,6 @@ async function mayAnswer(viewer: Viewer, call: ToolCall, visibility: Visibility)
 
 function whoAnswers({ execution }: ToolCall): string {
   if (execution === 'SPACE') return 'Only a member of the space in which the call shows can answer it.'
-  if (execution === 'EXTERNAL') return 'Only a service that was granted the agent can answer this call.'
-  return 'This call is answered by the server itself.'
+  if (execution === 'EXTERNAL') return 'Only a service with a grant for the agent can answer this call.'
+  return 'The server executes this call itself: no result can be submitted.'
 }

@@ -3,10 +3,10 @@ import { cutSaying, type Json } from '../lib/json.ts'
 import type { JournaledCall, JournaledGeneration, JournaledStep } from './journal.ts'
 import { isAnsweredOutside } from './tool-calls.ts'
 
-/** Of a result, what a model is shown; the record keeps all of it. */
+/** Characters of a result that a model receives; the journal keeps all of it. */
 const LONGEST_RESULT = 50_000
 
-/** A tool's result, as the provider gets it. */
+/** A tool's result as the provider receives it. */
 function toolResult(modelCallId: string, toolName: string, output: Json): ToolModelMessage['content'][number] {
   const text = typeof output === 'string' ? output : JSON.stringify(output)
   const isText = typeof output === 'string' || text.length > LONGEST_RESULT
@@ -16,17 +16,20 @@ function toolResult(modelCallId: string, toolName: string, output: Json): ToolMo
   return { type: 'tool-result', toolCallId: modelCallId, toolName, output: value }
 }
 
-/** What the model is told of a call that never came to an end. */
+/** The result of a call that never ended, for the model. */
 const INTERRUPTED: Json = {
   error: { code: 'INTERRUPTED', message: 'This call was interrupted; whether it took effect is unknown.' },
 }
 
-/** What the model gets at once for a call of a persistent mind that somebody else answers: the answer goes to the inbox. */
+/**
+ * The immediate result, for the model, of a persistent agent's call that somebody else answers; the
+ * answer goes to the inbox.
+ */
 function pendingResult(toolCallId: string): Json {
   return { status: 'pending', toolCallId }
 }
 
-/** What the model was told of a call. */
+/** The result of a call, as the model received it. */
 function resultOf(call: JournaledCall, { asynchronous }: { asynchronous: boolean }): Json {
   const { id, status, output, settledAt, approvalState } = call
   const isAnsweredLater = isAnsweredOutside(call) && ['WAITING', 'DONE', 'TIMED_OUT'].includes(status)
@@ -37,18 +40,28 @@ function resultOf(call: JournaledCall, { asynchronous }: { asynchronous: boolean
 type Answered = JournaledStep<Pick<JournaledGeneration, 'assistant'>>
 
 /**
- * The messages that a journaled step added. Repaired in both directions, so that a provider accepts it: every call has exactly
- * one result, in the order of the calls, and there is no result without its call.
+ * The messages that a journaled step added. Repaired in both directions, since providers require
+ * it: every call has exactly one result, in call order, and no result is without its call.
  */
 export function messagesOfStep({ step, calls }: Answered, mode = { asynchronous: false }): ModelMessage[] {
   const assistant = assistantOf(step)
-  // Some providers refuse an assistant's message without content.
+  // Some providers reject an assistant message without content.
   if (calls.length === 0) return assistant.content.length === 0 ? [] : [assistant]
-  const content = calls.map((call) => toolResult(call.modelCallId, call.toolName, resultOf(call, mode)))
+  const content = calls.map((call) => toolResult(call.modelCallId, writtenName(assistant, call), resultOf(call, mode)))
   return [assistant, { role: 'tool', content }]
 }
 
-/** What each of a run's journaled steps was sent, after `first`, and what it added. */
+/**
+ * The tool name that the model wrote, because providers compare it with the call. For an unknown
+ * tool only the step has it.
+ */
+function writtenName({ content }: AssistantModelMessage, { modelCallId, toolName }: JournaledCall): string {
+  const parts = Array.isArray(content) ? content : []
+  const made = parts.find((part) => part.type === 'tool-call' && part.toolCallId === modelCallId)
+  return made?.type === 'tool-call' ? made.toolName : toolName
+}
+
+/** Returns what each of a run's journaled steps sent, after `first`, and what it added. */
 export function sentAndAdded(
   steps: JournaledStep[],
   first: ModelMessage[] = [],
@@ -64,7 +77,7 @@ export function sentAndAdded(
   })
 }
 
-/** The text with which a step ended, which is internal; null for none. */
+/** The text that ended a step, which is internal; null if there is none. */
 export function closingWords({ step }: Answered): string | null {
   const { content } = assistantOf(step)
   const texts =

@@ -1,28 +1,28 @@
 import type { Decision, ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { DECIDERS } from './approval.ts'
+import { DECIDERS, MOST_DECISIONS } from './approval.ts'
 
-/** The humans who may decide on a call, whether it is decided or not. */
+/** The humans who may decide on a call, also after it was decided. */
 export async function decidersOf(tx: Tx, toolCallId: string): Promise<string[]> {
   const rows = await tx.$queryRaw<{ id: string }[]>`
     SELECT d.id FROM "ToolCall" c CROSS JOIN LATERAL (${DECIDERS}) d WHERE c.id = ${toolCallId}`
   return rows.map(({ id }) => id)
 }
 
-/** How a call's approval stands. */
+/** The state of a call's approval. */
 export interface ApprovalStanding {
-  /** Whose right it is to decide; nobody's once it is decided. */
+  /** Who may decide; empty once it is decided. */
   deciderIds: string[]
-  /** Oldest first. */
+  /** The latest decisions, oldest first. */
   decisions: (Decision & { counts: boolean })[]
 }
 
-/** What is asked of people about calls, as it is read. */
+/** Reads approvals. */
 export interface ApprovalReading {
-  /** Of each call that was asked to be approved. */
+  /** Returns the approval state by call, for calls that needed approval. */
   standingOf(calls: readonly ToolCall[]): Promise<Map<string, ApprovalStanding>>
-  /** Whether a human may decide on a call now: it is theirs to, and they have not about this input. */
+  /** Whether a human may decide on a call now: an approver who has not yet decided on this input. */
   mayDecide(call: ToolCall, standing: ApprovalStanding, humanId: string): boolean
 }
 
@@ -36,10 +36,10 @@ export function createApprovalReading({ db }: Pick<Platform, 'db'>): ApprovalRea
         db.prisma.$queryRaw<{ callId: string; id: string }[]>`
           SELECT c.id AS "callId", d.id FROM "ToolCall" c CROSS JOIN LATERAL (${DECIDERS}) d
           WHERE c.id = ANY(${ids}::text[]) ORDER BY d.id`,
-        db.prisma.decision.findMany({
-          where: { toolCallId: { in: ids } },
-          orderBy: [{ at: 'asc' }, { humanId: 'asc' }],
-        }),
+        db.prisma.$queryRaw<Decision[]>`
+          SELECT d.* FROM unnest(${ids}::text[]) AS c(id) CROSS JOIN LATERAL (
+            SELECT * FROM "Decision" WHERE "toolCallId" = c.id ORDER BY at DESC, "humanId" DESC LIMIT ${MOST_DECISIONS}
+          ) d ORDER BY d.at, d."humanId"`,
       ])
       return new Map(calls.map((call) => [call.id, standing(call, deciders, decisions)]))
     },

@@ -15,9 +15,9 @@ export interface DecideInput {
   inputDigest?: string | null
 }
 
-/** What viewers may do about calls that wait for people's agreement. */
+/** Deciding on calls that wait for approval, for viewers. */
 export interface Deciding {
-  /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError */
+  /** @throws NotFoundError, ForbiddenError, ConflictError, BadInputError, RateLimitedError */
   decideToolCall(viewer: Viewer, input: DecideInput): Promise<ToolCall>
   /** @throws NotFoundError, ForbiddenError, ConflictError */
   claimToolCall(viewer: Viewer, input: { toolCallId: string; release: boolean }): Promise<ToolCall>
@@ -33,10 +33,11 @@ interface DecidingParts {
 const HUMANS_ONLY = 'Only a human decides and sees to calls: an admin or a service does so as nobody.'
 
 export function createDeciding(_: Platform, { visibility, toolCalls, approvals, callClaims }: DecidingParts): Deciding {
-  /** The call, for a human who may see it. */
+  /** Returns a call to a human who may see it. */
   async function seen(viewer: Viewer, toolCallId: string): Promise<{ call: ToolCall; humanId: string }> {
     const [call] = await toolCalls.getMany([toolCallId])
-    if (call == null || !(await visibility.toolCalls(viewer, [call])).has(call.id))
+    // A human who is too late gets a ConflictError, not NotFoundError.
+    if (call == null || !(await visibility.toolCallsAskedAbout(viewer, [call])).has(call.id))
       throw new NotFoundError('There is no such tool call.')
     if (viewer.scope !== 'HUMAN') throw new ForbiddenError(HUMANS_ONLY)
     return { call, humanId: viewer.id }
@@ -50,7 +51,7 @@ export function createDeciding(_: Platform, { visibility, toolCalls, approvals, 
         throw new ConflictError('This call waits for its result: submit it (submitToolResult).')
       if (waits === 'MESSAGE')
         throw new ConflictError('This call waits for a message: post one in its space (sendMessage).')
-      // Null is what a client writes that leaves it out: no tool takes anything but an object.
+      // Clients send null for an omitted input. Tools accept only objects, so null cannot be meant as one.
       const given = { approve, reason: reason ?? null, input: input ?? undefined, inputDigest: inputDigest ?? null }
       return approvals.decide(call, humanId, given)
     },

@@ -1,52 +1,63 @@
-import type { ToolCall } from '../generated/prisma/client.ts'
-import { BadInputError, ConflictError, ForbiddenError } from '../lib/errors.ts'
+import { Prisma, type ToolCall } from '../generated/prisma/client.ts'
+import { BadInputError, ConflictError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
+import type { Requester } from '../lib/fair-queue.ts'
 import { type JsonObject, oneLine, toJson } from '../lib/json.ts'
 import { checkJsonSize } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
-import { digestOf, termsOf } from './approval.ts'
+import { DECIDERS, digestOf, MOST_DECISIONS, termsOf } from './approval.ts'
 import { noted } from './call-notifications.ts'
 import { type LockedRun, lockRunOf, type Settled } from './call-settling.ts'
 import { decidersOf } from './deciders.ts'
 import { approved, edited } from './tool-calls.ts'
 
-/** What a human says of a call. */
+/**
+ * Maximum number of edits of one call, by anybody: each edit invalidates all approvals, and is
+ * shown with the call.
+ */
+const MOST_EDITS = 20
+
+/** A human's decision on a call. */
 export interface GivenDecision {
   approve: boolean
   reason: string | null
-  /** What the tool is given instead; undefined: what it is given stays. */
+  /** The edited input; undefined: unchanged. */
   input: unknown
-  /** Of the input that the human saw; null: the one that the model wrote. */
+  /** The digest of the input that the human saw; null: the one that the model generated. */
   inputDigest: string | null
 }
 
-/** What a decision, or a time, has come to. */
+/** The result of a decision or of a deadline. */
 export interface Decided {
   call: ToolCall
-  /** Null: nothing of it is settled. */
+  /** Null: the call is not settled by it. */
   settled: Settled | null
   follow?: { afterCommit(): Promise<void> } | null
 }
 
-/** Why a call is not carried out. */
+/** Why a call is not executed. */
 export interface Refusal {
   state: 'DENIED' | 'EXPIRED' | 'CANCELED'
-  /** What the model is told; absent: the state. */
+  /** The error code for the model; absent: the state. */
   code?: 'CONFIDENTIAL'
   message: string
-  /** Who could decide when it was; absent: who can now. */
+  /** Who could decide at that time; absent: who can now. */
   deciders?: string[]
 }
 
-/** What a decision may lead to. */
+/** The effects of a decision. */
 export interface DecidingParts {
-  /** In the transaction that approves a call: what that means for a mind that does not wait for it. */
+  /** In the transaction that approves a call: informs a persistent agent, which does not wait for the call. */
   onApproved(tx: Tx, call: ToolCall): Promise<{ afterCommit(): Promise<void> } | null> | null
   end(tx: Tx, run: LockedRun, call: ToolCall, refusal: Refusal): Promise<Decided | null>
 }
 
-/** What is wrong with an input, by a JSON Schema that somebody wrote, in words; null where nothing is. */
+/** Validates an input by a user's JSON Schema. @returns an error message, or null */
 export interface InputCheck {
-  checkInput(tool: { inputSchema: JsonObject; isForeign: true }, input: unknown): Promise<string | null>
+  checkInput(
+    tool: { inputSchema: JsonObject; isForeign: true },
+    input: unknown,
+    requester: Requester,
+  ): Promise<string | null>
 }
 
 interface Deciding {
@@ -55,16 +66,16 @@ interface Deciding {
   given: GivenDecision
 }
 
-/** In order: the run's row lock, the call's; who may; what it is about; the decision; and what it comes to. */
+/** Locks the run's row and the call, checks the human and the input, records the decision, and applies it. */
 export async function decideIn(tx: Tx, parts: DecidingParts, { callId, humanId, given }: Deciding): Promise<Decided> {
   const run = await lockRunOf(tx, callId, { unlessLocked: false })
   const call = await lockCall(tx, callId)
-  if (run === null || call === null) throw new ConflictError('Its run is over, and nothing of it is left.')
-  await checkIsPending(tx, call)
+  if (run === null || call === null) throw new ConflictError(NOTHING_LEFT)
+  checkIsPending(call)
   const deciders = await decidersOf(tx, callId)
-  if (!deciders.includes(humanId)) throw new ForbiddenError('You are not one of those who are asked to decide on this.')
+  if (!deciders.includes(humanId)) throw new ForbiddenError(NOT_ASKED)
   const before = checkIsSeen(call, given)
-  await checkIsFirst(tx, { callId, humanId, digest: before })
+  await checkIsFirst(tx, { callId, humanId, digest: before, isApproval: given.approve })
   const digest = await inputAfter(tx, call, given)
   await tx.$executeRaw`
     INSERT INTO "Decision" ("toolCallId", "humanId", "inputDigest", approve, reason, at)
@@ -81,7 +92,7 @@ export async function decideIn(tx: Tx, parts: DecidingParts, { callId, humanId, 
   return decided ?? { call: (await lockCall(tx, callId)) ?? call, settled: null }
 }
 
-/** Under a lock on a pending call: approves it where enough of those agree who may decide. */
+/** Under a lock on a pending call: approves it if enough of the deciders have approved its input. */
 export async function approveIn(
   tx: Tx,
   { onApproved }: Pick<DecidingParts, 'onApproved'>,
@@ -102,74 +113,113 @@ export async function approveIn(
   return { call: done, settled: null, follow: await onApproved(tx, done) }
 }
 
-export async function lockCall(tx: Tx, id: string): Promise<ToolCall | null> {
-  const [call] = await tx.$queryRaw<ToolCall[]>`SELECT * FROM "ToolCall" WHERE id = ${id} FOR NO KEY UPDATE`
+/** `isLate`: its time is up by the database's clock. */
+export async function lockCall(tx: Tx, id: string): Promise<(ToolCall & { isLate: boolean }) | null> {
+  const [call] = await tx.$queryRaw<(ToolCall & { isLate: boolean })[]>`
+    SELECT *, coalesce("expiresAt" <= now(), false) AS "isLate" FROM "ToolCall" WHERE id = ${id} FOR NO KEY UPDATE`
   return call ?? null
 }
 
-/** The same before anything is locked, for who comes after others have decided. */
-export async function checkWaits(tx: Tx, callId: string): Promise<void> {
-  const call = await tx.toolCall.findUnique({ where: { id: callId } })
-  if (call !== null) await checkIsPending(tx, call)
+/**
+ * Whether a human may decide on a call, checked before anything is validated or locked. Checked
+ * again under the lock.
+ * @throws ConflictError with the state of the call; ForbiddenError
+ */
+export async function checkMayDecide(tx: Tx, { callId, humanId }: Pick<Deciding, 'callId' | 'humanId'>): Promise<void> {
+  const [standing] = await tx.$queryRaw<(Pending & { mayDecide: boolean })[]>`
+    SELECT ${PENDING}, ${humanId} IN (${DECIDERS}) AS "mayDecide" FROM "ToolCall" c WHERE c.id = ${callId}`
+  if (standing === undefined) throw new ConflictError(NOTHING_LEFT)
+  checkIsPending(standing)
+  if (!standing.mayDecide) throw new ForbiddenError(NOT_ASKED)
 }
 
-/** @throws ConflictError, saying how it stands */
-async function checkIsPending(tx: Tx, { id, status, approvalState }: ToolCall): Promise<void> {
-  if (approvalState === null) throw new ConflictError('This call waits for no decision.')
+const NOTHING_LEFT = 'The run of this call has ended and was deleted.'
+const NOT_ASKED = 'You are not an approver of this call.'
+
+interface Pending extends Pick<ToolCall, 'status' | 'approvalState'> {
+  isLate: boolean
+}
+
+/** Columns of a call `c`, for Pending. */
+const PENDING = Prisma.sql`c.status::text AS status, c."approvalState"::text AS "approvalState", coalesce(c."expiresAt" <= now(), false) AS "isLate"`
+
+/** @throws ConflictError with the state of the call */
+function checkIsPending({ status, approvalState, isLate }: Pending): void {
+  if (approvalState === null) throw new ConflictError('This call needs no decision.')
   if (approvalState !== 'PENDING')
-    throw new ConflictError(`This call waits for no decision any more: it is ${approvalState.toLowerCase()}.`)
-  if (status !== 'WAITING') throw new ConflictError('This call waits for no decision any more: it is over.')
-  const [late] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "ToolCall" WHERE id = ${id} AND "expiresAt" <= now()`
-  if (late !== undefined) throw new ConflictError('This call waits for no decision any more: it has expired.')
+    throw new ConflictError(`This call no longer waits for a decision: it is ${approvalState.toLowerCase()}.`)
+  if (status !== 'WAITING') throw new ConflictError('This call no longer waits for a decision: it has ended.')
+  if (isLate) throw new ConflictError('This call no longer waits for a decision: it has expired.')
 }
 
-/** @returns the digest of the input as it stands @throws ConflictError where the human saw another one */
-function checkIsSeen(call: ToolCall, { inputDigest }: GivenDecision): string {
+/**
+ * Checks that an approval is for the current input. A denial is for the call with any input, so
+ * that edits by others cannot prevent it.
+ * @returns the digest of the current input
+ * @throws ConflictError if the human approves another input
+ */
+function checkIsSeen(call: ToolCall, { approve, inputDigest }: GivenDecision): string {
   const stands = call.inputDigest ?? ''
-  if ((inputDigest ?? termsOf(call)?.writtenDigest) !== stands)
-    throw new ConflictError('The input of this call has changed: look at it again, and give its inputDigest.')
+  if (approve && (inputDigest ?? termsOf(call)?.writtenDigest) !== stands)
+    throw new ConflictError('The input of this call has changed: review the new input and send its inputDigest.')
   return stands
 }
 
-/** Before anything is locked: others' schemas take their time. */
+/** Validates an edit before anything is locked, because users' schemas may be slow. */
 export async function checkEdit(
   { checkInput }: InputCheck,
   call: ToolCall,
-  { approve, input }: GivenDecision,
+  { humanId, given: { approve, input } }: Pick<Deciding, 'humanId' | 'given'>,
 ): Promise<void> {
   const terms = termsOf(call)
-  if (terms === null || call.approvalState !== 'PENDING') return
-  if (!approve) throw new BadInputError('A denial changes nothing: leave the input out.', 'input.input')
+  if (terms === null) return
+  if (!approve) throw new BadInputError('A denial cannot change the input: omit it.', 'input.input')
   checkJsonSize(input, 'input.input')
-  const fault = await checkInput({ inputSchema: terms.inputSchema, isForeign: true }, input)
-  if (fault !== null) throw new BadInputError(`The input does not fit the tool's schema: ${fault}`, 'input.input')
+  const requester = { id: humanId, isPatient: false }
+  const fault = await checkInput({ inputSchema: terms.inputSchema, isForeign: true }, input, requester)
+  if (fault !== null) throw new BadInputError(`The input does not match the tool's schema: ${fault}`, 'input.input')
 }
 
-/** Writes an edited input. @returns the digest of the input that the decision is about */
+/** Writes an edited input. @returns the digest of the input that is decided on */
 async function inputAfter(tx: Tx, call: ToolCall, { input }: GivenDecision): Promise<string> {
   const stands = call.inputDigest ?? ''
   if (input === undefined) return stands
   const json = toJson(input)
   const digest = digestOf(json)
   if (digest !== stands) {
+    if ((termsOf(call)?.edits ?? 0) >= MOST_EDITS)
+      throw new LimitExceededError(
+        `The input of this call has been edited ${MOST_EDITS} times, the maximum: approve the current input or deny the call.`,
+      )
     await edited(tx, call.id, json, digest)
-    // For good, also should somebody change it back.
+    // Approvals stay invalid, even if a later edit restores the input.
     await tx.decision.updateMany({ where: { toolCallId: call.id }, data: { counted: false } })
   }
   return digest
 }
 
+/**
+ * @throws ConflictError if the human has already decided on this input; LimitExceededError for an
+ * approval over the limit (a denial ends the call, so it is always allowed)
+ */
 async function checkIsFirst(
   tx: Tx,
-  { callId: toolCallId, humanId, digest }: { callId: string; humanId: string; digest: string },
+  { callId, humanId, digest, isApproval }: { callId: string; humanId: string; digest: string; isApproval: boolean },
 ): Promise<void> {
-  const before = await tx.decision.findFirst({ where: { toolCallId, humanId, inputDigest: digest, counted: null } })
-  if (before !== null) throw new ConflictError('You have decided about this input already.')
+  const [before] = await tx.$queryRaw<{ count: number; hasDecided: boolean }[]>`
+    SELECT count(*)::int AS count,
+      coalesce(bool_or("humanId" = ${humanId} AND "inputDigest" = ${digest} AND counted IS NULL), false) AS "hasDecided"
+    FROM "Decision" WHERE "toolCallId" = ${callId}`
+  if (before?.hasDecided === true) throw new ConflictError('You have already decided on this input.')
+  if (isApproval && before !== undefined && before.count >= MOST_DECISIONS)
+    throw new LimitExceededError(
+      `This call has ${MOST_DECISIONS} decisions, the maximum: deny the call, so that the agent can request approval again.`,
+    )
 }
 
 /**
- * Which of the decisions counted, once it is decided, whatever becomes of their humans later: also one who leaves in this moment, and
- * whom the next statement would not find any more.
+ * Marks which decisions counted, when the call is decided, so that later changes of membership do
+ * not affect them. `deciders` is passed in because one of them may be leaving at the same time.
  */
 export async function closeDecisions(tx: Tx, { id, inputDigest }: ToolCall, deciders: string[]): Promise<void> {
   await tx.$executeRaw`

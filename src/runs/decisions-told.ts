@@ -3,11 +3,11 @@ import { cutSaying, type Json, oneLine } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { digestOf, termsOf } from './approval.ts'
 
-/** What people have decided on a call, as its agent is told. */
+/** The decisions on a call, as its agent receives them. */
 export interface ToldDecisions {
   toolCallId: string
   toolName: string
-  /** One line; names and reasons in JSON quotes. */
+  /** One line, with names and reasons in JSON quotes. */
   text: string
 }
 
@@ -15,7 +15,7 @@ type DecidedCall = Pick<ToolCall, 'id' | 'toolName' | 'approval' | 'approvalStat
 
 const LONGEST_INPUT = 4000
 
-/** Of those of the calls that were asked to be approved, and are decided. */
+/** Returns the decisions on those of the calls that needed approval and are decided. */
 export async function decisionsOn(tx: Tx, calls: readonly DecidedCall[]): Promise<ToldDecisions[]> {
   const decided = calls.filter(({ approvalState }) => approvalState !== null && approvalState !== 'PENDING')
   if (decided.length === 0) return []
@@ -49,7 +49,7 @@ function textOf(call: DecidedCall, said: { name: string; approve: boolean; reaso
   }
 }
 
-/** What it was given instead of what the model wrote. */
+/** The input with which the call was executed instead of the generated one. */
 function editedText(call: DecidedCall): string {
   const terms = termsOf(call)
   if (terms === null || digestOf(call.input as Json) === terms.writtenDigest) return ''

@@ -2,21 +2,24 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** Rows that have a time, and what is to be done when it has come. */
+/** A kind of row with a due time, and its handler. */
 export interface Timed {
-  /** One of them, for the log. */
+  /** Describes one row, for the log. */
   what: string
-  /** A SELECT of `id` and `at`, the time of each: an index answers which is the next. */
+  /** A SELECT of `id` and `at`, the due time; an index must provide the next one. */
   rows: Prisma.Sql
-  /** Those whose time has come, at most 500. Whatever is not done then, or fails, is found due again a second later. */
+  /** Handles due rows, at most 500. Rows that fail or are left out are due again a second later. */
   handle(ids: string[]): Promise<void>
 }
 
-/** What has a time, in one look by the database's clock: every process looks, and the rows decide whose hands are first. */
+/**
+ * Finds due rows of all kinds in one query, by the database's clock. Every process polls; the
+ * handlers lock the rows that they handle.
+ */
 export interface Due {
-  /** Begins to handle what is due, and says in how many milliseconds something else will be: Infinity when nothing is known. */
+  /** Starts handling the due rows. @returns the milliseconds until the next one is due; Infinity if none is known */
   look(): Promise<number>
-  /** Resolves when nothing is being handled. */
+  /** Resolves when no handler is running. */
   idle(): Promise<void>
 }
 
@@ -27,12 +30,12 @@ export function createDue({ db, logger }: Platform, timed: Timed[]): Due {
   const statement = Prisma.join(timed.map(lookFor), ' UNION ALL ')
   const underWay = new Map<number, Promise<void>>()
 
-  /** Rows of one kind keep those of another waiting no longer than rows of their own. */
+  /** Handlers of different kinds run concurrently, so that a slow kind does not delay another. */
   function handle(source: number, ids: string[]): void {
     const { what, handle } = timed[source] as Timed
     if (ids.length === 0 || underWay.has(source)) return
     const work = handle(ids)
-      .catch((error) => logger.error({ ids, error: messageOf(error) }, `${what} could not be handled`))
+      .catch((error) => logger.error({ ids, error: messageOf(error) }, `could not handle ${what}`))
       .finally(() => underWay.delete(source))
     underWay.set(source, work)
   }
@@ -53,7 +56,7 @@ export function createDue({ db, logger }: Platform, timed: Timed[]): Due {
   }
 }
 
-/** Those that are due, and, without its id, in how many milliseconds the next one will be. */
+/** Selects the due rows, and, with a null id, the milliseconds until the next one. */
 function lookFor({ rows }: Timed, index: number): Prisma.Sql {
   const source = Prisma.raw(String(index))
   return Prisma.sql`
@@ -63,7 +66,10 @@ function lookFor({ rows }: Timed, index: number): Prisma.Sql {
       WHERE n.at > now() ORDER BY n.at LIMIT 1)`
 }
 
-/** Each of them, a few at a time; one that fails does not keep the others from it. @throws the first failure, at the end */
+/**
+ * Runs `task` for each id, a few at a time. A failure does not stop the others.
+ * @throws the first failure, at the end
+ */
 export async function forEach(ids: string[], task: (id: string) => Promise<void>): Promise<void> {
   const left = [...ids]
   const failures: unknown[] = []

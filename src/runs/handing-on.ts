@@ -1,29 +1,33 @@
 import type { Run } from '../generated/prisma/client.ts'
 
-/** What a run asks before it hands on. */
+/** A run and the agent to which it wants to pass the turn. */
 export interface HandingOnQuestion {
   run: Run
-  /** Where it acts. */
+  /** The space in which it acts. */
   spaceId: string | null
   targetId: string
 }
 
-/** Whether a run may hand on, and why not: asked by the tools, decided by the routing. */
+/** Checks whether a run may mention or delegate: called by the tools, implemented by `routing/`. */
 export interface HandingOn {
-  /** Where a run acts that names its spaces rather than entering them: where it said something last; else `activeSpaceId`. */
+  /**
+   * For a run that names its spaces instead of entering them: the space of its last message; else
+   * `activeSpaceId`.
+   */
   placeOf(run: Run, activeSpaceId: string | null): Promise<string | null>
-  /** Why the run may not mention that agent in that space, which must be one of MENTION_CHAIN routing. */
+  /** Why the run may not mention that agent in that space, which must use MENTION_CHAIN routing; null if it may. */
   refuseMention(question: HandingOnQuestion & { expectReply: boolean }): Promise<Refusal | null>
   /**
-   * Why the run may not hand its trigger to that agent of the space. `inChain`: only where MENTION_CHAIN routing holds. The target
-   * must belong to the trigger's space too, or it could be shown nothing.
+   * Why the run may not delegate its trigger to that agent of the space; null if it may. `inChain`:
+   * allowed only under MENTION_CHAIN routing. The target must also be a member of the trigger's
+   * space, or it could not read the trigger.
    */
   refuseDelegation(question: HandingOnQuestion & { inChain: boolean }): Promise<Refusal | null>
-  /** Why the run may not stay silent any more. */
+  /** Why the run may no longer skip; null if it may. */
   refuseSkip(run: Run): Promise<Refusal | null>
 }
 
-/** Why something is not done, for a model to act on. */
+/** An error for the model. */
 export interface Refusal {
   code: string
   message: string

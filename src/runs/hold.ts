@@ -2,45 +2,51 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { type Changes, namedParts, partName } from '../platform/changes.ts'
 import { type Database, queryWithin, type Tx } from '../platform/db.ts'
 
-/** The run is over or was taken over by another worker: nothing of it may be written any more. Only holds throw it. */
+/** The run has ended or was claimed again, so this attempt may write nothing more. Thrown only by holds. */
 export class RunLostError extends Error {
   constructor(runId: string) {
-    super(`${runId} is no longer this worker's`)
+    super(`run ${runId} no longer belongs to this attempt`)
     this.name = 'RunLostError'
   }
 }
 
-/** A run under the claim that executes it. */
+/** A run with the attempt that executes it. */
 export interface HeldRun {
   run: { id: string }
   attempt: number
 }
 
-/** A condition within a hold's statement: the run is this claim's. */
+/** Condition within a hold's statement: the run belongs to this attempt. */
 export const HELD = Prisma.sql`EXISTS (SELECT 1 FROM held)`
 
 export interface HowHeld {
-  /** What changes of the run itself. */
+  /** Changes of the run's own row. */
   sets?: Prisma.Sql
-  /** Something came of this claim that lasts: it does not count as a fruitless one. */
+  /** The write is durable progress: it resets the count of fruitless attempts. */
   isProgress?: boolean
-  /** Which of the changes answers with its row; the last one if not given. */
+  /** The change whose row is returned; default: the last one. */
   returning?: string
-  /** The transaction that it is a part of. */
+  /** The transaction to write in. */
   tx?: Tx
 }
 
 /**
- * A claim's hold on its run: the only way in which a run's work reaches the database. What is written under it is written
- * while the run is RUNNING under this attempt, or not at all: a stop, an end or another claim comes before or after.
+ * Fences the writes of a run: all of its work is written through a hold, and only while the run is
+ * RUNNING under this attempt. The row lock orders the writes against stops, ends and claims.
  */
 export interface Hold {
-  /** Changes in one statement: each must read `FROM held`, or from one that does, or ask for `HELD`. @returns the row of the last one, null where it changed none @throws RunLostError */
+  /**
+   * Applies the changes in one statement. Each change must read `FROM held`, or from one that does,
+   * or check `HELD`.
+   * @returns the row of the last one, or null if it changed nothing
+   * @throws RunLostError
+   */
   write<Row>(changes: Changes, how?: HowHeld): Promise<Row | null>
-  /** `write`, and what follows from it in the same transaction. @throws RunLostError */
+  /** Like `write`, and runs `then` in the same transaction. @throws RunLostError */
   writeThen<Row, T>(changes: Changes, how: HowHeld, then: (tx: Tx, row: Row | null) => Promise<T>): Promise<T>
   /**
-   * Work whose statements each see what was committed before the run was held, answers to its calls among it.
+   * Locks the run, then runs `work`, whose statements see what was committed before the lock, such
+   * as answers to its calls.
    * @throws RunLostError
    */
   transaction<T>(work: (tx: Tx) => Promise<T>, how?: HowHeld): Promise<T>
@@ -60,7 +66,7 @@ export function holdOf(db: Database, held: HeldRun): Hold {
   }
 }
 
-/** The same within a transaction that there is already. */
+/** Like `write`, in an existing transaction. */
 export async function writeHeld<Row>(
   tx: Tx,
   held: HeldRun,
@@ -89,7 +95,10 @@ function rowOf<Row>({ run }: HeldRun, [first]: Answer[]): Row | null {
   return isWritten === true ? (row as Row) : null
 }
 
-/** One row as long as the run is the claim's: a stop that comes at the same time waits for the transaction's end. */
+/**
+ * Returns one row while the run belongs to the attempt. Locks it, so that a concurrent stop waits
+ * for the transaction.
+ */
 function heldRow(runId: string, attempt: number, { sets, isProgress = false }: HowHeld): Prisma.Sql {
   const isHeld = Prisma.sql`id = ${runId} AND status = 'RUNNING' AND attempt = ${attempt}`
   const changes = [...(isProgress ? [Prisma.sql`"fruitlessAttempts" = 0`] : []), ...(sets === undefined ? [] : [sets])]
@@ -97,6 +106,6 @@ function heldRow(runId: string, attempt: number, { sets, isProgress = false }: H
   return Prisma.sql`UPDATE "Run" SET ${Prisma.join(changes)} WHERE ${isHeld} RETURNING ${HELD_COLUMNS}`
 }
 
-/** What a run's changes may read of it: what its usage counts for, besides its agent (ledger.ts), and its marks. */
+/** Columns of the run for its changes: the owners of its usage, besides its agent (ledger.ts), and its marks. */
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
   coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", places AS "runPlaces", label AS "runLabel"`

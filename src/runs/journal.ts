@@ -10,28 +10,34 @@ import { costOf } from '../lib/model-cost.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { holdOf, RunLostError } from './hold.ts'
-import { countInLedger, countInRun, countLost, type Spending, type Usage } from './ledger.ts'
+import { countInLedger, countLost, type Spending, settledInRun, type Usage } from './ledger.ts'
 import type { Claim } from './lifecycle.ts'
 import { type NewToolCall, recorded, remembered, type Settlement, settled } from './tool-calls.ts'
 import type { Withheld } from './withheld.ts'
 
-/** A model that was asked before the one that spoke, or passed over, and why it did not speak. */
+/** A model that failed or was skipped before another one responded, and why. */
 export interface FailedModel {
   model: string
   error: string
 }
 
-/** A generation, from what it was sent to what came back. */
+/** A generation: its prompt and its response. */
 export interface Generation {
   index: number
-  /** The one that spoke. */
+  /** The model that responded. */
   model: string
   failedModels: FailedModel[]
-  /** Null: as in the step before. */
+  /** Null: the same as in the step before. */
   instructions: string | null
-  /** How many of the messages that the step before was sent stand first; what that step added and `messagesAdded` follow them. */
+  /**
+   * The number of leading messages of the previous step's prompt that are kept; the messages which
+   * that step added, and `messagesAdded`, follow them.
+   */
   messagesKept: number
-  /** Whether what that step added stands between them; false where `messagesAdded` hold it, with something new before it. */
+  /**
+   * Whether the messages that the previous step added stand between the two. False if
+   * `messagesAdded` contains them, because new messages come before them.
+   */
   followsResponse: boolean
   messagesAdded: ModelMessage[]
   activeTools: string[]
@@ -41,11 +47,11 @@ export interface Generation {
   msToFirstChunk: number | null
   startedAt: Date
   durationMs: number
-  /** Of what its mind keeps, what it was not shown. */
+  /** What the prompt omitted of the agent's context. */
   withheld?: Withheld[]
 }
 
-/** What a run goes on from of a step. */
+/** The fields of a step that a resumed run needs. */
 export type JournaledGeneration = Pick<
   Step,
   | 'index'
@@ -62,7 +68,7 @@ export type JournaledGeneration = Pick<
   | 'costNanos'
 >
 
-/** What a run goes on from of a call. */
+/** The fields of a call that a resumed run needs. */
 export type JournaledCall = Pick<
   ToolCall,
   | 'id'
@@ -79,7 +85,7 @@ export type JournaledCall = Pick<
   | 'carryAt'
 >
 
-/** A step as it was journaled, with its calls in the order in which the model made them. It is over when all of them are settled. */
+/** A journaled step with its calls, in the order of the model. It is finished when all calls are settled. */
 export interface JournaledStep<S = JournaledGeneration, C = JournaledCall> {
   step: S
   calls: C[]
@@ -87,12 +93,12 @@ export interface JournaledStep<S = JournaledGeneration, C = JournaledCall> {
 
 /** A step that was just journaled. */
 export interface KeptStep extends JournaledStep {
-  /** The run's end is written with it. */
+  /** The run's end was written with it. */
   hasEnded?: true
 }
 
 interface Marked {
-  /** The run's, as it is written. */
+  /** The run's label, as written. */
   label: string[]
 }
 
@@ -102,7 +108,7 @@ interface Ended extends Marked {
 
 const MARKS = Prisma.sql`SELECT "runLabel" AS label FROM held`
 
-/** Rows of steps with their calls, as they were journaled; both in order, of any number of runs. */
+/** Combines steps with their calls, both in order; accepts the rows of several runs. */
 export function journaledSteps<S extends Pick<Step, 'runId' | 'index' | 'assistant' | 'keyOrders'>>(
   steps: S[],
   calls: ToolCall[],
@@ -119,15 +125,16 @@ export function journaledSteps<S extends Pick<Step, 'runId' | 'index' | 'assista
 }
 
 /**
- * What a run has done, written as it does it: a run that is taken up again goes on from here. Every write is refused with
- * RunLostError once the run is not this claim's any more; a generation and a result mark the claim as fruitful, what would be written
- * anew by each attempt does not.
+ * The stored progress of a run, from which the next attempt resumes. Every write throws
+ * RunLostError once the run belongs to another attempt. Generations and results count as progress
+ * of the attempt; writes that each attempt repeats do not.
  */
 export interface Journal {
   /**
-   * A generation has ended: its assistant message and its tool calls, before any of them is executed; counts its usage.
-   * `completing` says whether the run ends with the step, and how: then that is written with it, where nothing else follows from the end.
-   * @returns the step as it stands in the journal now
+   * Journals a generation: its assistant message and its tool calls, before any is executed; counts
+   * its usage. If `completing` returns SQL, completes the run with it, unless the end has other
+   * effects.
+   * @returns the step as journaled
    */
   generated(
     claim: Claim,
@@ -135,11 +142,12 @@ export interface Journal {
     calls: NewToolCall[],
     completing?: (step: JournaledStep) => Prisma.Sql | null,
   ): Promise<KeptStep>
-  /** A tool returned. */
+  /** Journals the result of a call. */
   settled(claim: Claim, toolCallId: string, settlement: Settlement): Promise<void>
   /**
-   * What a tool changes in the database, and what comes of it as the call's result, in one transaction: whoever takes the run
-   * up after a crash finds both or neither. On record for each of what `work` has `changed`, by id; where it says nothing, for the agent.
+   * Runs a tool's database changes and stores its result in one transaction, so that a resumed run
+   * finds both or neither. Writes an audit entry for each id that `work` returns as `changed`, or
+   * one for the agent if it returns none.
    */
   carriedOut(
     claim: Claim,
@@ -147,15 +155,15 @@ export interface Journal {
     work: (tx: Tx, changed: (ids: readonly string[]) => void) => Promise<Json>,
   ): Promise<Json>
   /**
-   * What a generation used that led to nothing, of a run that was stopped, failed or is handed back: allowed after its end, and where
-   * nothing of the run is left.
+   * Counts the usage of a failed generation of a run that was stopped, failed or is released. Works
+   * after the run's end, and if the run was deleted.
    */
   abandoned(claim: Claim, usage: Usage, model: string): Promise<void>
-  /** The run's active space, and the last message there. */
+  /** Stores the run's active space and the last message there. */
   entered(claim: Claim, spaceId: string, seq: number): Promise<void>
-  /** What the run has been shown by now. */
+  /** Stores the run's confidentiality label. */
   marked(claim: Claim): Promise<void>
-  /** What a tool call must remember over a crash. */
+  /** Stores the state of a tool call, for recovery after a crash. */
   remember(claim: Claim, toolCallId: string, state: Json): Promise<void>
   read(runId: string): Promise<JournaledStep<Step, ToolCall>[]>
 }
@@ -167,7 +175,12 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
       const step = journaledStep(generation, calls, spent)
       const end = completing?.(step) ?? null
       const marks = setsNow(claim.run)
-      const sets = [Prisma.sql`"stepCount" = ${generation.index + 1}`, countInRun(spent), marks, ...(end ? [end] : [])]
+      const sets = [
+        Prisma.sql`"stepCount" = ${generation.index + 1}`,
+        settledInRun(spent),
+        marks,
+        ...(end ? [end] : []),
+      ]
       const changes = {
         ...countInLedger(spent),
         ...{ step: recordedStep(generation, spent), calls: recorded(generation.index, calls) },
@@ -226,7 +239,7 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
   }
 }
 
-/** What an agent did to the server by a tool, for the audit log. */
+/** Writes audit entries for what an agent's tool changed on the server. */
 function recordOf(toolCallId: string, targetIds: readonly string[]): Prisma.Sql {
   return Prisma.sql`
     INSERT INTO "AuditEntry" (id, "actorId", action, "targetId", detail)
@@ -240,7 +253,7 @@ function spendingOf(prices: ModelPrices, usage: Usage, model: string): Spending 
   return { ...usage, model, costNanos: price === undefined ? null : costOf(price, usage) }
 }
 
-/** The rows of a generation, as they were just written. */
+/** The rows of a generation as just written. */
 function journaledStep(generation: Generation, calls: NewToolCall[], { costNanos }: Spending): JournaledStep {
   const { index, instructions, messagesKept, followsResponse, finishReason, usage } = generation
   const messagesAdded = generation.messagesAdded as unknown as Prisma.JsonValue

@@ -7,28 +7,34 @@ import { type Claim, LEASE } from './claiming.ts'
 import { keepPresent } from './presence.ts'
 import type { StopSignals } from './stop-signal.ts'
 
-/** A claimed run in the hands of this process. */
+/** A run that this process has claimed. */
 export interface RunInHands {
-  /** Aborts when the run is not this claim's any more: it was stopped, its time was over, or another worker has it. */
+  /**
+   * Aborts when the run no longer belongs to this attempt: it was stopped, timed out, or was
+   * claimed by another worker.
+   */
   signal: AbortSignal
   letGo(): void
 }
 
-/** Keeps the claims of this process: what it has in hands stays its own while the process lives, and no longer. */
+/** Renews the leases of this process's claims while the process lives. */
 export interface Leases {
-  /** To be called before anything else is awaited once a run is claimed. */
+  /** Registers a claimed run; call it before the first await after the claim. */
   take(claim: Claim): RunInHands
   close(): Promise<void>
 }
 
 const LOOK_MS = 1000
-/** What is left of a lease when it is renewed: so it has three seconds of age, and lapses after three failed looks more. */
+/**
+ * Renew a lease with less time left than this: when it is about three seconds old. Three more
+ * renewals may fail before it expires.
+ */
 const RENEWED_BELOW = Prisma.sql`interval '7.5 seconds'`
 
 /**
- * Once a second, and whenever signals may have been lost, one statement over a connection of its own: it renews the leases that
- * are three seconds old, and says which runs are this process's still. Work on the others is aborted, so that a stop whose signal
- * got lost is heard after all.
+ * Once a second, and after each reconnect of the signals, one statement on a connection of its own
+ * renews the leases that are three seconds old and returns the runs that still belong to this
+ * process. Aborts the others, so that a stop takes effect even if its signal was lost.
  */
 export async function createLeases(platform: Platform, stopSignals: StopSignals): Promise<Leases> {
   const { signals, logger } = platform
@@ -45,7 +51,7 @@ export async function createLeases(platform: Platform, stopSignals: StopSignals)
   }
 
   const tryToLook = () =>
-    look().catch((error) => logger.warn({ error: messageOf(error) }, 'leases could not be renewed; trying again'))
+    look().catch((error) => logger.warn({ error: messageOf(error) }, 'could not renew leases; retrying'))
 
   async function lookAgainAndAgain(): Promise<void> {
     while (!ended.signal.aborted) {
@@ -84,7 +90,7 @@ export async function createLeases(platform: Platform, stopSignals: StopSignals)
   }
 }
 
-/** A lease that has lapsed, and that nobody has taken over yet, is renewed too; a row that somebody has locked is left for next time. */
+/** Also renews an expired lease that nobody has taken over. Skips locked rows until the next time. */
 function renewal(claims: { id: string; attempt: number }[]): Prisma.Sql {
   const ids = claims.map(({ id }) => id)
   const attempts = claims.map(({ attempt }) => attempt)

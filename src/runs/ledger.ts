@@ -2,30 +2,37 @@ import { Prisma, type Run } from '../generated/prisma/client.ts'
 import type { Changes } from '../platform/changes.ts'
 import type { Database } from '../platform/db.ts'
 
-/** Tokens of one step or one run; `estimated` where the provider gave no figures. */
+/** Tokens of a step or run; `estimated` if the provider reported none. */
 export interface Usage {
   inputTokens: number
-  /** Of `inputTokens`: what the provider had in its cache. */
+  /** The part of `inputTokens` that the provider had cached. */
   cachedInputTokens: number
   outputTokens: number
   estimated: boolean
 }
 
-/** What one generation used of a model. */
+/** The usage of one generation. */
 export interface Spending extends Usage {
   model: string
-  /** Null: the model has no known price. */
+  /** Null: the model has no price. */
   costNanos: number | null
 }
 
-/** The day (UTC) of what is counted now. */
+/** The day (UTC) for which usage is counted now. */
 export const TODAY = Prisma.sql`(now() AT TIME ZONE 'UTC')::date`
 
-/** After a change of what a message has set off, those who see it are told at the latest then: at most one such event in so long. */
+/** Maximum delay until a change of a message's usage is published, and minimum interval between such events. */
 const TELL_AFTER = Prisma.sql`interval '2 seconds'`
 
-/** What changes of the run. Sums stop at what the columns hold: a provider's figures fail no run. */
-export function countInRun({ inputTokens, cachedInputTokens, outputTokens, ...spent }: Spending): Prisma.Sql {
+/** Changes of the run's row: counts the usage of its generation, and releases its reservation. */
+export const settledInRun = (spent: Spending): Prisma.Sql =>
+  Prisma.sql`${countInRun(spent)}, "reservedTokens" = 0, "reservedNanos" = 0`
+
+/**
+ * Changes of the run's row. Sums saturate at the column's maximum, so that a provider's figures
+ * cannot fail a run.
+ */
+function countInRun({ inputTokens, cachedInputTokens, outputTokens, ...spent }: Spending): Prisma.Sql {
   const sum = (column: string, tokens: number) =>
     Prisma.sql`${Prisma.raw(`"${column}"`)} = least(${Prisma.raw(`"${column}"`)}::bigint + ${tokens}, 2147483647)::int`
   return Prisma.sql`${sum('inputTokens', inputTokens)}, ${sum('cachedInputTokens', cachedInputTokens)}, ${sum('outputTokens', outputTokens)},
@@ -35,8 +42,9 @@ export function countInRun({ inputTokens, cachedInputTokens, outputTokens, ...sp
 }
 
 /**
- * The ledger's part of a statement that holds a run (`FROM held`): its day and its root. Every statement takes the rows in this
- * order, the run's own first. What a run was before the statement says whether it is counted already.
+ * Changes that add usage to the day and the root, in a statement that holds a run (`FROM held`).
+ * Every statement locks the rows in this order, the run's first. The run's `usageDay` before the
+ * statement says whether the run is already counted.
  */
 export function countInLedger(spent: Spending): Changes {
   const { model, inputTokens, cachedInputTokens, outputTokens, costNanos, estimated } = spent
@@ -61,7 +69,7 @@ export function countInLedger(spent: Spending): Changes {
   }
 }
 
-/** Adds what is new to what the row of this name holds. */
+/** Adds the excluded values to the row with this alias. */
 function summed(row: string): Prisma.Sql {
   const sums = ['inputTokens', 'cachedInputTokens', 'outputTokens', 'costNanos'].map(
     (column) => `"${column}" = ${row}."${column}" + excluded."${column}"`,
@@ -69,19 +77,25 @@ function summed(row: string): Prisma.Sql {
   return Prisma.raw(`${sums.join(', ')}, "isUnpriced" = ${row}."isUnpriced" OR excluded."isUnpriced"`)
 }
 
-/** Counts what a run used that it may not write any more, or that led to nothing; also where nothing else is left of it. */
+/**
+ * Counts usage outside of a hold: of a run that lost its claim, or of a failed generation; works if
+ * the run was deleted.
+ */
 export async function countLost(db: Database, run: Run, spent: Spending): Promise<void> {
   const { daily, root } = countInLedger(spent)
-  const { id, agentId, rootId, deepestSpaceId, triggerSpaceId } = run
+  const { id, attempt, agentId, rootId, deepestSpaceId, triggerSpaceId } = run
   await db.prisma.$executeRaw`
-    WITH run AS (UPDATE "Run" SET ${countInRun(spent)} WHERE id = ${id} RETURNING 1),
+    WITH run AS (
+      UPDATE "Run" SET ${countInRun(spent)}, "reservedTokens" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedTokens" END,
+        "reservedNanos" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedNanos" END
+      WHERE id = ${id} RETURNING 1),
     held AS (
       SELECT ${id}::text AS "runId", ${agentId}::text AS "agentId", ${rootId}::text AS "payingRootId",
         ${deepestSpaceId ?? triggerSpaceId}::text AS "payingSpaceId", (SELECT count(*) FROM run) AS written
     ), daily AS (${daily}), root AS (${root}) SELECT 1`
 }
 
-/** Within the end of a cycle that is rolled back: it is no run, and what it used stays. Takes its row with it. */
+/** Deletes the run of a rolled-back cycle, and counts it as a skipped cycle. Its usage stays counted. */
 export const rolledBack = (runId: string): Prisma.Sql => Prisma.sql`
   WITH gone AS (DELETE FROM "Run" WHERE id = ${runId} RETURNING *)
   UPDATE "DailyUsage" d SET runs = d.runs - 1, "skippedCycles" = d."skippedCycles" + 1 FROM gone r

@@ -19,64 +19,85 @@ import { cancelAll } from './tool-calls.ts'
 export type { Claim } from './claiming.ts'
 export type { Completion, RunEnding } from './run-ending.ts'
 
-/** Why a worker gives a run back: it stops, as workers do; the database was away; or something broke that should not have. */
+/** Why a worker releases a run: it shuts down, the database was away, or an internal error. */
 export type HandBackReason = 'handed-over' | 'outage' | 'fault'
 
 export interface LifecycleHooks {
-  /** In the transaction that ends a run: what its chain, its outcome and whoever waits for it need. */
+  /** In the transaction that ends a run: updates its chain, its outcome and the inbox. */
   onRunEnded(tx: Tx, run: Run, ending: RunEnding): Promise<RunAftermath>
-  /** A condition on a row of "Run": should it complete without a skip, `onRunEnded` has nothing to do. Whatever is added there belongs here too. */
+  /**
+   * Condition on a row of "Run": if it completed without a skip, `onRunEnded` would have nothing to
+   * do. Keep it in step with `onRunEnded`.
+   */
   endsAlone: Prisma.Sql
 }
 
 export interface RunAftermath {
-  /** The run was rolled back: nothing of it is left but what was said to have happened. */
+  /** The run was rolled back: only its usage and its outcome remain. */
   isErased?: boolean
   afterCommit(): Promise<void>
 }
 
-/** The only writer of `Run.status`: every change is a compare-and-set from the statuses that it may come from. */
+/** The only writer of `Run.status`: every change is a compare-and-set from the allowed statuses. */
 export interface Lifecycle {
-  /** QUEUED, answered WAITING_TOOL or given back RUNNING → RUNNING, as many as `most`; and whose inboxes are next. */
+  /**
+   * QUEUED, answered WAITING_TOOL or released RUNNING → RUNNING, at most `most`; also returns the
+   * inboxes that are next.
+   */
   claim(most: number): Promise<Claimed>
-  /** Says that a claimed run began or goes on, and puts in order what a worker that died left of it. */
+  /** Publishes that a claimed run started or resumed, and cleans up after a dead worker. */
   announce(claim: Claim): Promise<void>
-  /** RUNNING → WAITING_TOOL, while at least one of its calls waits. False: all are answered, go on. @throws RunLostError */
+  /**
+   * RUNNING → WAITING_TOOL, if at least one of its calls still waits. False: all are answered, so
+   * continue.
+   * @throws RunLostError
+   */
   pause(claim: Claim, waitingIds: string[]): Promise<boolean>
-  /** What completes a run in a hold's `sets`, with its last step, where nothing follows from that: else it goes on RUNNING, to be ended by `end`. */
+  /**
+   * Returns the `sets` for a hold that complete a run with its last step, if its end has no other
+   * effects. Otherwise the run stays RUNNING, and `end` must end it.
+   */
   completing(ending: Completion): Prisma.Sql
-  /** Tells of an end that `completing` has written. */
+  /** Publishes the end of a run that `completing` has written. */
   completed(claim: Claim): Promise<void>
-  /** RUNNING under this claim → its end. Null: it was no longer this worker's to end. `isErased`: nothing else is left of it. */
+  /**
+   * Ends a run that is RUNNING under this claim. Null: it no longer belongs to this attempt.
+   * `isErased`: the run was rolled back.
+   */
   end(claim: Claim, ending: RunEnding): Promise<{ isErased?: boolean } | null>
-  /** Living and past its time → FAILED, and whoever executes it lets go. */
+  /** Active and over its time limit → FAILED; aborts its worker. */
   expire(runId: string): Promise<void>
-  /** RUNNING, and its lease was not renewed: whoever has room may claim it after a pause; the third time in a row → FAILED. */
+  /** RUNNING with an expired lease: claimable again after a pause; after the third time in a row → FAILED. */
   lapse(runId: string): Promise<void>
   /**
-   * Any living status → CANCELED, for good when this returns; with `cascade` also whatever it set off, which may live on where
-   * it is over itself. @returns those that this ended, the run itself first where it was among them
+   * Any active status → CANCELED, final when this returns. With `cascade` also stops the runs that
+   * it started, even if it has itself ended.
+   * @returns the runs that this ended, the run itself first if it was active
    */
   stop(runId: string, options: StopOptions): Promise<Run[]>
-  /** QUEUED runs that a space had triggered in which their agent is no member any more → CANCELED, of one agent there or of all. */
+  /** QUEUED → CANCELED, for runs whose agent has left the triggering space: of one agent and space, or of all. */
   leave(left: { agentId: string; spaceId: string } | null): Promise<void>
-  /** Living runs whose agent was deleted, or the space that had triggered them or that their cycle has events of → CANCELED, GONE. */
+  /**
+   * Active → CANCELED, GONE, for runs whose agent was deleted, or whose triggering space was, or a
+   * space of an event of their cycle.
+   */
   endGone(): Promise<void>
-  /** Finishes what a process that died between ending a run and tidying up after it left behind. */
+  /** Finishes the cleanup of ended runs whose process died before it. */
   sweep(): Promise<void>
   /**
-   * Gives back a run that this worker does not finish. Handed over, it can be claimed at once; else after a pause, each twice as
-   * long as the one before, until the run gets further. Only a fault counts as a death of its worker; the third ends it.
+   * Releases a run that this worker does not finish. After `handed-over` it is claimable at once;
+   * else after a pause that doubles until the run makes progress. Only a fault counts as a crash;
+   * the third in a row fails the run.
    */
   handBack(claim: Claim, reason: HandBackReason): Promise<void>
-  /** What has a time here: runs past theirs, and leases that were not renewed. */
+  /** The due rows of this module: runs over their time limit, and expired leases. */
   timed: Timed[]
   stopSignals: StopSignals
 }
 
-/** Claims without anything journaled in between that a run survives. */
+/** Attempts without journaled progress that a run survives. */
 const MOST_FRUITLESS_ATTEMPTS = 3
-const DIED_TOO_OFTEN = `The worker died ${MOST_FRUITLESS_ATTEMPTS} times without getting any further with this run.`
+const DIED_TOO_OFTEN = `Workers died ${MOST_FRUITLESS_ATTEMPTS} times in a row without progress on this run.`
 
 export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks: LifecycleHooks): Lifecycle {
   const { db, signals, log, logger, config } = platform
@@ -92,13 +113,15 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
       kind === 'resumed'
         ? log.append(topic, { type: 'RunResumed' }, { unlessSealed: topic })
         : log.append(topic, { type: 'RunStarted' }, { once: 'started', unlessSealed: topic })
-    // What the run tells from here on comes after it, in the order of the calls.
-    told.catch((error) => logger.warn({ runId: run.id, error: messageOf(error) }, 'an event of a run was lost'))
+    // Not awaited: the log keeps the order of the calls, so later events of the run come after it.
+    told.catch((error) =>
+      logger.warn({ runId: run.id, error: messageOf(error) }, 'could not append a run event; dropping it'),
+    )
     if (kind === 'taken-over') await aftermath.takeOver(run)
     await changed(run)
   }
 
-  /** The compare-and-set to an end, its transaction, and what follows. */
+  /** Ends a run: the compare-and-set in its transaction, then the cleanup and the events. */
   async function finish(from: EndFrom, ending: RunEnding, alongside?: StopOptions['alongside']) {
     const ended = await db.transaction(async (tx) => {
       const ended = await writeEnd(tx, from, ending, hooks)
@@ -150,7 +173,7 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
     )
   }
 
-  /** After one attempt too many: nobody takes it up again. */
+  /** Fails a run after too many crashed attempts. */
   async function giveUp(runId: string, attempt: number): Promise<void> {
     const ending: RunEnding = { status: 'FAILED', stopReason: 'WORKER_LOST', error: DIED_TOO_OFTEN }
     await finish({ id: runId, statuses: ['RUNNING'], attempt }, ending)
@@ -213,12 +236,12 @@ export function createLifecycle(platform: Platform, aftermath: Aftermath, hooks:
 function timedBy({ expire, lapse }: Pick<Lifecycle, 'expire' | 'lapse'>): Timed[] {
   return [
     {
-      what: 'a run past its time',
+      what: 'a run past its time limit',
       rows: Prisma.sql`SELECT id, "deadlineAt" AS at FROM "Run" WHERE "deadlineAt" IS NOT NULL`,
       handle: (ids) => forEach(ids, expire),
     },
     {
-      what: 'a lease that was not renewed',
+      what: 'a run with an expired lease',
       rows: Prisma.sql`SELECT id, ${LEASE_END} AS at FROM "Run" WHERE status = 'RUNNING' AND "claimableAt" IS NULL`,
       handle: (ids) => forEach(ids, lapse),
     },
@@ -230,7 +253,7 @@ type SetBack = Pick<Run, 'attempt' | 'fruitlessAttempts'>
 const isNoSpace = (id: Prisma.Sql) =>
   Prisma.sql`(${id} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s.id = ${id} AND s."deletedAt" IS NULL))`
 
-/** A run `r` of an agent, or about a space, that was deleted. */
+/** A run `r` whose agent or space was deleted. */
 const IS_GONE = Prisma.sql`(
   NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = r."agentId") OR ${isNoSpace(Prisma.sql`r."triggerSpaceId"`)}
   OR (r."triggerType" = 'INBOX' AND EXISTS (
@@ -240,8 +263,8 @@ const HAS_LAPSED = Prisma.sql`
   status = 'RUNNING' AND "claimableAt" IS NULL AND ${LEASE_END} <= clock_timestamp()`
 
 /**
- * 1 s, 2 s, 4 s …, at most a minute, from 1 s again once the run got further. One that has died too often stays as it is, without a
- * lease, and is found again until its end is written.
+ * Backoff of 1 s, 2 s, 4 s …, at most a minute; restarts at 1 s after progress. After too many
+ * crashes the row stays without a lease, so that the poller finds it until its end is written.
  */
 function setBack(reason: HandBackReason): Prisma.Sql {
   if (reason === 'handed-over') {
@@ -254,13 +277,13 @@ function setBack(reason: HandBackReason): Prisma.Sql {
       THEN clock_timestamp() + least(60, 2 ^ (${inARow})) * interval '1 second' END`
 }
 
-/** From where a run may come to its end. */
+/** The states from which a run may end. */
 interface EndFrom {
   id: string
   statuses: RunStatus[]
-  /** The claim that ends it; absent for whoever else may. */
+  /** The attempt that ends it; absent: any. */
   attempt?: number
-  /** Only one whose time is over. */
+  /** Only if it is over its time limit. */
   isOverdue?: boolean
 }
 
@@ -282,8 +305,8 @@ async function writeEnd(tx: Tx, from: EndFrom, ending: RunEnding, hooks: Lifecyc
 }
 
 /**
- * Under the run's row lock, which a submission takes too: the last answer either comes before and is seen, or resumes the run.
- * While it waits for who was given a time of their own, the run's time stands still.
+ * Locks the run's row, as a submission does: the last answer either comes before and is seen, or
+ * resumes the run. Suspends the run's time limit if a waiting call has an explicit timeout.
  */
 async function writePause(tx: Tx, claim: Claim): Promise<boolean> {
   await writeHeld(tx, claim)

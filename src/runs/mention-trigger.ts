@@ -11,8 +11,9 @@ export interface Mentioning {
 const LONGEST_REASON = 200
 
 /**
- * What the trigger of a run holds besides the message, where that mentions somebody: for the one mentioned, why; for whom
- * the space's routing wakes instead, to whom it was addressed. Null where it mentions nobody.
+ * The payload of a run's trigger for a message with a mention: for the mentioned agent, its reason;
+ * for another agent that routing wakes, the agent to which the message was addressed. Null if the
+ * message mentions nobody.
  */
 export function mentionPayload({ text, senderKind, mentioned }: Mentioning, agentId: string): JsonObject | null {
   if (mentioned === null) return null
@@ -21,7 +22,7 @@ export function mentionPayload({ text, senderKind, mentioned }: Mentioning, agen
   return { ...trigger, addressee: { id: mentioned.id, name: mentioned.name } }
 }
 
-/** How a prompt says it: behind what woke the agent, and as quoted data on a line of its own. */
+/** The mention in a prompt: words that follow the trigger, and quoted data on its own line. */
 export function mentionInPrompt(payload: unknown): { inWords: string; quoted: string | null } {
   const { mentionReason, addressee } = (payload ?? {}) as {
     mentionReason?: string

@@ -3,10 +3,13 @@ import type { AssistantModelMessage, ModelMessage } from 'ai'
 
 type AssistantPart = Exclude<AssistantModelMessage['content'], string>[number]
 
-/** Where an assistant's message says which model made it, if that matters to another one. */
+/** The provider options key under which an assistant message names the model that made it. */
 const MADE_BY = 'parley'
 
-/** What a model wrote, for the journal: with its name where there is something in it that is for that model alone. */
+/**
+ * Makes an assistant message for the journal. Names the model if the message contains parts that
+ * only this model can read.
+ */
 export function madeBy(model: string, content: AssistantPart[]): AssistantModelMessage {
   const isItsOwn = content.some(
     (part) =>
@@ -18,8 +21,9 @@ export function madeBy(model: string, content: AssistantPart[]): AssistantModelM
 }
 
 /**
- * A history as a model is sent it: of what another model wrote, reasoning and the provider's ids and signatures stay behind,
- * which only that model could read; calls keep ids that every provider takes.
+ * Adapts a history for a model: from messages of other models, removes reasoning and the provider's
+ * ids and signatures, which only those models can read, and replaces call ids that other providers
+ * reject.
  */
 export function messagesFor(model: string, messages: ModelMessage[]): ModelMessage[] {
   const renamed = new Map<string, string>()
@@ -49,7 +53,7 @@ function answering<P extends object>(part: P, renamed: Map<string, string>): P {
   return id === undefined ? part : { ...part, toolCallId: id }
 }
 
-/** Anthropic takes letters, digits, `_` and `-`; OpenAI 40 characters. */
+/** Anthropic accepts letters, digits, `_` and `-`; OpenAI at most 40 characters. */
 function isPlain(id: string): boolean {
   return /^[\w-]{1,40}$/.test(id)
 }

@@ -2,7 +2,7 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { JOBS_CHANNEL } from '../realtime/topics.ts'
 
-/** What it means for an agent's runs that it is paused: those under way go on, those that are QUEUED wait until it is so no more. */
+/** Effects of pausing an agent on its runs: active ones continue, QUEUED ones wait until it is resumed. */
 export interface Pausing {
   /** In the transaction that changes the agent. */
   onPaused(tx: Tx, agentId: string, paused: boolean): Promise<{ afterCommit(): Promise<void> }>

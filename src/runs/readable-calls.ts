@@ -3,10 +3,10 @@ import type { Tx } from '../platform/db.ts'
 import type { MessagePart } from '../spaces/message.ts'
 import { LONGEST_OUTPUT, readableText } from '../spaces/readable-text.ts'
 
-/** What a tool returns that shows only because people are asked about it is nobody's but its run's. */
+/** The output of a tool that is visible only because it needs approval is private to its run. */
 const SHOWS_OUTPUT = Prisma.sql`(c.approval->>'hidesOutput')::boolean IS NOT TRUE`
 
-/** A subquery: the calls that a message shows, as a JSON array of ReadableCall; of a long output the beginning. */
+/** Subquery: the calls that a message shows, as a JSON array of ReadableCall; long outputs are truncated. */
 export function shownCalls(messageId: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     SELECT jsonb_agg(jsonb_build_object('id', c.id, 'name', c."toolName", 'status', c.status,
@@ -15,7 +15,7 @@ export function shownCalls(messageId: Prisma.Sql): Prisma.Sql {
     FROM "ToolCall" c WHERE c."messageId" = ${messageId}`
 }
 
-/** What agents read of a message whose calls are not at hand. */
+/** Returns what agents read of a message, loading its calls. */
 export async function loadReadableText(tx: Tx, parts: readonly MessagePart[]): Promise<string> {
   const ids = parts.flatMap((part) => (part.type === 'tool' ? [part.toolCallId] : []))
   if (ids.length === 0) return readableText(parts, [])

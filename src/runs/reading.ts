@@ -5,32 +5,33 @@ import { foreignCursor, type Page, type PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** A page request within the runs of one agent: a cursor of another agent's is none here. */
+/** A page request for the runs of one agent: cursors of other agents are rejected. */
 export interface RunsRequest extends PageRequest {
-  /** The agents whose cursors were given; null where none was. */
+  /** The agents of the given cursors; null if there is none. */
   cursorAgents: { after: string | null; before: string | null }
 }
 
-/** Which runs are asked for; absent and null: all. */
+/** Filters runs; absent or null: no restriction. */
 export interface RunFilter {
   agentId?: string | null
-  /** Triggered from it or written in it. */
+  /** Triggered from this space, or posted in it; no runs if the viewer may not see the space. */
   spaceId?: string | null
   rootId?: string | null
   status?: readonly RunStatus[] | null
-  /** Queued then or later. */
+  /** Queued at this time or later. */
   since?: Date | null
 }
 
-/** Runs, page by page. */
+/** Reads runs in pages. */
 export interface RunReading {
-  /** Those that the viewer may see, newest first. */
+  /** The runs that the viewer may see, newest first. */
   page(viewer: Viewer, filter: RunFilter, request: PageRequest): Promise<Page<Run>>
-  /** Of each run, those that it set off and that the viewer may see, oldest first, in the order of the ids. */
+  /** By run, the runs that it started and that the viewer may see, oldest first, in the order of the ids. */
   childrenMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<Run>[]>
   /**
-   * A page of each agent's runs that the viewer may see, newest first, in the order of the ids; `statuses` null for all.
-   * A BadInputError in place of a page where a cursor is of another agent's runs. Two statements, however many agents.
+   * By agent, a page of the runs that the viewer may see, newest first, in the order of the ids;
+   * `statuses` null: all. Returns a BadInputError in place of a page if a cursor belongs to another
+   * agent's runs. Two statements, however many agents.
    */
   pageMany(
     viewer: Viewer,
@@ -52,7 +53,7 @@ export function createRunReading({ db }: Pick<Platform, 'db'>): RunReading {
 
   return {
     async page(viewer, filter, request) {
-      const source = Prisma.sql`SELECT r.id FROM "Run" r WHERE ${visibleTo(viewer)} ${conditionsOf(filter)}`
+      const source = Prisma.sql`SELECT r.id FROM "Run" r WHERE ${visibleTo(viewer)} ${conditionsOf(viewer, filter)}`
       const pages = await fetchIdPages(db.prisma, { parents: [''], source, order: 'newest', request })
       return (await rowsOf(pages)).get('')!
     },
@@ -76,14 +77,14 @@ export function createRunReading({ db }: Pick<Platform, 'db'>): RunReading {
   }
 }
 
-/** The ids of the parent agent's runs that the viewer may see: the same rule as in access/visibility.ts, as a filter. */
+/** The ids of the agent's runs that the viewer may see: the rule of access/visibility.ts as a filter. */
 function sourceOf(viewer: Viewer, statuses: readonly RunStatus[] | null): Prisma.Sql {
   const status =
     statuses === null ? Prisma.empty : Prisma.sql`AND r.status = ANY(${[...statuses]}::text[]::"RunStatus"[])`
   return Prisma.sql`SELECT r.id FROM "Run" r WHERE r."agentId" = parent.id ${status} AND ${visibleTo(viewer)}`
 }
 
-function conditionsOf({ agentId, spaceId, rootId, status, since }: RunFilter): Prisma.Sql {
+function conditionsOf(viewer: Viewer, { agentId, spaceId, rootId, status, since }: RunFilter): Prisma.Sql {
   const conditions = [
     agentId == null ? null : Prisma.sql`r."agentId" = ${agentId}`,
     rootId == null ? null : Prisma.sql`r."rootId" = ${rootId}`,
@@ -91,10 +92,16 @@ function conditionsOf({ agentId, spaceId, rootId, status, since }: RunFilter): P
     since == null ? null : Prisma.sql`r."queuedAt" >= ${since}`,
     spaceId == null
       ? null
-      : Prisma.sql`(r."triggerSpaceId" = ${spaceId} OR EXISTS (
-          SELECT 1 FROM "RunSpace" written WHERE written."runId" = r.id AND written."spaceId" = ${spaceId}))`,
+      : Prisma.sql`(${isSpaceOf(viewer, spaceId)} AND (r."triggerSpaceId" = ${spaceId} OR EXISTS (
+          SELECT 1 FROM "RunSpace" written WHERE written."runId" = r.id AND written."spaceId" = ${spaceId})))`,
   ].filter((condition) => condition !== null)
   return Prisma.join([Prisma.empty, ...conditions], ' AND ')
+}
+
+/** Of a run that the viewer may see, they are not told that it wrote in a space that they may not see. */
+function isSpaceOf(viewer: Viewer, spaceId: string): Prisma.Sql {
+  if (viewer.scope !== 'HUMAN') return viewer.scope === 'ADMIN' ? Prisma.sql`true` : Prisma.sql`false`
+  return Prisma.sql`EXISTS (SELECT 1 FROM "Membership" own WHERE own."spaceId" = ${spaceId} AND own."entityId" = ${viewer.id})`
 }
 
 function visibleTo(viewer: Viewer): Prisma.Sql {

@@ -1,17 +1,17 @@
 import type { Tx } from '../platform/db.ts'
 import type { Reply } from '../spaces/reply-search.ts'
 
-/** The state of a call that waits for a reply, as far as others read it. */
+/** The part of a waiting call's state that other modules read. */
 export interface WaitState {
-  /** What answers comes after this message of the space, or is a later part of what was under way. */
+  /** A reply comes after this message of the space, or is a later part of an unfinished message. */
   wait: {
     messageId: string
     afterSeq: number
     underWay: Record<string, number>
-    /** A human may answer it. */
+    /** A human may answer. */
     asksPeople: boolean
   }
-  /** What has answered it, once something has. */
+  /** The reply, once there is one. */
   reply?: Reply
 }
 
@@ -27,18 +27,19 @@ export interface WaitingCall {
 
 export interface SettledWait {
   reply: Reply | null
-  /** The spaces, confidential now, that the reply comes from. */
+  /** The confidential spaces from which the reply comes. */
   label: string[]
   afterCommit(): Promise<void>
 }
 
-/** How a wait for a reply goes on, and how it ends. */
+/** Waits for replies: their remaining time and their end. */
 export interface ReplyWaits {
-  /** Of a call that a run which is taken up again waits with: how much of its time is left, by the database's clock. */
+  /** The remaining time of a wait, by the database's clock, when a run is resumed. */
   leftMs(callId: string): Promise<number>
   /**
-   * In the transaction that settles the call. What answers it is decided here, where no message that was posted meanwhile has done so;
-   * `found` null: its time is up. The message that asked is whole then.
+   * In the transaction that settles the call: determines the reply, unless a message posted in the
+   * meantime has already done so, and finishes the asking message. `found` null: the wait timed
+   * out.
    */
   settle(tx: Tx, call: WaitingCall, found: Reply | null): Promise<SettledWait>
 }

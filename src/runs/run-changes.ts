@@ -1,7 +1,7 @@
 import { Prisma, type Run } from '../generated/prisma/client.ts'
 import { type AgentSignal, agentChannel, type ChangedRun } from '../realtime/topics.ts'
 
-/** What is told of a run when its status changes. */
+/** The fields of a run that are published when its status changes. */
 const TOLD = [
   'id',
   'agentId',
@@ -18,10 +18,10 @@ const TOLD = [
 ] as const satisfies (keyof Run)[]
 export type ToldRun = Pick<Run, (typeof TOLD)[number]>
 
-/** The same as columns of "Run". */
+/** These fields as columns of "Run". */
 export const TOLD_COLUMNS = Prisma.raw(TOLD.map((column) => `"${column}"`).join(', '))
 
-/** The signal that a run's status is another one now, and where it goes. */
+/** The signal that a run's status changed, with its channel. */
 export function changeOf(run: ToldRun): [channel: string, signal: AgentSignal] {
   return [agentChannel(run.agentId), { type: 'run-changed', run: changedRunOf(run) }]
 }

@@ -7,41 +7,41 @@ export type RunEnding =
       status: 'COMPLETED'
       stopReason: 'FINISHED' | 'SKIPPED' | 'ALL_ANSWERED' | 'MAX_STEPS' | 'MAX_TOOL_CALLS' | 'TOKEN_BUDGET'
       summary: string | null
-      /** It called skip. */
+      /** The run called skip. */
       skipped?: { reason: string | null }
     }
   | {
       status: 'FAILED'
       stopReason: 'MODEL_FAILED' | 'OVER_BUDGET' | 'TIME_LIMIT' | 'WORKER_LOST' | 'INTERNAL'
       error: string
-      /** What it was to do is tried again by itself: that is its end for nobody else. */
+      /** Its trigger is retried automatically, so this end is not shown as a failure. */
       isTriedAgain?: boolean
     }
   | { status: 'CANCELED'; stopReason: 'STOPPED'; stoppedById: string | null }
-  /** Its agent left the space that had triggered it, before it began; or the agent or that space was deleted. */
+  /** Its agent left the triggering space before the run began, or the agent or that space was deleted. */
   | { status: 'CANCELED'; stopReason: 'GONE' }
   | { status: 'CANCELED'; stopReason: 'HANDED_ON'; delegated: Delegated }
 
-/** To whom a run's trigger was handed, and in which space. */
+/** The target of a delegation, and its space. */
 export interface Delegated {
   targetAgentId: string
   spaceId: string
   reason: string | null
 }
 
-/** An end to which a run comes by itself. */
+/** An end that a run reaches by itself. */
 export type Completion = Omit<Extract<RunEnding, { status: 'COMPLETED' }>, 'skipped'>
 
-/** How a run is stopped by somebody. */
+/** Options for stopping a run. */
 export interface StopOptions {
   cascade: boolean
-  /** The human or agent that stops it; null for the operator. */
+  /** The human or agent that stops the run; null for the operator. */
   byId: string | null
-  /** What is written in the transaction that ends it. */
+  /** Further writes in the transaction that ends the run. */
   alongside?(tx: Tx): Promise<void>
 }
 
-/** What ends a run in the `sets` of its hold, if it `endsAlone`: else it goes on. */
+/** The `sets` of a hold that complete the run if it `endsAlone`; otherwise they change nothing. */
 export function completing({ status, stopReason, summary }: Completion, endsAlone: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     (status, "finishedAt", "stopReason", summary, "claimableAt", "deadlineAt") = (
@@ -51,7 +51,7 @@ export function completing({ status, stopReason, summary }: Completion, endsAlon
       FROM (SELECT ${endsAlone} AS alone) e)`
 }
 
-/** What a run that took too long is told to have ended of. */
+/** The error of a run that exceeded its time limit. */
 export function outOfTime(maxRunSeconds: number): string {
-  return `The run took longer than ${maxRunSeconds} s, the most it may (PARLEY_MAX_RUN_SECONDS).`
+  return `The run exceeded the time limit of ${maxRunSeconds} s (PARLEY_MAX_RUN_SECONDS).`
 }

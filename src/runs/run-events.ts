@@ -3,16 +3,19 @@ import type { Platform } from '../platform/platform.ts'
 import type { AppendOptions } from '../realtime/event-log.ts'
 import { type RunLogEvent, runTopic } from '../realtime/topics.ts'
 
-/** The events of a run while this process executes it, in the order of the calls. A log that is away costs events, never the run. */
+/**
+ * Publishes the events of a run while this process executes it, in call order. An unavailable log
+ * loses events, and does not fail the run.
+ */
 export interface RunEvents {
   text(step: number, delta: string): void
   reasoning(step: number, delta: string): void
   toolInput(step: number, toolCallId: string, toolName: string, delta: string): void
-  /** Anything else, after what came before it: within `PARLEY_DELTA_MS`, with what else has come by then. */
+  /** Publishes any other event, after the ones before it, within `PARLEY_DELTA_MS` in one batch. */
   emit(event: RunLogEvent): void
-  /** Sends what is held. Whatever is appended to the run's topic from now on comes after it. */
+  /** Sends the buffered events. Later appends to the run's topic come after them. */
   flush(): void
-  /** Resolves when everything so far is in the log, or given up. */
+  /** Resolves when all events so far are in the log, or were dropped. */
   settled(): Promise<void>
 }
 
@@ -20,7 +23,7 @@ type DeltaEvent = Extract<RunLogEvent, { delta: string }>
 
 const CONFIDENTIAL = { confidential: true } as const
 
-/** The deltas of a run that knows something of a confidential space say so. */
+/** Deltas of a run with a confidentiality label are marked as such. */
 export function createRunEvents(
   { log, logger, config, deltas }: Platform,
   run: { id: string; label: readonly string[] },
@@ -32,13 +35,13 @@ export function createRunEvents(
   let timer: NodeJS.Timeout | undefined
   let pending: Promise<unknown> = Promise.resolve()
 
-  /** All that is held goes out in one batch. */
+  /** Sends all buffered events in one batch. */
   function send(): void {
     clearTimeout(timer)
     timer = undefined
     for (const event of held.splice(0)) {
       const appended = log.append(topic, event, appending(runId, event)).catch((error) => {
-        logger.warn({ runId, event: event.type, error: messageOf(error) }, 'an event of a run was lost')
+        logger.warn({ runId, event: event.type, error: messageOf(error) }, 'could not append a run event; dropping it')
       })
       pending = Promise.all([pending, appended])
     }
@@ -86,8 +89,9 @@ export function createRunEvents(
 }
 
 /**
- * How an event of a run is appended: none after its end; and that a call was made, that it has a result, and that a step is over, once
- * each, whoever tells it: who journaled it, who goes on after that one's death, or one that slept meanwhile.
+ * Options for appending a run event: never after the run's end; and call, result and step events
+ * once each, because the previous worker, the next one, or one that was suspended may each append
+ * them.
  */
 export function appending(runId: string, event: RunLogEvent): AppendOptions {
   const unlessSealed = runTopic(runId)

@@ -5,22 +5,22 @@ import { atMost, counter, OTHER } from '../lib/metrics.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Aftermath } from './aftermath.ts'
 
-/** Agents with a label of their own: those with the most living runs, and the first whose runs a process ends. */
+/** Agents with a label of their own: those with the most active runs, and the first whose runs this process ends. */
 const MOST_LIVING_AGENTS = 20
 const MOST_ENDING_AGENTS = 200
-/** A scrape finds what another one has read so long ago. */
+/** Scrapes share a result for this long. */
 const FRESH_MS = 1000
 const TIMEOUT_MS = 2000
 const LIVING = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
 type FigurePlatform = Pick<Platform, 'db' | 'metrics' | 'logger'>
 
-/** Counts the runs that this process ends: the lifecycle has each of them settled. */
+/** Counts the runs that this process ends; the lifecycle settles each of them. */
 export function countingEnds({ metrics }: Pick<Platform, 'metrics'>, aftermath: Aftermath): Aftermath {
   const ended = counter(
     metrics,
     'parley_runs_ended_total',
-    'Runs that this process has ended, by status, reason and agent (the first 200, the rest as other).',
+    'Runs ended by this process, by status, reason and agent (the first 200 agents; the rest as other).',
     ['status', 'reason', 'agent'],
   )
   const agentOf = atMost(MOST_ENDING_AGENTS)
@@ -42,13 +42,13 @@ interface Row {
 }
 
 /**
- * What is living in the database, for whoever scrapes: the same from every process, so take the largest, not the sum. One statement a
- * second at most, and none where nobody asks.
+ * Metrics of active runs, read from the database: every process reports the same values, so
+ * aggregate by maximum, not by sum. At most one statement a second, only when scraped.
  */
 export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
   const readAnew = () =>
     readLiving(db).catch((error) => {
-      logger.warn({ error: messageOf(error) }, 'what lives could not be counted')
+      logger.warn({ error: messageOf(error) }, 'could not count active runs')
       return null
     })
   const read = keptFor(FRESH_MS, readAnew)
@@ -72,7 +72,7 @@ export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
   )
   figure(
     'parley_runs',
-    'Living runs, by status and agent (the 20 with the most, the rest as other).',
+    'Active runs, by status and agent (the 20 agents with the most; the rest as other).',
     ['status', 'agent'],
     (gauge, rows) => {
       for (const status of LIVING) gauge.set({ status, agent: OTHER }, 0)
@@ -81,19 +81,19 @@ export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
   )
   figure(
     'parley_oldest_queued_run_seconds',
-    'Since when the oldest run that could begin is waiting for a worker; those of paused agents do not count.',
+    'Age of the oldest claimable run that waits for a worker, without runs of paused agents.',
     [],
     (gauge, rows) => gauge.set(Math.max(0, ...(rows ?? []).map(({ oldestSeconds }) => oldestSeconds ?? 0))),
   )
   figure(
     'parley_oldest_inbox_event_seconds',
-    'Since when the oldest inbox event that no cycle has taken is waiting; those of paused agents do not count.',
+    'Age of the oldest inbox event that no think cycle has claimed, without events of paused agents.',
     [],
     (gauge, rows) => gauge.set(Math.max(0, ...(rows ?? []).map(({ inboxSeconds }) => inboxSeconds ?? 0))),
   )
 }
 
-/** Null where the database does not answer in time. */
+/** Null if the database does not answer in time. */
 function readLiving(db: Platform['db']): Promise<Row[] | null> {
   const rows = db.prisma.$queryRaw<Row[]>`
     WITH living AS (
@@ -112,7 +112,7 @@ function readLiving(db: Platform['db']): Promise<Row[] | null> {
   return Promise.race([rows, sleep(TIMEOUT_MS).then(() => null)])
 }
 
-/** What `read` came to, until so many ms after it began. */
+/** Caches the result of `read` for `ms` from its start. */
 function keptFor<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
   let kept: { at: number; value: Promise<T> } | null = null
   return () => {

@@ -5,25 +5,25 @@ import type { Platform } from '../platform/platform.ts'
 import { decodeCursor, encodeCursor } from '../realtime/cursor.ts'
 import { type RunLogEvent, runTopic } from '../realtime/topics.ts'
 
-/** How far a run has come, as its own agent may know it. */
+/** The progress of a run, for its own agent. */
 export interface RunReport {
-  /** Who or what woke it, and where. */
+  /** Who or what triggered it, and in which space. */
   triggerSource: string
-  /** What that was about. */
+  /** The topic of the trigger. */
   about: string
-  /** In order; a call that waits says for what. */
+  /** In order; with what a waiting call waits for. */
   toolsCalled: string[]
-  /** What the model wrote and thought so far, shortened; null for nothing. */
+  /** What the model generated so far, reasoning included, shortened; null if nothing. */
   textGenerated: string | null
   reasoning: string | null
-  /** What it said last in a space, shortened; null for nothing. */
+  /** Its last message in a space, shortened; null if none. */
   said: string | null
 }
 
-/** Reports on runs that are under way, from their journals and, for what is being generated, their event logs. */
+/** Reports on active runs, from their journals and, for the current generation, their event logs. */
 export interface RunProgress {
   ofRuns(runs: Run[]): Promise<Map<string, RunReport>>
-  /** What each said last in a space, shortened; nothing for those that said nothing. */
+  /** The last message of each run in a space, shortened; runs without messages are left out. */
   lastWords(runs: Run[]): Promise<Map<string, string>>
 }
 
@@ -33,14 +33,14 @@ interface Thoughts {
   reasoning: string
 }
 
-/** Something that the journal holds of a step. */
+/** What the journal holds of a step. */
 interface StepRow {
   runId: string
   assistant: unknown
 }
 
 const LONGEST_EXCERPT = 200
-/** Of a run's log, the entries at the end in which the unfinished generation is looked for. */
+/** The number of last log entries in which the unfinished generation is searched. */
 const LAST_ENTRIES = 2000
 
 export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'log' | 'logger'>): RunProgress {
@@ -60,7 +60,7 @@ export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'lo
         : oneLine(run.triggerName ?? run.triggerSummary)
   }
 
-  /** The generation under way, of which the journal has nothing yet. */
+  /** The text of the current generation, which is not in the journal yet. */
   async function thoughtsOfStep(runId: string, step: number): Promise<Thoughts> {
     const thoughts = { text: '', reasoning: '' }
     const topic = runTopic(runId)
@@ -75,7 +75,7 @@ export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'lo
         if (event.type === 'RunReasoningDelta' && event.step === step) thoughts.reasoning += event.delta
       }
     } catch (error) {
-      logger.warn({ runId, error: messageOf(error) }, 'what a run is thinking could not be read')
+      logger.warn({ runId, error: messageOf(error) }, 'could not read the streaming output of a run')
     }
     return thoughts
   }
@@ -139,7 +139,7 @@ export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'lo
   }
 }
 
-/** The text and reasoning of a journaled generation: an AI SDK assistant message. */
+/** The text and reasoning of a journaled generation, which is an AI SDK assistant message. */
 function thoughtsIn(assistant: unknown): Thoughts {
   const { content } = (assistant ?? { content: [] }) as { content: string | { type: string; text?: string }[] }
   if (typeof content === 'string') return { text: content, reasoning: '' }
@@ -153,13 +153,13 @@ function excerpt(text: string): string | null {
   return trimmed.length <= LONGEST_EXCERPT ? trimmed : `${cut(trimmed, LONGEST_EXCERPT)}...`
 }
 
-/** What of a call tells how far its run is. */
+/** The fields of a call that show the progress of its run. */
 export interface CallInBrief {
   toolName: string
   status: ToolCallStatus
   execution: ToolExecution | null
   isSettled: boolean
-  /** It has begun to wait for a reply. */
+  /** It waits for a reply. */
   waits: boolean
 }
 
@@ -184,7 +184,7 @@ function waitOf({
   return waits ? { mark: ' (waiting for reply)', doing: `waiting on ${toolName} reply` } : null
 }
 
-/** What a run is at now, in a few words, by those of its calls that have no result, and its last one. */
+/** Describes in a few words what a run does now, by its unsettled calls and its last one. */
 export function doingNow(status: RunStatus, calls: readonly CallInBrief[]): string {
   if (status === 'QUEUED') return 'not begun yet'
   const waits = calls.flatMap((call) => waitOf(call)?.doing ?? [])

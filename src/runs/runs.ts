@@ -11,12 +11,12 @@ import { JOBS_CHANNEL } from '../realtime/topics.ts'
 import { changeOf, TOLD_COLUMNS, type ToldRun } from './run-changes.ts'
 
 /**
- * A run to be: what wakes which agent, and where it comes from. Absent fields are null. Its row's label are those of its marks that are
- * confidential when it is written.
+ * A run to be written: its agent, trigger and origin. Absent fields are null. The row's label is
+ * the confidential subset of its marks at the time of writing.
  */
 export interface NewRun extends Provenance {
   agent: { id: string }
-  /** The same key starts one run only. */
+  /** At most one run is started with the same key. */
   dedupKey: string | null
   triggerType: TriggerType
   triggerName?: string | null
@@ -24,51 +24,54 @@ export interface NewRun extends Provenance {
   triggerMessageId?: string | null
   triggerSenderId?: string | null
   triggerServiceId?: string | null
-  /** One line: who or what, where, about what. */
+  /** One line: sender or source, space, topic. */
   triggerSummary: string
   triggerPayload?: Json
   activeSpaceId?: string | null
   enteredSeq?: number | null
   depth: number
-  /** Null where this run's own id is the root. */
+  /** Null: the run is its own root. */
   rootId: string | null
   parentRunId?: string | null
   chainId?: string | null
-  /** WokenBy: what of a chain, or which delegation, woke it. */
+  /** WokenBy: the chain turn or delegation that started it. */
   wokenBy?: Json
-  /** The failed run that this one repeats. */
+  /** The failed run that this one retries. */
   retryOfId?: string | null
 }
 
 export interface StartedRuns {
-  /** Those that are new; a repeat by `dedupKey` is not among them. */
+  /** The new runs, without repeats by `dedupKey`. */
   runs: Run[]
-  /** Wakes the workers and whoever watches the agents, once committed. */
+  /** After the commit: wakes the workers, and publishes the runs to viewers of the agents. */
   afterCommit(): Promise<void>
 }
 
-/** What runs are, and the questions that can be asked of them. Their status is written by lifecycle.ts alone. */
+/** Writes and reads runs. Their status is changed only by lifecycle.ts. */
 export interface Runs {
-  /** Writes runs as QUEUED, which workers claim, in the caller's transaction. */
+  /** Writes QUEUED runs in the caller's transaction; workers claim them. */
   start(tx: Tx, runs: NewRun[]): Promise<StartedRuns>
-  /** Once runs are committed: wakes the workers and whoever watches the agents, `beside` what is told of a topic. */
+  /**
+   * After the commit: wakes the workers, and publishes the runs to viewers of the agents, in order
+   * with the events of the topic `beside`.
+   */
   announce(runs: Run[], beside?: string): Promise<void>
-  /** By id, in the order of the ids; null where there is none. */
+  /** By id, in the order of the ids; null if there is none. */
   getMany(ids: string[]): Promise<(Run | null)[]>
-  /** By the run that it repeats. */
+  /** Returns retries by the run that they repeat. */
   retriesOf(ids: string[]): Promise<Map<string, Run>>
-  /** An agent's QUEUED, RUNNING and WAITING_TOOL runs, newest first. */
+  /** The agents' QUEUED, RUNNING and WAITING_TOOL runs, newest first. */
   activeOf(agentIds: string[]): Promise<Map<string, Run[]>>
-  /** The same, of each what is told of it. */
+  /** The same, with only the published fields. */
   toldOf(agentIds: string[]): Promise<Map<string, ToldRun[]>>
-  /** An agent's runs of these statuses (null: the active ones), newest first. */
+  /** An agent's runs with these statuses (null: the active ones), newest first. */
   ofAgent(agentId: string, statuses: RunStatus[] | null, most: number): Promise<Run[]>
 }
 
-/** Those of runs that have not ended. */
+/** The statuses of runs that have not ended. */
 export const ACTIVE_STATUSES: RunStatus[] = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
-/** Writes runs as QUEUED, at least one, each with an id greater than those before it: a statement, or a part of one. */
+/** SQL that writes at least one QUEUED run, with increasing ids: a statement, or a part of one. */
 export function started(runs: NewRun[], within: { from?: string; enteredSeq?: Prisma.Sql } = {}): Prisma.Sql {
   const { from, enteredSeq } = within
   return insertionOf('Run', runs.map(rowOf), {
@@ -124,7 +127,7 @@ function rowOf({ agent, rootId, ...run }: NewRun): Partial<Record<keyof Run, unk
   return { ...run, id, agentId: agent.id, status: 'QUEUED', rootId: rootId ?? id }
 }
 
-/** A run's times, which are text in JSON. */
+/** The times of a run, which are strings in JSON. */
 const TIMES = {
   usageDay: true,
   claimableAt: true,
@@ -137,7 +140,7 @@ const TIMES = {
 
 type TimesOf<Row> = { [Field in keyof Row]-?: NonNullable<Row[Field]> extends Date ? Field : never }[keyof Row]
 
-/** A run whose row comes from JSON. */
+/** Converts a run's row from JSON. */
 export function runOfJson(row: Run): Run {
   const times = Object.keys(TIMES).map((field) => {
     const time = row[field as keyof typeof TIMES]

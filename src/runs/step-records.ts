@@ -8,11 +8,11 @@ import { type FailedModel, type JournaledStep, journaledSteps } from './journal.
 import { messagesFor } from './model-messages.ts'
 import type { Withheld } from './withheld.ts'
 
-/** What a step was sent, and what came back: for admins. */
+/** The prompt and response of a step: for admins. */
 export interface StepRecord {
   id: string
   index: number
-  /** The one that spoke. */
+  /** The model that responded. */
   model: string
   failedModels: FailedModel[]
   instructions: string
@@ -29,21 +29,27 @@ export interface StepRecord {
   costNanos: number | null
   msToFirstChunk: number | null
   durationMs: number
-  /** The spaces, confidential then, whose words its run had been shown. */
+  /** The confidential spaces whose content the run had received. */
   label: string[]
   withheld: Withheld[]
 }
 
 export interface StepRecordHooks {
-  /** What think cycles were shown of their agents' consciousness, by run: it comes first, and is not in the journal. */
+  /**
+   * Returns by run the consciousness that a think cycle was given: it comes first in the prompt,
+   * and is not in the journal.
+   */
   recalled(cycles: RecordedRun[]): Promise<Map<string, unknown[]>>
 }
 
 type RecordedRun = Pick<Run, 'id' | 'agentId' | 'triggerType' | 'state'>
 
-/** The journal's steps, with what each was sent put together again. */
+/** Reads the journal's steps, with their prompts reassembled. */
 export interface StepRecords {
-  /** A page of each run's steps, oldest first, in the order of the ids. Five statements at most, however many runs. */
+  /**
+   * A page of each run's steps, oldest first, in the order of the ids. At most five statements,
+   * however many runs.
+   */
   pageMany(runIds: readonly string[], request: PageRequest): Promise<Page<StepRecord>[]>
 }
 
@@ -77,7 +83,7 @@ export function createStepRecords({ db }: Platform, { recalled }: StepRecordHook
 
 const RECORDED = { id: true, agentId: true, triggerType: true, state: true } as const
 
-/** Each step is stored as what it was sent beyond the step before and what that added; the first as what comes after `recorded`. */
+/** A step's row holds only what its prompt adds to the previous step; the first one what follows `recorded`. */
 function recordsOf(steps: JournaledStep<Step>[], recorded: unknown[], mode: { asynchronous: boolean }): StepRecord[] {
   let instructions = ''
   const exchanged = sentAndAdded(steps, recorded as ModelMessage[], mode)

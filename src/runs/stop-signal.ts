@@ -2,22 +2,32 @@ import { createDeferred, sleep } from '../lib/async.ts'
 import type { Signals } from '../realtime/signals.ts'
 import { RUNS_CHANNEL, type RunSignal } from '../realtime/topics.ts'
 
-/** How long a stop waits for a worker that seems to live to say that it let go: what is written is refused from the first moment on anyway. */
+/**
+ * How long `stop` waits for the worker's acknowledgement. Correctness does not depend on it: the
+ * worker's writes are already fenced.
+ */
 const LONGEST_GOODBYE_MS = 1000
-/** So many stops are remembered, for runs whose claim has yet to come back to this process. */
+/** Number of stops to remember, for runs whose claim has not returned to this process yet. */
 const MOST_HEARD = 1000
 
-/** How a stop reaches the worker that executes the run, wherever that is. One subscription a process serves all runs. */
+/**
+ * Sends stops to the worker that executes a run, in any process. One subscription per process
+ * serves all runs.
+ */
 export interface StopSignals {
-  /** From its return on no stop is missed: to be called before the first claim. */
+  /** Subscribes, so that no later stop is missed; call it before the first claim. */
   subscribe(): Promise<void>
-  /** Calls `stop` when the run is stopped, at once where that was heard before; comes back with the way to end it. */
+  /**
+   * Calls `stop` when the run is stopped, at once if the stop was already received.
+   * @returns a function that unsubscribes
+   */
   listen(runId: string, stop: () => void): () => void
-  /** The worker has let go of a stopped run. */
+  /** Acknowledges that the worker no longer works on a stopped run. */
   confirm(runId: string): Promise<void>
   /**
-   * Ends a run: writes that by `write`, then tells the worker, which aborts the model and its tools, notes what the
-   * unfinished step cost, and confirms. Returns what `write` returned; when that is null (it had ended) nobody is told.
+   * Ends a run by `write`, then signals the worker, which aborts the model and its tools, counts
+   * the usage of the unfinished step, and acknowledges.
+   * @returns the result of `write`; if null (the run had ended), nothing is signaled
    */
   stop<T extends { leaseUntil: Date | null }>(runId: string, write: () => Promise<T | null>): Promise<T | null>
 }
@@ -37,7 +47,7 @@ export function createStopSignals(signals: Signals): StopSignals {
     }
   }
 
-  /** Subscribes at the first use; a subscription that failed is tried again at the next. */
+  /** Subscribes at the first call; retries at the next one after a failure. */
   async function subscribe(): Promise<void> {
     subscribed ??= signals.subscribe(RUNS_CHANNEL, (payload) => hear(payload as RunSignal))
     await subscribed.catch((error) => {

@@ -2,9 +2,9 @@ import { Prisma, type ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import { CANCELED } from './tool-calls.ts'
 
-// What becomes of tool calls when what they belong to is no more: beside tool-calls.ts, the only writer of ToolCall.
+// Ends of tool calls whose agent, space, run or message is deleted. With tool-calls.ts the only writer of ToolCall.
 
-/** What an agent that is no more had asked somebody outside, or people to decide, in runs that are over. */
+/** Cancels the waiting calls of a deleted agent in runs that have ended. */
 export function cancelAsked(tx: Tx, agentId: string): Promise<ToolCall[]> {
   return tx.$queryRaw<ToolCall[]>`
     UPDATE "ToolCall" c SET ${CANCELED}
@@ -13,33 +13,20 @@ export function cancelAsked(tx: Tx, agentId: string): Promise<ToolCall[]> {
     RETURNING c.*`
 }
 
-/** What waits for an answer of a space that is no more waits no longer: its time is up. */
+/** Lets the calls that wait in a deleted space time out. */
 export async function expireShownIn(tx: Tx, spaceId: string): Promise<void> {
   await tx.$executeRaw`UPDATE "ToolCall" SET "expiresAt" = now() WHERE "spaceId" = ${spaceId} AND status = 'WAITING'`
 }
 
-/** A condition on a call: what came of it was said by the server itself, or by it together with others. */
+/** Condition on a call: its result came from the server, or was approved by people. */
 export const TOLD_CALLS = Prisma.sql`(execution IS NULL OR "approvalState" IS NOT NULL)`
 
-/** What came of a call, with one text within its JSON in the place of another. */
-export function rewriteCall(
-  tx: Tx,
-  id: string,
-  from: string,
-  to: string,
-): Promise<Pick<ToolCall, 'agentId' | 'runId'>[]> {
-  return tx.$queryRaw`
-    UPDATE "ToolCall" SET output = replace(output::text, ${from}, ${to})::jsonb,
-      error = replace(to_jsonb(error)::text, ${from}, ${to})::jsonb#>>'{}'
-    WHERE id = ${id} RETURNING "agentId", "runId"`
-}
-
-/** As part of a WITH: the calls of runs that are deleted, but for those that show in a message. */
+/** Part of a WITH: deletes the calls of deleted runs, except those that a message shows. */
 export const withRuns = (runIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
   DELETE FROM "ToolCall" c WHERE c."runId" IN (${runIds})
     AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE m.id = c."messageId")`
 
-/** As part of a WITH: the calls that showed in messages which are deleted, and whose runs are no more. */
+/** Part of a WITH: deletes the calls shown in deleted messages, if their runs no longer exist. */
 export const withMessages = (messageIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
   DELETE FROM "ToolCall" c WHERE c."messageId" IN (${messageIds})
     AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = c."runId")`

@@ -5,7 +5,7 @@ import { inOrderOf } from '../lib/in-order.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isMet, type WaitCondition } from '../spaces/reply-search.ts'
 
-/** Whether a call waits for a reply to its message, of people or agents. */
+/** Whether a call waits for a reply to its message, by people or agents. */
 function waitsForReply({ status, state, settledAt }: ToolCall): boolean {
   return status === 'RUNNING' && settledAt === null && (state as { wait?: unknown } | null)?.wait !== undefined
 }
@@ -16,40 +16,46 @@ export function waitsFor(call: ToolCall): 'RESULT' | 'DECISION' | 'MESSAGE' | nu
   return call.approvalState === 'PENDING' ? 'DECISION' : 'RESULT'
 }
 
-/** Whether a message of this human answers a call that waits for a reply; `wait` is what its input says of that. */
+/** Whether a message by this human answers a waiting call; `wait` is from its input. */
 function mayReply(wait: unknown, humanId: string): boolean {
   const conditions = (wait as { for?: WaitCondition[] } | null)?.for ?? []
   return conditions.some((one) => isMet(one, { senderId: humanId, kind: 'HUMAN' }))
 }
 
-/** A call as lists of calls have it: a long input or output is left out, and read on its own when somebody asks for it. */
+/** A call in a list: a long input or output is omitted, and read separately on request. */
 export type BriefCall = ToolCall & { omitsInput?: boolean; omitsOutput?: boolean }
 
 export type CallContents = Pick<ToolCall, 'id' | 'input' | 'output'>
 
-/** Tool calls, as they are read. */
+/** Reads tool calls. */
 export interface ToolCalls {
-  /** What a call waits for: RESULT, that somebody submits; DECISION, of people; MESSAGE, in its space; null for nobody. */
+  /** What a call waits for: RESULT, from a submission; DECISION, by people; MESSAGE, in its space; null: nothing. */
   waitsFor(call: ToolCall): 'RESULT' | 'DECISION' | 'MESSAGE' | null
-  /** Of each message, the call that waits for a reply to it. */
+  /** By message, the call that waits for a reply to it. */
   waitingByMessage(messageIds: readonly string[]): Promise<Map<string, BriefCall>>
-  /** Those that wait for a message which the human may post, oldest first. */
+  /** The calls that wait for a message which the human may post, oldest first. */
   askingHuman(humanId: string, spaceIds: string[], most: number): Promise<BriefCall[]>
-  /** Those on which the human may decide and has not yet, as their input stands; oldest first. */
+  /** The calls on whose current input the human may decide and has not yet, oldest first. */
   askingToDecide(humanId: string, spaceIds: string[], most: number): Promise<BriefCall[]>
-  /** Whole calls, in the order of the ids; null where there is none. */
+  /** Complete calls, in the order of the ids; null if there is none. */
   getMany(ids: string[]): Promise<(ToolCall | null)[]>
-  /** The same without long inputs and outputs: `contentsOf` reads these. */
+  /** The same without long inputs and outputs, which `contentsOf` reads. */
   getBriefMany(ids: readonly string[]): Promise<(BriefCall | null)[]>
   contentsOf(ids: readonly string[]): Promise<Map<string, CallContents>>
   ofRuns(runIds: string[]): Promise<Map<string, BriefCall[]>>
-  /** Those that wait for a result and show in one of these spaces, or are EXTERNAL ones of these agents (null: of all); oldest first. */
+  /**
+   * The calls that wait for a result and are shown in one of these spaces, or are EXTERNAL ones of
+   * these agents (null: of all), oldest first.
+   */
   waiting(where: { spaceIds: string[] | null; agentIds: string[] | null }, most: number): Promise<BriefCall[]>
 }
 
-/** Characters of JSON up to which an input or output comes with its call. */
+/** Characters of JSON up to which an input or output is included with its call. */
 const BRIEF_CHARACTERS = 16 * 1024
-/** A value that is stored in so few bytes is short, however well it was compressed: only larger ones have to be measured. */
+/**
+ * A value stored in at most this many bytes is short, however well it is compressed; only larger
+ * ones need to be measured.
+ */
 const SURELY_SHORT_BYTES = 128
 
 const isLongSql = (column: Prisma.Sql) => Prisma.sql`

@@ -5,9 +5,12 @@ import { holdOf } from './hold.ts'
 import type { Claim } from './lifecycle.ts'
 import { type NewWait, waiting } from './tool-calls.ts'
 
-/** Calls that show nowhere and wait for somebody outside their run. */
+/** Calls that wait for somebody outside their run without being shown. */
 export interface ToolWaits {
-  /** The call waits for an answer, or for the decision of who is asked by name, for `waitMs` at most. @throws RunLostError */
+  /**
+   * Lets a call wait for its result, or for the decision of named approvers, for at most `waitMs`.
+   * @throws RunLostError
+   */
   begin(claim: Claim, toolCallId: string, wait: NewWait): Promise<void>
 }
 

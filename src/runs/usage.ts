@@ -5,10 +5,10 @@ import { spaceTopic } from '../realtime/topics.ts'
 import type { Timed } from './due.ts'
 import { TODAY, type Usage } from './ledger.ts'
 
-/** What usage can be told apart by. */
+/** The dimensions by which usage can be grouped. */
 export type UsageDimension = 'DAY' | 'AGENT' | 'SPACE' | 'MODEL'
 
-/** Which usage is asked for: of the days (UTC) that begin at `from` or later, and before `to`. */
+/** Selects usage by day (UTC): days that begin at `from` or later, and before `to`. */
 export interface UsageFilter {
   from: Date
   to: Date
@@ -17,41 +17,41 @@ export interface UsageFilter {
   spaceId?: string | null
 }
 
-/** What was used by one of each dimension that was asked for; the others are null. */
+/** Usage by the requested dimensions; the others are null. */
 export interface UsageRow {
   day: Date | null
   agentId: string | null
-  /** Null, too, for what no space set off. */
+  /** Also null for usage without a triggering space. */
   spaceId: string | null
   model: string | null
-  /** Those that used a model, each once; what was rolled back is a skipped cycle. */
+  /** The runs that used the model, each counted once; a rolled-back cycle counts as skipped. */
   runs: number
   skippedCycles: number
   inputTokens: number
   cachedInputTokens: number
   outputTokens: number
-  /** In nano-dollars; null where some of it had no known price. */
+  /** In nano-dollars; null if a part has no price. */
   costNanos: number | null
 }
 
-/** Tokens and their cost, of whatever they are the sum. */
+/** A sum of tokens with its cost. */
 export interface CostedUsage extends Usage {
   costNanos: number | null
 }
 
-/** What generations have used, from the ledger: also of cycles that were rolled back, and of runs of which nothing else is left. */
+/** Reads usage from the ledger, including rolled-back cycles and deleted runs. */
 export interface UsageReading {
   /** By day, agent, space, model, in this order. @throws BadInputError for more than 10,000 rows */
   query(filter: UsageFilter): Promise<UsageRow[]>
-  /** What all runs and cycles of each root have used so far; a root that is left out has used nothing. */
+  /** The usage of all runs and cycles of each root so far; a root without usage is left out. */
   ofRoots(rootIds: readonly string[]): Promise<Map<string, CostedUsage>>
-  /** What each agent, and each space, has used today (UTC), by its id; one that is left out has used nothing. */
+  /** The usage of each agent and space today (UTC), by id; one without usage is left out. */
   today(ownerIds: readonly string[]): Promise<Map<string, SpentToday>>
-  /** Messages whose usage has changed since those who see them were told. */
+  /** Messages whose changed usage is to be published. */
   timed: Timed
 }
 
-/** All tokens, and what they cost: null where some had no known price. */
+/** All tokens, and their cost: null if a part has no price. */
 export interface SpentToday {
   tokens: number
   costNanos: number | null
@@ -73,12 +73,16 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
   return {
     async query(filter) {
       const rows = await db.transaction(async (tx) => {
-        // A plan that is kept for any days takes each row by the index, as if there were few: of 200,000 that is three times as long.
+        // A generic plan, made for any number of days, takes each row by the index: three times as
+        // long for 200,000 rows.
         await tx.$executeRaw`SET LOCAL plan_cache_mode = force_custom_plan`
         return tx.$queryRaw<SummedRow[]>(statementOf(filter))
       })
       if (rows.length > MOST_ROWS)
-        throw new BadInputError(`That is more than ${MOST_ROWS} rows: ask for fewer days, or by less.`, 'by')
+        throw new BadInputError(
+          `The result would have more than ${MOST_ROWS} rows: request fewer days or fewer dimensions.`,
+          'by',
+        )
       return rows.map(({ day, ...row }) => ({ ...row, day: day === null ? null : new Date(day * DAY_MS) }))
     },
     async ofRoots(rootIds) {
@@ -104,7 +108,7 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
       return new Map(rows.map(({ id, ...spent }) => [id, spent]))
     },
     timed: {
-      what: 'what a message has used so far',
+      what: 'a message whose usage changed',
       rows: Prisma.sql`SELECT "rootId" AS id, "tellAt" AS at FROM "RootUsage" WHERE "tellAt" IS NOT NULL`,
       async handle(rootIds) {
         const changed = await db.prisma.$queryRaw<Changed[]>(taken(rootIds))
@@ -116,7 +120,7 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
   }
 }
 
-/** With its day as a number, which costs a tenth of what it costs to read a time. */
+/** The day as a number: parsing a date costs ten times as much. */
 type SummedRow = Omit<UsageRow, 'day'> & { day: number | null }
 
 function statementOf({ from, to, by, agentId, spaceId }: UsageFilter): Prisma.Sql {
@@ -139,7 +143,7 @@ function statementOf({ from, to, by, agentId, spaceId }: UsageFilter): Prisma.Sq
 
 const LAST_DAY = Date.parse('9999-12-31T00:00:00Z')
 
-/** The first day that begins at this moment or later; the calendar's last where there is none. */
+/** The first day that begins at this moment or later; at most the last representable day. */
 function firstDayFrom(moment: Date): string {
   const day = Math.ceil(moment.getTime() / DAY_MS) * DAY_MS
   return new Date(Math.min(day, LAST_DAY)).toISOString().slice(0, 10)
@@ -147,13 +151,13 @@ function firstDayFrom(moment: Date): string {
 
 interface Changed {
   messageId: string
-  /** Null where the message is gone. */
+  /** Null if the message was deleted. */
   spaceId: string | null
-  /** All tokens, as those who see it are told now. */
+  /** All tokens, as published now. */
   tokens: number
 }
 
-/** Should this process die before it has told of them, they are due again then. */
+/** Postpones the due time, so that usage is published again if this process dies first. */
 function taken(rootIds: string[]): Prisma.Sql {
   return Prisma.sql`
     WITH taken AS (
@@ -166,7 +170,7 @@ function taken(rootIds: string[]): Prisma.Sql {
     SELECT t."rootId" AS "messageId", m."spaceId", t.tokens FROM taken t LEFT JOIN "Message" m ON m.id = t."rootId"`
 }
 
-/** What has come meanwhile is told of in its turn. */
+/** Clears the due time, unless usage has changed in the meantime. */
 function told(changed: Changed[]): Prisma.Sql {
   const ids = changed.map(({ messageId }) => messageId)
   const tokens = changed.map((one) => one.tokens)

@@ -1,4 +1,4 @@
-/** How much of what came from a space a step was not shown. */
+/** How much of a space's content a step was not given. */
 export interface Withheld {
   spaceId: string
   memories: number

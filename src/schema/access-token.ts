@@ -8,6 +8,7 @@ import { AccessToken, Human, Node } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 AccessToken.implement({
+  description: 'A bearer token for the API. The secret itself is returned only by `createAccessToken`.',
   interfaces: [Node],
   fields: (t) => ({
     scope: t.expose('scope', { type: TokenScopeType }),
@@ -28,9 +29,9 @@ const AdminGrantInput = builder.inputType('AdminGrantInput', { fields: (t) => ({
 
 const ServiceGrantInput = builder.inputType('ServiceGrantInput', {
   fields: (t) => ({
-    name: t.string({ required: true, description: 'What its triggers carry.' }),
+    name: t.string({ required: true, description: 'The service name that its triggers carry.' }),
     agentIds: t.idList({
-      description: 'The agents that it may trigger and answer EXTERNAL calls of; absent for all.',
+      description: 'The agents that the token may trigger, and whose EXTERNAL calls it may answer. Absent: all agents.',
     }),
   }),
 })
@@ -57,7 +58,7 @@ const CreateAccessTokenPayload = builder
     fields: (t) => ({
       accessToken: t.expose('accessToken', { type: AccessToken }),
       secret: t.exposeString('secret', {
-        description: 'The bearer token: shown this once, only a hash of it is kept.',
+        description: 'The bearer token. Returned only here: the server keeps a hash.',
       }),
     }),
   })
@@ -96,7 +97,7 @@ builder.queryField('accessTokens', (t) =>
     {
       type: AccessToken,
       nullable: true,
-      description: 'Null for everybody but admins.',
+      description: 'Null unless the viewer is an admin.',
       complexity: sizeOfPage(),
       args: { humanId: t.arg.id() },
       async resolve(_, { humanId, ...page }, { domain, viewer }) {

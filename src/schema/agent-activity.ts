@@ -6,13 +6,13 @@ import { Agent, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 import { type AgentActivityEvent, itself } from './streams.ts'
 
-/** What of a run can be answered by what is told of it: whatever else is asked for, its row is read. */
+/** The fields of a run that the event itself contains. For any other field, the run's row is read. */
 const TOLD: ReadonlySet<string> = new Set([
   ...['__typename', 'id', 'agent', 'status', 'triggerType', 'triggerSummary', 'queuedAt', 'startedAt'],
 ])
 
 const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').implement({
-  description: 'The whole state of one agent.',
+  description: 'The complete activity of one agent at this moment; replaces the previous event about the same agent.',
   fields: (t) => ({
     at: t.expose('at', { type: 'DateTime' }),
     spaceId: t.exposeID('spaceId'),
@@ -21,15 +21,15 @@ const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').imp
       resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
     }),
     active: t.boolean({
-      description: 'True while one of its runs or cycles executes, in whichever space.',
+      description: 'True while a run or think cycle of the agent is RUNNING, in any space.',
       resolve: ({ agentId, activeRuns }, _, context) =>
         activeRuns?.some(({ status }) => status === 'RUNNING') ?? isActive(agentId, context),
     }),
     runs: t.field({
       type: [Run],
-      description: 'QUEUED, RUNNING and WAITING_TOOL ones that the viewer may see.',
+      description: "The agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see.",
       complexity: { field: 1, multiplier: 3 },
-      // Of those that were told of, no more is asked than was told.
+      // Runs of the event were selected with only the fields that it contains.
       resolve: ({ agentId, activeRuns }, _, context) =>
         activeRunsOf(agentId, context, activeRuns as shapes.Run[] | null),
     }),
@@ -39,7 +39,8 @@ const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').imp
 builder.subscriptionField('agentActivity', (t) =>
   t.field({
     type: AgentActivity,
-    description: "First one for every agent member, active or not, then one at every change of a run's status.",
+    description:
+      'First one event for every agent in the space, active or not; then one whenever the status of a run changes.',
     args: { spaceId: t.arg.id({ required: true }) },
     subscribe: (_, { spaceId }, { streams, ...watcher }, info) => {
       const asksMore = [...askedOf(info, 'runs')].some((name) => !TOLD.has(name))

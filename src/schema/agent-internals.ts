@@ -24,16 +24,16 @@ function agentOf({ agentId }: { agentId: string }, { loaders }: Context): Promis
 }
 
 const ToolPhase = builder.objectRef<shapes.Agent['phases'][number]>('ToolPhase').implement({
-  description: 'From step `fromStep` (0-based) until the next phase begins.',
+  description: 'Applies from step `fromStep` (0-based) until the next phase begins.',
   fields: (t) => ({
     fromStep: t.exposeInt('fromStep'),
-    model: t.exposeString('model', { nullable: true, description: "Null for the agent's own." }),
+    model: t.exposeString('model', { nullable: true, description: "Null: the agent's model." }),
     modelSettings: t.expose('modelSettings', {
       type: 'JSON',
       nullable: true,
-      description: "Each takes the place of the agent's own.",
+      description: "Each setting overrides the agent's setting of the same name.",
     }),
-    activeTools: t.exposeStringList('activeTools', { nullable: true, description: 'Null for all tools.' }),
+    activeTools: t.exposeStringList('activeTools', { nullable: true, description: 'Null: all tools.' }),
     toolChoice: t.expose('toolChoice', { type: ToolChoiceType }),
   }),
 })
@@ -43,31 +43,32 @@ const CycleSettings = builder.objectRef<NonNullable<shapes.Agent['cycle']>>('Cyc
     maxConsciousnessTokens: t.exposeInt('maxConsciousnessTokens'),
     minRecentCycles: t.exposeInt('minRecentCycles'),
     inboxPreview: t.exposeBoolean('inboxPreview', {
-      description: 'Show the model, before each step but the first, a preview of what waits in its inbox.',
+      description: 'Before each step except the first, show the model a preview of its inbox.',
     }),
     urgentInjection: t.exposeBoolean('urgentInjection', {
-      description: 'Show the model, before each step but the first, urgent events whole, and take them from the inbox.',
+      description:
+        'Before each step except the first, show the model the full urgent events and remove them from the inbox.',
     }),
-    urgentFrom: t.exposeIDList('urgentFrom', { description: 'Humans and spaces whose messages count as urgent.' }),
+    urgentFrom: t.exposeIDList('urgentFrom', { description: 'Humans and spaces whose messages are urgent.' }),
     stopWhenAllAnswered: t.exposeBoolean('stopWhenAllAnswered', {
-      description: 'End the cycle once as many messages were sent as the inbox held space messages.',
+      description: 'End the cycle when the agent has sent as many messages as its inbox contained space messages.',
     }),
   }),
 })
 
 AgentInternals.implement({
-  description: 'What an agent is made of and carries in itself.',
+  description: "An agent's settings, tools and stored state.",
   fields: (t) => ({
     instructions: t.string({ resolve: async (parent, _, context) => (await agentOf(parent, context)).instructions }),
     fallbackModels: t.stringList({
-      description: "Tried in order where the model's provider fails before anything of its answer was shown.",
+      description: "Models to try, in order, when a model's provider fails before any output was shown.",
       resolve: async (parent, _, context) => (await agentOf(parent, context)).fallbackModels,
     }),
     modelSettings: t.field({
       type: 'JSON',
       nullable: true,
       description:
-        'Those that are set of temperature (0–2), topP (0–1), reasoningEffort (none, minimal, low, medium, high, xhigh, max), maxOutputTokens, serviceTier (auto, default, flex, priority, standard, standard_only: a provider is not told of one that it does not have).',
+        'Only the settings that are set: temperature (0–2), topP (0–1), reasoningEffort (none, minimal, low, medium, high, xhigh, max), maxOutputTokens, serviceTier (auto, default, flex, priority, standard, standard_only; not sent to providers that do not support the value).',
       resolve: async (parent, _, context) => (await agentOf(parent, context)).modelSettings,
     }),
     maxToolCalls: t.int({
@@ -76,7 +77,7 @@ AgentInternals.implement({
     maxSteps: t.int({ resolve: async (parent, _, context) => (await agentOf(parent, context)).maxSteps }),
     tokenBudget: t.int({
       nullable: true,
-      description: 'Tokens, input and output together, that one run or cycle may spend; null for no limit.',
+      description: 'Maximum tokens, input and output together, of one run or think cycle. Null: no limit.',
       resolve: async (parent, _, context) => (await agentOf(parent, context)).tokenBudget,
     }),
     maxConcurrentRuns: t.int({
@@ -88,7 +89,7 @@ AgentInternals.implement({
     }),
     phases: t.field({
       type: [ToolPhase],
-      description: 'Which tools the model may or must use at which step; empty for all tools at every step.',
+      description: 'Which tools the model may or must use at which step. Empty: all tools at every step.',
       resolve: async (parent, _, context) => (await agentOf(parent, context)).phases,
     }),
     cycle: t.field({
@@ -100,7 +101,6 @@ AgentInternals.implement({
   }),
 })
 
-/** What it carries in itself. */
 builder.objectFields(AgentInternals, (t) => ({
   tools: t.field({ type: [Tool], resolve: ({ agentId }, _, { loaders }) => loaders.tools.load(agentId) }),
   mcpServers: t.field({
@@ -132,13 +132,14 @@ builder.objectFields(AgentInternals, (t) => ({
 }))
 
 Tool.implement({
+  description: 'A custom tool of an agent.',
   fields: (t) => ({
     name: t.exposeString('name'),
     description: t.exposeString('description'),
     inputSchema: t.expose('inputSchema', { type: 'JSON', description: 'JSON Schema of the input object.' }),
     execution: t.expose('execution', { type: ToolExecutionType }),
     visible: t.exposeBoolean('visible', {
-      description: 'Whether the call shows as a message part in the space it was made in.',
+      description: 'Whether calls are shown as a message part in the space in which they are made.',
     }),
     timeoutMs: t.exposeInt('timeoutMs'),
     url: t.exposeString('url', { nullable: true }),
@@ -155,18 +156,21 @@ const McpTool = builder.objectRef<shapes.McpServer['tools'][number]>('McpTool').
     inputSchema: t.expose('inputSchema', { type: 'JSON' }),
     confirmed: t.exposeBoolean('confirmed', {
       description:
-        'Tools that are new on a known server, or whose definition changed, are not offered until `confirmMcpTools`.',
+        'A tool that appears later on a server, or whose definition changed, is not offered to the model until `confirmMcpTools`.',
     }),
   }),
 })
 
 McpServer.implement({
-  description: 'A Model Context Protocol server whose tools the agent has, named `<server>__<tool>`.',
+  description: 'A Model Context Protocol server that gives the agent tools, named `<server>__<tool>`.',
   fields: (t) => ({
     name: t.exposeString('name'),
     url: t.exposeString('url'),
     headerNames: t.exposeStringList('headerNames'),
-    allowedTools: t.exposeStringList('allowedTools', { nullable: true, description: 'Null for all that it offers.' }),
+    allowedTools: t.exposeStringList('allowedTools', {
+      nullable: true,
+      description: 'Null: all tools that the server offers.',
+    }),
     tools: t.expose('tools', { type: [McpTool] }),
     approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
     approvalTools: t.exposeStringList('approvalTools', { nullable: true }),
@@ -174,6 +178,7 @@ McpServer.implement({
 })
 
 Memory.implement({
+  description: 'A key and a value that an agent has stored for itself.',
   fields: (t) => ({
     key: t.exposeString('key'),
     value: t.exposeString('value'),
@@ -182,6 +187,7 @@ Memory.implement({
 })
 
 Goal.implement({
+  description: 'A goal that an agent pursues over several runs.',
   interfaces: [Node],
   fields: (t) => ({
     description: t.exposeString('description'),
@@ -191,10 +197,11 @@ Goal.implement({
 })
 
 Consciousness.implement({
+  description: "A persistent agent's context: the think cycles that its next cycle can recall.",
   fields: (t) => ({
     messages: t.expose('messages', {
       type: 'JSON',
-      description: 'AI SDK ModelMessage[] as persisted, system prompt excluded.',
+      description: 'AI SDK ModelMessage[] as stored, without the system prompt.',
     }),
     cycleCount: t.exposeInt('cycleCount'),
     tokenEstimate: t.exposeInt('tokenEstimate'),
@@ -216,6 +223,7 @@ Consciousness.implement({
 })
 
 Cycle.implement({
+  description: 'A completed think cycle as the agent recalls it.',
   interfaces: [Node],
   fields: (t) => ({
     id: t.exposeID('id', { description: '`cyc_…`' }),
@@ -236,6 +244,7 @@ const InboxEventType = builder.enumType('InboxEventType', {
 })
 
 InboxEvent.implement({
+  description: 'An event that waits for the next think cycle of a persistent agent.',
   interfaces: [Node],
   fields: (t) => ({
     type: t.expose('type', { type: InboxEventType }),

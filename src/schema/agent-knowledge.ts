@@ -17,7 +17,7 @@ const DeleteMemoriesInput = builder.inputType('DeleteMemoriesInput', {
 })
 
 const GoalInput = builder.inputType('GoalInput', {
-  description: 'Without `id` a new goal, which needs a description; with it, what changes of that goal.',
+  description: 'Without `id`: a new goal, which needs a description. With `id`: the fields to change.',
   fields: (t) => ({ id: t.id(), description: t.string(), status: t.field({ type: GoalStatusType }) }),
 })
 
@@ -40,7 +40,7 @@ builder.mutationFields((t) => ({
   setMemories: t.field({
     type: changedAgentPayload('SetMemoriesPayload'),
     description:
-      "For admins: writes memories of an agent, key by key; others stay, the agent's own writing at the same time too.",
+      'For admins. Writes the given memories of an agent. Other memories are untouched, including those that the agent writes at the same time.',
     errors: SETTING,
     args: { input: t.arg({ type: SetMemoriesInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -51,7 +51,7 @@ builder.mutationFields((t) => ({
   }),
   deleteMemories: t.field({
     type: changedAgentPayload('DeleteMemoriesPayload'),
-    description: 'For admins: removes memories of an agent by their keys.',
+    description: 'For admins. Deletes memories of an agent by key.',
     errors: DELETING,
     args: { input: t.arg({ type: DeleteMemoriesInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -65,7 +65,7 @@ builder.mutationFields((t) => ({
 builder.mutationFields((t) => ({
   setGoals: t.field({
     type: changedAgentPayload('SetGoalsPayload'),
-    description: 'For admins: adds goals to an agent, and changes those that are named, field by field.',
+    description: 'For admins. Adds goals to an agent, or changes the given fields of existing goals.',
     errors: SETTING,
     args: { input: t.arg({ type: SetGoalsInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -76,7 +76,7 @@ builder.mutationFields((t) => ({
   }),
   deleteGoals: t.field({
     type: changedAgentPayload('DeleteGoalsPayload'),
-    description: 'For admins: removes goals of an agent.',
+    description: 'For admins. Deletes goals of an agent.',
     errors: DELETING,
     args: { input: t.arg({ type: DeleteGoalsInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -88,7 +88,7 @@ builder.mutationFields((t) => ({
   confirmMcpTools: t.field({
     type: changedAgentPayload('ConfirmMcpToolsPayload'),
     description:
-      "For admins: trusts the tools of an agent's MCP server as they are defined now. Tools whose definition changed after their first use are refused until then.",
+      "For admins. Accepts the current definitions of the tools of an agent's MCP server. Until then, tools whose definition changed since their first use are refused.",
     errors: DELETING,
     args: { input: t.arg({ type: ConfirmMcpToolsInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -14,7 +14,7 @@ const ToolInput = builder.inputType('ToolInput', {
     inputSchema: t.field({ type: 'JSON', required: true }),
     execution: t.field({ type: ToolExecutionType, required: true }),
     visible: t.boolean({
-      description: 'Absent: true for SPACE, for which false is refused; false for the others.',
+      description: 'Absent: true for SPACE (which refuses false), false for the others.',
     }),
     timeoutMs: t.int({
       description: 'Absent: 30000 for HTTP, `PARLEY_TOOL_WAIT_SECONDS` for SPACE and EXTERNAL.',
@@ -24,17 +24,18 @@ const ToolInput = builder.inputType('ToolInput', {
     resultSchema: t.field({
       type: 'JSON',
       description:
-        'JSON Schema of what is submitted as the result of a SPACE or EXTERNAL call: checked, BadInputError. Absent: anything goes.',
+        'JSON Schema for submitted results of SPACE and EXTERNAL calls; a result that does not match is a BadInputError. Absent: any result is accepted.',
     }),
     mayReceiveConfidential: t.boolean({
       required: true,
       defaultValue: false,
-      description: 'May be given what comes from confidential spaces, though it leaves the server.',
+      description:
+        'Whether calls may contain content of confidential spaces, although this sends it out of the server.',
     }),
     headers: t.field({
       type: 'JSON',
       description:
-        'HTTP request headers, name to value. Kept encrypted, never returned. Absent in an update: those of the tool of the same name stay; null removes them.',
+        'HTTP request headers, name to value. Stored encrypted, never returned. In an update: if absent, the tool with the same name keeps its headers; null removes them.',
     }),
   }),
 })
@@ -43,14 +44,18 @@ const ToolPhaseInput = builder.inputType('ToolPhaseInput', {
   fields: (t) => ({
     fromStep: t.int({ required: true }),
     model: t.string(),
-    modelSettings: t.field({ type: 'JSON', description: "Each takes the place of the agent's own." }),
+    modelSettings: t.field({
+      type: 'JSON',
+      description: "Each setting overrides the agent's setting of the same name.",
+    }),
     activeTools: t.stringList(),
     toolChoice: t.field({ type: ToolChoiceType, required: true, defaultValue: 'AUTO' }),
   }),
 })
 
 const CycleSettingsInput = builder.inputType('CycleSettingsInput', {
-  description: 'Absent fields: 100000, 10, true, true, none, false; in an update they stay as they are.',
+  description:
+    'Defaults: maxConsciousnessTokens 100000, minRecentCycles 10, inboxPreview true, urgentInjection true, urgentFrom empty, stopWhenAllAnswered false. In an update, absent fields stay unchanged.',
   fields: (t) => ({
     maxConsciousnessTokens: t.int(),
     minRecentCycles: t.int(),
@@ -65,18 +70,19 @@ const McpServerInput = builder.inputType('McpServerInput', {
   fields: (t) => ({
     name: t.string({ required: true }),
     url: t.string({ required: true }),
-    headers: t.field({ type: 'JSON', description: 'As for ToolInput.' }),
+    headers: t.field({ type: 'JSON', description: 'As `ToolInput.headers`.' }),
     allowedTools: t.stringList(),
     approval: t.field({
       type: ApprovalPolicyInput,
       description:
-        'For every tool of this server, or for `approvalTools` alone: names as the server gives them; BadInputError without `approval`.',
+        'Applies to every tool of this server, or only to `approvalTools`: names as the server lists them. `approvalTools` without `approval` is a BadInputError.',
     }),
     approvalTools: t.stringList(),
     mayReceiveConfidential: t.boolean({
       required: true,
       defaultValue: false,
-      description: 'As for tools: all of its tools, or `confidentialTools` alone.',
+      description:
+        'As `ToolInput.mayReceiveConfidential`, for all tools of the server or only for `confidentialTools`.',
     }),
     confidentialTools: t.stringList(),
   }),
@@ -86,21 +92,22 @@ type InputFields = Parameters<Parameters<typeof builder.inputType>[1]['fields']>
 
 const fallbackModels = (t: InputFields) =>
   t.stringList({
-    description: "Tried in order where the model's provider fails before anything of its answer was shown.",
+    description: "Models to try, in order, when a model's provider fails before any output was shown.",
   })
 
 const modelSettings = (t: InputFields) =>
   t.field({
     type: 'JSON',
-    description: 'temperature, topP, reasoningEffort, maxOutputTokens, serviceTier; checked.',
+    description:
+      'Keys: temperature, topP, reasoningEffort, maxOutputTokens, serviceTier. Other keys and values out of range are a BadInputError.',
   })
 
 const notifyUrl =
-  'Told by signed POSTs (Standard Webhooks) of calls that wait, are claimed, escalated and decided: `{ type: "tool_call.waiting" | …claimed | …escalated | …decided, timestamp, data: { toolCallId, toolName, agentId, runId, spaceId, state, expiresAt } }`, never inputs or reasons.'
+  'Receives a signed POST (Standard Webhooks) when a call waits, is claimed, escalated or decided: `{ type: "tool_call.waiting" | …claimed | …escalated | …decided, timestamp, data: { toolCallId, toolName, agentId, runId, spaceId, state, expiresAt } }`. Never contains inputs or reasons.'
 
 const CreateAgentInput = builder.inputType('CreateAgentInput', {
   description:
-    'Absent: model `PARLEY_DEFAULT_MODEL`, maxSteps 20, tokenBudget none (50000 for a PERSISTENT mind), maxConcurrentRuns 5.',
+    'Defaults: model `PARLEY_DEFAULT_MODEL`, maxSteps 20, no tokenBudget (PERSISTENT: 50000), maxConcurrentRuns 5.',
   fields: (t) => ({
     name: t.string({ required: true }),
     description: t.string(),
@@ -111,7 +118,7 @@ const CreateAgentInput = builder.inputType('CreateAgentInput', {
     mind: t.field({ type: MindType, required: true, defaultValue: 'STATELESS' }),
     toolset: t.field({ type: ToolsetType, required: true, defaultValue: 'ACTIVE_SPACE' }),
     maxSteps: t.int(),
-    maxToolCalls: t.int({ description: 'Tool calls that one run may make; absent: five for each of `maxSteps`.' }),
+    maxToolCalls: t.int({ description: 'Maximum tool calls of one run. Absent: five times `maxSteps`.' }),
     tokenBudget: t.int(),
     budget: t.field({ type: BudgetInput }),
     maxConcurrentRuns: t.int(),
@@ -126,7 +133,7 @@ const CreateAgentInput = builder.inputType('CreateAgentInput', {
 
 const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
   description:
-    "Absent: stays as it is. Null: cleared where the agent's field is nullable, else BadInputError. Lists replace as a whole; `cycle` field by field.",
+    'An absent field stays unchanged. Null clears a nullable field and is a BadInputError for others. Lists are replaced as a whole; `cycle` is merged field by field.',
   fields: (t) => ({
     id: t.id({ required: true }),
     name: t.string(),
@@ -168,7 +175,7 @@ builder.mutationFields((t) => ({
   deleteAgent: t.field({
     type: DeleteAgentPayload,
     description:
-      'For admins. It remains as id, kind and name, with `deletedAt`, for whoever sees what it did; its runs end CANCELED (GONE); its mind, tools, webhooks and plans are gone.',
+      "For admins. The agent's runs end CANCELED (GONE); its memory, tools, webhooks and plans are deleted. Id, kind, name and `deletedAt` remain for everyone who sees what the agent did.",
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteAgentInput, required: true }) },
     resolve(_, { input }, context) {
@@ -179,7 +186,7 @@ builder.mutationFields((t) => ({
   createAgent: t.field({
     type: agentPayload(
       'CreateAgentPayload',
-      'Signs what goes to `notifyUrl` (`whsec_…`): shown this once, where this call set one.',
+      'Secret that signs requests to `notifyUrl` (`whsec_…`). Returned only by the mutation that sets a `notifyUrl`.',
     ),
     errors: { types: [BadInputError, ForbiddenError, LimitExceededError] },
     args: { input: t.arg({ type: CreateAgentInput, required: true }) },
@@ -191,7 +198,7 @@ builder.mutationFields((t) => ({
     },
   }),
   updateAgent: t.field({
-    type: agentPayload('UpdateAgentPayload', 'As for CreateAgentPayload.'),
+    type: agentPayload('UpdateAgentPayload', 'As `CreateAgentPayload.notifySecret`.'),
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateAgentInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -4,24 +4,27 @@ import { Agent, AgentOutcome, Message, Run } from './refs.ts'
 
 const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
   values: {
-    RUN: { description: 'It started a run.' },
-    INBOX: { description: "It went to the agent's inbox." },
-    SKIPPED: { description: 'Its agent read it and called skip.' },
+    RUN: { description: 'The message started a run.' },
+    INBOX: { description: "The message is in the agent's inbox." },
+    SKIPPED: { description: 'The agent read the message and called the skip tool.' },
     NOT_ROUTED: { description: "The space's routing did not choose this agent." },
-    LOOP_LIMIT: { description: 'The chain of triggers had reached its greatest depth or number of runs.' },
-    DUPLICATE: { description: 'This agent had been triggered by this message before.' },
-    ANSWERED: { description: 'It answered what a run of this agent was waiting for, and started no second one.' },
-    PAUSED: { description: 'The agent is paused, and keeps no inbox.' },
-    OVER_BUDGET: { description: 'A budget is spent: of the agent, the space or the root.' },
+    LOOP_LIMIT: { description: 'The depth or the number of runs of this root reached its limit.' },
+    DUPLICATE: { description: 'The same message had triggered this agent before.' },
+    ANSWERED: {
+      description: 'The message answered a call that a run of this agent was waiting in, and started no second run.',
+    },
+    PAUSED: { description: 'The agent is paused, and a stateless agent has no inbox.' },
+    OVER_BUDGET: { description: 'A budget of the agent, the space or the root is exhausted.' },
     FAILED: {
       description:
-        'Its run or cycle failed and is not tried again by itself; `error` says how. A retry turns it back to RUN.',
+        'The run or think cycle failed and is not retried automatically; `error` says why. `retryRun` changes the outcome back to RUN.',
     },
-    DROPPED: { description: 'The agent left the space, or was deleted, before it had read it.' },
+    DROPPED: { description: 'The agent left the space or was deleted before it read the message.' },
   } as const,
 })
 
 AgentOutcome.implement({
+  description: 'What a message did for one agent.',
   fields: (t) => ({
     agent: t.field({
       type: Agent,
@@ -30,12 +33,12 @@ AgentOutcome.implement({
     kind: t.expose('kind', { type: AgentOutcomeKind }),
     reason: t.string({
       nullable: true,
-      description: 'Admins only.',
+      description: 'Null unless the viewer is an admin.',
       resolve: ({ reason }, _, { viewer }) => (viewer.scope === 'ADMIN' ? reason : null),
     }),
     error: t.exposeString('error', {
       nullable: true,
-      description: 'The first line of why it FAILED, for whoever sees the outcome.',
+      description: 'First line of the error if the kind is FAILED. Visible to everyone who sees the outcome.',
     }),
     run: t.field({
       type: Run,
@@ -48,7 +51,7 @@ AgentOutcome.implement({
 builder.objectField(Message, 'outcomes', (t) =>
   t.field({
     type: [AgentOutcome],
-    description: 'What this message meant to each agent member: who woke, who did not, and why.',
+    description: 'What the message did for each agent that is a member: whether the agent woke, and why or why not.',
     complexity: { field: 1, multiplier: 3 },
     resolve: ({ id }, _, { loaders }) => loaders.outcomes.load(id),
   }),

@@ -9,17 +9,20 @@ import type * as shapes from './shapes.ts'
 
 type PublicFields = Pick<shapes.Agent, 'description' | 'model' | 'mind' | 'toolset' | 'paused' | 'addableBy'>
 
-/** What everybody may know of an agent, of which its name in a list of entities is all that is known; of one that was deleted, what it was. */
+/** Loads the public fields of an agent. For a deleted agent, returns those that were kept. */
 async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<PublicFields> {
   const agent = await loaders.agents.load(id)
   if (agent !== null) return agent
-  // It may have been deleted since its name was read.
+  // The agent may have been deleted since its name was read.
   const formerly = (await loadExisting(loaders.entities, id)).formerly ?? (await loaders.entities.reload(id))?.formerly
   const was = formerly as Pick<PublicFields, 'model' | 'mind' | 'toolset'>
   return { description: null, paused: false, addableBy: 'ADMINS', ...was }
 }
 
-/** Its QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first; of those told of, or of its own. */
+/**
+ * Returns the agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first. `told`: the
+ * runs that an event contains; otherwise they are loaded.
+ */
 export async function activeRunsOf(
   agentId: string,
   { loaders, shownIn }: Context,
@@ -31,12 +34,13 @@ export async function activeRunsOf(
   return visible.filter((run) => run !== null)
 }
 
-/** Whether a run or cycle of it executes, in whichever space. */
+/** Whether a run or think cycle of the agent is RUNNING, in any space. */
 export async function isActive(agentId: string, { loaders }: Context): Promise<boolean> {
   return (await loaders.activeRuns.load(agentId)).some(({ status }) => status === 'RUNNING')
 }
 
 Agent.implement({
+  description: 'An AI agent: a model with instructions and tools.',
   interfaces: [Node, Entity],
   fields: (t) => ({
     description: t.string({
@@ -61,14 +65,14 @@ Agent.implement({
     }),
     activeRuns: t.field({
       type: [Run],
-      description: 'QUEUED, RUNNING and WAITING_TOOL ones that the viewer may see, newest first.',
+      description: "The agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first.",
       complexity: { field: 1, multiplier: 3 },
       resolve: ({ id }, _, context) => activeRunsOf(id, context),
     }),
     runs: t.connection(
       {
         type: Run,
-        description: 'Those the viewer may see, newest first.',
+        description: "The agent's runs that the viewer may see, newest first.",
         complexity: sizeOfPage(),
         args: { status: t.arg({ type: [RunStatusType] }) },
         async resolve({ id: parentId }, { status, ...page }, { loaders }) {
@@ -87,7 +91,7 @@ Agent.implement({
 builder.objectFields(Agent, (t) => ({
   paused: t.boolean({
     description:
-      "Nothing wakes it: triggers of a stateless agent are lost (PAUSED), a persistent one's wait; QUEUED runs wait, those under way go on; its plans' slots pass; MENTION_CHAIN passes over it; to mention or delegate to it is an error; `triggerAgent` answers ConflictError (a webhook 409).",
+      'Nothing wakes a paused agent. Triggers of a stateless agent are dropped (outcome PAUSED); those of a persistent agent wait in its inbox. QUEUED runs wait, running ones continue. Plans skip the slots that fall in the pause. MENTION_CHAIN routing passes over the agent, and agents that mention it or delegate to it get an error. `triggerAgent` returns ConflictError, a webhook responds with 409.',
     resolve: async (agent, _, context) => (await wholeOf(agent, context)).paused,
   }),
   deletedAt: t.field({
@@ -98,7 +102,7 @@ builder.objectFields(Agent, (t) => ({
   internals: t.field({
     type: AgentInternals,
     nullable: true,
-    description: 'Null for everybody but admins.',
+    description: 'Null unless the viewer is an admin.',
     resolve: async ({ id }, _, { viewer, loaders }) =>
       viewer.scope === 'ADMIN' && (await loaders.agents.load(id)) !== null ? { agentId: id } : null,
   }),
@@ -108,8 +112,8 @@ builder.queryFields((t) => ({
   agents: t.connection(
     {
       type: Agent,
-      description: 'The directory, newest first.',
-      // A search reads all names.
+      description: 'All agents, newest first. A SERVICE token sees only the agents that it may trigger.',
+      // A search reads the names of all agents.
       complexity: ({ search, ...page }) => ({ ...sizeOfPage()(page), field: search == null ? 1 : 50 }),
       args: { search: t.arg.string() },
       async resolve(_, { search, ...page }, { domain, viewer, loaders }) {
@@ -135,7 +139,7 @@ builder.queryFields((t) => ({
 builder.objectField(Agent, 'addableBy', (t) =>
   t.field({
     type: AddableByType,
-    description: 'ForbiddenError for others, in `createSpace` too.',
+    description: 'Who may add this agent to a space, with `addMember` or `createSpace`. Others get a ForbiddenError.',
     resolve: async (agent, _, context) => (await wholeOf(agent, context)).addableBy,
   }),
 )

@@ -6,26 +6,26 @@ import type * as shapes from './shapes.ts'
 
 export const ApprovalPolicyInput = builder.inputType('ApprovalPolicyInput', {
   description:
-    'Who must agree before a tool is carried out, whatever its execution. The policy is that of the moment of the call.',
+    'Who must approve a call of the tool before it is executed, for every kind of execution. The policy at the time of the call applies.',
   fields: (t) => ({
     quorum: t.int({
       required: true,
       defaultValue: 1,
-      description: 'How many humans must approve, 1 to 50. The first denial denies.',
+      description: 'How many humans must approve, 1 to 50. One denial is enough to deny.',
     }),
-    approverIds: t.idList({ description: 'Absent: every human member of the space in which the call shows.' }),
+    approverIds: t.idList({ description: 'Absent: every human member of the space in which the call is shown.' }),
     expiresInSeconds: t.int({
-      description: 'Up to 2,592,000; absent: `PARLEY_TOOL_WAIT_SECONDS`. A call that expires is not carried out.',
+      description: 'At most 2,592,000. Absent: `PARLEY_TOOL_WAIT_SECONDS`. An expired call is not executed.',
     }),
     escalateAfterSeconds: t.int({
       description:
-        'Less than `expiresInSeconds`. After so long, `escalateToIds` may decide too, towards the same quorum, and are told.',
+        'Must be less than `expiresInSeconds`. After this time the humans in `escalateToIds` are notified and may decide too, towards the same quorum.',
     }),
     escalateToIds: t.idList(),
   }),
 })
 
-/** Those who are there of those who are named; null where nobody is. */
+/** Returns the humans that still exist; null for null. */
 async function humansOf(ids: string[] | null, { loaders }: Context) {
   if (ids === null) return null
   return (await loadAll(loaders.entities, ids)).filter((human) => human !== null)

@@ -1,7 +1,14 @@
-import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import {
+  BadInputError,
+  ConflictError,
+  ForbiddenError,
+  LimitExceededError,
+  NotFoundError,
+  RateLimitedError,
+} from '../lib/errors.ts'
 import { existing, loadAll, loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
-import { type Context, renewed } from './context.ts'
+import { type Context, checkRequestRate, renewed, takeRate } from './context.ts'
 import { Human, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -13,7 +20,7 @@ const ApprovalState = builder.enumType('ApprovalState', {
     EXPIRED: {},
     CANCELED: {
       description:
-        'Its run was stopped or failed, or its agent left the space; a cycle that ended well goes on waiting.',
+        'The run was stopped or failed, or the agent left the space. Approvals of a think cycle that completed stay PENDING.',
     },
   } as const,
 })
@@ -25,26 +32,27 @@ const ApprovalDecision = builder.objectRef<shapes.ApprovalStanding['decisions'][
     reason: t.exposeString('reason', { nullable: true }),
     at: t.expose('at', { type: 'DateTime' }),
     counts: t.exposeBoolean('counts', {
-      description: 'Whether it is about the input as it stands, by somebody who may still decide.',
+      description: 'Whether the decision counts: it is about the current input, and its human may still decide.',
     }),
   }),
 })
 
 const standingOf = (call: shapes.ToolCall, { loaders }: Context) => loaders.approvals.load(call)
 
-/** Of a call that was asked to be approved. */
+/** A call that needs approval. */
 export const Approval = builder.objectRef<shapes.ToolCall>('Approval').implement({
-  description: 'What is asked of people about one call, live wherever the call is shown.',
+  description: 'The approval that one tool call needs. Every subscription that shows the call delivers changes.',
   fields: (t) => ({
     state: t.field({ type: ApprovalState, resolve: ({ approvalState }) => approvalState! }),
     quorum: t.int({ resolve: (call) => (call.approval as { quorum: number }).quorum }),
     decisions: t.field({
       type: [ApprovalDecision],
+      description: 'The last 100, oldest first.',
       resolve: async (call, _, context) => (await standingOf(call, context)).decisions,
     }),
     approvers: t.field({
       type: [Human],
-      description: 'Who may decide now.',
+      description: 'The humans who may decide now.',
       resolve: async (call, _, context) => {
         const { deciderIds } = await standingOf(call, context)
         const humans = await loadAll(context.loaders.entities, deciderIds)
@@ -61,7 +69,8 @@ export const Approval = builder.objectRef<shapes.ToolCall>('Approval').implement
       },
     }),
     inputDigest: t.string({
-      description: 'Names the input as it stands: what is carried out is what was shown to those who agreed.',
+      description:
+        'Identifies the current input. Pass it to `decideToolCall`, so that only the input that the approvers saw is executed.',
       resolve: ({ inputDigest }) => inputDigest ?? '',
     }),
     expiresAt: t.field({ type: 'DateTime', resolve: ({ approvalExpiresAt }) => approvalExpiresAt! }),
@@ -76,12 +85,11 @@ const DecideToolCallInput = builder.inputType('DecideToolCallInput', {
     reason: t.string(),
     input: t.field({
       type: 'JSON',
-      description:
-        'What the tool is given instead of what the model wrote; checked against its schema. Approvals given before it lapse.',
+      description: "Replaces the input that the model wrote. Must match the tool's schema. Earlier approvals lapse.",
     }),
     inputDigest: t.string({
       description:
-        'Of the input that the human saw. Absent: the one that the model wrote; ConflictError once it was edited.',
+        '`Approval.inputDigest` of the input that the human approves. Absent: the input that the model wrote, and a ConflictError if it has been edited. Ignored for a denial.',
     }),
   }),
 })
@@ -89,7 +97,7 @@ const DecideToolCallInput = builder.inputType('DecideToolCallInput', {
 const ClaimToolCallInput = builder.inputType('ClaimToolCallInput', {
   fields: (t) => ({
     toolCallId: t.id({ required: true }),
-    release: t.boolean({ required: true, defaultValue: false, description: 'True gives it back.' }),
+    release: t.boolean({ required: true, defaultValue: false, description: "True releases the viewer's claim." }),
   }),
 })
 
@@ -103,31 +111,42 @@ async function seen(call: shapes.ToolCall, { loaders }: Context): Promise<{ tool
   return { toolCall: existing(toolCall) }
 }
 
+/** A claim is audited and sends a notification to `notifyUrl`, so it counts as this many messages. */
+const CLAIM_POINTS = 10
+
 builder.mutationFields((t) => ({
   decideToolCall: t.field({
     type: payload('DecideToolCallPayload'),
     errors: {
-      types: [BadInputError, ConflictError, ForbiddenError, NotFoundError],
+      types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
       union: {
         description:
-          'ConflictError: it is decided, expired or canceled, its input has changed, or this human has decided about this input. ForbiddenError: an admin, who decides and claims as nobody.',
+          'ConflictError: the call is decided, expired or canceled, its input has changed, or this human has already decided about this input. ForbiddenError: the viewer may not decide; admins never may. LimitExceededError: the call has reached 20 edits or 100 decisions; it can still be denied.',
       },
     },
     args: { input: t.arg({ type: DecideToolCallInput, required: true }) },
     async resolve(_, { input }, context) {
+      // A denial ends the call, so it is not limited by the rate of messages.
+      if (input.approve) await takeRate(context, 'messages')
+      else checkRequestRate(context)
       const fresh = renewed(context)
       return seen(await fresh.domain.control.decideToolCall(fresh.viewer, input), fresh)
     },
   }),
   claimToolCall: t.field({
     type: payload('ClaimToolCallPayload'),
-    description: 'For calls that wait for a result or a decision that the viewer may give.',
+    description:
+      'Marks a waiting call as being handled by the viewer, so that two people do not answer it. For calls whose result or decision the viewer may give.',
     errors: {
-      types: [ConflictError, ForbiddenError, NotFoundError],
-      union: { description: 'ConflictError: somebody else has claimed it, or it waits no more.' },
+      types: [ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
+      union: {
+        description:
+          'ConflictError: somebody else has claimed the call, or the call no longer waits. LimitExceededError: the call was claimed and released too often; it can still be answered.',
+      },
     },
     args: { input: t.arg({ type: ClaimToolCallInput, required: true }) },
     async resolve(_, { input }, context) {
+      await takeRate(context, 'messages', CLAIM_POINTS)
       const fresh = renewed(context)
       return seen(await fresh.domain.control.claimToolCall(fresh.viewer, input), fresh)
     },

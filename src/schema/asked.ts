@@ -1,7 +1,10 @@
 import { type FieldNode, type GraphQLResolveInfo, getNamedType, isObjectType } from 'graphql'
 import { collectSubfields } from 'graphql/execution/collectFields.js'
 
-/** The names of what an operation asks of the objects that a field's field `name` leads to, under whatever aliases, with the variables as they are. */
+/**
+ * Returns the names of the fields that the operation selects on the objects of the subfield `name`, without
+ * aliases and with the variables applied.
+ */
 export function askedOf(info: GraphQLResolveInfo, name: string): Set<string> {
   const { schema, fragments, variableValues, returnType, fieldNodes } = info
   const below = (type: unknown, nodes: readonly FieldNode[]) =>

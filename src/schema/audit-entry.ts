@@ -4,6 +4,7 @@ import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections
 import { AuditEntry, Entity, Node } from './refs.ts'
 
 AuditEntry.implement({
+  description: 'One audited action.',
   interfaces: [Node],
   fields: (t) => ({
     id: t.exposeID('id', { description: '`aud_…`' }),
@@ -11,16 +12,16 @@ AuditEntry.implement({
     actor: t.field({
       type: Entity,
       nullable: true,
-      description: 'Null for the operator.',
+      description: 'Null if the operator acted.',
       resolve: ({ actorId }, _, { loaders }) => loadOptional(loaders.entities, actorId),
     }),
     serviceName: t.exposeString('serviceName', { nullable: true }),
     action: t.exposeString('action', {
-      description: "The mutation's name, or `tool:<name>` for what an agent did to the server by a tool.",
+      description: 'The name of the mutation, or `tool:<name>` if an agent changed the server with a tool.',
     }),
-    targetId: t.exposeID('targetId', { nullable: true, description: 'What it was done to.' }),
+    targetId: t.exposeID('targetId', { nullable: true, description: 'The id of the object that the action changed.' }),
     detail: t.expose('detail', { type: 'JSON', nullable: true }),
-    refused: t.exposeBoolean('refused', { description: 'Whether it was refused (FORBIDDEN, CONFIDENTIAL).' }),
+    refused: t.exposeBoolean('refused', { description: 'Whether the action was refused (FORBIDDEN, CONFIDENTIAL).' }),
   }),
 })
 
@@ -36,7 +37,7 @@ builder.queryField('auditLog', (t) =>
       type: AuditEntry,
       nullable: true,
       description:
-        'Null for everybody but admins. Newest first: who created, changed, removed, stopped, answered, decided, revoked what.',
+        'Null unless the viewer is an admin. Newest first: who created, changed, removed, stopped, answered, decided or revoked what.',
       complexity: sizeOfPage(),
       args: {
         actorId: t.arg.id(),

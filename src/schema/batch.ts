@@ -1,12 +1,12 @@
 import DataLoader from 'dataloader'
 import { GoneError } from '../lib/errors.ts'
-import { RESPONSE_TOO_LARGE, type ResponseMeter } from './response-meter.ts'
+import type { ResponseMeter } from './response-meter.ts'
 
-/** Things asked for once in an operation, all that are asked for at one moment together. */
+/** A DataLoader that is created on first use: loads each key once, and the keys of one tick together. */
 export class Loader<K, V> {
   readonly #load: DataLoader.BatchLoadFn<K, V>
   readonly #options: DataLoader.Options<K, V, string>
-  /** Made with the first key: an operation has some sixty loaders, and asks a few. */
+  /** Created with the first key: an operation has some sixty loaders and uses a few. */
   #loader: DataLoader<K, V, string> | undefined
 
   constructor(load: DataLoader.BatchLoadFn<K, V>, options: DataLoader.Options<K, V, string>) {
@@ -18,17 +18,17 @@ export class Loader<K, V> {
     return this.#made().load(key)
   }
 
-  /** Loads what may have changed since it was loaded. */
+  /** Loads a key again, since its value may have changed. */
   reload(key: K): Promise<V> {
     return this.#made().clear(key).load(key)
   }
 
-  /** Loads a key again the next time. */
+  /** Forgets a key, so that it is loaded again the next time. */
   clear(key: K): void {
     this.#made().clear(key)
   }
 
-  /** Takes as loaded what is not loaded already. */
+  /** Caches a value, unless the key has one already. */
   prime(key: K, value: V): void {
     this.#made().prime(key, value)
   }
@@ -39,13 +39,16 @@ export class Loader<K, V> {
   }
 }
 
-/** All that most need of one. */
+/** The part of a loader that most callers need. */
 export type Loadable<K, V> = Pick<Loader<K, V>, 'load'>
 
-/** Keys in one batch at most: far more than an operation's limits allow, far fewer than a statement takes. */
+/**
+ * Maximum keys of one batch: far more than an operation's limits allow, far fewer than the parameters of a
+ * statement.
+ */
 const MOST_KEYS = 10_000
 
-/** Answers come in the order of the keys; an Error among them rejects its own key only. */
+/** `load` returns values in the order of the keys. An Error among them rejects only its own key. */
 export function batched<K, V>(
   load: (keys: readonly K[]) => Promise<readonly (V | Error)[]>,
   nameOf: (key: K) => string = String,
@@ -54,8 +57,9 @@ export function batched<K, V>(
 }
 
 /**
- * The same, but for what many viewers ask who are answered at once: it waits until all of them have got that far, which takes
- * them some ticks where they find loaded what they need before.
+ * As `batched`, for values that depend on the viewer when one event is executed for many viewers. The batch is
+ * dispatched in a later phase of the event loop, so that the executions of all viewers, which take several ticks
+ * to get here, share it.
  */
 export function batchedOverViewers<K, V>(
   load: (keys: readonly K[]) => Promise<readonly (V | Error)[]>,
@@ -65,7 +69,7 @@ export function batchedOverViewers<K, V>(
   return new Loader(load, { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS, batchScheduleFn })
 }
 
-/** The same where answers come by key; who has none has `absent`. */
+/** As `batched`, if `load` returns a map. Keys without an entry get `absent`. */
 export function batchedByKey<V>(load: (keys: string[]) => Promise<Map<string, V>>, absent: V): Loader<string, V> {
   return batched(async (keys) => {
     const found = await load([...keys])
@@ -73,52 +77,49 @@ export function batchedByKey<V>(load: (keys: string[]) => Promise<Map<string, V>
   })
 }
 
-/** Something of a parent that depends on arguments. */
+/** A field of a parent, with its arguments. */
 export interface Asked<A> {
   parentId: string
   request: A
 }
 
-/** The response that something is loaded for: once it has exceeded its limit, nothing more is loaded for it. */
+/**
+ * The response that a value is loaded for. Once the response has exceeded its limit, nothing more is loaded for
+ * it.
+ */
 export interface ForResponse {
   meter: ResponseMeter | undefined
 }
 
 /**
- * For what may be long: loads a few at a time, one batch after the other, and stops where the response is exceeded.
- * Rejects with RESPONSE_TOO_LARGE then.
+ * For values that may be long: loads them in chunks, one after the other. Once the response has exceeded its
+ * limit, and will be discarded, the remaining values are null and are not cached.
  */
 export function batchedInChunks<K extends ForResponse, V>(
   size: number,
-  load: (keys: K[]) => Promise<readonly (V | Error)[]>,
+  load: (keys: K[]) => Promise<readonly (V | null)[]>,
   nameOf: (key: K) => string,
-): Loadable<K, V> {
-  const loader = new Loader<K, V>(
+): Loadable<K, V | null> {
+  const loader = new Loader<K, V | null>(
     async (keys) => {
-      const found: (V | Error)[] = []
+      const found: (V | null)[] = []
       for (let from = 0; from < keys.length; from += size) {
         const some = keys.slice(from, from + size)
-        const isExceeded = some.every(({ meter }) => meter?.isExceeded === true)
-        found.push(...(isExceeded ? some.map(() => RESPONSE_TOO_LARGE) : await load(some)))
+        const isNeeded = some.some(({ meter }) => meter?.isExceeded !== true)
+        if (!isNeeded) for (const key of some) loader.clear(key)
+        found.push(...(isNeeded ? await load(some) : some.map(() => null)))
       }
       return found
     },
     { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS },
   )
-  return {
-    load: (key) =>
-      loader.load(key).catch((error: unknown) => {
-        // What was not loaded for one execution may be for the next one, which asks for less.
-        loader.clear(key)
-        throw error
-      }),
-  }
+  return loader
 }
 
 const wayOf = ({ request }: Asked<unknown>) => JSON.stringify(request)
 const nameOfAsked = (asked: Asked<unknown>) => `${asked.parentId} ${wayOf(asked)}`
 
-/** Asked of many parents: one load for each way of asking, whatever the number of parents. */
+/** For a field of many parents: one load for each distinct set of arguments, whatever the number of parents. */
 export function batchedByRequest<A, V>(
   load: (parentIds: string[], request: A) => Promise<readonly V[]>,
 ): Loader<Asked<A>, Exclude<V, Error>> {
@@ -139,28 +140,28 @@ async function loadEachWay<A, V>(
   return asked.map((one) => answers.get(one) as Exclude<V, Error> | Error)
 }
 
-/** What came with something else, taken as loaded. */
+/** Caches rows that another query returned. */
 export function prime<V extends { id: string }>(loader: Loader<string, V | null>, items: readonly V[]): void {
   for (const item of items) loader.prime(item.id, item)
 }
 
-/** Several at once. @throws the first failure. */
+/** Loads several keys at once. @throws the first error */
 export async function loadAll<K, V>(loader: Loadable<K, V>, keys: readonly K[]): Promise<V[]> {
   return Promise.all(keys.map((key) => loader.load(key)))
 }
 
-/** What was there a moment ago. @throws GoneError where it was deleted since */
+/** Returns a row that existed a moment ago. @throws GoneError if it has been deleted since */
 export function existing<V>(found: V | null | undefined): V {
   if (found == null) throw new GoneError()
   return found
 }
 
-/** What must be there, since something names it. @throws GoneError where it was deleted since */
+/** Loads a row that another row refers to. @throws GoneError if it has been deleted since */
 export async function loadExisting<V>(loader: Loadable<string, V | null>, id: string): Promise<V> {
   return existing(await loader.load(id))
 }
 
-/** What may not be named at all: null for null. */
+/** Loads an optional reference: null for null. */
 export async function loadOptional<V>(loader: Loadable<string, V | null>, id: string | null): Promise<V | null> {
   return id === null ? null : loader.load(id)
 }

@@ -16,26 +16,25 @@ import {
 } from 'graphql'
 import { jsonSize } from '../lib/json-size.ts'
 import type { Context } from './context.ts'
-import { RESPONSE_TOO_LARGE } from './response-meter.ts'
 import { instancePath } from './response-path.ts'
 
 type Resolver = GraphQLFieldResolver<unknown, Context>
 type ResolveInfo = Parameters<Resolver>[3]
 
-/** What a resolved value adds to the response, and what a shortened response makes of it. */
+/** Counts a resolved value, and returns the value to serialize: a connection may lose edges. */
 type Account = (value: unknown, source: unknown, args: ResolveArgs, context: Context, info: ResolveInfo) => unknown
 type ResolveArgs = Record<string, unknown>
 
 /**
- * Makes every field count what it adds to the response, by the meter of the context, before it is serialized: the bytes of leaves,
- * and the real length of lists. Connections drop edges where a response is being shortened. Fields without a resolver are counted by
- * `countedFieldResolver`, which the execution has to be given.
+ * Makes every field add its result to the context's meter before serialization: the bytes of leaves and the
+ * actual length of lists. Connections drop edges if the response has to shrink. Fields without a resolver are
+ * counted by `countedFieldResolver`, which must be passed to the execution.
  */
 export function bounded(schema: GraphQLSchema): GraphQLSchema {
   const subscription = schema.getSubscriptionType()
   const mutation = schema.getMutationType()
   for (const type of Object.values(schema.getTypeMap())) {
-    // A subscription's own field hands on the event.
+    // A subscription's own field only returns the event.
     if (!isObjectType(type) || type.name.startsWith('__') || type === subscription) continue
     for (const field of Object.values(type.getFields())) {
       const { resolve } = field
@@ -47,27 +46,35 @@ export function bounded(schema: GraphQLSchema): GraphQLSchema {
   return schema
 }
 
-/** The default resolver for fields that have none, counting what it returns. */
+/** The default field resolver, which also counts the value. */
 export const countedFieldResolver: Resolver = (source, args, context, info) => {
   const { meter } = context
   if (meter === undefined) return defaultFieldResolver(source, args, context, info)
-  if (meter.isExceeded) throw RESPONSE_TOO_LARGE
+  if (meter.isExceeded) return meter.never
   const value = defaultFieldResolver(source, args, context, info)
   const account = knownAccountOf(info.returnType)
-  return account === null ? value : after(value, (settled) => account(settled, source, args, context, info))
+  if (account === null) return value
+  return after(value, (settled) => accounted(account, settled, source, args, context, info))
+}
+
+function accounted(account: Account, ...given: Parameters<Account>): unknown {
+  const [, , , { meter }] = given
+  const value = account(...given)
+  return meter?.isExceeded ? meter.never : value
 }
 
 function counted(resolve: Resolver, account: Account | null): Resolver {
   return (source, args, context, info) => {
-    if (context.meter === undefined) return resolve(source, args, context, info)
-    if (context.meter.isExceeded) throw RESPONSE_TOO_LARGE
+    const { meter } = context
+    if (meter === undefined) return resolve(source, args, context, info)
+    if (meter.isExceeded) return meter.never
     const value = resolve(source, args, context, info)
     if (account === null) return value
-    return after(value, (settled) => account(settled, source, args, context, info))
+    return after(value, (settled) => accounted(account, settled, source, args, context, info))
   }
 }
 
-/** A mutation is executed once, although its response may be put together again with fewer edges. */
+/** Executes a mutation once, although its response may be built again with fewer edges. */
 function resolvedOnce(resolve: Resolver): Resolver {
   return (source, args, context, info) => {
     const { mutationResults } = context
@@ -93,7 +100,7 @@ function knownAccountOf(type: GraphQLOutputType): Account | null {
   return account
 }
 
-/** Null for objects, which are counted by their own fields. */
+/** Null for objects, because their fields are counted. */
 function accountOf(declared: GraphQLOutputType): Account | null {
   const type = getNullableType(declared)
   const named = getNamedType(type)
@@ -102,7 +109,7 @@ function accountOf(declared: GraphQLOutputType): Account | null {
   return named.name.endsWith('Connection') ? accountForConnection : null
 }
 
-/** Bytes of a leaf whose length nobody chooses. */
+/** Maximum bytes of leaves whose length clients cannot choose. */
 const FIXED_SIZES: Record<string, number> = { Boolean: 5, Int: 11, Float: 24, DateTime: 26 }
 
 function fixedSizeOf(name: string): Account | null {
@@ -134,7 +141,7 @@ const accountForList: Account = (value, _source, _args, { meter }, info) => {
   return value
 }
 
-/** A connection as `connectionOf` makes it. */
+/** A connection as `connectionOf` returns it. */
 interface Connection {
   edges: { cursor: string }[]
   pageInfo: { hasNextPage: boolean; hasPreviousPage: boolean; startCursor: string | null; endCursor: string | null }
@@ -169,7 +176,10 @@ function keepEdges(connection: Connection, count: number | undefined, fromEnd: b
 const anonymous = new WeakMap<object, number>()
 let nextAnonymous = 0
 
-/** Names the content of a field: the same for the same object, however often and under whatever names it is selected. */
+/**
+ * Returns a key of the field's content: the same for the same object, however often and under whatever aliases
+ * it is selected.
+ */
 function contentKeyOf(source: unknown, { parentType, fieldName }: ResolveInfo): string {
   const { id, messageId, index } = (source ?? {}) as { id?: unknown; messageId?: unknown; index?: unknown }
   if (typeof id === 'string') return `${id}.${fieldName}`
@@ -180,16 +190,16 @@ function contentKeyOf(source: unknown, { parentType, fieldName }: ResolveInfo): 
   return `#${known}.${fieldName}`
 }
 
-/** What an item of a list has whatever it holds: the keys of its fields, with what stands around them. */
+/** Size of a list item without its values: the keys of its fields and the punctuation. */
 interface ItemSize {
   bytes: number
   leaves: number
 }
 
 const itemSizes = new WeakMap<FieldNode, ItemSize>()
-/** What stands around a field in JSON: quotation marks, a colon and a comma. */
+/** The punctuation of a field in JSON: quotation marks, a colon and a comma. */
 const PUNCTUATION = 4
-/** The name of a type, where it is selected. */
+/** The name of a type, where `__typename` is selected. */
 const TYPE_NAME_BYTES = 30
 
 function itemSizeOf({ fieldNodes, fragments }: ResolveInfo): ItemSize {
@@ -208,7 +218,7 @@ function itemSizeOf({ fieldNodes, fragments }: ResolveInfo): ItemSize {
 
 type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 
-/** Of fields for different types the largest counts. Lists within count when they are resolved. */
+/** For a field of several types, the largest size counts. Nested lists are counted when they are resolved. */
 function sizeOfSelection(set: SelectionSetNode | undefined, fragments: Fragments): ItemSize {
   const total: ItemSize = { bytes: 0, leaves: 0 }
   const byType = new Map<string, ItemSize>()

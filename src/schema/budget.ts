@@ -4,7 +4,7 @@ import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { AgentInternals, Space } from './refs.ts'
 
-/** A budget, and whose: of an agent or of a space. */
+/** A budget, and the id of the agent or space that has it. */
 interface OwnedBudget {
   ownerId: string
   limits: BudgetLimits
@@ -12,7 +12,7 @@ interface OwnedBudget {
 
 export const BudgetInput = builder.inputType('BudgetInput', {
   description:
-    "A field left out stays, null lifts it. A generation counts when it ends: for its agent, for the space of its run's trigger (a cycle: of its deepest event, as depth and root), for its root, on that UTC day. A root is a human's message, a plan's firing or a service's call with all that came of it; the lowest `PerRoot` limit of its space and of any agent that works in it holds for the whole root. Spent: a stateless agent is not woken (OVER_BUDGET), a run under way ends FAILED (OVER_BUDGET) before its next generation; a mind's events wait for the next day (OVER_BUDGET until then), of a root that is spent they are done. Where a usd limit holds, a model without a known price is not run; `demo` costs nothing.",
+    "An absent field stays unchanged; null removes the limit. A generation is counted when it ends, on that UTC day: for its agent, for the space of its run's trigger (a think cycle: the space of its deepest event, which also sets depth and root), and for its root. A root is a human's message, a plan's firing or a service's call, with everything that follows from it; the lowest `PerRoot` limit of its space and of the agents that work in it applies to the whole root. When a budget is exhausted, a stateless agent is not woken (outcome OVER_BUDGET), and a running run ends FAILED (OVER_BUDGET) before its next generation. Events of a persistent agent wait for the next day (outcome OVER_BUDGET until then); if the budget of their root is exhausted, they are discarded. Under a limit in USD, models without a known price are not called. `demo` costs nothing.",
   fields: (t) => ({
     tokensPerDay: t.float(),
     tokensPerRoot: t.float(),
@@ -37,7 +37,7 @@ const Budget = builder.objectRef<OwnedBudget>('Budget').implement({
     }),
     usdSpentToday: t.float({
       nullable: true,
-      description: 'Null where a model without a known price was used.',
+      description: 'Null if a model without a known price was used today.',
       async resolve({ ownerId }, _, { loaders }) {
         const spent = await loaders.spentToday.load(ownerId)
         return spent === null ? 0 : usdOf(spent.costNanos)
@@ -63,8 +63,8 @@ builder.objectField(Space, 'budget', (t) =>
   t.field({
     type: Budget,
     nullable: true,
-    description: 'For admins and human members.',
-    // Of humans only members see a space.
+    description: 'Null unless the viewer is an admin or a human member.',
+    // Humans see only spaces of which they are members.
     resolve: ({ id, budget }, _, { viewer }) => (viewer.scope === 'SERVICE' ? null : budgetOf(id, budget)),
   }),
 )

@@ -5,7 +5,7 @@ import RelayPlugin from '@pothos/plugin-relay'
 import type { Json } from '../lib/json.ts'
 import type { Context } from './context.ts'
 
-/** What the API's own scalars are on this side of it. */
+/** TypeScript types of the API's own scalars. */
 type Scalars = {
   ID: { Input: string; Output: string }
   DateTime: { Input: Date; Output: Date }
@@ -22,8 +22,9 @@ export type SchemaTypes = {
 }
 
 /**
- * What every file of this folder adds its types to; it defines none itself. Of the relay plugin only connections are used:
- * ids are ours and go out as they are (see node.ts). An expected failure of a mutation is a member of its result union.
+ * The schema builder to which every file of this folder adds its types. Only connections are used of the Relay
+ * plugin: ids are the database's own (see node.ts). Expected failures of a mutation are members of its result
+ * union.
  */
 export const builder = new SchemaBuilder<SchemaTypes>({
   plugins: [ErrorsPlugin, RelayPlugin, ComplexityPlugin],
@@ -38,7 +39,7 @@ export const builder = new SchemaBuilder<SchemaTypes>({
     directResult: true,
     defaultUnionOptions: { name: ({ fieldName }) => `${fieldName[0]?.toUpperCase()}${fieldName.slice(1)}Result` },
   },
-  // Checked before execution, for every transport alike: see server/http/complexity.ts.
+  // Complexity is checked before execution, for every transport: see server/http/complexity.ts.
   complexity: { disabled: true, defaultComplexity: 1, defaultListMultiplier: 10 },
 })
 

@@ -6,7 +6,7 @@ import { Agent, Chain, Run } from './refs.ts'
 interface Waiter {
   entityId: string
   reason: string | null
-  /** Of all that was said in its chain so far. */
+  /** The confidentiality label of the whole chain so far. */
   label: string[]
 }
 
@@ -18,7 +18,7 @@ const ChainWaiter = builder.objectRef<Waiter>('ChainWaiter').implement({
     }),
     reason: t.string({
       nullable: true,
-      description: 'Null, too, for who may not hear what it comes from.',
+      description: 'Null also if the viewer may not read the confidential spaces that the reason comes from.',
       resolve: async ({ reason, label }, _, context) =>
         reason !== null && (await mayHear(label, context)) ? reason : null,
     }),
@@ -26,14 +26,16 @@ const ChainWaiter = builder.objectRef<Waiter>('ChainWaiter').implement({
 })
 
 Chain.implement({
-  description: 'Agents that hand a conversation on; the same for all its runs.',
+  description: 'The sequence of runs that one message starts under MENTION_CHAIN routing. All its runs share it.',
   fields: (t) => ({
     id: t.exposeID('id'),
-    depth: t.exposeInt('depth', { description: 'Runs in it so far, re-triggers included.' }),
+    depth: t.exposeInt('depth', {
+      description: 'Number of runs in the chain so far, including agents that were called back.',
+    }),
     replyStack: t.field({
       type: [ChainWaiter],
       resolve: ({ replyStack, label }) => replyStack.map((waiter) => ({ ...waiter, label })),
-      description: 'Who waits to be called back, the last to be asked last.',
+      description: 'The agents that wait to be called back; the last entry is called back first.',
     }),
   }),
 })
@@ -42,8 +44,8 @@ builder.objectField(Run, 'chain', (t) =>
   t.field({
     type: Chain,
     nullable: true,
-    description: 'The chain under MENTION_CHAIN routing; null otherwise.',
-    // What its agents say to one another is nothing to who is only asked to decide on a call.
+    description: 'Null unless the space has MENTION_CHAIN routing.',
+    // A viewer who may only decide on a call does not see what the chain's agents wrote to one another.
     resolve: ({ chainId, onlyAsked }, _, { loaders }) =>
       onlyAsked === true ? null : loadOptional(loaders.chains, chainId),
   }),

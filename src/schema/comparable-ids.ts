@@ -11,12 +11,12 @@ import { itself } from './streams.ts'
 
 type Given = Record<string, unknown>
 
-/** What PostgreSQL could not even compare is the id of nothing: U+FFFD stands in none. */
+/** Replaces text that PostgreSQL cannot compare by U+FFFD, which no id contains. */
 const comparable = (id: string): string => id.replaceAll('\0', '\uFFFD').toWellFormed()
 
 /**
- * Lets every field but a mutation's take any text for an id: what is none is like one that was never issued, wherever it is compared.
- * Mutations, which say what is wrong with their input, look at it themselves.
+ * Lets every field except mutations accept any text as an id: an invalid id behaves like one that was never
+ * issued. Mutations validate their input themselves.
  */
 export function withComparableIds(schema: GraphQLSchema): GraphQLSchema {
   const mutation = schema.getMutationType()
@@ -32,7 +32,7 @@ export function withComparableIds(schema: GraphQLSchema): GraphQLSchema {
           args.filter(({ name }) => name in given).map(({ name, type }) => [name, comparableIn(type, given[name])]),
         ),
       })
-      // One of an event takes none of them.
+      // Fields of events take no arguments.
       if (resolve !== undefined && resolve !== itself)
         field.resolve = (parent, given, ...rest) => resolve(parent, read(given), ...rest)
       if (subscribe !== undefined) field.subscribe = (parent, given, ...rest) => subscribe(parent, read(given), ...rest)

@@ -10,13 +10,16 @@ interface Marked {
   label: string[]
 }
 
-/** Those of the spaces that are confidential now, and the viewer's to see. */
+/** Returns those of the row's source spaces that are confidential now and that the viewer may see. */
 async function confidentialOf({ places, label }: Marked, _: object, { loaders }: Context): Promise<shapes.Space[]> {
   const spaces = await loadAll(loaders.visible.spaces, [...new Set([...places, ...label])].sort())
   return spaces.filter((space) => space?.confidential === true) as shapes.Space[]
 }
 
-/** Whether what comes from there may be shown to the viewer: to who belongs to all that is confidential, and to admins. */
+/**
+ * Whether content from these spaces may be shown to the viewer: to members of all that are confidential, and to
+ * admins.
+ */
 export async function mayHear(spaceIds: readonly string[], { viewer, loaders }: Context): Promise<boolean> {
   if (spaceIds.length === 0 || viewer.scope === 'ADMIN') return true
   if (viewer.scope === 'SERVICE') return false
@@ -24,7 +27,7 @@ export async function mayHear(spaceIds: readonly string[], { viewer, loaders }: 
   return !(await loadAll(loaders.ofHumans.isUnheard, asked)).includes(true)
 }
 
-/** Null where there is none. */
+/** Null if there are none. */
 async function askersOf({ askers }: { askers: string[] }, _: object, { loaders }: Context) {
   if (askers.length === 0) return null
   return (await loadAll(loaders.entities, askers)).filter((human) => human !== null)
@@ -33,7 +36,7 @@ async function askersOf({ askers }: { askers: string[] }, _: object, { loaders }
 builder.objectField(Space, 'agentsElsewhere', (t) =>
   t.field({
     type: [Agent],
-    description: 'Its agents that belong to other spaces too.',
+    description: 'Agents of this space that are also members of other spaces.',
     resolve: ({ id }, _, { loaders }) => loaders.agentsElsewhere.load(id),
   }),
 )
@@ -41,11 +44,11 @@ builder.objectField(Space, 'agentsElsewhere', (t) =>
 builder.objectFields(Memory, (t) => ({
   id: t.exposeID('id', {
     description:
-      'The same key under another label is another memory. `setMemories` writes the one without a label, `deleteMemories` removes a key under every label.',
+      'The same key under another confidentiality label is another memory. `setMemories` writes the memory without a label; `deleteMemories` removes a key under every label.',
   }),
   confidentialTo: t.field({
     type: [Space],
-    description: 'The confidential spaces that it comes from, those that the viewer may see.',
+    description: "The confidential spaces that the memory's content comes from, as far as the viewer may see them.",
     resolve: confidentialOf,
   }),
 }))
@@ -59,7 +62,7 @@ builder.objectFields(Plan, (t) => ({
   askers: t.field({
     type: [Human],
     nullable: true,
-    description: "The humans that its runs work for; null for an admin's.",
+    description: "The requesters: humans for whom the plan's runs work. Null for a plan that an admin made.",
     resolve: askersOf,
   }),
 }))
@@ -67,21 +70,21 @@ builder.objectFields(Plan, (t) => ({
 builder.objectFields(RunInternals, (t) => ({
   confidentialTo: t.field({
     type: [Space],
-    description: 'The confidential spaces whose words this run has been shown so far.',
+    description: 'The confidential spaces whose content the run has read so far.',
     resolve: async ({ runId }, args, context) =>
       confidentialOf(await loadExisting(context.loaders.runs, runId), args, context),
   }),
   askers: t.field({
     type: [Human],
     nullable: true,
-    description: "The humans that it works for; null for an admin's plan or a service.",
+    description: "The requesters: humans for whom the run works. Null for a run of an admin's plan or of a service.",
     resolve: async ({ runId }, args, context) =>
       askersOf(await loadExisting(context.loaders.runs, runId), args, context),
   }),
 }))
 
 const Withheld = builder.objectRef<WithheldRow>('Withheld').implement({
-  description: 'How much of what came from a space was not shown.',
+  description: 'How many items that come from a confidential space were not shown to the model.',
   fields: (t) => ({
     space: t.field({ type: Space, resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId) }),
     memories: t.exposeInt('memories'),

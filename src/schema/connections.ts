@@ -3,7 +3,7 @@ import { type IdPrefix, prefixOf } from '../lib/ids.ts'
 import { foreignCursor, type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
 import type { RunsRequest } from './viewer-loaders.ts'
 
-/** A page as connections show it: its items' cursors by `cursorOf`. */
+/** Converts a page of rows into a connection. */
 export function connectionOf<T>(
   { items, hasNextPage, hasPreviousPage, fromEnd }: Page<T>,
   cursorOf: (item: T) => string,
@@ -17,7 +17,7 @@ export function connectionOf<T>(
   }
 }
 
-/** The request for a page of things by their ids, of one parent where they have one. @throws BadInputError */
+/** Converts the arguments of a page ordered by id, of one parent if `ofParent` is given. @throws BadInputError */
 export function idPageRequest(prefix: IdPrefix, page: PageArguments, ofParent = ''): PageRequest {
   return pageRequest(page, (cursor) => {
     const { id, parentId } = decodeIdCursor(prefix, cursor)
@@ -28,13 +28,13 @@ export function idPageRequest(prefix: IdPrefix, page: PageArguments, ofParent = 
 
 export const idCursor = ({ id }: { id: string }): string => encodeIdCursor(id)
 
-/** The cursors of things of one parent: those of another's are refused. */
+/** Cursors that are valid only for one parent; those of other parents are refused. */
 export const idCursorWithin =
   (parentId: string) =>
   ({ id }: { id: string }): string =>
     encodeIdCursor(id, parentId)
 
-/** The request for a page of messages: the last 50 unless asked otherwise; a message's id is its cursor. */
+/** Converts the arguments of a page of messages: by default the last 50. A message's id is its cursor. */
 export function messagesRequest(page: PageArguments): PageRequest {
   const decode = (cursor: string) => {
     if (prefixOf(cursor) !== 'msg') throw foreignCursor()
@@ -45,7 +45,7 @@ export function messagesRequest(page: PageArguments): PageRequest {
 
 export const DEFAULT_MESSAGES = 50
 
-/** The request for a page of an agent's runs, whose cursors name the agent. */
+/** Converts the arguments of a page of an agent's runs, whose cursors contain the agent's id. */
 export function runsRequest(page: PageArguments): RunsRequest {
   const request = pageRequest(page, (cursor) => decodeIdCursor('run', cursor).id)
   const agentOf = (cursor: string | null | undefined) =>
@@ -55,7 +55,7 @@ export function runsRequest(page: PageArguments): RunsRequest {
 
 export const runCursor = ({ id, agentId }: { id: string; agentId: string }): string => encodeIdCursor(id, agentId)
 
-/** What a connection may come to: a limit counts with the number of items asked for. */
+/** Complexity of a connection: its fields count once for each item that may be returned. */
 export function sizeOfPage(fallback = 20) {
   return ({ first, last }: { first?: number | null; last?: number | null }) => {
     const size = first ?? last ?? fallback

@@ -7,7 +7,7 @@ import type { ResponseMeter } from './response-meter.ts'
 import type { Streams } from './streams.ts'
 import { createLoaders, type Loaders } from './viewer-loaders.ts'
 
-/** What every resolver gets: who asks, whom to ask, and what was loaded already. */
+/** The context of every resolver. */
 export interface Context {
   domain: Domain
   streams: Streams
@@ -15,33 +15,45 @@ export interface Context {
   /** Called when the client cannot keep up with a subscription. */
   onSlow(): void
   loaders: Loaders
-  /** Whether the operation wants resume points: then they are taken before what they belong to is read. */
+  /**
+   * Whether the operation selects stream cursors. These must be taken before the rows that they belong to are
+   * read.
+   */
   takesCursors: boolean
-  /** The fields that it may come to. */
+  /** The number of fields that the operation may return. */
   weight?: number
-  /** The operation is past the rate of requests: a mutation that has an answer for that gives it. */
+  /** Set if the viewer has exceeded the rate of requests: a mutation that lists RateLimitedError returns it. */
   overRate?: RateLimitedError
-  /** A space that the viewer is known to be a member of, since only members are told what is being answered; else null. */
+  /**
+   * A space in which the viewer is known to be a member, because only members receive the event being executed;
+   * else null.
+   */
   shownIn: string | null
-  /** Counts the response of this execution; absent where nothing bounds it. */
+  /** Counts the response of this execution. Absent if the response has no limit. */
   meter?: ResponseMeter
-  /** The results of an operation's mutations by response key: kept while its response is put together again with fewer edges. */
+  /**
+   * The results of an operation's mutations by response key, kept while its response is built again with fewer
+   * edges.
+   */
   mutationResults?: Map<string, unknown>
 }
 
 export interface ContextOptions extends Pick<Context, 'domain' | 'streams' | 'viewer' | 'onSlow' | 'takesCursors'> {
-  /** What others load who are answered the same at the same time; of its own otherwise. */
+  /** Loaders shared with the other viewers of the same execution. Absent: the context creates its own. */
   common?: () => CommonLoaders
   shownIn?: string | null
 }
 
-/** Loaders are made when the first is asked for: a small operation, and most events of a stream, need none. */
+/** Creates loaders on first use: a small operation, and most events of a stream, need none. */
 export function createContext({ common, shownIn = null, ...given }: ContextOptions): Context {
   const loaders = madeWhenAsked(() => createLoaders(given, common?.() ?? createCommonLoaders(given)))
   return { ...given, shownIn, loaders }
 }
 
-/** Stands for what `make` makes, also where the context is copied on its way to the resolvers, which would read an accessor. */
+/**
+ * Returns a proxy that calls `make` on first use. A getter would not do: the context is copied on its way to the
+ * resolvers, and the copy would evaluate the getter.
+ */
 function madeWhenAsked<T extends object>(make: () => T): T {
   let made: T | undefined
   return new Proxy({} as T, {
@@ -52,13 +64,21 @@ function madeWhenAsked<T extends object>(make: () => T): T {
   })
 }
 
-/** Counts what a mutation does. @throws RateLimitedError past its rate, or that of all requests */
-export async function takeRate({ domain, viewer, overRate }: Context, name: RateName): Promise<void> {
-  if (overRate !== undefined) throw overRate
-  await domain.rates.take(name, viewer)
+/** Counts a mutation towards a rate. @throws RateLimitedError past this rate, or past that of requests */
+export async function takeRate(context: Context, name: RateName, points = 1): Promise<void> {
+  checkRequestRate(context)
+  await context.domain.rates.take(name, context.viewer, points)
 }
 
-/** Forgets what was loaded: before a mutation. */
+/**
+ * For a mutation that lists RateLimitedError. @throws RateLimitedError if the operation is past the rate of
+ * requests
+ */
+export function checkRequestRate({ overRate }: Context): void {
+  if (overRate !== undefined) throw overRate
+}
+
+/** Discards everything that was loaded. Called before a mutation. */
 export function renewed(context: Context): Context {
   context.loaders = createLoaders(context, createCommonLoaders(context))
   return context

@@ -41,7 +41,7 @@ import type { Reading } from '../spaces/reading.ts'
 import type { Sending } from '../spaces/sending.ts'
 import type { Spaces } from '../spaces/spaces.ts'
 
-/** What the API asks of the application. The composition root provides it: src/app.ts. */
+/** The port through which the API calls the application. src/app.ts provides it. */
 export interface Domain {
   rates: Rates
   tokens: Tokens

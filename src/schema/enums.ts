@@ -1,37 +1,39 @@
 import { builder } from './builder.ts'
 
-/** The enums that more than one file of this folder names. */
+/** Enums that several files of this folder use. */
 export const MindType = builder.enumType('Mind', {
-  description: 'How an agent carries context from one wake-up to the next.',
+  description: 'How an agent keeps context between runs (agent memory mode).',
   values: {
     STATELESS: {
-      description: 'Every trigger starts a run of its own, with its context rebuilt in the system prompt.',
+      description: 'Every trigger starts its own run, with the context rebuilt in the system prompt.',
     },
     PERSISTENT: {
       description:
-        "Triggers queue in the agent's inbox; one think cycle at a time drains it into a consciousness that persists.",
+        "Triggers become events in the agent's inbox. One think cycle at a time processes them, and its context is kept for later cycles.",
     },
   } as const,
 })
 
 export const ToolsetType = builder.enumType('Toolset', {
-  description: 'Which family of built-in tools an agent acts through.',
+  description: 'Which set of built-in tools the agent has for acting in spaces.',
   values: {
     ACTIVE_SPACE: {
       description:
-        'enter_space, send_message, read_messages, get_my_runs, stop_run: the space entered is where everything happens.',
+        'enter_space, send_message, read_messages, get_my_runs, stop_run. The agent enters a space, and its calls apply to that space.',
     },
     SPACE_TOOLS: {
-      description: 'readSpaceMessages, sendSpaceMessage (mention, wait), getMyRuns: every call names its space.',
+      description: 'readSpaceMessages, sendSpaceMessage (mention, wait), getMyRuns. Every call names its space.',
     },
   } as const,
 })
 
 export const AddableByType = builder.enumType('AddableBy', {
-  description: 'Which humans may add an agent to a space of theirs.',
+  description: 'Which humans may add an agent to a space of which they are a member.',
   values: {
     EVERYONE: {},
-    SHARES_SPACE: { description: 'Those who share a space with it already; an admin makes the first.' },
+    SHARES_SPACE: {
+      description: 'Humans who already share a space with the agent. An admin makes the first such space.',
+    },
     ADMINS: {},
   } as const,
 })
@@ -39,24 +41,27 @@ export const AddableByType = builder.enumType('AddableBy', {
 export const ToolExecutionType = builder.enumType('ToolExecution', {
   values: {
     HTTP: { description: 'The server calls `url`; the response is the result.' },
-    SPACE: { description: 'A client renders it in the active space and a member submits the result.' },
-    EXTERNAL: { description: 'A worker outside submits the result.' },
-    INTERNAL: { description: 'Nothing to execute: the input is the result (charts, cards).' },
+    SPACE: {
+      description:
+        'A client shows the call in the active space, and a member submits the result with `submitToolResult`.',
+    },
+    EXTERNAL: { description: 'A service submits the result with `submitToolResult`.' },
+    INTERNAL: { description: 'Nothing is executed: the input is the result (charts, cards).' },
   } as const,
 })
 
 export const ToolChoiceType = builder.enumType('ToolChoice', { values: ['AUTO', 'REQUIRED', 'NONE'] as const })
 
 export const RoutingType = builder.enumType('Routing', {
-  description: 'Who wakes when a message is posted in the space.',
+  description: 'Which agents a new message wakes.',
   values: {
-    BROADCAST: { description: 'Every agent member but the sender.' },
+    BROADCAST: { description: 'Every agent in the space except the sender.' },
     ADMIN: {
       description: "A human's message wakes the admin agent; an agent's message wakes only the agent that it mentions.",
     },
     MENTION_CHAIN: {
       description:
-        "A human's message wakes one agent, in turn, or the one it mentions; that agent may mention the next, with a reply stack.",
+        "A human's message wakes the agent that it mentions, or else the next agent in turn. That agent may mention the next one; a reply stack records who is called back.",
     },
   } as const,
 })
@@ -70,19 +75,19 @@ export const RunStopReasonType = builder.enumType('RunStopReason', {
     'COMPLETED: FINISHED, SKIPPED, ALL_ANSWERED, MAX_STEPS, MAX_TOOL_CALLS, TOKEN_BUDGET. FAILED: OVER_BUDGET, TIME_LIMIT, MODEL_FAILED, WORKER_LOST, INTERNAL. CANCELED: STOPPED, HANDED_ON, GONE.',
   values: {
     FINISHED: { description: 'The model had nothing more to do.' },
-    SKIPPED: { description: 'It called skip.' },
-    ALL_ANSWERED: { description: 'Every message of the cycle was answered, where that ends it.' },
-    HANDED_ON: { description: 'It gave its trigger to another agent.' },
+    SKIPPED: { description: 'The agent called the skip tool.' },
+    ALL_ANSWERED: { description: 'Every message of the think cycle was answered (with `stopWhenAllAnswered`).' },
+    HANDED_ON: { description: 'The agent delegated the trigger to another agent.' },
     MAX_STEPS: {},
     MAX_TOOL_CALLS: {},
     TOKEN_BUDGET: {},
-    OVER_BUDGET: { description: 'A budget of the agent, the space or the root was spent.' },
-    STOPPED: { description: 'Somebody stopped it.' },
-    TIME_LIMIT: { description: 'Its time was up.' },
-    MODEL_FAILED: { description: "The model's providers failed, refused, or broke off at their length." },
-    WORKER_LOST: { description: 'The worker died under it three times without getting any further.' },
-    GONE: { description: "Its agent left the trigger's space, or agent or space was deleted." },
-    INTERNAL: { description: "A fault of the server's own." },
+    OVER_BUDGET: { description: 'A budget of the agent, the space or the root was exhausted.' },
+    STOPPED: { description: 'Somebody stopped the run.' },
+    TIME_LIMIT: { description: 'The run reached its time limit.' },
+    MODEL_FAILED: { description: "The model's providers failed or refused, or the output reached its length limit." },
+    WORKER_LOST: { description: 'The worker died three times in a row without progress.' },
+    GONE: { description: "The agent left the trigger's space, or the agent or the space was deleted." },
+    INTERNAL: { description: 'An internal error of the server.' },
   } as const,
 })
 
@@ -91,7 +96,7 @@ export const TriggerTypeType = builder.enumType('TriggerType', {
     SPACE_MESSAGE: {},
     PLAN: {},
     SERVICE: {},
-    INBOX: { description: 'A think cycle woken by its inbox, whatever it holds.' },
+    INBOX: { description: "A think cycle: events in the agent's inbox started it." },
   } as const,
 })
 
@@ -99,8 +104,8 @@ export const GoalStatusType = builder.enumType('GoalStatus', { values: ['ACTIVE'
 
 export const TokenScopeType = builder.enumType('TokenScope', {
   values: {
-    ADMIN: { description: 'Everything, as the operator.' },
-    HUMAN: { description: 'As one human.' },
-    SERVICE: { description: 'Trigger agents and submit results of EXTERNAL tools.' },
+    ADMIN: { description: 'May do everything, as the operator.' },
+    HUMAN: { description: 'Acts as one human.' },
+    SERVICE: { description: 'May trigger agents and submit results of EXTERNAL tools.' },
   } as const,
 })

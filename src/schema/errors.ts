@@ -15,7 +15,7 @@ const ErrorCode = builder.enumType('ErrorCode', {
 
 const ExpectedError = builder.interfaceRef<DomainError>('Error').implement({
   description:
-    'A failure that a client is expected to handle. Anything else is a top-level GraphQL error with `extensions.code`.',
+    'An expected failure, for the client to handle. All other failures are top-level GraphQL errors with `extensions.code`.',
   fields: (t) => ({
     code: t.expose('code', { type: ErrorCode }),
     message: t.exposeString('message'),
@@ -24,7 +24,7 @@ const ExpectedError = builder.interfaceRef<DomainError>('Error').implement({
 
 builder.objectType(BadInputError, {
   name: 'BadInputError',
-  description: '`field` is the dotted path of the input field at fault, where there is one.',
+  description: '`field` is the dotted path of the invalid input field, if there is one.',
   interfaces: [ExpectedError],
   fields: (t) => ({ field: t.exposeString('field', { nullable: true }) }),
 })

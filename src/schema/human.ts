@@ -7,12 +7,13 @@ import { Entity, Human, Node } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 Human.implement({
+  description: 'A person.',
   interfaces: [Node, Entity],
   fields: (t) => ({
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
     externalId: t.string({
       nullable: true,
-      description: 'For admins and oneself.',
+      description: 'Null unless the viewer is an admin or this human.',
       resolve: async ({ id }, _, { viewer, loaders }) =>
         viewer.scope === 'ADMIN' || viewer.id === id ? (await loadExisting(loaders.entities, id)).externalId : null,
     }),
@@ -27,7 +28,7 @@ Human.implement({
 const CreateHumanInput = builder.inputType('CreateHumanInput', {
   fields: (t) => ({
     name: t.string({ required: true }),
-    externalId: t.string({ description: "The `sub` of this human's sign-in tokens; unique." }),
+    externalId: t.string({ description: "The `sub` claim of this human's JWTs. Unique." }),
   }),
 })
 
@@ -61,7 +62,7 @@ const EraseHumanInput = builder.inputType('EraseHumanInput', {
     messages: t.boolean({
       required: true,
       defaultValue: false,
-      description: 'Also empties every message that the human wrote.',
+      description: 'Also remove the content of every message that the human wrote.',
     }),
   }),
 })
@@ -73,7 +74,7 @@ const EraseHumanPayload = builder.objectRef<{ erasedHumanId: string }>('EraseHum
 builder.mutationFields((t) => ({
   updateHuman: t.field({
     type: UpdateHumanPayload,
-    description: 'By admins; a human its own `name`.',
+    description: 'For admins. A human may change the `name` of their own entry.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateHumanInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -83,8 +84,7 @@ builder.mutationFields((t) => ({
   }),
   eraseHuman: t.field({
     type: EraseHumanPayload,
-    description:
-      'For admins: tokens and memberships end; it remains as id and kind, named "Erased", with `erasedAt`; what was said stays, unless `messages`: then they have no parts, and followers get a snapshot.',
+    description: `For admins. Revokes the human's tokens and memberships. Id, kind and \`erasedAt\` remain, with the name "Erased". Messages remain unless \`messages\` is true: then they lose their parts, and subscribers get a snapshot.`,
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: EraseHumanInput, required: true }) },
     resolve(_, { input }, context) {
@@ -98,7 +98,7 @@ builder.queryField('humans', (t) =>
   t.connection(
     {
       type: Human,
-      description: 'For admins, all; for a human, those it shares a space with; for a service, none.',
+      description: 'An admin sees all humans, a human those with whom they share a space, a service none.',
       complexity: sizeOfPage(),
       args: { search: t.arg.string() },
       resolve: async (_, { search, ...page }, { domain, viewer }) =>

@@ -15,7 +15,7 @@ const CreateInvitationPayload = builder
     fields: (t) => ({
       url: t.exposeString('url', {
         description:
-          "Good for one sign-in: the console's page for it, which asks `POST /invitations/:code` for a token.",
+          'A page of the console, valid for one sign-in. The page exchanges the code for a token with `POST /invitations/:code`.',
       }),
       expiresAt: t.expose('expiresAt', { type: 'DateTime' }),
     }),

@@ -20,12 +20,15 @@ export interface CommonOptions {
   takesCursors: boolean
 }
 
-/** What is the same whoever asks, and what is asked for each viewer but looked up for many at once. */
+/**
+ * Loaders whose values do not depend on the viewer, and loaders that take the viewer as part of the key and
+ * batch over viewers.
+ */
 export type CommonLoaders = ReturnType<typeof createCommonLoaders>
 
 /**
- * Everything that can repeat in an operation, loaded once and all of one kind together, so that the number of statements
- * depends on the fields asked for and never on how many rows come back, nor on for how many viewers one event is answered.
+ * Creates loaders for everything that can repeat in an operation. The number of statements depends on the
+ * selected fields, not on the number of rows or of viewers for whom one event is executed.
  */
 export function createCommonLoaders(options: CommonOptions) {
   const rows = createRows(options)
@@ -38,12 +41,15 @@ export function createCommonLoaders(options: CommonOptions) {
   }
 }
 
-/** Rows by id, whoever asks. Where the operation takes resume points, these come first. */
+/**
+ * Loaders of rows by id, without a check of visibility. If the operation selects stream cursors, these are taken
+ * first.
+ */
 function createRows({ domain, streams, takesCursors }: CommonOptions) {
   const spaceCursors = batched((ids: readonly string[]) => streams.spaceCursors(ids))
   const runCursors = batched((ids: readonly string[]) => streams.runCursors(ids))
 
-  /** Reads, learns whose events could change what was read, takes their resume points, and reads again. */
+  /** Reads, takes the cursors of the streams that could change what was read, and reads again. */
   async function afterCursors<V>(
     read: () => Promise<V[]>,
     takeCursors: (found: V[]) => Promise<unknown>,
@@ -53,7 +59,7 @@ function createRows({ domain, streams, takesCursors }: CommonOptions) {
     return read()
   }
 
-  /** Rows that came with something else, in their order: read anew where resume points must come first. */
+  /** Returns rows that another query returned, in their order. Loads them again if cursors must be taken first. */
   async function seen<V extends { id: string }>(loader: Loader<string, V | null>, found: readonly V[]): Promise<V[]> {
     if (!takesCursors) prime(loader, found)
     return present(await loadAll(loader, idsOf(found)))
@@ -122,14 +128,14 @@ type Rows = ReturnType<typeof createRows>
 export const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
 const present = <T>(rows: readonly (T | null)[]) => rows.filter((row) => row !== null)
 
-/** STREAMING messages have their text so far in the event log. */
+/** The text of STREAMING messages so far is in the event log. */
 async function withDrafts(domain: Domain, found: (Message | null)[]): Promise<(Message | null)[]> {
   const whole = await domain.reading.withDraftText(present(found))
   const byId = new Map(whole.map((message) => [message.id, message]))
   return found.map((message) => message && (byId.get(message.id) ?? null))
 }
 
-/** What depends on which human asks, for many of them in one statement. */
+/** Loaders of values that depend on the human, batched over many humans. */
 function createOfHumans({ domain: { visibility, reading } }: CommonOptions) {
   interface InSpace {
     humanId: string
@@ -165,7 +171,7 @@ function createOfHumans({ domain: { visibility, reading } }: CommonOptions) {
 
 function createOfAgents({ domain }: CommonOptions) {
   return {
-    /** QUEUED, RUNNING and WAITING_TOOL ones, whoever may see them. */
+    /** QUEUED, RUNNING and WAITING_TOOL runs, without a check of visibility. */
     activeRuns: batchedByKey((agentIds) => domain.runs.activeOf(agentIds), []),
     tools: batchedByKey((agentIds) => domain.customTools.listMany(agentIds), []),
     mcpServers: batchedByKey((agentIds) => domain.mcpServers.listMany(agentIds), []),
@@ -173,7 +179,7 @@ function createOfAgents({ domain }: CommonOptions) {
     goals: batchedByKey((agentIds) => domain.goals.listMany(agentIds), []),
     plans: batchedByKey((agentIds) => domain.plans.listMany(agentIds), []),
     firingPages: batchedByRequest((planIds, request: PageRequest) => domain.firingReading.pageMany(planIds, request)),
-    /** The id of the run that each started. */
+    /** The id of the run that each firing started. */
     firingRuns: batched(
       (firings: readonly PlanFiring[]) => domain.firingReading.runsOf(firings),
       ({ id }: PlanFiring) => id,
@@ -185,7 +191,7 @@ function createOfAgents({ domain }: CommonOptions) {
 }
 
 function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
-  /** Messages of a space whose resume point was taken with the space itself. */
+  /** Caches messages of a space whose cursor was taken together with the space. */
   async function seen(found: Message[]): Promise<Map<string, Message>> {
     const whole = await domain.reading.withDraftText(found)
     prime(messages, whole)
@@ -216,7 +222,7 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
   }
 }
 
-/** Tool calls whose long inputs and outputs are read at a time: up to 256 KiB each. */
+/** How many long inputs and outputs of calls are read at a time: up to 256 KiB each. */
 const CONTENTS_A_CHUNK = 8
 
 function createOfRuns({ domain }: CommonOptions, { seenToolCalls }: Rows) {

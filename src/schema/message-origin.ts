@@ -4,12 +4,13 @@ import { Message } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const MessageOrigin = builder.objectRef<NonNullable<shapes.Message['origin']>>('MessageOrigin').implement({
-  description: "The four last fields are null where the viewer is not a member of the trigger's space.",
+  description:
+    "`triggerSpaceId`, `triggerSpaceName`, `triggerSenderName` and `triggerMessage` are null if the viewer is not a member of the trigger's space.",
   fields: (t) => ({
     triggerType: t.expose('triggerType', { type: TriggerTypeType }),
     triggerName: t.exposeString('triggerName', {
       nullable: true,
-      description: "The service's name for a SERVICE trigger, the plan's for a PLAN trigger.",
+      description: 'Name of the service (SERVICE trigger) or of the plan (PLAN trigger).',
     }),
     triggerSpaceId: t.exposeID('triggerSpaceId', { nullable: true }),
     triggerSpaceName: t.exposeString('triggerSpaceName', { nullable: true }),
@@ -24,7 +25,8 @@ builder.objectField(Message, 'origin', (t) =>
   t.field({
     type: MessageOrigin,
     nullable: true,
-    description: 'Why it was posted, when it was posted from a run that another space, a plan or a service triggered.',
+    description:
+      'What triggered the run that posted the message, if the trigger was another space, a plan or a service.',
     async resolve({ origin }, _, { loaders }) {
       if (origin === null || origin.triggerSpaceId === null) return origin
       const space = await loaders.visible.spaces.load(origin.triggerSpaceId)

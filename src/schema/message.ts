@@ -5,24 +5,26 @@ import type * as shapes from './shapes.ts'
 
 const MessageStatus = builder.enumType('MessageStatus', {
   values: {
-    STREAMING: { description: 'Its author is still writing it.' },
-    REQUIRES_ACTION: { description: "It shows a tool that waits for somebody's answer." },
+    STREAMING: { description: 'The author is still writing the message.' },
+    REQUIRES_ACTION: { description: 'The message contains a tool call that waits for an answer.' },
     COMPLETE: {},
     INTERRUPTED: {
-      description: 'Its run was stopped, failed or crashed before it was whole; what had streamed is kept.',
+      description:
+        'The run was stopped, failed or crashed before the message was complete. The text streamed so far is kept.',
     },
   } as const,
 })
 
 Message.implement({
+  description: 'A message in a space. The message of an agent grows while the agent writes it.',
   interfaces: [Node],
   fields: (t) => ({
     space: t.field({
       type: Space,
-      // Who sees a message sees its space.
+      // A viewer who sees a message also sees its space.
       resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId),
     }),
-    seq: t.exposeInt('seq', { description: '1, 2, 3, … within the space, without a gap.' }),
+    seq: t.exposeInt('seq', { description: '1, 2, 3, … within the space, without gaps.' }),
     sender: t.field({
       type: Entity,
       resolve: ({ senderId }, _, { loaders }) => loadExisting(loaders.entities, senderId),
@@ -45,19 +47,19 @@ Message.implement({
     run: t.field({
       type: Run,
       nullable: true,
-      description: "The run that wrote it; null for a human's message, and where the viewer may not see the run.",
-      // Whoever sees a message is in its space, and so sees the runs that wrote there: nobody has to be looked up.
+      description: "The run that wrote the message. Null for a human's message, and if the viewer may not see the run.",
+      // A viewer who sees a message is a member of its space, and so sees the runs that post there.
       resolve: ({ runId }, _, { loaders }) => loadOptional(loaders.runs, runId),
     }),
     waitingCall: t.field({
       type: ToolCall,
       nullable: true,
-      description: 'The call that waits for a reply to this message; null where none does.',
+      description: 'The tool call that waits for a reply to this message, if there is one.',
       resolve: ({ id, runId }, _, { loaders }) => (runId === null ? null : loaders.waitingCalls.load(id)),
     }),
     idempotencyKey: t.string({
       nullable: true,
-      description: "The sender's own, given to the sender only.",
+      description: 'The key that the sender gave. Null for everyone else.',
       resolve: ({ senderId, idempotencyKey }, _, { viewer }) =>
         idempotencyKey !== null && viewer.id === senderId ? idempotencyKey : null,
     }),
@@ -66,6 +68,7 @@ Message.implement({
 })
 
 MessagePart.implement({
+  description: 'A text or a tool call of a message, in the order of `index`.',
   resolveType: ({ part }) => (part.type === 'text' ? 'TextPart' : 'ToolCallPart'),
   fields: (t) => ({
     id: t.id({

@@ -7,14 +7,14 @@ const ModelProvider = builder.objectRef<shapes.ModelProvider>('ModelProvider').i
     api: t.exposeString('api'),
     baseUrl: t.exposeString('baseUrl', {
       nullable: true,
-      description: "Null where the provider's package has its own.",
+      description: "Null if the provider's package uses its default.",
     }),
-    hasKey: t.exposeBoolean('hasKey', { description: 'Whether it has a key: never the key.' }),
+    hasKey: t.exposeBoolean('hasKey', { description: 'Whether an API key is set. The key itself is never returned.' }),
     restsUntil: t.expose('restsUntil', {
       type: 'DateTime',
       nullable: true,
       description:
-        'A provider that failed five times in a minute rests until then: passed over where there is a fallback, still tried where there is none.',
+        'Set after five failures within a minute. Until this time the provider is skipped where an agent has a fallback model, and still called where there is none.',
     }),
   }),
 })
@@ -23,7 +23,8 @@ builder.queryField('modelProviders', (t) =>
   t.field({
     type: [ModelProvider],
     nullable: true,
-    description: 'Null for everybody but admins: those of `PARLEY_PROVIDERS`, `openai`, `openai.chat` and `demo`.',
+    description:
+      'The providers in `PARLEY_PROVIDERS`, and `openai`, `openai.chat` and `demo`. Null unless the viewer is an admin.',
     resolve: (_, __, { domain, viewer }) => (viewer.scope === 'ADMIN' ? domain.modelProviders.list() : null),
   }),
 )

@@ -13,7 +13,7 @@ interface NodeType {
   adminsOnly?: true
 }
 
-/** What an id names, and how it is loaded as far as the viewer may see it: the same checks as of the fields that lead there. */
+/** The type of each id prefix, with a loader that checks visibility as the fields that lead there do. */
 const NODE_TYPES: Partial<Record<IdPrefix, NodeType>> = {
   spc: { name: 'Space', loader: ({ visible }) => visible.spaces as NodeLoader },
   msg: { name: 'Message', loader: ({ visible }) => visible.messages as NodeLoader },
@@ -37,16 +37,17 @@ function nodeTypeOf(id: string): NodeType | undefined {
 }
 
 Node.implement({
+  description: 'An object with a globally unique id (Relay).',
   resolveType: ({ id }) => nodeTypeOf(id)?.name,
   fields: (t) => ({
     id: t.exposeID('id', {
       description:
-        'Globally unique and self-describing: a prefix for the type (`spc_`, `msg_`, `agt_`, `hum_`, `run_`, `tcl_`, `pln_`, `gol_`, `inb_`, `acc_`, `whk_`) and a time-ordered part. The same id that agents see in tools and operators see in logs.',
+        "Globally unique. The prefix names the type (`spc_`, `msg_`, `agt_`, `hum_`, `run_`, `tcl_`, `pln_`, `gol_`, `plf_`, `cyc_`, `inb_`, `acc_`, `aud_`, `whk_`); the rest is ordered by time. Agents' tools and the server's logs use the same ids.",
     }),
   }),
 })
 
-/** Null for an id that names nothing, nothing that the viewer may see, or nothing at all. */
+/** Returns null if nothing has this id or the viewer may not see it. */
 async function loadNode(id: string, { loaders, viewer }: Context): Promise<{ id: string } | null> {
   const type = nodeTypeOf(id)
   if (type === undefined || (type.adminsOnly && viewer.scope !== 'ADMIN')) return null

@@ -7,6 +7,7 @@ import { Agent, Node, Plan, PlanFiring, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 Plan.implement({
+  description: 'Wakes an agent with an instruction, at one time or on a schedule.',
   interfaces: [Node],
   fields: (t) => ({
     agent: t.field({
@@ -15,7 +16,10 @@ Plan.implement({
     }),
     name: t.exposeString('name'),
     instruction: t.exposeString('instruction'),
-    cron: t.exposeString('cron', { nullable: true, description: 'Five-field cron, in UTC, for a recurring plan.' }),
+    cron: t.exposeString('cron', {
+      nullable: true,
+      description: "Five-field cron expression of a recurring plan, in the plan's `timeZone`.",
+    }),
     timeZone: t.exposeString('timeZone'),
     nextRunAt: t.field({
       type: 'DateTime',
@@ -26,7 +30,7 @@ Plan.implement({
     firings: t.connection(
       {
         type: PlanFiring,
-        description: 'When it fired, newest first.',
+        description: 'When the plan fired, newest first.',
         complexity: sizeOfPage(),
         async resolve({ id: parentId }, page, { loaders }) {
           const request = idPageRequest('plf', page, parentId)
@@ -43,7 +47,9 @@ const PlanFiringResult = builder.enumType('PlanFiringResult', {
   values: {
     RUN: {},
     INBOX: {},
-    STILL_WAITING: { description: 'Its last event still waits in the inbox: not piled up.' },
+    STILL_WAITING: {
+      description: 'The event of the previous firing is still in the inbox, so no second one was added.',
+    },
     PAUSED: {},
     OVER_BUDGET: {},
     LIMIT: {},
@@ -51,16 +57,17 @@ const PlanFiringResult = builder.enumType('PlanFiringResult', {
 })
 
 PlanFiring.implement({
+  description: 'One firing of a plan.',
   interfaces: [Node],
   fields: (t) => ({
     id: t.exposeID('id', { description: '`plf_…`' }),
-    dueAt: t.field({ type: 'DateTime', description: 'The slot that it was due at.', resolve: ({ slot }) => slot }),
+    dueAt: t.field({ type: 'DateTime', description: 'The scheduled time.', resolve: ({ slot }) => slot }),
     firedAt: t.expose('firedAt', { type: 'DateTime' }),
     result: t.expose('result', { type: PlanFiringResult }),
     run: t.field({
       type: Run,
       nullable: true,
-      description: 'Null where it started none, and for a mind until its cycle.',
+      description: 'Null if the firing started no run; for a persistent agent, null until the think cycle starts.',
       resolve: async (firing, _, { loaders }) => loadOptional(loaders.runs, await loaders.firingRuns.load(firing)),
     }),
   }),
@@ -69,7 +76,7 @@ PlanFiring.implement({
 const PlanScheduleInput = builder.inputType('PlanScheduleInput', {
   isOneOf: true,
   fields: (t) => ({
-    cron: t.string({ description: 'Five fields, UTC.' }),
+    cron: t.string({ description: "Five fields, in the plan's `timeZone`." }),
     at: t.field({ type: 'DateTime' }),
     afterSeconds: t.int(),
   }),
@@ -81,7 +88,7 @@ const CreatePlanInput = builder.inputType('CreatePlanInput', {
     name: t.string({ required: true }),
     instruction: t.string({ required: true }),
     schedule: t.field({ type: PlanScheduleInput, required: true }),
-    timeZone: t.string({ description: 'Absent: UTC.' }),
+    timeZone: t.string({ description: 'IANA time zone of `cron`. Absent: UTC.' }),
   }),
 })
 
@@ -92,7 +99,7 @@ const UpdatePlanInput = builder.inputType('UpdatePlanInput', {
     schedule: t.field({ type: PlanScheduleInput }),
     timeZone: t.string({
       description:
-        'IANA time zone that a cron is read in; an hour that does not exist fires at the next minute that does, one that comes twice fires once.',
+        'IANA time zone of `cron`. A time that a clock change skips fires at the next minute that exists; a time that occurs twice fires once.',
     }),
     enabled: t.boolean(),
   }),
@@ -148,7 +155,7 @@ builder.mutationFields((t) => ({
     description: 'For admins.',
     errors: {
       types: [ConflictError, ForbiddenError, NotFoundError],
-      union: { description: 'ConflictError: its agent is paused.' },
+      union: { description: 'ConflictError: the agent is paused.' },
     },
     args: { input: t.arg({ type: RunPlanNowInput, required: true }) },
     async resolve(_, { input: { id } }, context) {

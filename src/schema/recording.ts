@@ -12,13 +12,16 @@ import { prefixOf } from '../lib/ids.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
 import type { Context } from './context.ts'
 
-/** What is a record of its own, too often to be written twice; that they were refused is recorded all the same. */
+/** Mutations too frequent to audit, whose rows are a record of their own. Refusals are audited nevertheless. */
 const ITS_OWN_RECORD = new Set(['sendMessage', 'markRead', 'triggerAgent'])
 
-/** Where an input says what is to be changed: the first of these that it has. */
+/** Input fields that name the target of a mutation: the first one present counts. */
 const TARGETS = ['id', 'runId', 'toolCallId', 'cycleId', 'spaceId', 'agentId', 'humanId', 'planId', 'webhookId']
 
-/** Puts every mutation on record, new ones too: who, what, and of the input what is neither content nor secret. */
+/**
+ * Makes every mutation write an audit entry: actor, action, and those parts of the input that are neither
+ * content nor secret.
+ */
 export function recorded(schema: GraphQLSchema): GraphQLSchema {
   for (const field of Object.values(schema.getMutationType()?.getFields() ?? {})) {
     const { name: action, resolve, args } = field
@@ -54,7 +57,10 @@ function targetOf(input: JsonObject): string | null {
 
 const SAYS_NOTHING_PRIVATE = ['Boolean', 'Int', 'Float']
 
-/** `fields`: what the input has. Of these the ids, choices, switches and numbers; texts and JSON only by their names. */
+/**
+ * Returns the names of the input's fields (`fields`) and the values of ids, enums, booleans and numbers; of
+ * texts and JSON only the names.
+ */
 function detailOf(type: GraphQLInputType, input: JsonObject): JsonObject {
   const named = getNamedType(type)
   if (!isInputObjectType(named)) return {}

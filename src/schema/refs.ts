@@ -2,7 +2,10 @@ import type { Viewer as ViewerShape } from '../access/viewer.ts'
 import { builder } from './builder.ts'
 import type * as shapes from './shapes.ts'
 
-/** The names of the API's types, so that each can name any other; each is filled in by the file of its own name. */
+/**
+ * References to the API's types, so that each type can refer to any other. The file with the type's name
+ * implements it.
+ */
 export const Node = builder.interfaceRef<{ id: string }>('Node')
 export const Entity = builder.interfaceRef<shapes.Participant>('Entity')
 export const MessagePart = builder.interfaceRef<shapes.PlacedPart>('MessagePart')

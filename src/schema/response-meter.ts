@@ -1,14 +1,14 @@
 import type { ResponsePath } from './response-path.ts'
 import { instancePath, isWithin, selectionPath } from './response-path.ts'
 
-/** Leaves that one response may have, however short they are: each costs time to resolve. */
+/** Maximum leaves of one response, however short they are: each takes time to resolve. */
 const MOST_LEAVES = 50_000
-/** A measuring execution goes on up to so many times the limit, so that it finds what repeats and how long each edge is. */
+/** A measuring execution continues up to this many times the limit, to find repetition and the size of each edge. */
 const MEASURED_LIMITS = 4
-/** Shorter values are not looked at for repetition. */
+/** Shorter values are not checked for repetition. */
 const LONG_VALUE_BYTES = 1024
 
-/** A connection as it was resolved in a measuring execution. */
+/** A connection that a measuring execution resolved. */
 export interface MeasuredConnection {
   path: ResponsePath
   edges: number
@@ -30,27 +30,34 @@ export interface ResponseMeterOptions {
 
 /**
  * Counts what one execution of an operation adds to the response. Resolvers call it (see bounded.ts). Once the limit is exceeded
- * every further resolver fails at once, so that a response past it costs little. A measuring meter also records how much each list item
- * holds, from which `planCuts` decides how many edges fit.
+ * the execution is abandoned: every further resolver returns a promise that never settles. (Errors would be wrapped for thousands of
+ * fields, and graphql-js leaves rejections of list items unhandled.) A measuring meter also records how much each list item holds, from
+ * which `planCuts` decides how many edges fit.
  */
 export class ResponseMeter {
   readonly limit: number
   readonly cuts: EdgeCuts
   readonly isMeasuring: boolean
-  /** Set once the limit is exceeded: nothing more is resolved. */
   isExceeded = false
+  /** Resolves when the limit is exceeded. */
+  readonly whenExceeded: Promise<void>
   /** Bytes of JSON counted so far. */
   bytes = 0
   leaves = 0
-  /** What a measuring execution came to, in the unit of `costOf`: in all, in each list item's fields, and in each item of a list itself. */
+  /**
+   * Totals of a measuring execution in the unit of `costOf`: overall, for each list item's fields, and for each
+   * item of a list itself.
+   */
   cost = 0
   readonly items = new Map<ResponsePath, number>()
   readonly itemsOfList = new Map<ResponsePath, number>()
   readonly connections: MeasuredConnection[] = []
-  /** Bytes of long values, and of those among them that the request selects at two places at least. */
+  /** Bytes of long values, and of those that the request selects in at least two places. */
   longBytes = 0
   repeatedBytes = 0
   readonly #mostBytes: number
+  #onExceeded: () => void = () => {}
+  #never: Promise<never> | undefined
   readonly #firstSelections = new Map<string, string>()
 
   constructor({ limit, isMeasuring = false, cuts = NO_CUTS }: ResponseMeterOptions) {
@@ -58,12 +65,21 @@ export class ResponseMeter {
     this.cuts = cuts
     this.isMeasuring = isMeasuring
     this.#mostBytes = isMeasuring ? limit * MEASURED_LIMITS : limit
+    this.whenExceeded = new Promise((resolve) => {
+      this.#onExceeded = resolve
+    })
   }
 
   /**
-   * Counts the keys of a list's items before they are resolved; `bytes` and `leaves` are those of one item.
-   * @throws RESPONSE_TOO_LARGE past the limit
+   * The promise that resolvers return once the limit is exceeded. It is garbage-collected with the meter,
+   * together with everything that awaits it.
    */
+  get never(): Promise<never> {
+    this.#never ??= new Promise(() => {})
+    return this.#never
+  }
+
+  /** Counts the keys of a list's items before they are resolved; `bytes` and `leaves` are those of one item. */
   addItems(path: ResponsePath, count: number, { bytes, leaves }: { bytes: number; leaves: number }): void {
     this.leaves += count * leaves
     if (this.isMeasuring) {
@@ -73,7 +89,7 @@ export class ResponseMeter {
     this.#add(count * bytes)
   }
 
-  /** Counts the value of a leaf. @throws RESPONSE_TOO_LARGE past the limit */
+  /** Counts the value of a leaf. */
   addValue(path: ResponsePath, bytes: number, contentKey: () => string): void {
     if (this.isMeasuring) {
       this.#charge(path, bytes)
@@ -82,12 +98,12 @@ export class ResponseMeter {
     this.#add(bytes)
   }
 
-  /** Bytes that a leaf may still have; past it nothing of it needs to be measured. */
+  /** Bytes left for a leaf; sizes beyond need not be measured. */
   get remainingBytes(): number {
     return this.#mostBytes - this.bytes
   }
 
-  /** What counts towards a cut: bytes, and for many short leaves their share of the leaves that are allowed. */
+  /** The unit for planning cuts: bytes, or for many short leaves their share of the allowed number of leaves. */
   costOf(bytes: number, leaves: number): number {
     return Math.max(bytes, leaves * (this.limit / MOST_LEAVES))
   }
@@ -96,7 +112,7 @@ export class ResponseMeter {
     this.bytes += bytes
     if (this.bytes <= this.#mostBytes && this.leaves <= MOST_LEAVES) return
     this.isExceeded = true
-    throw RESPONSE_TOO_LARGE
+    this.#onExceeded()
   }
 
   #charge(path: ResponsePath, cost: number): void {
@@ -115,28 +131,22 @@ export class ResponseMeter {
   }
 }
 
-/**
- * Thrown by resolvers once the response has exceeded its limit. The execution is then repeated with fewer edges, or refused. One
- * object, since thousands of fields throw it.
- */
-export const RESPONSE_TOO_LARGE = new Error('the response exceeds its limit')
-
-/** Of the bytes that a cut response aims at: the rest is for what is estimated. */
+/** The part of the limit that a shortened response aims at. The rest covers estimation errors. */
 const AIM = 0.95
 
 interface Sized {
   connection: MeasuredConnection
-  /** By index: what each edge holds, with what is nested in it. */
+  /** Size of each edge by index, including what is nested in it. */
   edges: number[]
   total: number
-  /** Connections within this one's edges. */
+  /** Connections inside this connection's edges. */
   nested: Sized[]
 }
 
 /**
- * Decides how many edges each connection keeps so that the response fits. Connections side by side share what there is; each
- * keeps one edge at least, and only where that one alone is too large, connections nested in it are cut too.
- * Returns null where nothing can be cut.
+ * Decides how many edges each connection keeps so that the response fits. Sibling connections share the space.
+ * Each keeps at least one edge; if this one alone is too large, connections nested in it are cut too. Returns
+ * null if nothing can be cut.
  */
 export function planCuts(meter: ResponseMeter): EdgeCuts | null {
   const cuts = new Map(meter.cuts)
@@ -150,7 +160,7 @@ export function planCuts(meter: ResponseMeter): EdgeCuts | null {
 function share(connections: readonly Sized[], available: number, cuts: Map<string, number>): boolean {
   let isCut = false
   let left = available
-  // The smallest first: what they do not need is for the others.
+  // The smallest first, so that the others can use the space that it does not need.
   const bySize = connections.toSorted((one, other) => one.total - other.total)
   for (const [index, sized] of bySize.entries()) {
     const part = left / (bySize.length - index)
@@ -178,12 +188,12 @@ function cut({ connection, edges, nested }: Sized, available: number, cuts: Map<
   const insideSize = inside.reduce((sum, { total }) => sum + total, 0)
   const inner = new Map<string, number>()
   const isInnerCut = share(inside, available - (kept - insideSize), inner)
-  // The one edge that is left stands first in the next execution.
+  // The one remaining edge has index 0 in the next execution.
   for (const [path, keep] of inner) cuts.set(atFirstEdge(path, instancePath(connection.path), only), keep)
   return { isCut: isCut || isInnerCut, kept }
 }
 
-/** The path of something nested in a connection once only the edge `index` of that is left. */
+/** Returns the path of a nested connection after its outer connection was cut to the edge `index`. */
 function atFirstEdge(path: string, ofConnection: string, index: number): string {
   const [, field = '', ...rest] = path.slice(ofConnection.length).split('.')
   return [ofConnection, field, ...(rest[0] === String(index) ? ['0', ...rest.slice(1)] : rest)].join('.')
@@ -193,7 +203,7 @@ function sizesOf(meter: ResponseMeter): Sized[] {
   const byConnection = new Map(
     meter.connections.map(({ path, edges }) => [path, Array.from({ length: edges }, () => 0)]),
   )
-  // Their paths: connection → edges → index. `edges` may be selected more than once.
+  // Paths have the form connection → edges → index. `edges` may be selected more than once.
   for (const [item, size] of meter.items) {
     const edges = item.prev?.prev && byConnection.get(item.prev.prev)
     if (edges !== undefined) edges[item.key as number]! += size
@@ -210,7 +220,7 @@ function sizesOf(meter: ResponseMeter): Sized[] {
   })
 }
 
-/** Puts each connection into the one whose edges hold it. Returns those that are in none. */
+/** Puts each connection into the one whose edges contain it. Returns the outermost connections. */
 function nest(all: readonly Sized[]): Sized[] {
   const byPath = new Map(all.map((sized) => [sized.connection.path, sized]))
   return all.filter((sized) => {

@@ -1,4 +1,4 @@
-/** Where a value stands in a response, as graphql-js gives it to resolvers: one object for each place, linked to the place above. */
+/** Path of a value in a response, as graphql-js passes it to resolvers: a linked list from the value to the root. */
 export interface ResponsePath {
   readonly prev: ResponsePath | undefined
   readonly key: string | number
@@ -9,7 +9,7 @@ export function instancePath(path: ResponsePath): string {
   return keysOf(path).join('.')
 }
 
-/** Returns the path without the indexes: what the request selects, wherever it occurs. */
+/** Returns the path without indexes: the selection, wherever it occurs. */
 export function selectionPath(path: ResponsePath): string {
   return keysOf(path)
     .filter((key) => typeof key === 'string')

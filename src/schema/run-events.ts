@@ -1,3 +1,4 @@
+import { HiddenError } from '../lib/errors.ts'
 import { builder } from './builder.ts'
 import { Run, Space, TokenUsage, ToolCall } from './refs.ts'
 import { type RunEvent as AnyRunEvent, itself } from './streams.ts'
@@ -5,7 +6,7 @@ import { type RunEvent as AnyRunEvent, itself } from './streams.ts'
 type Shape<T extends AnyRunEvent['type']> = Extract<AnyRunEvent, { type: T }>
 
 const RunEvent = builder.interfaceRef<AnyRunEvent>('RunEvent').implement({
-  description: 'Something that happened in a run, in order.',
+  description: 'An event of a run. Events arrive in order.',
   resolveType: ({ type }) => type,
   fields: (t) => ({
     cursor: t.expose('cursor', { type: 'StreamCursor' }),
@@ -16,7 +17,7 @@ const RunEvent = builder.interfaceRef<AnyRunEvent>('RunEvent').implement({
 
 const event = <T extends AnyRunEvent['type']>(type: T) => builder.objectRef<Shape<T>>(type)
 
-/** Events that show the run as it is now, and nothing else. */
+/** Events whose only field is the run in its current state. */
 type OfRun = 'RunStarted' | 'RunCompleted' | 'RunCanceled' | 'RunSnapshot'
 const runEvent = (type: OfRun, description?: string) =>
   event<OfRun>(type).implement({
@@ -60,16 +61,16 @@ runEvent('RunCompleted')
 runEvent('RunCanceled')
 runEvent(
   'RunSnapshot',
-  'The run as it is now; what follows goes on from here. Sent where `after` is older than what is kept.',
+  'The current state of the run; later events continue from it. Sent if `after` is older than the stored events.',
 )
 deltaEvent(
   'RunTextDelta',
-  "The agent's internal text: never shown in a space. This event and the two below go to admins and the service that triggered.",
+  'Internal text of the agent, never shown in a space. RunTextDelta, RunReasoningDelta and RunToolInputDelta are delivered only to admins and the service that triggered the run.',
 )
 deltaEvent('RunReasoningDelta')
 toolCallEvent('RunToolCalled')
 toolCallEvent('RunToolReturned')
-toolCallEvent('RunToolCallChanged', 'What is asked about a call, or who sees to it, changed.')
+toolCallEvent('RunToolCallChanged', 'The approval or the claim of a tool call changed.')
 
 event('RunResumed').implement({ interfaces: [RunEvent] })
 
@@ -117,10 +118,17 @@ event('RunToolInputDelta').implement({
 })
 
 event('RunSpaceEntered').implement({
-  description: '`space` is null where the viewer is not a member of it.',
+  description: '`space` is null if the viewer is not a member.',
   interfaces: [RunEvent],
   fields: (t) => ({
-    spaceId: t.exposeID('spaceId'),
+    spaceId: t.id({
+      description:
+        'If an operation selects this field, the event is not delivered to viewers who may not see the space.',
+      async resolve({ spaceId }, _, { loaders }) {
+        if ((await loaders.visible.spaces.load(spaceId)) === null) throw new HiddenError()
+        return spaceId
+      },
+    }),
     space: t.field({
       type: Space,
       nullable: true,
@@ -132,7 +140,7 @@ event('RunSpaceEntered').implement({
 builder.subscriptionField('runEvents', (t) =>
   t.field({
     type: RunEvent,
-    description: 'What happens in a run from its start, or from `after` on. Completes when the run is over.',
+    description: 'Events of a run from its start, or after `after`. Completes when the run has ended.',
     args: { runId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },
     subscribe: (_, { runId, after }, { streams, ...watcher }) =>
       streams.runEvents(watcher, { runId, after: after ?? null }),

@@ -5,11 +5,12 @@ import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
 
 RunInternals.implement({
+  description: 'What a run sent to its models, and for whom it works. For admins.',
   fields: (t) => ({
     steps: t.connection(
       {
         type: StepRecord,
-        description: 'What each step was sent and what came back, in order.',
+        description: 'What each step sent to the model and what the model returned, in order.',
         complexity: sizeOfPage(),
         async resolve({ runId }, page, { loaders }) {
           const request = idPageRequest('stp', page, runId)
@@ -25,21 +26,22 @@ RunInternals.implement({
 const FailedModel = builder.objectRef<shapes.StepRecord['failedModels'][number]>('FailedModel').implement({
   fields: (t) => ({
     model: t.exposeString('model'),
-    error: t.exposeString('error', { description: 'Why it did not speak.' }),
+    error: t.exposeString('error', { description: 'Why the model failed or was skipped.' }),
   }),
 })
 
 StepRecord.implement({
+  description: 'One generation of a model, with the tool calls that it contains.',
   fields: (t) => ({
     id: t.exposeID('id'),
     index: t.exposeInt('index', { description: '0-based.' }),
-    model: t.exposeString('model', { description: 'The one that spoke.' }),
+    model: t.exposeString('model', { description: 'The model that generated the response.' }),
     failedModels: t.expose('failedModels', {
       type: [FailedModel],
-      description: 'The models that were asked or passed over before it, in order.',
+      description: 'The models that failed or were skipped before `model`, in order.',
     }),
     instructions: t.exposeString('instructions'),
-    messages: t.expose('messages', { type: 'JSON', description: 'AI SDK ModelMessage[] as sent.' }),
+    messages: t.expose('messages', { type: 'JSON', description: 'AI SDK ModelMessage[] as sent to the model.' }),
     activeTools: t.exposeStringList('activeTools'),
     response: t.expose('response', { type: 'JSON', description: 'AI SDK ModelMessage[] that the step added.' }),
     finishReason: t.exposeString('finishReason'),

@@ -5,30 +5,30 @@ import { RunStatusType, RunStopReasonType } from './enums.ts'
 import { Entity, Run } from './refs.ts'
 import { RunConnection, RunEdge } from './run-connection.ts'
 
-/** Where runs come from, what they set off and why they ended; and finding them. */
+/** Why a run ended, and which runs started it or were started by it; the query of all runs. */
 builder.objectFields(Run, (t) => ({
   stopReason: t.expose('stopReason', {
     type: RunStopReasonType,
     nullable: true,
-    description: 'Why it is over; null while it is not.',
+    description: 'Why the run ended. Null until then.',
   }),
   stoppedBy: t.field({
     type: Entity,
     nullable: true,
     description:
-      'The human or agent that stopped it; null where nobody did (handing on too), where it was the operator, or where the viewer may not see who.',
+      'The human or agent that stopped the run. Null if nobody did (also after HANDED_ON), if the operator did, or if the viewer may not see who did.',
     resolve: ({ stoppedById }, _, { loaders }) => loadOptional(loaders.visible.entities, stoppedById),
   }),
   parent: t.field({
     type: Run,
     nullable: true,
-    description: 'The run that set this one off; null where there is none, or not for the viewer.',
+    description: 'The run that started this one. Null if there is none or the viewer may not see it.',
     resolve: ({ parentRunId }, _, { loaders }) => loadOptional(loaders.visible.runs, parentRunId),
   }),
   children: t.connection(
     {
       type: Run,
-      description: 'The runs that this one set off and that the viewer may see, oldest first.',
+      description: 'The runs that this run started and that the viewer may see, oldest first.',
       complexity: sizeOfPage(),
       async resolve({ id: parentId }, page, { loaders }) {
         const request = idPageRequest('run', page, parentId)
@@ -42,13 +42,13 @@ builder.objectFields(Run, (t) => ({
   retryOf: t.field({
     type: Run,
     nullable: true,
-    description: 'The failed run that this one repeats.',
+    description: 'The failed run that this one retries.',
     resolve: ({ retryOfId }, _, { loaders }) => loadOptional(loaders.visible.runs, retryOfId),
   }),
   retriedBy: t.field({
     type: Run,
     nullable: true,
-    description: 'The run that repeats this one.',
+    description: 'The run that retries this one.',
     resolve: async ({ id }, _, { loaders }) =>
       loadOptional(loaders.visible.runs, (await loaders.retries.load(id))?.id ?? null),
   }),
@@ -57,10 +57,10 @@ builder.objectFields(Run, (t) => ({
 const RunFilter = builder.inputType('RunFilter', {
   fields: (t) => ({
     agentId: t.id(),
-    spaceId: t.id({ description: 'Triggered from it or written in it.' }),
+    spaceId: t.id({ description: 'Runs that were triggered from the space or posted in it.' }),
     rootId: t.id(),
     status: t.field({ type: [RunStatusType] }),
-    since: t.field({ type: 'DateTime', description: 'Queued at or after.' }),
+    since: t.field({ type: 'DateTime', description: 'Runs queued at or after this time.' }),
   }),
 })
 

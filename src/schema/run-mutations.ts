@@ -11,7 +11,7 @@ const StopRunInput = builder.inputType('StopRunInput', {
     cascade: t.boolean({
       required: true,
       defaultValue: false,
-      description: 'Also stop every run, in any space, that this one set off.',
+      description: 'Also stop every run, in any space, that this run started.',
     }),
   }),
 })
@@ -22,7 +22,7 @@ const StopRunPayload = builder.objectRef<{ run: shapes.Run; stoppedRuns: shapes.
     stoppedRuns: t.expose('stoppedRuns', {
       type: [Run],
       description:
-        'What this stop ended and the viewer may see; the run itself first, where it was alive. With `cascade`, a run that is over may still have living descendants: they are stopped. ConflictError where nothing of it was alive.',
+        'The runs that this mutation stopped and that the viewer may see; the run itself first if it had not ended. With `cascade`, active descendants are stopped even if the run itself has ended. ConflictError if there was nothing to stop.',
     }),
   }),
 })
@@ -32,7 +32,7 @@ builder.mutationField('stopRun', (t) =>
     type: StopRunPayload,
     errors: {
       types: [ForbiddenError, NotFoundError, ConflictError],
-      union: { description: 'ConflictError: the run had already finished.' },
+      union: { description: 'ConflictError: the run had already ended.' },
     },
     args: { input: t.arg({ type: StopRunInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -53,7 +53,7 @@ const RetryRunPayload = builder.objectRef<{ run: shapes.Run | null }>('RetryRunP
     run: t.expose('run', {
       type: Run,
       nullable: true,
-      description: 'Null for a persistent mind: its events wait in the inbox again.',
+      description: 'Null for a persistent agent: the events return to its inbox.',
     }),
   }),
 })
@@ -62,12 +62,12 @@ builder.mutationField('retryRun', (t) =>
   t.field({
     type: RetryRunPayload,
     description:
-      "Starts what triggered a FAILED run anew, with the same root, depth and askers. By human members of its trigger's space, the service that triggered it, and admins.",
+      "Repeats the trigger of a FAILED run, with the same root, depth and requesters. For human members of the trigger's space, the service that triggered the run, and admins.",
     errors: {
       types: [ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
       union: {
         description:
-          'ConflictError: it has not failed, was retried already, its chain has gone on, or its agent is paused. LimitExceededError: its root has had its runs, or a budget is spent.',
+          'ConflictError: the run has not failed, was already retried, its chain has continued, or its agent is paused. LimitExceededError: the root has reached its maximum number of runs, or a budget is exhausted.',
       },
     },
     args: { input: t.arg({ type: RetryRunInput, required: true }) },

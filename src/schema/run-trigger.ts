@@ -1,11 +1,12 @@
 import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
+import { mayHear } from './confidence.ts'
 import type { Context } from './context.ts'
 import { TriggerTypeType } from './enums.ts'
 import { Message, Run, Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
-/** Whether the viewer may read what a run's trigger was about. */
+/** Whether the viewer may read the content of a run's trigger. */
 async function seesTrigger(run: shapes.Run, { domain, viewer, loaders, shownIn }: Context): Promise<boolean> {
   if (domain.visibility.runThoughts(viewer, run)) return true
   if (run.triggerSpaceId === null) return run.triggerType === 'INBOX' // counts events, quotes none
@@ -13,7 +14,10 @@ async function seesTrigger(run: shapes.Run, { domain, viewer, loaders, shownIn }
   return (await loaders.visible.spaces.load(run.triggerSpaceId)) !== null
 }
 
-/** A run's trigger in one line: who or what, and about what for those who may see that. */
+/**
+ * Returns a run's trigger in one line. Viewers who may not read its content get only who or what triggered the
+ * run.
+ */
 async function triggerSummaryFor(run: shapes.Run, context: Context): Promise<string> {
   if (await seesTrigger(run, context)) return run.triggerSummary
   switch (run.triggerType) {
@@ -22,7 +26,8 @@ async function triggerSummaryFor(run: shapes.Run, context: Context): Promise<str
       return `${sender ? sender.name : 'Somebody'} in another space`
     }
     case 'PLAN':
-      return `The plan "${run.triggerName}"`
+      // An agent may have derived the plan's name from a confidential space.
+      return (await mayHear([...run.places, ...run.label], context)) ? `The plan "${run.triggerName}"` : 'A plan'
     case 'SERVICE':
       return `The service "${run.triggerName}"`
     case 'INBOX':
@@ -34,13 +39,14 @@ builder.objectFields(Run, (t) => ({
   triggerType: t.expose('triggerType', { type: TriggerTypeType }),
   triggerSummary: t.string({
     description:
-      'One line a person can read: who or what started it, and about what; without the what for those who may not see it.',
+      'One readable line: who or what started the run, and why. The reason is left out for viewers who may not see it.',
     resolve: (run, _, context) => triggerSummaryFor(run, context),
   }),
   triggerSpace: t.field({
     type: Space,
     nullable: true,
-    description: "The trigger's and the active space and message: null where there is none, or not for the viewer.",
+    description:
+      '`triggerSpace`, `triggerMessage` and `activeSpace` are null if there is none or the viewer may not see it.',
     resolve: ({ triggerSpaceId }, _, { loaders }) => loadOptional(loaders.visible.spaces, triggerSpaceId),
   }),
   triggerMessage: t.field({
@@ -49,9 +55,9 @@ builder.objectFields(Run, (t) => ({
     resolve: ({ triggerMessageId }, _, { loaders }) => loadOptional(loaders.visible.messages, triggerMessageId),
   }),
   depth: t.exposeInt('depth', {
-    description: "How many agent-to-agent hops lie behind this run; 0 for a human's, plan's or service's trigger.",
+    description: 'Number of agent-to-agent hops before this run; 0 if a human, a plan or a service triggered it.',
   }),
   rootId: t.exposeID('rootId', {
-    description: 'The human message, plan firing or service call that the whole chain of triggers began with.',
+    description: 'The human message, plan firing or service call that started the tree of runs.',
   }),
 }))

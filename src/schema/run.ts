@@ -6,7 +6,7 @@ import { Agent, Node, Run, RunInternals, Space, TokenUsage, ToolCall } from './r
 import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
 
-/** Who is only asked to decide on some of them sees those. */
+/** Returns the calls of a run. A viewer who is only asked to decide on some of them gets only those. */
 async function callsOf({ id, onlyAsked }: shapes.Run, _: object, { loaders }: Context): Promise<shapes.ToolCall[]> {
   const calls = await loaders.toolCallsOfRuns.load(id)
   if (onlyAsked !== true) return calls
@@ -23,6 +23,7 @@ function errorFor({ error, label, stopReason }: shapes.Run, scope: Context['view
 }
 
 Run.implement({
+  description: "One execution of an agent's tool loop. A think cycle is a run whose `triggerType` is INBOX.",
   interfaces: [Node],
   fields: (t) => ({
     agent: t.field({
@@ -40,7 +41,7 @@ Run.implement({
     summary: t.string({
       nullable: true,
       description:
-        "The agent's own closing words: internal, never posted. For admins and the service that triggered; null for others.",
+        "The agent's closing text. Internal, never posted to a space. Null unless the viewer is an admin or the service that triggered the run.",
       resolve: (run, _, { domain, viewer }) => (domain.visibility.runThoughts(viewer, run) ? run.summary : null),
     }),
     toolCalls: t.field({
@@ -58,12 +59,12 @@ Run.implement({
     internals: t.field({
       type: RunInternals,
       nullable: true,
-      description: 'Null for everybody but admins.',
+      description: 'Null unless the viewer is an admin.',
       resolve: ({ id }, _, { viewer }) => (viewer.scope === 'ADMIN' ? { runId: id } : null),
     }),
     streamCursor: t.field({
       type: 'StreamCursor',
-      description: 'Resume point for `runEvents`.',
+      description: 'Where to resume `runEvents`: pass it as `after`.',
       resolve: ({ id }, _, { loaders }) => loaders.runCursors.load(id),
     }),
     queuedAt: t.expose('queuedAt', { type: 'DateTime' }),
@@ -76,7 +77,7 @@ builder.objectField(Run, 'error', (t) =>
   t.string({
     nullable: true,
     description:
-      'Of a run that knows something of a confidential space: its class for members, null for a service, the words for admins.',
+      'Restricted for runs that have read from a confidential space: admins see the message, members the stop reason, services null.',
     resolve: (run, _, { viewer }) => errorFor(run, viewer.scope),
   }),
 )

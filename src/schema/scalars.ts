@@ -11,9 +11,9 @@ const LAST = new Date('9999-12-31T23:59:59.999Z')
 function instantOf(value: unknown): Date {
   const day = typeof value === 'string' ? INSTANT.exec(value)?.[1] : undefined
   const date = new Date(day === undefined ? Number.NaN : (value as string).toUpperCase())
-  // Date would take 30 February for 1 March.
+  // `Date` would accept 30 February as 1 March.
   const exists = !Number.isNaN(date.getTime()) && new Date(`${day}T00:00:00Z`).toISOString().startsWith(`${day}`)
-  // What the offset makes of it is an instant that PostgreSQL has, too.
+  // PostgreSQL can store every instant in this range, whatever the offset.
   if (!exists || date < FIRST || date > LAST)
     throw new GraphQLError('Must be an RFC 3339 instant like 2026-01-31T09:30:00Z.')
   return date
@@ -27,15 +27,15 @@ builder.scalarType('DateTime', {
 
 builder.scalarType('StreamCursor', {
   description:
-    'An opaque position in an event stream, not in a page. Hand the last one you saw back as `after` to resume without a gap.',
+    'An opaque position in an event stream (not in a page). Pass the last one that you received as `after` to resume without a gap.',
   serialize: (cursor) => cursor,
   parseValue(value) {
-    if (typeof value !== 'string') throw new GraphQLError('A cursor is a string.')
+    if (typeof value !== 'string') throw new GraphQLError('A StreamCursor must be a string.')
     return value
   },
 })
 
-/** A value written in the document itself. */
+/** Converts a literal in the document. */
 function jsonOfLiteral(node: ValueNode, variables: Record<string, unknown> | null | undefined): Json {
   switch (node.kind) {
     case Kind.VARIABLE:
@@ -48,7 +48,7 @@ function jsonOfLiteral(node: ValueNode, variables: Record<string, unknown> | nul
     case Kind.LIST:
       return node.values.map((item) => jsonOfLiteral(item, variables))
     case Kind.OBJECT:
-      // Entries, not assignment: a field called __proto__ stays a field.
+      // `fromEntries` instead of assignment: a field named __proto__ stays a field.
       return Object.fromEntries(node.fields.map(({ name, value }) => [name.value, jsonOfLiteral(value, variables)]))
     default:
       return node.value

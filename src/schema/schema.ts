@@ -42,5 +42,5 @@ import { builder } from './builder.ts'
 import { withComparableIds } from './comparable-ids.ts'
 import { recorded } from './recording.ts'
 
-/** The API, whole. schema.graphql is printed from it. */
+/** The complete schema, from which schema.graphql is printed. */
 export const schema = bounded(recorded(withComparableIds(builder.toSchema())))

@@ -9,10 +9,10 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
   fields: (t) => ({
     spaceId: t.id({ required: true }),
     text: t.string({ required: true }),
-    mentionedAgentId: t.id({ description: 'An agent member.' }),
+    mentionedAgentId: t.id({ description: 'Must be an agent that is a member of the space.' }),
     idempotencyKey: t.string({
       description:
-        'Sent again by the same sender to the same space with the same key, the first message is returned and nothing new is posted; with other content, ConflictError. Kept as long as the message.',
+        'If the same sender sends the same content to the same space with the same key again, the first message is returned and nothing is posted. Other content with the same key: ConflictError. The key is kept as long as the message.',
     }),
   }),
 })
@@ -23,11 +23,11 @@ const SendMessagePayload = builder
     fields: (t) => ({
       sentMessage: t.expose('sentMessage', {
         type: Message,
-        description: 'Not called `message`, so that a client can select it beside `... on Error { message }`.',
+        description: 'Not named `message`, so that clients can select it beside `... on Error { message }`.',
       }),
       runs: t.expose('runs', {
         type: [Run],
-        description: 'The runs that it started; empty where it only reached inboxes.',
+        description: 'The runs that the message started. Empty if it only reached inboxes.',
         complexity: { field: 1, multiplier: 3 },
       }),
     }),

@@ -4,7 +4,7 @@ type Row<Many extends (ids: never) => Promise<readonly unknown[]>> = NonNullable
 type Item<List extends (ids: never) => Promise<Map<string, readonly unknown[]>>> =
   Awaited<ReturnType<List>> extends Map<string, readonly (infer One)[]> ? One : never
 
-/** What stands behind the API's types: what the domain answers with. */
+/** The values behind the API's types, as the domain returns them. */
 export type AccessToken = Awaited<ReturnType<Domain['tokens']['create']>>['accessToken']
 export type Agent = Row<Domain['agents']['getMany']>
 export type ApprovalStanding =
@@ -25,13 +25,16 @@ export type Outcome = Item<Domain['reading']['outcomesMany']>
 export type Plan = Row<Domain['plans']['getMany']>
 export type PlanFiring = Row<Domain['firingReading']['getMany']>
 export type Run = Row<Domain['runs']['getMany']> & {
-  /** The viewer sees it only because they are asked by name to decide on a call of it: of its calls, those alone. */
+  /**
+   * Set if the viewer sees the run only because a policy names them as an approver of one of its calls. They see
+   * only such calls.
+   */
   onlyAsked?: true
 }
 export type Space = Row<Domain['spaces']['getMany']>
 export type StepRecord = Awaited<ReturnType<Domain['stepRecords']['pageMany']>>[number]['items'][number]
 export type Tool = Item<Domain['customTools']['listMany']>
-/** What of a run is known without looking. */
+/** The fields of a run that signals carry, so that no lookup is needed. */
 export type ToldRun = Item<Domain['runs']['toldOf']>
 export type ToolCall = Row<Domain['toolCalls']['getBriefMany']>
 export type RootUsage = Awaited<ReturnType<Domain['usage']['ofRoots']>> extends Map<string, infer One> ? One : never
@@ -39,21 +42,21 @@ export type SpentToday = Awaited<ReturnType<Domain['usage']['today']>> extends M
 export type UsageRow = Awaited<ReturnType<Domain['usage']['query']>>[number]
 export type Webhook = Row<Domain['webhooks']['getMany']>
 
-/** An entity of which only what all have in common is known; the rest is loaded where it is asked for. */
+/** The fields that humans and agents have in common; the others are loaded on demand. */
 export type Participant = Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>
 
 /** Tokens of a run or of one of its steps. */
 export interface Usage {
   estimated: boolean
   inputTokens: number
-  /** Not in events of before they were counted. */
+  /** Absent in events stored before the server counted cached tokens. */
   cachedInputTokens?: number
   outputTokens: number
-  /** Null, and absent in events of before it was counted: not known. */
+  /** Null if not known; absent in events stored before the server computed costs. */
   costUsd?: number | null
 }
 
-/** A part of a message at its place. */
+/** A part of a message with its index. */
 export interface PlacedPart {
   messageId: string
   index: number

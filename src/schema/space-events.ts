@@ -7,7 +7,7 @@ type Shape<T extends AnySpaceEvent['type']> = Extract<AnySpaceEvent, { type: T }
 
 const SpaceEvent = builder.interfaceRef<AnySpaceEvent>('SpaceEvent').implement({
   description:
-    'Something that happened in a space, in order. Objects in an event are as they are when it is delivered, not as they were then.',
+    'An event of a space. Events arrive in order. Objects in an event have their state at delivery, not at the time of the event.',
   resolveType: ({ type }) => type,
   fields: (t) => ({
     cursor: t.expose('cursor', { type: 'StreamCursor' }),
@@ -18,7 +18,7 @@ const SpaceEvent = builder.interfaceRef<AnySpaceEvent>('SpaceEvent').implement({
 
 const event = <T extends AnySpaceEvent['type']>(type: T) => builder.objectRef<Shape<T>>(type)
 
-/** Events that differ in name alone are made together. */
+/** Events with the same fields share an implementation. */
 type OfSpace = 'SpaceSnapshot' | 'SpaceUpdated'
 const spaceEvent = (type: OfSpace, description: string) =>
   event<OfSpace>(type).implement({
@@ -59,21 +59,21 @@ const memberEvent = (type: OfMember) =>
 
 spaceEvent(
   'SpaceSnapshot',
-  'The space as it is now; what follows goes on from here. The first event where `after` is absent or older than what is kept. Never a silent gap.',
+  'The current state of the space; later events continue from it. Sent first if `after` is absent or older than the stored events, so a gap is never silent.',
 )
-spaceEvent('SpaceUpdated', 'Its name, description, routing or admin agent changed.')
+spaceEvent('SpaceUpdated', "The space's name, description, routing or admin agent changed.")
 messageEvent(
   'MessagePosted',
-  "A message exists. An agent's arrives with status STREAMING and grows by the events below.",
+  "A new message. An agent's message starts with status STREAMING and grows by MessageTextDelta and MessagePartChanged.",
 )
-messageEvent('MessageUpdated', 'Its status or its outcomes changed.')
-messageEvent('MessageFinished', 'No more parts will come.')
+messageEvent('MessageUpdated', 'The status, the outcomes or `rootUsage` of the message changed.')
+messageEvent('MessageFinished', 'The message is complete: no more parts follow.')
 memberEvent('MemberJoined')
 memberEvent('MemberLeft')
 
 event('MessageTextDelta').implement({
   description:
-    '`delta` belongs at UTF-16 code unit `offset` of text part `partIndex`, which it begins when there is no such part yet. Where `offset` is less than the known length the overlap is dropped: applying one twice changes nothing. A delta never splits a surrogate pair.',
+    'Insert `delta` at UTF-16 code unit `offset` of text part `partIndex`; create the part if it does not exist. If `offset` is less than the length of your text, drop the overlap, so that applying a delta twice changes nothing. A delta never splits a surrogate pair.',
   interfaces: [SpaceEvent],
   fields: (t) => ({
     messageId: t.exposeID('messageId'),
@@ -83,7 +83,7 @@ event('MessageTextDelta').implement({
     part: t.field({
       type: TextPart,
       description:
-        'The part as it stands at delivery, at least as long as this delta: enough for a client that normalises by id.',
+        'The part at delivery, at least up to the end of this delta. Enough for clients with a normalized cache.',
       async resolve({ messageId, partIndex: index, offset, delta }, _, { loaders }) {
         const part = (await loaders.messages.load(messageId))?.parts[index]
         const known = part?.type === 'text' ? part.text : ''
@@ -96,7 +96,7 @@ event('MessageTextDelta').implement({
 
 event('MessagePartChanged').implement({
   description:
-    "A part was added or changed: a tool call's input, status or output, or a text part that is now whole. Parts are never removed.",
+    'A part was added or changed: the input, status or output of a tool call, or a text part that is now complete. Parts are never removed.',
   interfaces: [SpaceEvent],
   fields: (t) => ({
     messageId: t.exposeID('messageId'),
@@ -114,7 +114,7 @@ builder.subscriptionField('spaceMessages', (t) =>
   t.field({
     type: SpaceEvent,
     description:
-      'A space, live: a snapshot first, or what came after `after`. Ends with an error when the viewer stops being a member.',
+      'Events of a space: a snapshot first, or the events after `after`. Ends with an error when the viewer is no longer a member.',
     args: { spaceId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },
     subscribe: (_, { spaceId, after }, { streams, ...watcher }) =>
       streams.spaceMessages(watcher, { spaceId, after: after ?? null }),

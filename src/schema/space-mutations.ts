@@ -7,7 +7,7 @@ import { RoutingType } from './enums.ts'
 import { Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
-const ADMINS_ONLY = 'For admins: ForbiddenError.'
+const ADMINS_ONLY = 'Only admins may set it; others get a ForbiddenError.'
 
 const CreateSpaceInput = builder.inputType('CreateSpaceInput', {
   fields: (t) => ({
@@ -30,7 +30,7 @@ const UpdateSpaceInput = builder.inputType('UpdateSpaceInput', {
     adminAgentId: t.id(),
     confidential: t.boolean({
       description:
-        'Any human member may set it; an admin alone may lift it: ForbiddenError. BadInputError for a space without a human.',
+        'Any human member may set it; only admins may unset it, others get a ForbiddenError. BadInputError if the space has no human.',
     }),
     budget: t.field({ type: BudgetInput, description: ADMINS_ONLY }),
   }),
@@ -55,7 +55,7 @@ const spacePayload = (name: string) =>
 const RemoveMemberPayload = builder
   .objectRef<{ spaceId: string; entityId: string; space: shapes.Space | null }>('RemoveMemberPayload')
   .implement({
-    description: '`space` is null for a viewer who has just left it.',
+    description: '`space` is null if the viewer has left the space with this mutation.',
     fields: (t) => ({
       spaceId: t.exposeID('spaceId'),
       entityId: t.exposeID('entityId'),
@@ -81,7 +81,7 @@ builder.mutationFields((t) => ({
       types: [ForbiddenError, NotFoundError],
       union: {
         description:
-          'By an admin, or by the last human in it. Ends its subscriptions with NOT_FOUND; every agent forgets it as by `forgetSpace`.',
+          'Allowed for admins and for the last human in the space. Subscriptions to the space end with NOT_FOUND, and every agent forgets the space as with `forgetSpace`.',
       },
     },
     args: { input: t.arg({ type: DeleteSpaceInput, required: true }) },
@@ -115,7 +115,7 @@ builder.mutationFields((t) => ({
     type: spacePayload('AddMemberPayload'),
     errors: {
       types: [ForbiddenError, NotFoundError, ConflictError, LimitExceededError],
-      union: { description: 'ConflictError: it is a member already.' },
+      union: { description: 'ConflictError: the entity is already a member.' },
     },
     args: { input: t.arg({ type: AddMemberInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -5,18 +5,20 @@ import { RoutingType } from './enums.ts'
 import { Agent, Entity, Message, Node, Space } from './refs.ts'
 
 Space.implement({
+  description: 'A room with members and one ordered list of messages.',
   interfaces: [Node],
   fields: (t) => ({
     name: t.exposeString('name'),
     description: t.exposeString('description', { nullable: true }),
     routing: t.expose('routing', { type: RoutingType }),
     confidential: t.exposeBoolean('confidential', {
-      description: 'What is said here is carried only to where every human who hears it belongs here too.',
+      description:
+        'Whether content of this space may be repeated only where every human who can read it is also a member of this space.',
     }),
     adminAgent: t.field({
       type: Agent,
       nullable: true,
-      description: "The agent that human messages go to under ADMIN routing; a space's only agent where none is set.",
+      description: "The agent that human messages wake under ADMIN routing. If none is set: the space's only agent.",
       resolve: async ({ id }, _, { loaders }) => loadOptional(loaders.entities, await loaders.adminAgents.load(id)),
     }),
     members: t.field({
@@ -28,7 +30,7 @@ Space.implement({
       {
         type: Message,
         description:
-          "In `seq` order. With neither `first` nor `last`, the last 50. A message's id serves as `after` and `before` too.",
+          'Ordered by `seq`. Without `first` and `last`: the last 50. `after` and `before` also take the id of a message.',
         complexity: sizeOfPage(DEFAULT_MESSAGES),
         async resolve({ id: parentId }, page, { loaders }) {
           const found = await loaders.messagePages.load({ parentId, request: messagesRequest(page) })
@@ -46,27 +48,27 @@ Space.implement({
     streamCursor: t.field({
       type: 'StreamCursor',
       description:
-        'Resume point for `spaceMessages`. Taken before anything else of this space is read in the operation, so that `messages` holds at least everything up to it, the text of STREAMING messages included.',
+        'Where to resume `spaceMessages`: pass it as `after`. Taken before the operation reads anything else of this space, so that `messages` contains everything up to it, including the text of STREAMING messages.',
       resolve: ({ id }, _, { loaders }) => loaders.spaceCursors.load(id),
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
   }),
 })
 
-/** What each viewer has read of it. */
+/** Depends on the viewer's read marker. */
 builder.objectFields(Space, (t) => ({
   firstUnreadMessage: t.field({
     type: Message,
     nullable: true,
     complexity: { field: 5, multiplier: 1 },
     description:
-      "The first message after the viewer's read marker that is not the viewer's own; null when there is none, or no human views.",
+      "The first message after the viewer's read marker that somebody else sent. Null if there is none or the viewer is not human.",
     resolve: ({ id }, _, { loaders }) => loaders.firstUnread.load(id),
   }),
   unreadCount: t.int({
-    // It counts messages.
+    // Counting reads messages.
     complexity: 10,
-    description: "Messages after the viewer's read marker, the viewer's own left out; 0 where no human views.",
+    description: "Number of messages after the viewer's read marker that others sent. 0 if the viewer is not human.",
     resolve: ({ id }, _, { loaders }) => loaders.unreadCounts.load(id),
   }),
 }))
@@ -75,7 +77,7 @@ builder.queryFields((t) => ({
   spaces: t.connection(
     {
       type: Space,
-      description: "The viewer's spaces, newest first; an admin sees all.",
+      description: "The viewer's spaces, newest first. An admin sees all spaces.",
       complexity: sizeOfPage(),
       async resolve(_, page, { domain, viewer, loaders }) {
         const { items, ...ends } = await domain.spaces.page(viewer, idPageRequest('spc', page))
@@ -88,7 +90,7 @@ builder.queryFields((t) => ({
   space: t.field({
     type: Space,
     nullable: true,
-    description: 'Null where there is none, or none that the viewer may see.',
+    description: 'Null if the space does not exist or the viewer may not see it.',
     args: { id: t.arg.id({ required: true }) },
     resolve: (_, { id }, { loaders }) => loaders.visible.spaces.load(id),
   }),

@@ -2,30 +2,33 @@ import type { Viewer } from '../access/viewer.ts'
 import type { RunLogEvent, SpaceLogEvent } from '../realtime/topics.ts'
 import type { Run, ToldRun, ToolCall } from './shapes.ts'
 
-/** What every event of a stream with cursors carries. */
+/** Fields of every event of a stream with cursors. */
 interface AtCursor {
   cursor: string
   at: Date
 }
 
-/** An event of `spaceMessages`: what it names is loaded when it is delivered. */
+/** An event of `spaceMessages`. The objects that its ids refer to are loaded at delivery. */
 export type SpaceEvent = AtCursor & { spaceId: string } & (SpaceLogEvent | { type: 'SpaceSnapshot' })
 
 /**
- * An event of `runEvents`. A cycle that was rolled back is gone when its end is delivered, and so are its calls: those of
- * which nothing is known any more are not told of.
+ * An event of `runEvents`. If a think cycle was rolled back, its row and its calls no longer exist when its last
+ * events are delivered: these carry the last known state, and events about calls without one are not delivered.
  */
 export type RunEvent = AtCursor & { runId: string; lastKnown?: Run; lastKnownCall?: ToolCall } & (
     | RunLogEvent
     | { type: 'RunSnapshot' }
   )
 
-/** One agent of a space, and what it does now. */
+/** The activity of one agent in a space. */
 export interface AgentActivityEvent {
   at: Date
   spaceId: string
   agentId: string
-  /** Its QUEUED, RUNNING and WAITING_TOOL runs, newest first, whoever may see them; null where they are to be looked up. */
+  /**
+   * The agent's QUEUED, RUNNING and WAITING_TOOL runs, newest first, without a check of visibility. Null if they
+   * must be loaded.
+   */
   activeRuns: readonly ToldRun[] | null
 }
 
@@ -36,36 +39,37 @@ export type ViewerEvent = { at: Date } & (
   | { type: 'ViewerToolCallWaiting' | 'ViewerToolCallChanged' | 'ViewerToolCallSettled'; toolCallId: string }
 )
 
-/** How each subscription field resolves: an event is what it was told as. Subscriptions are answered by this (plain-answers.ts). */
+/** The resolver of every subscription field: returns the event. plain-answers.ts relies on it. */
 export const itself = <E>(event: E): E => event
 
-/** Who watches, and what becomes of a watcher that cannot keep up. */
+/** The viewer of a subscription, and the callback for one that cannot keep up. */
 export interface Watcher {
   viewer: Viewer
-  /** Called at most once, as soon as it is found too far behind. */
+  /** Called at most once, as soon as the subscription lags too far. */
   onSlow(): void
 }
 
 /**
- * Where the subscriptions get their events: a port, so that what stands behind it may serve many subscribers at once. Each
- * iteration ends by `return()`, also while it waits, and then holds nothing; it rejects with NotFoundError for what the
- * viewer may not see, with ForbiddenError or UnauthenticatedError once that is so.
+ * The port through which subscriptions get their events, so that its implementation can serve many subscribers
+ * at once. Each iteration ends with `return()`, also while it waits, and then releases everything. It rejects
+ * with NotFoundError if the viewer may not see the object, and with ForbiddenError or UnauthenticatedError when
+ * the viewer loses access.
  */
 export interface Streams {
-  /** @throws BadInputError for an `after` that is no cursor. */
+  /** @throws BadInputError for an invalid `after` */
   spaceMessages(
     watcher: Watcher,
     options: { spaceId: string; after: string | null },
   ): Promise<AsyncIterable<SpaceEvent>>
-  /** Ends after the run's end. @throws BadInputError for an `after` that is no cursor. */
+  /** Ends after the last event of the run. @throws BadInputError for an invalid `after` */
   runEvents(watcher: Watcher, options: { runId: string; after: string | null }): Promise<AsyncIterable<RunEvent>>
-  /** `asksMore`: what is asked of runs is more than what is told of them. */
+  /** `asksMore`: the operation selects fields of runs that signals do not carry. */
   agentActivity(
     watcher: Watcher,
     options: { spaceId: string; asksMore: boolean },
   ): Promise<AsyncIterable<AgentActivityEvent>>
   viewerEvents(watcher: Watcher): Promise<AsyncIterable<ViewerEvent>>
-  /** For each the cursor after which everything later comes. */
+  /** Returns for each space the cursor after which later events follow. */
   spaceCursors(spaceIds: readonly string[]): Promise<string[]>
   runCursors(runIds: readonly string[]): Promise<string[]>
 }

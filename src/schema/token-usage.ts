@@ -3,26 +3,27 @@ import { TokenUsage } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 TokenUsage.implement({
+  description: 'Tokens that models used, and their cost.',
   fields: (t) => ({
     estimated: t.exposeBoolean('estimated', {
-      description: 'True where the provider gave no figures and they were estimated.',
+      description: 'True if the provider reported no usage and the server estimated it.',
     }),
     inputTokens: t.exposeInt('inputTokens'),
     cachedInputTokens: t.int({
-      description: 'Of `inputTokens`.',
+      description: 'Part of `inputTokens`.',
       resolve: ({ cachedInputTokens = 0 }) => cachedInputTokens,
     }),
     outputTokens: t.exposeInt('outputTokens'),
     costUsd: t.float({
       nullable: true,
-      description: 'By `PARLEY_PRICES`; null where a model has no known price.',
+      description: 'Computed with `PARLEY_PRICES`. Null if the price of a model is not known.',
       resolve: ({ costUsd = null }) => costUsd,
     }),
     totalTokens: t.int({ resolve: ({ inputTokens, outputTokens }) => inputTokens + outputTokens }),
   }),
 })
 
-/** The usage of a run or a step, as its row holds it. */
+/** Converts the usage columns of a run or a step. */
 export function usageOf(row: UsageRow): shapes.Usage {
   const { inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated } = row
   return { inputTokens, cachedInputTokens, outputTokens, estimated, costUsd: usdOf(row.costNanos) }

@@ -1,18 +1,18 @@
-import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { Approval } from './approval.ts'
 import { existing, loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { mayHear } from './confidence.ts'
-import { type Context, renewed } from './context.ts'
+import { type Context, checkRequestRate, renewed } from './context.ts'
 import { Agent, Entity, Human, Message, Node, Run, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const ToolCallStatus = builder.enumType('ToolCallStatus', {
   values: {
-    STREAMING: { description: 'The model is still writing its input.' },
+    STREAMING: { description: 'The model is still writing the input.' },
     RUNNING: {},
-    WAITING: { description: 'It waits for `submitToolResult`.' },
+    WAITING: { description: 'The call waits for `submitToolResult` or `decideToolCall`.' },
     DONE: {},
     FAILED: {},
     TIMED_OUT: {},
@@ -22,13 +22,13 @@ const ToolCallStatus = builder.enumType('ToolCallStatus', {
 
 const ToolCallWait = builder.enumType('ToolCallWait', {
   values: {
-    RESULT: { description: 'For `submitToolResult`.' },
-    DECISION: { description: 'For `decideToolCall`.' },
-    MESSAGE: { description: 'For a message in its space.' },
+    RESULT: { description: 'Somebody must submit the result, with `submitToolResult`.' },
+    DECISION: { description: 'A human must decide, with `decideToolCall`.' },
+    MESSAGE: { description: "Somebody must reply with a message in the call's space." },
   } as const,
 })
 
-/** Whether a call is a part of what is shown here, or else one that the viewer may look into. */
+/** Whether the call is a part of a message that is shown here, or the viewer may read its content. */
 async function isSeen(call: shapes.ToolCall, { loaders, shownIn }: Context): Promise<boolean> {
   const isPart = (call.execution !== null || call.approvalState !== null) && call.messageId !== null
   return (shownIn !== null && isPart && call.spaceId === shownIn) || loaders.visible.toolCallContents.load(call)
@@ -36,7 +36,7 @@ async function isSeen(call: shapes.ToolCall, { loaders, shownIn }: Context): Pro
 
 type MaybePromise<T> = T | Promise<T>
 
-/** A call's input or output; one that is too long to come with the call is read now. */
+/** Returns a call's input or output. Loads it if it was too long to be loaded with the call. */
 async function contentOf(
   call: shapes.ToolCall,
   name: 'input' | 'output',
@@ -47,14 +47,20 @@ async function contentOf(
   return (await loaders.callContents.load({ id: call.id, meter }))?.[name] ?? null
 }
 
-/** What comes out of a call, for those who may see it: of a tool that is not visible not for those who see it only as a part. */
+/**
+ * Resolves what a call returned, for viewers who may read it. The output of a tool that is shown only because it
+ * needs approval is private to its run.
+ */
 async function outOf<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
   const { hidesOutput = false } = (call.approval ?? {}) as { hidesOutput?: boolean }
   if (hidesOutput && context.viewer.scope === 'HUMAN') return null
   return (await isSeen(call, context)) ? content() : null
 }
 
-/** What goes into it, and what is asked about that: also for those who are asked by name, and may hear it. */
+/**
+ * Resolves a call's input and approval, for viewers who may read them. Includes approvers named by the policy,
+ * if they may read the confidential spaces that the call draws on.
+ */
 async function intoIt<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
   if (await isSeen(call, context)) return content()
   const { places, label } = call
@@ -65,7 +71,7 @@ function isAskedByName({ approverIds, escalateToIds, escalatedAt }: shapes.ToolC
   return approverIds.includes(viewer.id) || (escalatedAt !== null && escalateToIds.includes(viewer.id))
 }
 
-/** Whether the viewer may submit what the call waits for now. */
+/** Whether the viewer may submit the result that the call waits for. */
 async function maySubmit(call: shapes.ToolCall, { domain, viewer, loaders }: Context): Promise<boolean> {
   if (domain.toolCalls.waitsFor(call) !== 'RESULT' || viewer.scope === 'ADMIN') return viewer.scope === 'ADMIN'
   if (viewer.scope === 'SERVICE')
@@ -74,6 +80,7 @@ async function maySubmit(call: shapes.ToolCall, { domain, viewer, loaders }: Con
 }
 
 ToolCall.implement({
+  description: 'One call of a tool by an agent.',
   interfaces: [Node],
   fields: (t) => ({
     toolName: t.exposeString('toolName'),
@@ -82,7 +89,7 @@ ToolCall.implement({
       type: 'JSON',
       nullable: true,
       description:
-        'Routing fields (targetSpaceId, mention) are stripped. Like `output` and `error`: for admins, the service that triggered the run, and members of the space in which the call is a visible part; null for others.',
+        'Without routing fields (targetSpaceId, mention). `input`, `output` and `error` are null unless the viewer is an admin, the service that triggered the run, or a member of the space in which the call is a visible part.',
       resolve: (call, _, context) => intoIt(call, () => contentOf(call, 'input', context), context),
     }),
     output: t.field({
@@ -98,20 +105,20 @@ ToolCall.implement({
     run: t.field({
       type: Run,
       nullable: true,
-      description: 'Null where the viewer may not see it.',
+      description: 'Null if the viewer may not see the run.',
       resolve: ({ runId }, _, { loaders }) => loaders.visible.runs.load(runId),
     }),
     message: t.field({
       type: Message,
       nullable: true,
-      description: 'Where it shows; null where it shows nowhere, or not to the viewer.',
+      description: 'The message that shows the call. Null if no message does or the viewer may not see it.',
       resolve: ({ messageId }, _, { loaders }) => loadOptional(loaders.visible.messages, messageId),
     }),
     waitsFor: t.field({
       type: ToolCallWait,
       nullable: true,
       description:
-        'What it waits for; null where it waits for nobody. `Run.pendingToolCalls` holds RESULT only, `Viewer.pendingToolCalls` all that the viewer may answer.',
+        'What the call waits for, if anything. `Run.pendingToolCalls` contains only calls with RESULT, `Viewer.pendingToolCalls` all calls that the viewer may answer.',
       resolve: (call, _, { domain }) => domain.toolCalls.waitsFor(call),
     }),
     settledAt: t.expose('settledAt', { type: 'DateTime', nullable: true }),
@@ -120,25 +127,25 @@ ToolCall.implement({
   }),
 })
 
-/** What is asked about it, of whom, and who answered. */
 builder.objectFields(ToolCall, (t) => ({
   approval: t.field({
     type: Approval,
     nullable: true,
-    description: 'Null where none was asked for.',
+    description: 'Null if the call needs no approval.',
     resolve: (call, _, context) => (call.approvalState === null ? null : intoIt(call, () => call, context)),
   }),
   claimedBy: t.field({
     type: Human,
     nullable: true,
-    description: "Who said that they see to it; others still may. Ends with its human's right to answer.",
+    description:
+      'The human who claimed the call with `claimToolCall`. Others may still answer. Null again when this human may no longer answer.',
     resolve: async (call, _, { loaders }) =>
       call.claimedById === null ? null : loadOptional(loaders.entities, await loaders.claimers.load(call)),
   }),
   answeredBy: t.field({
     type: Entity,
     nullable: true,
-    description: 'Who submitted the result, where somebody did and the viewer may see them.',
+    description: 'The entity that submitted the result. Null if nobody did or the viewer may not see it.',
     resolve: ({ answeredById }, _, { loaders }) => loadOptional(loaders.visible.entities, answeredById),
   }),
   answeredByService: t.exposeString('answeredByService', {
@@ -148,7 +155,7 @@ builder.objectFields(ToolCall, (t) => ({
   resultSchema: t.field({
     type: 'JSON',
     nullable: true,
-    description: 'For whoever may submit its result.',
+    description: 'JSON Schema that a submitted result must match. Null unless the viewer may submit the result.',
     resolve: async (call, _, context) => {
       if (!isAnsweredOutside(call) || !(await maySubmit(call, context))) return null
       const tools = await context.loaders.tools.load(call.agentId)
@@ -158,7 +165,7 @@ builder.objectFields(ToolCall, (t) => ({
   inputSchema: t.field({
     type: 'JSON',
     nullable: true,
-    description: 'For whoever may decide on it: what an edited input must satisfy.',
+    description: 'JSON Schema that an edited input must match. Null unless the viewer may decide on the call.',
     resolve: async (call, _, { loaders, viewer }) => {
       if (call.approvalState !== 'PENDING' || viewer.scope !== 'HUMAN') return null
       const { deciderIds } = await loaders.approvals.load(call)
@@ -184,11 +191,12 @@ builder.mutationField('submitToolResult', (t) =>
   t.field({
     type: SubmitToolResultPayload,
     errors: {
-      types: [BadInputError, ForbiddenError, NotFoundError, ConflictError],
-      union: { description: 'ConflictError: it was answered already, timed out, or its run is over.' },
+      types: [BadInputError, ForbiddenError, NotFoundError, ConflictError, RateLimitedError],
+      union: { description: 'ConflictError: the call was already answered, timed out, or its run has ended.' },
     },
     args: { input: t.arg({ type: SubmitToolResultInput, required: true }) },
     async resolve(_, { input }, context) {
+      checkRequestRate(context)
       const { domain, viewer, loaders } = renewed(context)
       const call = await domain.control.submitToolResult(viewer, input)
       const [toolCall] = await loaders.seenToolCalls([call])

@@ -15,7 +15,7 @@ const TriggerAgentInput = builder.inputType('TriggerAgentInput', {
   fields: (t) => ({
     agentId: t.id({ required: true }),
     serviceName: t.string({
-      description: "Required from an admin; a SERVICE token's own name is used otherwise.",
+      description: "Required if the viewer is an admin. With a SERVICE token, the token's name is used.",
     }),
     payload: t.field({ type: 'JSON', required: true }),
     urgent: t.boolean(),
@@ -24,7 +24,7 @@ const TriggerAgentInput = builder.inputType('TriggerAgentInput', {
 })
 
 const TriggerAgentPayload = builder.objectRef<{ run: shapes.Run | null }>('TriggerAgentPayload').implement({
-  description: "`run` is null where the trigger went to a persistent agent's inbox.",
+  description: '`run` is null if the trigger went to the inbox of a persistent agent.',
   fields: (t) => ({ run: t.expose('run', { type: Run, nullable: true }) }),
 })
 

@@ -23,7 +23,7 @@ const UsageRow = builder.objectRef<shapes.UsageRow>('UsageRow').implement({
     model: t.exposeString('model', { nullable: true }),
     runs: t.exposeInt('runs'),
     skippedCycles: t.exposeInt('skippedCycles', {
-      description: 'What they used is in tokens and cost; `runs` does not count them.',
+      description: 'Think cycles that only skipped. Their tokens and cost are included; `runs` does not count them.',
     }),
     inputTokens: t.exposeFloat('inputTokens'),
     cachedInputTokens: t.exposeFloat('cachedInputTokens'),
@@ -37,7 +37,7 @@ builder.queryField('usage', (t) =>
     type: [UsageRow],
     nullable: true,
     description:
-      'Null for everybody but admins. `from` ≤ day < `to`; `by` may be empty; at most 10,000 rows, else BAD_USER_INPUT.',
+      'Null unless the viewer is an admin. Days with `from` ≤ day < `to`. `by` may be empty. More than 10,000 rows are a BAD_USER_INPUT error.',
     complexity: { field: 10, multiplier: 20 },
     args: {
       from: t.arg({ type: 'DateTime', required: true }),
@@ -62,7 +62,7 @@ builder.objectField(Message, 'rootUsage', (t) =>
     type: TokenUsage,
     nullable: true,
     description:
-      "What it set off has used so far: all runs and cycles whose root it is, sums only, for whoever sees the message. MessageUpdated tells of it at most every 2 s and once all has come to rest. Null for an agent's message.",
+      "Usage so far of all runs and think cycles that this message started, directly or not. Everyone who sees the message may read the sums. MessageUpdated follows at most every 2 s, and once more when the last run has ended. Null for an agent's message.",
     resolve: async ({ id, rootId }, _, { loaders }) =>
       rootId === id ? usageOfRoot(await loaders.rootUsages.load(id)) : null,
   }),
@@ -71,7 +71,7 @@ builder.objectField(Message, 'rootUsage', (t) =>
 builder.objectField(Run, 'rootUsage', (t) =>
   t.field({
     type: TokenUsage,
-    description: "As `Message.rootUsage`, of this run's root.",
+    description: 'As `Message.rootUsage`, for the root of this run.',
     resolve: async ({ rootId }, _, { loaders }) => usageOfRoot(await loaders.rootUsages.load(rootId)),
   }),
 )

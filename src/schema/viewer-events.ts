@@ -4,7 +4,7 @@ import { Space, ToolCall, Viewer } from './refs.ts'
 import { type ViewerEvent as AnyViewerEvent, itself } from './streams.ts'
 
 const ViewerEvent = builder.interfaceRef<AnyViewerEvent>('ViewerEvent').implement({
-  description: "What a side bar needs, over all the viewer's spaces.",
+  description: 'Changes in all spaces of the viewer, as a sidebar needs them.',
   resolveType: ({ type }) => type,
   fields: (t) => ({ at: t.expose('at', { type: 'DateTime' }) }),
 })
@@ -13,7 +13,7 @@ type OfSpace = { at: Date; type: string; spaceId: string } & AnyViewerEvent
 type OfToolCall = { at: Date; type: string; toolCallId: string } & AnyViewerEvent
 
 builder.objectRef<AnyViewerEvent>('ViewerSnapshot').implement({
-  description: 'First, and so after every reconnect.',
+  description: 'The first event of every subscription, so also after a reconnect.',
   interfaces: [ViewerEvent],
   fields: (t) => ({ viewer: t.field({ type: Viewer, resolve: (_, __, { viewer }) => viewer }) }),
 })
@@ -45,11 +45,14 @@ const toolCallEvent = (type: string, description?: string) =>
 spaceEvent('ViewerSpaceAdded')
 spaceEvent(
   'ViewerSpaceChanged',
-  'Its name, last message, unread count or read marker changed; joined to at most 2 a second for one space.',
+  "The space's name, last message, unread count or read marker changed. At most 2 events a second for one space.",
 )
 toolCallEvent('ViewerToolCallWaiting')
 toolCallEvent('ViewerToolCallSettled')
-toolCallEvent('ViewerToolCallChanged', 'As RunToolCallChanged, for a call that the viewer may answer, or could.')
+toolCallEvent(
+  'ViewerToolCallChanged',
+  'As RunToolCallChanged, for a call that the viewer may answer or could answer before.',
+)
 
 builder.objectRef<OfSpace>('ViewerSpaceRemoved').implement({
   interfaces: [ViewerEvent],
@@ -59,6 +62,8 @@ builder.objectRef<OfSpace>('ViewerSpaceRemoved').implement({
 builder.subscriptionField('viewerEvents', (t) =>
   t.field({
     type: ViewerEvent,
+    description:
+      'A snapshot first, then changes. Events have no cursors: after a reconnect, a new snapshot replaces them.',
     subscribe: (_, __, { streams, ...watcher }) => streams.viewerEvents(watcher),
     resolve: itself,
   }),

@@ -11,14 +11,14 @@ export interface LoadersOptions extends CommonOptions {
 
 export type Loaders = ReturnType<typeof createLoaders>
 
-/** How a page of an agent's runs is asked for. */
+/** The arguments of a page of an agent's runs. */
 export type RunsRequest = Parameters<Domain['runReading']['pageMany']>[2]
 export interface RunsAsked {
   request: RunsRequest
   statuses: Run['status'][] | null
 }
 
-/** What is common, and what is the viewer's own. */
+/** Combines the common loaders with those of the viewer. */
 export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
   const { domain, viewer } = options
   return {
@@ -35,7 +35,7 @@ export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
   }
 }
 
-/** Rows by id, as far as the viewer may see them. What it may not see does not exist for it: null for both. */
+/** Loaders of rows by id that return null if the row does not exist or the viewer may not see it. */
 function createVisible({ domain: { visibility }, viewer }: LoadersOptions, common: CommonLoaders) {
   function visibleOf<T extends { id: string }>(
     loader: Loader<string, T | null>,
@@ -59,7 +59,7 @@ function createVisible({ domain: { visibility }, viewer }: LoadersOptions, commo
     )
     return (row: T) => allowed.load(row)
   }
-  // Who is a member of no space sees what is in one as long as that is there.
+  // Viewers who are not human see the content of a space as long as the space exists.
   const isMember = async (spaceId: string) =>
     viewer.scope === 'HUMAN'
       ? memberships.load({ humanId: viewer.id, spaceId })
@@ -84,14 +84,14 @@ function createVisible({ domain: { visibility }, viewer }: LoadersOptions, commo
       common.entities,
       others((found: readonly Entity[]) => visibility.entities(viewer, idsOf(found))),
     ),
-    /** Whether a call's input, output and error may be shown. */
+    /** Whether the viewer may read a call's input, output and error. */
     toolCallContents: {
       load: others((found: readonly ToolCall[]) => visibility.toolCallContents(viewer, found)),
     },
   }
 }
 
-/** What of spaces is each human's own; other viewers have nothing of the kind. */
+/** Values that each human has of a space; other viewers have none. */
 function createOfViewer({ viewer }: LoadersOptions, { ofHumans, messages }: CommonLoaders) {
   const isHuman = viewer.scope === 'HUMAN'
   return {

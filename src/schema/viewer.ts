@@ -6,7 +6,7 @@ import { Human, ToolCall, Viewer } from './refs.ts'
 
 const RateLimit = builder.objectRef<Rate>('RateLimit').implement({
   fields: (t) => ({
-    name: t.exposeString('name', { description: '`messages`, `requests` or `triggers`; none for an admin.' }),
+    name: t.exposeString('name', { description: '`messages`, `requests` or `triggers`. Admins have no rate limits.' }),
     limit: t.exposeInt('limit'),
     remaining: t.exposeInt('remaining'),
     resetsAt: t.expose('resetsAt', { type: 'DateTime' }),
@@ -14,11 +14,11 @@ const RateLimit = builder.objectRef<Rate>('RateLimit').implement({
 })
 
 Viewer.implement({
-  description: 'Who the token stands for.',
+  description: 'The human, service or admin that the token stands for.',
   fields: (t) => ({
     id: t.id({
       description:
-        "One of its own (`viw_…`), the same for the same human or token; the human's stands in `human`. (Changed: two types must not share an id.)",
+        "The viewer's own id (`viw_…`), the same for every request of the same human or token. It differs from `human.id`, because two types must not share an id.",
       resolve: ({ id }) => id.replace(/^[a-z]+_/, 'viw_'),
     }),
     scope: t.expose('scope', { type: TokenScopeType }),
@@ -29,15 +29,15 @@ Viewer.implement({
     }),
     serviceName: t.string({ nullable: true, resolve: (viewer) => (viewer.scope === 'SERVICE' ? viewer.name : null) }),
     unreadCount: t.int({
-      description: 'Over all its spaces.',
-      // It counts the messages of every space.
+      description: 'Unread messages in all spaces of the viewer.',
+      // Counting reads the messages of every space.
       complexity: 50,
       resolve: ({ scope, id }, _, { domain }) => (scope === 'HUMAN' ? domain.reading.unreadTotal(id) : 0),
     }),
     pendingToolCalls: t.field({
       type: [ToolCall],
       description:
-        'The tool calls that wait for an answer the viewer may give, over all its spaces, the oldest first; at most 100.',
+        'Tool calls that wait for an answer that the viewer may give, in all spaces of the viewer, oldest first; at most 100.',
       complexity: { field: 1, multiplier: 20 },
       resolve: async (viewer, _, { domain, loaders }) =>
         loaders.seenToolCalls(await domain.control.pendingToolCalls(viewer)),

@@ -7,7 +7,7 @@ import { Agent, Node, Webhook } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 Webhook.implement({
-  description: 'A signed way in for a service: `POST url` wakes the agent.',
+  description: 'Lets a service wake the agent with a signed `POST url`.',
   interfaces: [Node],
   fields: (t) => ({
     agent: t.field({
@@ -26,14 +26,14 @@ const CreateWebhookInput = builder.inputType('CreateWebhookInput', {
   fields: (t) => ({
     agentId: t.id({ required: true }),
     serviceName: t.string({ required: true }),
-    urgent: t.boolean({ description: 'Its events are urgent for a persistent mind.' }),
+    urgent: t.boolean({ description: 'Whether its events are urgent for a persistent agent.' }),
   }),
 })
 
 const CreateWebhookPayload = builder
   .objectRef<{ webhook: shapes.Webhook; secret: string }>('CreateWebhookPayload')
   .implement({
-    description: '`secret` (Standard Webhooks, `whsec_…`) is shown this once and kept encrypted.',
+    description: '`secret` (Standard Webhooks, `whsec_…`) is returned only here; the server stores it encrypted.',
     fields: (t) => ({
       webhook: t.expose('webhook', { type: Webhook }),
       secret: t.exposeString('secret'),
@@ -63,7 +63,7 @@ const DeleteWebhookPayload = builder.objectRef<{ deletedWebhookId: string }>('De
 const RotateWebhookSecretInput = builder.inputType('RotateWebhookSecretInput', {
   fields: (t) => ({
     id: t.id({ required: true }),
-    graceSeconds: t.int({ required: true, defaultValue: 86_400, description: 'How long the old secret still holds.' }),
+    graceSeconds: t.int({ required: true, defaultValue: 86_400, description: 'How long the old secret stays valid.' }),
   }),
 })
 
@@ -104,7 +104,7 @@ builder.queryField('webhooks', (t) =>
     {
       type: Webhook,
       nullable: true,
-      description: 'Null for everybody but admins.',
+      description: 'Null unless the viewer is an admin.',
       complexity: sizeOfPage(),
       args: { agentId: t.arg.id() },
       async resolve(_, { agentId, ...page }, { domain, viewer }) {

@@ -1,26 +1,26 @@
 import { createWork } from './http/work.ts'
 
-/** Responses of the largest size that may be on their way to clients at a time, over all viewers. */
+/** The number of responses of the maximum size that may be in flight at a time, over all viewers. */
 const MOST_RESPONSES = 4
-/** How long a client may take to read a response before it is cut off, once another response waits for room. */
+/** How long a client may take to read a response before it is disconnected, if another response waits for room. */
 const SENDING_MS = 5000
 const RECHECK_MS = 500
 
-/** How a transport says that a response has gone out, and how its client is cut off. */
+/** How a transport reports that a response was sent, and disconnects its client. */
 export interface Sending {
-  /** Calls the listener once the response has been sent, or its client has gone. */
+  /** Calls the listener once the response was sent, or the client has disconnected. */
   onSent(listener: () => void): void
   cutOff(): void
 }
 
 /**
- * A budget of bytes, over the whole process, for long responses that have been put together and have not been sent. A viewer
- * may have one response of the largest size on its way; viewers that wait for room are served in turn.
+ * A budget of bytes, over the whole process, for long responses that were serialized and not sent. A viewer
+ * may have one response of the maximum size in flight; viewers that wait for room are served in turn.
  */
 export interface ResponsesInFlight {
   /**
-   * Resolves when there is room for the response, which then counts until it has been sent.
-   * @throws RateLimitedError where there is no room within 10 s; the signal's reason where it aborts meanwhile
+   * Resolves when there is room for the response, which then counts until it was sent.
+   * @throws RateLimitedError if there is no room within 10 s; the signal's reason if it aborts meanwhile
    */
   hold(viewerId: string, bytes: number, sending: Sending, signal?: AbortSignal): Promise<void>
 }
@@ -31,7 +31,7 @@ export function createResponsesInFlight(maxResponseBytes: number): ResponsesInFl
   let waiting = 0
   let recheck: NodeJS.Timeout | undefined
 
-  /** Cuts off clients that do not read while others wait. */
+  /** Disconnects clients that do not read while other responses wait. */
   function cutOffSlow(): void {
     const now = performance.now()
     for (const [sending, since] of held) if (now - since > SENDING_MS) sending.cutOff()

@@ -8,6 +8,7 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Domain } from '../schema/domain.ts'
 import { schema } from '../schema/schema.ts'
+import { createBodyReader } from './http/body.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
 import { createEventStreams } from './http/event-streams.ts'
 import { createGraphql, GRAPHQL_PATH } from './http/graphql.ts'
@@ -19,16 +20,18 @@ import { createMetrics } from './http/metrics.ts'
 import { createOrigins, type Origins } from './http/origins.ts'
 import { createGraphiql, sendNotFound, wantsPage } from './http/pages.ts'
 import { pathToTell, underItsId } from './http/request-ids.ts'
+import { closeUnreadBody } from './http/unread-body.ts'
 import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
 import { createSockets, type Sockets } from './sockets/sockets.ts'
 import { createWriteSchedule } from './sockets/write-schedule.ts'
 import { createLiveGroups } from './streams/live-groups.ts'
+import { createPaces, type PacesOptions } from './streams/pace.ts'
 import type { RunJournal } from './streams/run-replay.ts'
 import { createStreams, type OwnStreams } from './streams/streams.ts'
 import { createSubscribe } from './streams/subscribe.ts'
 import { mostSubscriptions } from './streams/subscription-limits.ts'
 
-/** What is served. */
+/** The parts of the application that the server needs. */
 export interface Served {
   platform: Platform
   domain: Domain
@@ -39,28 +42,35 @@ export interface Served {
 export interface ServerOptions {
   app: Served
   config: Config
-  /** How often sockets are asked whether they are there. */
+  /** How often sockets are pinged. */
   keepAliveMs?: number
+  /** Absent: the default pacing. */
+  pacing?: PacesOptions
 }
 
 export interface RunningServer {
-  /** Where a browser on this machine finds it, without a path. */
+  /** The URL for a browser on this machine, without a path. */
   url: string
   port: number
   /**
-   * With `drain`: is not ready, until who asks for that knows it; then takes nothing new, lets requests and operations end for
-   * up to 5 s, and closes sockets with 1001. Without: cuts all off.
+   * With `drain`: reports not ready until the prober has noticed, then accepts nothing new, waits up to 5 s
+   * for requests and operations, and closes sockets with 1001. Without: closes all connections at once.
    */
   close(options?: { drain: boolean }): Promise<void>
 }
 
 const DRAIN_MS = 5000
-/** For a request's headers, and for all of it. */
-const REQUEST_TIMES = { headersTimeout: 15_000, requestTimeout: 30_000, connectionsCheckingInterval: 5000 }
-/** Longer than what proxies keep an idle connection for: they, not we, close it. */
+/** How long a client whose upgrade is refused may take to close its side of the connection. */
+const REFUSED_LINGER_MS = 3000
+/** Timeouts for a request's headers, and for the whole request. */
+const REQUEST_TIMES = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 1000 }
+/** Longer than proxies keep an idle connection, so that they close it first. */
 const KEEP_ALIVE_MS = 65_000
 
-/** Serves by the settings' role: everything, or health and metrics alone for a worker. @throws one line for a busy port. */
+/**
+ * Starts the server for the configured role: everything, or only health and metrics for a worker. @throws one
+ * line if the port is in use
+ */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { app, config } = options
   const { platform } = app
@@ -74,9 +84,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 
   const answer = answering(route, logger)
   const server = createServer(REQUEST_TIMES, (request, response) => {
-    // What is answered while the server closes leaves a connection behind that nobody will use.
+    // A response that is sent while the server closes leaves an idle connection.
     response.once('close', () => closing && setImmediate(() => server.closeIdleConnections()))
-    dropRest(request, response)
+    closeUnreadBody(request, response)
     void answer(request, response)
   })
   server.keepAliveTimeout = KEEP_ALIVE_MS
@@ -109,7 +119,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   }
 }
 
-/** Answers each request, also where that fails. */
+/** Handles each request, and returns 500 if that fails. */
 function answering(route: (request: IncomingMessage) => Handler, logger: Platform['logger']): Handler {
   return underItsId(async (request, response) => {
     try {
@@ -117,25 +127,25 @@ function answering(route: (request: IncomingMessage) => Handler, logger: Platfor
     } catch (error) {
       logger.error({ path: pathToTell(request), error: messageOf(error) }, 'a request failed')
       if (response.headersSent) response.destroy()
-      else sendJson(response, 500, { error: 'Something went wrong on our side.' })
+      else sendJson(response, 500, { error: 'Internal server error. Report the X-Request-Id header to the operator.' })
     }
   }, logger)
 }
 
-/** What a server answers with, where it serves the API. */
+/** The handlers of a process that serves the API. */
 interface Endpoint {
   handle: Handler
-  /** The live console: its page and what that loads. */
+  /** The console: its page and assets. */
   console: Handler
   invitation: Handler
   sockets: Sockets
-  /** Ends what runs over event streams: see EventStreams. */
+  /** Ends the operations on event streams: see EventStreams. */
   drainEventStreams(timeoutMs: number): Promise<void>
   origins: Origins
   close(): Promise<void>
 }
 
-function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, signIns: SignIns): Endpoint {
+function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOptions, signIns: SignIns): Endpoint {
   const { platform, domain, announcer, journal } = served
   const { allowedOrigins, limits } = config
   const { logger, metrics } = platform
@@ -150,9 +160,11 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, sig
     streams,
     maskError,
     live,
+    paces: createPaces(pacing),
     maxSubscriptionsPerViewer,
     maxResponseBytes,
   })
+  const bodies = createBodyReader()
   const graphql = createGraphql({
     domain,
     signIns,
@@ -161,6 +173,7 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, sig
     maskError,
     subscribe,
     allowedOrigins,
+    bodies,
     maxResponseBytes,
   })
   const sockets = createSockets({
@@ -176,18 +189,15 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, sig
   const graphiql = createGraphiql()
   const page = createConsole()
   const origins = createOrigins(allowedOrigins, logger)
-  const eventStreams = createEventStreams({
-    graphql,
-    signIns,
-    maskError,
-    maxStreamsPerViewer: maxSocketsPerViewer,
-  })
+  const pipeline = { graphql, signIns, maskError, bodies }
+  const eventStreams = createEventStreams({ ...pipeline, maxStreamsPerViewer: maxSocketsPerViewer })
   return {
     origins,
     drainEventStreams: eventStreams.drain,
     handle(request, response) {
       if (wantsPage(request)) return graphiql(request, response)
-      // A page of another origin is answered, and cannot read it: see corsOf. What it says in the console does not tell why.
+      // Requests from other origins are answered, but browsers hide the response (see corsOf) without saying
+      // why; `allows` logs the reason.
       origins.allows(request)
       if (eventStreams.concerns(request)) {
         origins.welcome(request, response)
@@ -202,7 +212,7 @@ function createEndpoint({ app: served, config, keepAliveMs }: ServerOptions, sig
   }
 }
 
-/** What answers which path. */
+/** Maps paths to handlers. */
 function createRoutes(
   { platform, domain }: Served,
   signIns: SignIns,
@@ -237,7 +247,10 @@ function createRoutes(
   return { route, health }
 }
 
-/** Node takes any Host; the GraphQL server fails at one that no URL can have, and tells where. */
+/**
+ * Node accepts any Host header; GraphQL Yoga fails at one that is not valid in a URL, with an error that
+ * contains file paths.
+ */
 function hasUsableHost({ headers }: IncomingMessage): boolean {
   return headers.host === undefined || URL.canParse(`http://${headers.host}`)
 }
@@ -252,23 +265,16 @@ function refuse(socket: Duplex, status: 403 | 404 | 503): void {
   const reason = { 403: 'Forbidden', 404: 'Not Found', 503: 'Service Unavailable' }[status]
   socket.on('error', () => {})
   socket.end(`HTTP/1.1 ${status} ${reason}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
-}
-
-/**
- * What a client still sends after its answer (of too large a body) is read and dropped: unread, it would keep the next request
- * on the connection from ever being read. Node does the same with what nobody has begun to read. Its request timeout is the end.
- */
-function dropRest(request: IncomingMessage & { _dump?(): void }, response: ServerResponse): void {
-  response.once('finish', () => {
-    if (!request.complete) request._dump?.()
-  })
+  socket.resume()
+  const timer = setTimeout(() => socket.destroy(), REFUSED_LINGER_MS)
+  socket.once('close', () => clearTimeout(timer))
 }
 
 function destroyAll(responses: Iterable<ServerResponse>): void {
   for (const response of responses) response.destroy()
 }
 
-/** Responses that may go on for as long as the client likes. */
+/** Tracks responses that last as long as the client wants. */
 function trackStreaming(server: Server): Set<ServerResponse> {
   const streaming = new Set<ServerResponse>()
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
@@ -279,7 +285,7 @@ function trackStreaming(server: Server): Set<ServerResponse> {
   return streaming
 }
 
-/** Any address of this machine is reached as localhost. */
+/** All local addresses are shown as localhost. */
 function nameOf(host: string): string {
   if (['127.0.0.1', '0.0.0.0', '::', '::1', 'localhost'].includes(host)) return 'localhost'
   return host.includes(':') ? `[${host}]` : host

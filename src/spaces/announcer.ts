@@ -3,19 +3,25 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { spaceTopic } from '../realtime/topics.ts'
 
-/** Brings committed messages into the event log, in `seq` order and without a hole, whoever committed them. */
+/** Appends committed messages to the event log in `seq` order without gaps, whichever process committed them. */
 export interface Announcer {
-  /** Appends MessagePosted. Messages below `seq` that were committed but never announced come first. */
+  /** Appends MessagePosted. Committed messages below `seq` that were never announced come first. */
   announce(message: { id: string; spaceId: string; seq: number }): Promise<void>
-  /** While at least one watch of a space stands, what its committer did not announce is found within 5 s. */
+  /**
+   * While a space is watched, messages that their committer did not announce are found within 5 s.
+   * @returns a function that ends the watch
+   */
   watch(spaceId: string): () => void
   close(): Promise<void>
 }
 
-/** The id of no message. */
+/** An id that belongs to no message. */
 const NOTHING = `msg_${'0'.repeat(32)}`
 const CHECK_INTERVAL_MS = 5000
-/** Whoever committed a message announces it then, here or elsewhere: when to try again what follows it. After that it is looked up. */
+/**
+ * Retry delays while the committer of an earlier message may still announce it, in this process or
+ * another. After the last one, that message is read from the database.
+ */
 const TRIED_AGAIN_AFTER_MS = [5, 10, 20, 40]
 
 export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log' | 'logger'>): Announcer {
@@ -35,7 +41,8 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
     })
     let next = after + 1
     for (const { id, seq } of missing) {
-      // What was deleted before anybody was told of it leaves a hole: numbers follow on, and there is nothing to tell.
+      // A message deleted before its announcement leaves a gap: fill it with the id of no message,
+      // since ordinals must be consecutive.
       for (; next < seq; next++) await append(spaceId, NOTHING, next)
       await append(spaceId, id, seq)
       next = seq + 1
@@ -57,7 +64,9 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
   async function keepChecking(): Promise<void> {
     while (!stop.signal.aborted) {
       await sleep(CHECK_INTERVAL_MS, stop.signal)
-      await checkWatched().catch((error) => logger.warn({ error: messageOf(error) }, 'announcer check failed'))
+      await checkWatched().catch((error) =>
+        logger.warn({ error: messageOf(error) }, 'could not check for unannounced messages; retrying'),
+      )
     }
   }
   const checking = keepChecking()
@@ -89,14 +98,14 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
 }
 
 /**
- * Messages that are announced before one in front of them. Of many that are posted in a space at once that is the rule: they wait for
- * it, so that not each of them reads from the database what is on its way.
+ * Messages whose predecessor is not announced yet: common when many are posted in a space at once.
+ * They wait for it, so that not each of them reads it from the database.
  */
 function createEarlyOnes() {
-  /** By space and number: lets one be announced again. */
+  /** By space and seq: wakes a waiting announcement. */
   const waiting = new Map<string, Map<number, () => void>>()
   return {
-    /** Resolves when the one before it has been announced here, `ms` later at the latest. */
+    /** Resolves when the predecessor has been announced here, after `ms` at the latest. */
     turn(spaceId: string, seq: number, ms: number): Promise<void> {
       const ofSpace = waiting.get(spaceId) ?? new Map<number, () => void>()
       waiting.set(spaceId, ofSpace)
@@ -111,7 +120,7 @@ function createEarlyOnes() {
         ofSpace.set(seq, settle)
       })
     },
-    /** This one has been announced: all that follow on it without a hole may, together. */
+    /** A message has been announced: wakes all consecutive successors together. */
     follow(spaceId: string, seq: number): void {
       const ofSpace = waiting.get(spaceId)
       for (let next = seq + 1; ofSpace?.has(next); next++) ofSpace.get(next)?.()

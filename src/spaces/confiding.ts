@@ -3,13 +3,14 @@ import type { Space } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** So many humans talk in confidence, where new spaces are confidential by themselves. */
+/** With PARLEY_CONFIDENTIAL_SPACES, new spaces with up to this many humans are confidential by default. */
 const MOST_OF_A_FEW = 2
 
 const FIELD = 'input.confidential'
 
 /**
- * Whether a new space is confidential: as was asked for, else, where the server says so of small ones, if it has one or two humans.
+ * Whether a new space is confidential: as requested, else, if PARLEY_CONFIDENTIAL_SPACES is
+ * set, when it has one or two humans.
  * @throws BadInputError for a space without a human
  */
 export function confidentialAtFirst(
@@ -21,7 +22,8 @@ export function confidentialAtFirst(
 }
 
 /**
- * What an update makes of it, under the space's lock. @throws ForbiddenError for a human who would lift it; BadInputError for a space
+ * The value after an update, under the space's lock.
+ * @throws ForbiddenError for a human who would end the confidentiality; BadInputError for a space
  * without a human, and for null
  */
 export async function confidentialFromNow(
@@ -31,14 +33,15 @@ export async function confidentialFromNow(
   asked: boolean | null | undefined,
 ): Promise<{ confidential?: boolean }> {
   if (asked === undefined || asked === before.confidential) return {}
-  if (asked === null) throw new BadInputError('It cannot be null: leave it out to keep it as it is.', FIELD)
+  if (asked === null) throw new BadInputError('Must not be null; omit the field to keep its current value.', FIELD)
   if (!asked && viewer.scope !== 'ADMIN')
-    throw new ForbiddenError('Only an admin can lift it: what was said here in confidence would be free.')
+    throw new ForbiddenError(
+      'Only an admin can end the confidentiality of a space, because its messages would no longer be protected.',
+    )
   if (asked) checkHasHuman(await tx.membership.count({ where: { spaceId: before.id, entity: { kind: 'HUMAN' } } }))
   return { confidential: asked }
 }
 
 function checkHasHuman(humans: number): void {
-  if (humans === 0)
-    throw new BadInputError('A space without a human has nobody who could hear it in confidence.', FIELD)
+  if (humans === 0) throw new BadInputError('A confidential space needs at least one human member.', FIELD)
 }

@@ -16,13 +16,16 @@ export interface HistoryLine {
   /** RFC 3339. */
   timestamp: string
   origin?: ReadableOrigin
-  /** The spaces, confidential now, that what it says comes from, besides where it stands: no part of what is read. */
+  /**
+   * The confidential spaces from which the text comes, apart from its own space; not part of what
+   * the agent reads.
+   */
   label?: string[]
 }
 
-/** Why a message was posted, as far as the reader may know and there is something to know. */
+/** Why a message was posted, as far as the reader may know it. */
 export type ReadableOrigin = {
-  /** As agents name them: `space_message`, `plan`, `service`, `inbox`. */
+  /** In the words used for agents: `space_message`, `plan`, `service`, `inbox`. */
   triggerType: string
   triggerName?: string
   triggerSpaceId?: string
@@ -31,11 +34,11 @@ export type ReadableOrigin = {
   triggerMessage?: string
 }
 
-/** Which messages are read, in SQL. */
+/** Selects the messages to read, in SQL. */
 interface HistoryRange {
   spaceId: Prisma.Sql
   readerId: Prisma.Sql
-  /** Null there: up to the last one. */
+  /** Null: up to the last one. */
   upToSeq: Prisma.Sql
   /** A further condition on a message `m`. */
   condition?: Prisma.Sql
@@ -44,7 +47,7 @@ interface HistoryRange {
   characters: number
 }
 
-/** How rows are told as lines. */
+/** Formats rows as lines. */
 interface Telling {
   offset?: number
   limit: number
@@ -53,48 +56,51 @@ interface Telling {
   readOn?(back: number): string
 }
 
-/** A space as who enters it meets it. */
+/** A space at the moment an agent enters it. */
 export interface EnteredSpace {
   name: string
   lastSeq: number
   confidential: boolean
 }
 
-/** What agents read of a space. Whether they may is the caller's to check. */
+/** Reads messages for agents. Access is for the caller to check. */
 export interface History {
   /**
-   * The last `limit` messages up to `seq`, `offset` further back, oldest first, as far as `characters` of JSON reach: the newest
-   * first. A text is cut after 8,000 characters, but those of the messages `whole`, or where it is the only one that is asked for.
-   * What is still being written is left out.
+   * Returns the last `limit` messages up to `seq`, skipping the newest `offset`, oldest first.
+   * Leaves out the oldest beyond `characters` of JSON. Truncates texts to 8,000 characters, except
+   * those of the messages in `whole`, or if only one is requested. Leaves out unfinished messages.
    */
   read(input: {
     spaceId: string
     readerId: string
     upToSeq?: number | null
-    /** Only what was begun or became whole after this moment, by another run. */
+    /** Only messages that another run began or finished after this time. */
     since?: { at: Date; butOfRun: string }
     offset?: number
     limit: number
     characters: number
     whole?: readonly (string | null)[]
-    /** Said after a text that is cut: how to read on. `back`: how many messages are newer. */
+    /** Appended to a truncated text: how to read on. `back`: the number of newer messages. */
     readOn?(back: number): string
   }): Promise<HistoryLine[]>
-  /** For whoever reads more in the same statement: a JSON array of rows, which `linesOf` tells as `read` would. */
+  /** For a larger statement: a JSON array of rows, which `linesOf` formats as `read` would. */
   rowsOf(range: HistoryRange): Prisma.Sql
   linesOf(rows: HistoryRow[], telling: Telling): HistoryLine[]
-  /** The space's name and last `seq`, and whether it is confidential, if the entity is a member; else null. */
+  /** The space's name, last `seq` and confidentiality, if the entity is a member; else null. */
   enter(spaceId: string, entityId: string): Promise<EnteredSpace | null>
 }
 
-/** Of the message that made an agent post another one, where that one is shown. */
+/** Maximum characters of the message that made an agent post another one, where it is quoted. */
 const LONGEST_ORIGIN = 1000
-/** Of one message, where it is one of several. */
+/** Maximum characters of one message in a list of several. */
 export const LONGEST_TEXT = 8_000
-/** Of a tool's result that shows messages: with what stands around them no more than a model is shown of any result. */
+/**
+ * Maximum characters of a tool result that shows messages: with its surroundings, no more than a
+ * model receives of any result.
+ */
 export const RESULT_CHARACTERS = 48_000
 
-/** A message as it is read, newest first. */
+/** A message as read from the database, newest first. */
 export interface HistoryRow {
   id: string
   seq: number
@@ -104,7 +110,7 @@ export interface HistoryRow {
   status: MessageStatus
   parts: MessagePart[]
   origin: MessageOrigin | null
-  /** Text where it comes from JSON. */
+  /** A string if the row comes from JSON. */
   createdAt: Date | string
   originVisible: boolean
   label: string[]
@@ -112,7 +118,7 @@ export interface HistoryRow {
 }
 
 export interface HistoryHooks {
-  /** A subquery: the calls that the message of this id shows, as a JSON array of ReadableCall. */
+  /** Subquery: the calls that the message with this id shows, as a JSON array of ReadableCall. */
   shownCalls(messageId: Prisma.Sql): Prisma.Sql
 }
 
@@ -159,7 +165,7 @@ export function createHistory({ db }: Platform, { shownCalls }: HistoryHooks): H
   }
 }
 
-/** The greatest number that a message can have. */
+/** The greatest possible `seq`. */
 const LAST_SEQ = 2 ** 31 - 1
 
 const saidSince = ({ at, butOfRun }: { at: Date; butOfRun: string }) =>
@@ -175,13 +181,13 @@ function linesOf(rows: HistoryRow[], { offset = 0, limit, characters, whole = []
   return withinCharacters(lines, characters, whole).reverse()
 }
 
-/** Newest first, as given. At least one. */
+/** Takes lines newest first and keeps at least one. */
 function withinCharacters(lines: HistoryLine[], characters: number, whole: readonly (string | null)[]): HistoryLine[] {
   const fitting = firstWithin(lines, characters, (line) => (whole.includes(line.id) ? '' : JSON.stringify(line)))
   return fitting.length === 0 ? lines.slice(0, 1) : fitting
 }
 
-/** Of a message that its run goes on with, the parts that are whole have been said. */
+/** The finished parts of an unfinished composite message are readable. */
 const HAS_BEEN_SAID = Prisma.sql`(m.status <> 'STREAMING' OR
   (m.composite AND m.parts @? '$[0] ? (!exists(@.unfinished))'))`
 
@@ -200,7 +206,7 @@ function lineOf(row: HistoryRow): HistoryLine {
   return line
 }
 
-/** Names and texts of a trigger's space are for its members. */
+/** Names and texts from a trigger's space are for its members only. */
 function readableOrigin(origin: MessageOrigin, visible: boolean): ReadableOrigin {
   const { triggerType, triggerName, triggerSpaceId, triggerSpaceName, triggerSenderName, triggerMessage } = origin
   const about = triggerMessage === null ? null : cutSaying(triggerMessage, LONGEST_ORIGIN)
@@ -209,7 +215,7 @@ function readableOrigin(origin: MessageOrigin, visible: boolean): ReadableOrigin
   return { triggerType: triggerType.toLowerCase(), ...Object.fromEntries(known) }
 }
 
-/** What a run takes that is shown these lines. */
+/** The label that a run gets from reading these lines. */
 export function labelOf(lines: readonly HistoryLine[]): string[] {
   return union(...lines.map(({ label }) => label ?? []))
 }

@@ -8,7 +8,7 @@ import type { Platform } from '../platform/platform.ts'
 import { checkAgentsMayJoin } from './joining.ts'
 import type { SpacePublisher } from './space-publisher.ts'
 
-/** Members of one space at most. */
+/** Maximum members of one space. */
 export const MOST_MEMBERS = 500
 
 export interface MemberInput {
@@ -16,35 +16,37 @@ export interface MemberInput {
   entityId: string
 }
 
-/** Who is in which space. */
+/** Memberships of spaces. */
 export interface Members {
   /**
-   * Members and admins add whom they can see. What was posted before counts as read for a newcomer, also for one who comes
-   * back. @throws NotFoundError, ConflictError for a member, ForbiddenError for an agent that not everybody may add,
-   * LimitExceededError past 500, and past 1,000 spaces of an agent.
+   * Adds an entity that the viewer can see; for members and admins. Earlier messages count as read
+   * for a new or returning member.
+   * @throws NotFoundError; ConflictError for a member; ForbiddenError by the agent's `addableBy`;
+   * LimitExceededError over 500 members, or over 1,000 spaces of an agent
    */
   add(viewer: Viewer, input: MemberInput): Promise<Space>
   /**
-   * Members and admins remove anybody, themselves included. `space` is null for a viewer who has just left it. An admin agent
-   * that leaves stays named as such and takes the place up again when it comes back; meanwhile nobody has it.
+   * Removes a member; for members and admins. `space` is null for a viewer who has left by this. An
+   * admin agent that leaves keeps the role in the settings and resumes it on return; in between the
+   * space has no admin agent.
    */
   remove(viewer: Viewer, input: MemberInput): Promise<{ spaceId: string; entityId: string; space: Space | null }>
-  /** Holds off what else changes the spaces of an entity that is to be no more, until the transaction ends. */
+  /** Locks the spaces of an entity that is being deleted until the transaction ends. */
   lockSpacesOf(tx: Tx, entityId: string): Promise<void>
-  /** In the transaction in which an entity ceases to be: it leaves wherever it is. */
+  /** In the transaction that deletes an entity: ends all its memberships. */
   leaveAll(tx: Tx, entityId: string): Promise<{ afterCommit(): Promise<void> }>
-  /** The members of each space in the order in which they joined. A space without any is left out. */
+  /** The members of each space in join order. A space without any is left out. */
   listMany(spaceIds: readonly string[]): Promise<Map<string, Entity[]>>
   /** The agents of each space that are in other spaces too, in join order. A space without any is left out. */
   agentsElsewhere(spaceIds: readonly string[]): Promise<Map<string, Entity[]>>
-  /** The spaces that an entity is in, newest first. */
+  /** The spaces of an entity, newest first. */
   spacesOf(entityId: string): Promise<string[]>
 }
 
 export interface MembersHooks {
-  /** In the transaction that ends a membership: what that means for what the space had set off. */
+  /** In the transaction that ends a membership: cleans up what the space had started. */
   onLeft(tx: Tx, member: MemberInput): Promise<{ afterCommit(): Promise<void> }>
-  /** Somebody has come to the space, or come back. */
+  /** An entity joined or returned. */
   onJoined(spaceId: string): Promise<void>
 }
 
@@ -133,13 +135,13 @@ export function createMembers(
   }
 }
 
-/** What is said of a space that is not there, or not for the viewer. */
+/** The error for a space that does not exist or is not visible to the viewer. */
 export const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
-/** The same of a human or an agent. */
+/** The same for a human or an agent. */
 export const NO_SUCH_ENTITY = 'There is no such human or agent, or none that you may see.'
 const NO_SUCH_MEMBER = 'There is no such member in this space.'
 
-/** Holds off what else changes the space's members, its counter or its settings until the transaction ends. */
+/** Locks the space's members, message counter and settings until the transaction ends. */
 export async function lockSpace(tx: Tx, spaceId: string): Promise<Space> {
   if (prefixOf(spaceId) !== 'spc') throw new NotFoundError(NO_SUCH_SPACE)
   const [space] = await tx.$queryRaw<Space[]>`
@@ -148,7 +150,10 @@ export async function lockSpace(tx: Tx, spaceId: string): Promise<Space> {
   return space
 }
 
-/** Those who are to be members; they cannot cease to be before that is written. @throws NotFoundError where one is none, or no more */
+/**
+ * Locks entities that are to become members, so that they are not deleted first.
+ * @throws NotFoundError if one does not exist
+ */
 export async function holdEntities(tx: Tx, ids: readonly string[]): Promise<Pick<Entity, 'id' | 'kind'>[]> {
   const found = await tx.$queryRaw<Pick<Entity, 'id' | 'kind'>[]>`
     SELECT id, kind::text FROM "Entity" WHERE id = ANY(${[...ids]}::text[]) AND "goneAt" IS NULL ORDER BY id FOR SHARE`
@@ -165,9 +170,9 @@ async function insertMember(tx: Tx, spaceId: string, entityId: string, now: numb
     _max: { joinedAt: true },
   })
   const isMember = (await tx.membership.count({ where: { spaceId, entityId } })) > 0
-  if (isMember) throw new ConflictError('It is a member of the space already.')
+  if (isMember) throw new ConflictError('This entity is already a member of the space.')
   if (count >= MOST_MEMBERS) throw new LimitExceededError(`A space has at most ${MOST_MEMBERS} members.`)
-  // Whatever the clocks of two processes say, who joins later stands later.
+  // Keeps join order independent of the clocks of different processes.
   const joinedAt = new Date(Math.max(now, (last.joinedAt?.getTime() ?? 0) + 1))
   await tx.membership.create({ data: { spaceId, entityId, joinedAt, lastReadSeq: space.lastSeq } })
   return space

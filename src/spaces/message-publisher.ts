@@ -2,25 +2,28 @@ import type { Platform } from '../platform/platform.ts'
 import type { SpaceLogEvent } from '../realtime/topics.ts'
 import { spaceChannel, spaceTopic } from '../realtime/topics.ts'
 
-/** The message that something is told of. */
+/** The message that an event is about. */
 export interface PublishedMessage {
   id: string
   spaceId: string
-  /** The run that writes the message, by its topic, and may be over. */
+  /** The topic of the run that writes the message: nothing is published once it is sealed. */
   unlessSealed?: string
 }
 
-/** Tells who follows a space what became of a message in it, once that is committed. */
+/** Publishes changes of a message to subscribers of its space, after the commit. */
 export interface MessagePublisher {
   /** A part was added, or its tool call changed. */
   partChanged(message: PublishedMessage, partIndex: number): Promise<void>
-  /** A text part is whole. Said once, however often it is called. */
+  /** A text part is finished. Published once, however often it is called. */
   partWhole(message: PublishedMessage, partIndex: number): Promise<void>
-  /** A part shows a call that waits for an answer: for who builds a message from its parts and its status, not from MessagePosted. */
+  /**
+   * A part shows a call that waits: for clients that build messages from their parts and status,
+   * since MessagePosted does not say so.
+   */
   waiting(message: PublishedMessage, partIndex: number): Promise<void>
-  /** Its status changed, and more will come. */
+  /** The message's status changed, and it is not finished. */
   updated(message: PublishedMessage): Promise<void>
-  /** Its last part is whole (null: it was before), and so is the message. Said once. */
+  /** The message is finished, with its last part (null: that was finished before). Published once. */
   ended(message: PublishedMessage, lastPart: number | null): Promise<void>
 }
 
@@ -60,7 +63,7 @@ export function createMessagePublisher({ log, signals }: Pick<Platform, 'log' | 
     async updated(message) {
       await Promise.all([append(message, { type: 'MessageUpdated', messageId: message.id }), changed(message)])
     },
-    // Appended in this order, without waiting in between.
+    // The log keeps the order of the calls, so there is no need to wait in between.
     async ended(message, lastPart) {
       await Promise.all([
         ...(lastPart === null ? [] : [appendWhole(message, lastPart)]),

@@ -3,11 +3,11 @@ import { type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 import type { Message, MessageOrigin, MessagePart } from './message.ts'
 
-// The statements that write messages, as parts of a WITH: whoever posts puts together with them what else it writes.
+// The statements that write messages, as parts of a WITH, so that callers can add their own writes.
 
 export type MessageRow = Prisma.MessageGetPayload<object>
 
-/** A message that is to be written. Once it is whole it is routed, in the transaction that makes it so. */
+/** A message to be written. It is routed in the transaction that finishes it. */
 export interface NewMessage {
   id: string
   spaceId: string
@@ -17,17 +17,17 @@ export interface NewMessage {
   mentionedAgentId: string | null
   rootId: string
   depth: number
-  /** The same key of a sender, or of an origin, posts once: a second time it is a unique violation. */
+  /** Unique per sender or origin: a repeat is a unique violation. */
   idempotencyKey?: string | null
   runId?: string
   runPostKey?: string
   composite?: boolean
   origin?: MessageOrigin | null
-  /** Of an agent's. */
+  /** For a message of an agent. */
   provenance?: Provenance
 }
 
-/** A message as its row has it, but for what the database adds. */
+/** A message as in its row, without what the database adds. */
 export function rowOf({
   provenance = UNMARKED,
   ...given
@@ -40,9 +40,9 @@ export function rowOf({
 }
 
 /**
- * `counter`, the space's with the message's number, where the sender is a member; then `message`, which answers with its row.
- * A repeat fails on its unique key, so that the counter stays as it was. Neither yields a row where `condition`, on the space's row, does
- * not hold.
+ * The parts `counter`, which increments the space's message number if the sender is a member, and
+ * `message`, which returns the new row. A repeat violates the unique key, so the counter is not
+ * incremented. Both return nothing if `condition`, on the space's row, is false.
  */
 export function insertion(given: NewMessage, condition = Prisma.sql`true`): Record<'counter' | 'message', Prisma.Sql> {
   const { spaceId, senderId } = given
@@ -50,7 +50,7 @@ export function insertion(given: NewMessage, condition = Prisma.sql`true`): Reco
   return insertionWhere(given, Prisma.sql`${condition} AND ${isMember}`)
 }
 
-/** The same where `condition` holds, which says too that the sender is a member. `turn` is taken with it. */
+/** The same with a `condition` that includes the sender's membership. Also takes a `turn`. */
 export function insertionWhere(given: NewMessage, condition: Prisma.Sql, turn: Turn | null = null) {
   const row = rowOf(given)
   const { spaceId, status, parts, origin, places, label, askers } = row
@@ -68,14 +68,14 @@ export function insertionWhere(given: NewMessage, condition: Prisma.Sql, turn: T
   return { counter, message }
 }
 
-/** Somebody begins to wait for a reply to the `message`: whoever decided on the space before decides anew. */
+/** A call begins to wait for a reply to the `message`: invalidates cached routing decisions for the space. */
 export const ROOM_OF_WAIT = Prisma.sql`UPDATE "Space" SET version = version + 1 FROM message WHERE "Space".id = message."spaceId"`
 
-/** A condition: the space is as it was when it had this version. */
+/** Condition: the space still has this version. */
 export const isVersion = (spaceId: string, version: number) =>
   Prisma.sql`EXISTS (SELECT 1 FROM "Space" WHERE id = ${spaceId} AND version = ${version})`
 
-/** The agent whose turn it was in the space, and when it had joined, in ms. */
+/** The agent whose turn it was in the space, and its join time in ms. */
 export interface Turn {
   id: string
   joinedAt: number
@@ -84,14 +84,15 @@ export interface Turn {
 const taken = ({ id, joinedAt }: Turn) =>
   Prisma.sql`, "lastPickedId" = ${id}, "lastPickedJoinedAt" = ${new Date(joinedAt)}`
 
-/** What changes of a message that is being written. */
+/** The change of an unfinished message. */
 export interface MessageChange {
   parts: MessagePart[]
-  /** What it comes from by now. */
+  /** The current marks of its content. */
   marks: Marks
   /**
-   * Absent: it goes on being written. Each status ends it; `waits`: unless that, then it is REQUIRES_ACTION, and routed once it
-   * is answered, or at once where it mentions somebody, or asks itself.
+   * Absent: the message stays open. Each status finishes it; if `waits` is true it becomes
+   * REQUIRES_ACTION instead, and is routed once it is answered, or at once if it mentions somebody
+   * or asks for a reply.
    */
   end?: {
     status: 'COMPLETE' | 'REQUIRES_ACTION' | 'INTERRUPTED'
@@ -101,7 +102,7 @@ export interface MessageChange {
   }
 }
 
-/** Changes a message and answers with its row, as long as it is STREAMING and `condition` holds. */
+/** Changes a message and returns its row, if it is STREAMING and `condition` holds. */
 export function change(id: string, { parts, marks, end }: MessageChange, condition = Prisma.sql`true`): Prisma.Sql {
   const open = Prisma.sql`WHERE id = ${id} AND status = 'STREAMING' AND ${condition} RETURNING *`
   if (end === undefined)

@@ -1,14 +1,14 @@
 import type { MessageStatus, Message as Row, TriggerType } from '../generated/prisma/client.ts'
 
 /**
- * A part of a message, by index. A tool part's content is the tool call. `unfinished`: of a composite message, the last part that was
- * being written when it was saved, or cut off.
+ * A part of a message, by index. The content of a tool part is the tool call. `unfinished`: in a
+ * composite message, the last part while it is streaming, or was cut off.
  */
 export type MessagePart =
   | { type: 'text'; text: string; unfinished?: true }
   | { type: 'tool'; toolCallId: string; unfinished?: true }
 
-/** Why a message was posted, when its run was triggered elsewhere than in its space. */
+/** Why a message was posted, if its run was triggered outside of its space. */
 export interface MessageOrigin {
   triggerType: TriggerType
   triggerName: string | null
@@ -18,7 +18,7 @@ export interface MessageOrigin {
   triggerMessage: string | null
 }
 
-/** A message as the domain knows it; `parts` of a STREAMING one are in the event log's draft, not here. */
+/** A message of the domain. The streamed text of a STREAMING one is in the event log's draft, not in `parts`. */
 export interface Message extends Omit<Row, 'parts' | 'origin'> {
   parts: MessagePart[]
   origin: MessageOrigin | null
@@ -33,17 +33,17 @@ export function textOf(parts: MessagePart[]): string {
   return parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n')
 }
 
-/** Where among the parts a call shows; negative where it does not. */
+/** The index of the part that shows a call; negative if there is none. */
 export function indexOfCall(parts: readonly MessagePart[], callId: string): number {
   return parts.findIndex((part) => part.type === 'tool' && part.toolCallId === callId)
 }
 
-/** A part of a composite message that was cut off, or is being written. */
+/** A part of a composite message that is streaming, or was cut off. */
 export function isUnfinished(part: MessagePart): boolean {
   return part.unfinished === true
 }
 
-/** Nothing of the message changes any more. */
+/** Whether the message is final. */
 export function isWhole(status: MessageStatus): boolean {
   return status === 'COMPLETE' || status === 'INTERRUPTED'
 }

@@ -14,45 +14,45 @@ import { type Message, messageOfRow } from './message.ts'
 import { createMessagePublisher } from './message-publisher.ts'
 import { insertion, insertionWhere, type MessageRow, type NewMessage, rowOf, type Turn } from './message-statements.ts'
 
-/** What routing did with a message, within the transaction that made it whole. `R`: what it calls a run. */
+/** The result of routing a message in the transaction that finished it. `R`: the router's type of a run. */
 export interface Routed<R> {
-  /** The runs that it started. */
+  /** The runs that the message started. */
   runs: R[]
-  /** Tells the world, once committed. */
+  /** Publishes the effects after the commit. */
   afterCommit(): Promise<void>
 }
 
-/** A message, as far as routing asks of it; what is being written may have no row yet. */
+/** The fields of a message that routing needs; an unfinished message may have no row yet. */
 export type RoutedMessage = Pick<
   Message,
   'id' | 'spaceId' | 'senderId' | 'parts' | 'mentionedAgentId' | 'rootId' | 'depth' | 'runId' | keyof Provenance
 >
 
-/** What routing decides of a message by what it knows of the space: to be written with it, in the same statement. */
+/** A routing decision made with the cached state of the space, to be written in the same statement as the message. */
 export interface Foreseen<R> {
-  /** Conditions: the space's row has this version, so that its members are as they were, and else too all is as it was decided on. */
+  /** Conditions for the write: the space has this version, and `isAsKnown` covers what the version does not. */
   version: number
   isAsKnown: Prisma.Sql
-  /** Whose turn the message takes. */
+  /** The turn that the message takes. */
   turn: Turn | null
-  /** Read from `message`; the last, `routed`, answers with its row, and with what came of it as `came`. */
+  /** Changes that read from `message`; the last one, `routed`, returns its row and, as `came`, the effects. */
   changes: Changes
-  /** `version`: the space's, where a turn was taken. */
+  /** `version`: the space's new version, if a turn was taken. */
   routedOf(came: unknown, version: number | null): Routed<R>
-  /** It was not as foreseen. */
+  /** The conditions did not hold: drops the cached state. */
   refused(): void
 }
 
 export interface PostingHooks<R> {
-  /** Decides who wakes, and writes runs, inbox events and outcomes in the message's own transaction. */
+  /** Decides which agents wake, and writes runs, inbox events and outcomes in the message's transaction. */
   route(tx: Tx, message: Message): Promise<Routed<R>>
-  /** The same beforehand, for a message of text. Null: that is for its transaction to decide. */
+  /** The optimistic form, for a text message. Null: only a transaction can decide it. */
   foresee(message: RoutedMessage): Promise<Foreseen<R> | null>
-  /** The runs that it started for a message before. */
+  /** The runs that a message started earlier. */
   startedBy(messageId: string): Promise<R[]>
 }
 
-/** A message that a human sends. */
+/** A message sent by a human. */
 export interface HumanMessage {
   spaceId: string
   senderId: string
@@ -61,13 +61,13 @@ export interface HumanMessage {
   idempotencyKey: string | null
 }
 
-/** How people's messages come into being, and how any message becomes whole that waited for an answer. */
+/** Posts messages of humans, and finishes messages that waited for an answer. */
 export interface Posting<R> {
-  /** A human's message, whole at once. */
+  /** Posts a human's message. */
   send(message: HumanMessage): Promise<{ message: Message; runs: R[] }>
   /**
-   * Makes whole, within a transaction, a message that showed a call which is answered now: routed, unless it was when it showed it.
-   * INTERRUPTED where nobody will answer any more: then it is not routed.
+   * Finishes, within a transaction, a message whose call has been answered, and routes it unless it
+   * was routed. INTERRUPTED if it will not be answered: then it is not routed.
    */
   finishAnswered(
     tx: Tx,
@@ -117,12 +117,12 @@ export function createPosting<R>(platform: Platform, announcer: Announcer, hooks
   }
 }
 
-/** The index of a message's last part; null for none. */
+/** The index of a message's last part; null if there is none. */
 function lastPartOf({ parts }: Pick<Message, 'parts'>): number | null {
   return parts.length === 0 ? null : parts.length - 1
 }
 
-/** As foreseen, in one statement; else in a transaction that holds the space. */
+/** Posts with the optimistic decision in one statement; otherwise in a transaction that locks the space. */
 async function post<R>(platform: Platform, input: HumanMessage, hooks: PostingHooks<R>) {
   const message = humanMessage(input)
   const foreseen = await hooks.foresee({ ...message, ...UNMARKED, runId: null })
@@ -135,10 +135,10 @@ function humanMessage({ text, ...given }: HumanMessage): NewMessage {
   return { ...given, id, status: 'COMPLETE', parts: [{ type: 'text', text }], rootId: id, depth: 0 }
 }
 
-/** What of a message is known only once it is written, and what came of it. */
+/** Columns set by the statement, and the effects of routing. */
 type Inserted = Pick<MessageRow, 'seq' | 'routedAt' | 'createdAt'> & { came: unknown; spaceVersion: number }
 
-/** Null: the space is not as it was known. */
+/** Null: the space has changed since it was cached. */
 async function insertForeseen<R>(db: Platform['db'], given: NewMessage, foreseen: Foreseen<R>) {
   const { version, isAsKnown, turn, changes } = foreseen
   const inserted = insertionWhere(given, Prisma.sql`version = ${version} AND ${isAsKnown}`, turn)
@@ -153,7 +153,7 @@ async function insertForeseen<R>(db: Platform['db'], given: NewMessage, foreseen
   return { message: { ...rowOf(given), ...added }, routed: foreseen.routedOf(came, spaceVersion) }
 }
 
-/** Its number and itself in one statement, for a member only. */
+/** Inserts the message with its number in one statement, if the sender is a member. */
 async function insertHumanMessage<R>(tx: Tx, given: NewMessage, hooks: PostingHooks<R>) {
   const [row] = await tx.$queryRaw<MessageRow[]>(statementOf(insertion(given), 'message'))
   if (row === undefined) throw new NotFoundError(NO_SUCH_SPACE)
@@ -161,7 +161,10 @@ async function insertHumanMessage<R>(tx: Tx, given: NewMessage, hooks: PostingHo
   return { message, routed: await hooks.route(tx, message) }
 }
 
-/** The unique key (space, sender, idempotency key) refused the insert: answers with the first message, if it says the same. */
+/**
+ * Handles a violation of the unique key (space, sender, idempotency key): returns the first message
+ * if it has the same content.
+ */
 async function repeatOf(error: unknown, { db }: Platform, input: HumanMessage): Promise<Message> {
   if (!isUniqueViolation(error) || input.idempotencyKey === null) throw error
   const { spaceId, senderId, idempotencyKey } = input
@@ -170,6 +173,6 @@ async function repeatOf(error: unknown, { db }: Platform, input: HumanMessage): 
   const message = messageOfRow(row)
   const [part] = message.parts
   const same = part?.type === 'text' && part.text === input.text && message.mentionedAgentId === input.mentionedAgentId
-  if (!same) throw new ConflictError('This idempotency key was used for a message with other content.')
+  if (!same) throw new ConflictError('This idempotency key has already been used for a message with different content.')
   return message
 }

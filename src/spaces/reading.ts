@@ -22,41 +22,45 @@ export interface HumanInSpace {
   spaceId: string
 }
 
-/** What was posted, and how far people have read. Answers for many spaces take one statement; none asks who may see. */
+/** Reads messages and read markers. Lookups for many spaces take one statement; access is for the caller to check. */
 export interface Reading {
-  /** By id, in the order of the ids; null where there is none. */
+  /** By id, in the order of the ids; null if there is none. */
   getMany(ids: readonly string[]): Promise<(Message | null)[]>
   /**
-   * A page of each space's messages in `seq` order, in the order of the ids. A BadInputError in place of a page where
-   * `after` or `before` is no message of that space.
+   * A page of each space's messages by `seq`, in the order of the ids. Returns a BadInputError in
+   * place of a page if `after` or `before` is not a message of that space.
    */
   pageMany(spaceIds: readonly string[], request: PageRequest): Promise<(Page<Message> | BadInputError)[]>
-  /** The last message of each space; a space without any is left out. */
+  /** The last message of each space; a space without messages is left out. */
   lastMany(spaceIds: readonly string[]): Promise<Map<string, Message>>
-  /** The first message after the human's marker that is not its own, by space. */
+  /** By space, the first message after the human's read marker that somebody else sent. */
   firstUnreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, Message>>
-  /** How many messages after the human's marker are not its own, by space, counted to 10,000; a space without any is left out. */
+  /**
+   * By space, the number of messages after the human's read marker that others sent, up to 10,000;
+   * a space without any is left out.
+   */
   unreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, number>>
-  /** Of many humans at once, by human and space: the first unread message, and how many there are. */
+  /** By human and space: the first unread message, and the number of unread messages. */
   firstUnreadOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, Message>>>
   unreadOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, number>>>
-  /** The same over all of the human's spaces, counted to 10,000. */
+  /** The unread messages in all of the human's spaces, up to 10,000. */
   unreadTotal(humanId: string): Promise<number>
   /**
-   * Moves a human's marker to a message, never back. Publishes `read` when it moved.
-   * @throws ForbiddenError for an admin, who reads as nobody; NotFoundError for a foreign space, or a message of another.
+   * Moves a human's read marker forward to a message, never back. Publishes `read` if it moved.
+   * @throws ForbiddenError for an admin token, which has no read marker; NotFoundError for a space
+   * of others, or a message of another space
    */
   markRead(viewer: Viewer, input: MarkReadInput): Promise<Space>
-  /** What became of each message with each agent member; a message without outcomes is left out. */
+  /** The outcomes of each message by agent; a message without outcomes is left out. */
   outcomesMany(messageIds: readonly string[]): Promise<Map<string, Outcome[]>>
   /**
-   * The same messages, STREAMING ones with the text that has streamed so far. Where the event log has lost it, what the row
-   * holds. Read the log's head before the messages: then they hold at least everything up to it.
+   * Adds the streamed text to STREAMING messages; without the event log, the saved text remains.
+   * Read the log's head before the messages, so that they contain at least everything up to it.
    */
   withDraftText(messages: readonly Message[]): Promise<Message[]>
 }
 
-/** Nobody reads on a badge how many more there are, and counting all of them would cost more the longer somebody is away. */
+/** Counting stops here: an exact number is of no use in a badge, and its cost would grow with the time away. */
 const MOST_COUNTED = 10_000
 
 export function createReading(platform: Platform, publisher: SpacePublisher): Reading {
@@ -146,7 +150,7 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
         const drafts = await draftsOf(streaming)
         return messages.map((message) => withDraft(message, drafts.get(message.id)))
       } catch (error) {
-        logger.warn({ error: messageOf(error) }, 'the text of streaming messages could not be read')
+        logger.warn({ error: messageOf(error) }, 'could not read the text of streaming messages')
         return [...messages]
       }
     },
@@ -158,7 +162,7 @@ const idsOf = (messages: readonly Message[]) => messages.map(({ id }) => id)
 /** A row of a window: a message, or a space whose window is empty. */
 type WindowRow = Partial<Row> & {
   windowSpaceId: string
-  /** Of the messages that are kept. */
+  /** The first message that retention has kept. */
   firstSeq: number
   lastSeq: number
   afterSeq: number | null
@@ -166,8 +170,9 @@ type WindowRow = Partial<Row> & {
 }
 
 /**
- * A space says from where to where its messages run, so that both ends of a page are known without looking beyond it. A cursor of a
- * message that retention has deleted stands before the first that is kept: ids are ordered by time.
+ * Reads pages. A space's row holds its first and last `seq`, so both ends of a page are known
+ * without reading further. A cursor of a message that retention has deleted stands before the first
+ * kept one, because ids are ordered by time.
  */
 async function fetchWindows({ db }: Platform, spaceIds: readonly string[], request: PageRequest): Promise<WindowRow[]> {
   const { after, before, size, fromEnd } = request
@@ -188,17 +193,20 @@ async function fetchWindows({ db }: Platform, spaceIds: readonly string[], reque
     ORDER BY m.seq ${direction}`
 }
 
-/** Bytes of messages that are read for the pages of several spaces together; each page then has fewer messages. */
+/**
+ * Maximum bytes of messages loaded for pages of several spaces together; beyond that each page has
+ * fewer messages.
+ */
 const MOST_LOADED_BYTES = 16 * 1024 * 1024
 
-/** The rows up to so many bytes of parts, in the order of `rowsSql`, and the first row in any case. */
+/** Rows up to `bytes` of parts, in the order of `rowsSql`; at least the first row. */
 const withinBytesSql = (rowsSql: Prisma.Sql, bytes: number) => Prisma.sql`
   SELECT * FROM (
     SELECT m.*, sum(octet_length(m.parts::text)) OVER (ROWS UNBOUNDED PRECEDING) - octet_length(m.parts::text) AS "bytesBefore"
     FROM (${rowsSql}) m) counted
   WHERE "bytesBefore" < ${Math.floor(bytes)}`
 
-/** The `seq` of a cursor in the space `s`; no row for one that is no message of it, and never can have been. */
+/** The `seq` of a cursor in the space `s`; no row if it cannot be a message of that space. */
 const placeOf = (cursor: string | null) => Prisma.sql`
   SELECT seq FROM "Message" WHERE id = ${cursor} AND "spaceId" = s.id
   UNION ALL
@@ -206,7 +214,7 @@ const placeOf = (cursor: string | null) => Prisma.sql`
     AND NOT EXISTS (SELECT 1 FROM "Message" WHERE id = ${cursor})
     AND ${cursor}::text < coalesce((SELECT id FROM "Message" WHERE "spaceId" = s.id ORDER BY seq LIMIT 1), 'n')`
 
-/** Beyond every `seq`: the greatest value of its column. */
+/** Greater than every `seq`: the maximum of its column. */
 const END = 2_147_483_647
 
 function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: WindowRow[]): Page<Message> | BadInputError {
@@ -224,7 +232,7 @@ function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: Windo
 const NO_SUCH_MESSAGE = 'There is no such message in this space.'
 
 async function moveMarker({ db }: Platform, viewer: Viewer, { spaceId, messageId }: MarkReadInput) {
-  if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin reads as nobody: use a token of a human.')
+  if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin token has no read marker: use the token of a human.')
   if (prefixOf(spaceId) === null) throw new NotFoundError(NO_SUCH_SPACE)
   if (prefixOf(messageId) === null) throw new NotFoundError(NO_SUCH_MESSAGE)
   const [space, message] = await Promise.all([
@@ -240,7 +248,7 @@ async function moveMarker({ db }: Platform, viewer: Viewer, { spaceId, messageId
   return { space, moved: count > 0 }
 }
 
-/** A part that the row does not know yet stands where its index says. */
+/** Inserts a streamed part at its index if the row does not have it yet. */
 function withDraft(message: Message, draft: ReadonlyMap<number, string> | undefined): Message {
   if (draft === undefined) return message
   const parts: MessagePart[] = [...message.parts]

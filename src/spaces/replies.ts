@@ -6,29 +6,29 @@ import { createReplySearch, type Reply, type SearchedWait, type UnderWay } from 
 
 /** A wait for the first message in a space that matches one of the conditions. */
 export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'conditions'> {
-  /** None where not given. */
+  /** Absent: none. */
   underWay?: UnderWay
-  /** How long it lasts at most, from now. */
+  /** The maximum duration from now. */
   forMs: number
-  /** Ends it early. */
+  /** Ends the wait early. */
   signal: AbortSignal
 }
 
 export interface Listening {
-  /** What others are still writing in the space at this moment: what they add to it later answers a wait too. */
+  /** The messages of others that are unfinished in the space now: parts that they get later answer a wait too. */
   underWay(waiterId: string): Promise<UnderWay>
-  /** The first match, also of what was posted before this was called; null when the time is up. */
+  /** Returns the first match, which may have been posted before the call; null on timeout. */
   reply(wait: Wait): Promise<Reply | null>
   end(): void
 }
 
-/** Waiting for answers in spaces, whichever process posts them. */
+/** Waits for replies in spaces, whichever process posts them. */
 export interface Replies {
-  /** Resolves when nothing that is posted in the space from now on can be missed. Listeners of a space share a subscription. */
+  /** Resolves when no later message in the space can be missed. Listeners of a space share a subscription. */
   listen(spaceId: string): Promise<Listening>
 }
 
-/** A space that somebody of this process listens to. */
+/** A space with listeners in this process. */
 interface Ear {
   listeners: number
   subscription: Promise<() => void>
@@ -39,12 +39,12 @@ interface PendingWait extends SearchedWait {
   resolve(reply: Reply | null): void
 }
 
-/** How often it is looked for what nobody announced: its committer died, or the signal was lost. */
+/** Polling interval for messages without a signal: their committer died, or the signal was lost. */
 const LOOK_ANYWAY_MS = 5000
 
 /**
- * A signal says that a space has something new; the database says what. However many wait, one look at a time is under
- * way, for all spaces that have something new.
+ * Waits for replies. A signal says that a space has a new message, and the database is then
+ * searched. One search runs at a time, for all waits and all spaces with new messages.
  */
 export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logger'>): Replies {
   const { signals, logger } = platform
@@ -55,7 +55,7 @@ export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logge
   let looksNowAndThen = false
   signals.onReconnect(() => void lookIn([...ears.keys()]))
 
-  /** Resolves when a look that began after this call has ended. */
+  /** Resolves when a search that began after this call has ended. */
   function lookIn(spaceIds: string[]): Promise<void> {
     for (const id of spaceIds) unheard.add(id)
     looking ??= lookWhileUnheard()
@@ -63,7 +63,7 @@ export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logge
   }
 
   async function lookWhileUnheard(): Promise<void> {
-    // What comes in the same turn of the event loop is looked for together.
+    // Batches requests of the same turn of the event loop into one search.
     await Promise.resolve()
     while (unheard.size > 0) {
       const waits = [...unheard].flatMap((id) => [...(ears.get(id)?.waits ?? [])])
@@ -71,10 +71,10 @@ export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logge
       try {
         for (const [wait, reply] of await search.first(waits)) wait.resolve(reply)
       } catch (error) {
-        logger.warn({ error: messageOf(error) }, 'replies could not be looked for; it is tried again')
+        logger.warn({ error: messageOf(error) }, 'could not search for replies; retrying')
       }
     }
-    // At once, so that no call finds a look that will not look again.
+    // Reset synchronously, so that no later request joins a search that has ended.
     looking = null
   }
 

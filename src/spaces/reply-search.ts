@@ -3,44 +3,47 @@ import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma
 import type { Database } from '../platform/db.ts'
 import { isUnfinished, type MessagePart } from './message.ts'
 
-/** Whose message answers a wait. */
+/** Which senders answer a wait. */
 export type WaitCondition = { type: 'any' | 'agent' | 'human' } | { type: 'entity'; entityId: string }
 
 /** A message that answers a wait. */
 export interface Reply {
   messageId: string
-  /** Its first one; as it is found, empty where the message only shows tools. */
+  /** Its first text; in search results, empty if the message only shows tools. */
   text: string
   entityId: string
   entityName: string
   entityType: 'human' | 'agent'
-  /** It also wakes the waiter anew. */
+  /** The message also wakes the waiting agent. */
   mentionsWaiter: boolean
-  /** The spaces that what it says may come from, besides its own. */
+  /** The spaces from which the text may come, apart from its own. */
   marks: string[]
 }
 
-/** Messages of several parts that were not finished when a wait began, by id, with how many parts were whole then: later ones count. */
+/**
+ * Unfinished composite messages when a wait began: by id, the number of parts finished then; only
+ * later parts count.
+ */
 export type UnderWay = Map<string, number>
 
 export interface SearchedWait {
   spaceId: string
-  /** Only messages after this one count: the waiter's own. */
+  /** Only messages after this one count: the waiting agent's own. */
   afterSeq: number
-  /** The waiting agent: its own messages never count, and none while it belongs to the space no more. */
+  /** The waiting agent: its own messages do not count, and none counts once it has left the space. */
   waiterId: string
   conditions: WaitCondition[]
-  /** Searches take out what is finished. */
+  /** Searches remove finished messages. */
   underWay: UnderWay
-  /** Up to here nothing can answer any more; moved on by every search. */
+  /** Everything up to this `seq` is already searched; each search advances it. */
   from: number
 }
 
-/** Looks in the database for what answers waits. */
+/** Searches the database for messages that answer waits. */
 export interface ReplySearch {
-  /** Those of the waits that are answered now, each by the first message that matches, in the order of the space. */
+  /** The waits that are answered now, each with the first matching message in the order of the space. */
   first<W extends SearchedWait>(waits: W[]): Promise<Map<W, Reply>>
-  /** What others than the waiter have begun in a space and not finished. */
+  /** The unfinished messages of others in a space. */
   underWay(spaceId: string, waiterId: string): Promise<UnderWay>
 }
 
@@ -51,7 +54,7 @@ interface Sent extends Marks {
   kind: EntityKind
   status: MessageStatus
   mentionedAgentId: string | null
-  /** Of those who wait, who belongs to the message's space. */
+  /** The waiting agents that are members of the message's space. */
   heardBy: string[]
 }
 
@@ -72,7 +75,7 @@ const heardBy = (spaceId: Prisma.Sql, waits: SearchedWait[]) => Prisma.sql`
   ARRAY(SELECT "entityId" FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ANY(${waits.map(({ waiterId }) => waiterId)}::text[]))`
 
 export function createReplySearch({ prisma }: Database): ReplySearch {
-  /** The messages after the given place of each space, at most 500 of each. */
+  /** The messages after the given position of each space, at most 500 per space. */
   async function after(places: Map<string, number>, waits: SearchedWait[]): Promise<Candidate[]> {
     return prisma.$queryRaw<Candidate[]>`
       SELECT m.id, m."spaceId", m.seq, m."senderId", e.name, e.kind, m.status, m.composite, m."mentionedAgentId", m."firstText", "heardBy", m.places, m.label
@@ -95,7 +98,7 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
     return new Map(rows.map((row) => [row.id, row]))
   }
 
-  /** The replies that messages under way have grown. */
+  /** Finds replies among the new parts of unfinished messages. */
   async function grown<W extends SearchedWait>(waits: W[]): Promise<Map<W, Reply>> {
     const messages = await growing([...new Set(waits.flatMap(({ underWay }) => [...underWay.keys()]))], waits)
     const replies = waits.map((wait) => [wait, laterPart(wait, messages)] as const)
@@ -131,7 +134,7 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
   }
 }
 
-/** The first text that a message under way has got since, if it answers the wait. */
+/** The first new text of an unfinished message, if it answers the wait. */
 function laterPart({ underWay, conditions, waiterId }: SearchedWait, messages: Map<string, Growing>): Reply | null {
   for (const [id, count] of underWay) {
     const message = messages.get(id)
@@ -144,7 +147,7 @@ function laterPart({ underWay, conditions, waiterId }: SearchedWait, messages: M
   return null
 }
 
-/** The first of the messages that answers the wait; moves the wait on behind those that never will. */
+/** Returns the first message that answers the wait, and advances the wait past messages that never will. */
 function advance(wait: SearchedWait, candidates: Candidate[]): Reply | null {
   let decided = true
   for (const candidate of candidates) {
@@ -158,14 +161,14 @@ function advance(wait: SearchedWait, candidates: Candidate[]): Reply | null {
   return null
 }
 
-/** Whether a message of this sender is waited for. */
+/** Whether a message of this sender matches the condition. */
 export function isMet(condition: WaitCondition, { senderId, kind }: Pick<Sent, 'senderId' | 'kind'>): boolean {
   if (condition.type === 'any') return true
   if (condition.type === 'entity') return condition.entityId === senderId
   return condition.type === (kind === 'AGENT' ? 'agent' : 'human')
 }
 
-/** A message with several parts has a text that is whole before it is whole itself; one without any answers by what it shows. */
+/** A composite message may have a finished text before it is finished; one without text answers by what it shows. */
 function hasAnswer({ status, composite, firstText }: Candidate): boolean {
   const isShown = status === 'COMPLETE' || status === 'REQUIRES_ACTION'
   if (firstText === null) return isShown

@@ -13,12 +13,14 @@ export interface SendMessageInput {
   idempotencyKey?: string | null
 }
 
-/** How a viewer posts. */
+/** Sends messages for a viewer. */
 export interface Sending<R> {
   /**
-   * Posts as the viewer, in a space of its own; a repeat by idempotency key answers with the first message and its runs.
-   * @throws ForbiddenError for an admin, who posts as nobody; NotFoundError for a foreign space or mentioned agent;
-   * BadInputError for a mention of who is not an agent member, or a bad text; ConflictError for a key with other content.
+   * Posts as the viewer in one of the viewer's spaces. A repeat of an idempotency key returns the
+   * first message and its runs.
+   * @throws ForbiddenError for an admin token; NotFoundError for a space or mentioned agent that
+   * the viewer cannot see; BadInputError for an invalid text, or a mention of an entity that is not
+   * an agent member; ConflictError for a key that was used with other content
    */
   send(viewer: Viewer, input: SendMessageInput): Promise<{ message: Message; runs: R[] }>
 }
@@ -29,7 +31,8 @@ export function createSending<R>(
 ): Sending<R> {
   return {
     async send(viewer, { spaceId, text, mentionedAgentId = null, idempotencyKey = null }) {
-      if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin posts as nobody: use a token of a human.')
+      if (viewer.scope === 'ADMIN')
+        throw new ForbiddenError('An admin token cannot post messages: use the token of a human.')
       if (prefixOf(spaceId) === null) throw new NotFoundError(NO_SUCH_SPACE)
       if (mentionedAgentId !== null) {
         const visible = await visibility.entities(viewer, [mentionedAgentId])

@@ -3,18 +3,19 @@ import type { Platform } from '../platform/platform.ts'
 import { entityChannel, type SpaceLogEvent, spaceChannel, spaceTopic } from '../realtime/topics.ts'
 
 /**
- * Tells the world what was committed about a space and its members: the space's own topic, whoever watches the space, and
- * the members' own channels. Never throws: the database has the truth, and who missed something looks it up.
+ * Publishes committed changes of a space and its members: to the space's topic, the space's
+ * subscribers, and the members' channels. Never throws: the database is the source of truth, and
+ * subscribers that miss an event read it.
  */
 export interface SpacePublisher {
   created(spaceId: string, memberIds: readonly string[]): Promise<void>
-  /** Its name, description, routing or admin agent changed. */
+  /** The name, description, routing or admin agent changed. */
   changed(spaceId: string): Promise<void>
   joined(spaceId: string, entityId: string): Promise<void>
   left(spaceId: string, entityId: string): Promise<void>
-  /** It is no more; these were its members. */
+  /** The space was deleted; these were its members. */
   deleted(spaceId: string, memberIds: readonly string[]): Promise<void>
-  /** Messages in it are not what they were: whoever follows it reads it anew. */
+  /** Earlier messages changed: subscribers must read the space again. */
   rewritten(spaceId: string): Promise<void>
   /** A human's read marker moved. */
   read(spaceId: string, humanId: string): Promise<void>
@@ -27,11 +28,11 @@ export function createSpacePublisher({ log, signals, logger }: PublishingPlatfor
     try {
       await log.append(spaceTopic(spaceId), event)
     } catch (error) {
-      logger.warn({ spaceId, event: event.type, error: messageOf(error) }, 'a space event could not be published')
+      logger.warn({ spaceId, event: event.type, error: messageOf(error) }, 'could not publish a space event')
     }
   }
 
-  /** What changed is told to who follows the space, and to who has it in a list. */
+  /** Publishes a change to subscribers of the space and of lists that contain it. */
   const tellChanged = (spaceId: string, event: SpaceLogEvent) =>
     Promise.all([append(spaceId, event), signals.publish(spaceChannel(spaceId), { type: 'changed' })])
 

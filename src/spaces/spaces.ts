@@ -11,7 +11,7 @@ import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { confidentialAtFirst, confidentialFromNow } from './confiding.ts'
-import { checkAgentsMayJoin, checkMayCreateMore } from './joining.ts'
+import { checkAgentsMayJoin, countNewSpace } from './joining.ts'
 import { holdEntities, lockSpace, MOST_MEMBERS, NO_SUCH_ENTITY, NO_SUCH_SPACE } from './members.ts'
 import type { SpacePublisher } from './space-publisher.ts'
 
@@ -21,49 +21,51 @@ export interface CreateSpaceInput {
   routing: Routing
   adminAgentId?: string | null
   memberIds?: readonly string[] | null
-  /** Absent: as PARLEY_CONFIDENTIAL_SPACES says. */
+  /** Absent: by PARLEY_CONFIDENTIAL_SPACES. */
   confidential?: boolean | null
-  /** For admins. */
+  /** Admins only. */
   budget?: BudgetInput | null
 }
 
-/** Absent: stays as it is. Null: cleared where the space's field is nullable, else a BadInputError. */
+/** Absent: unchanged. Null: cleared if the field is nullable, else a BadInputError. */
 export interface UpdateSpaceInput {
   id: string
   name?: string | null
   description?: string | null
   routing?: Routing | null
   adminAgentId?: string | null
-  /** Set by members, lifted by admins. */
+  /** Members may set it; only admins may end it. */
   confidential?: boolean | null
-  /** For admins. */
+  /** Admins only. */
   budget?: BudgetInput | null
 }
 
-/** Where people and agents talk. */
+/** Spaces and their settings. */
 export interface Spaces {
   /**
-   * Humans and admins; a human becomes its first member. Members stand in the order given; repeats count once.
-   * @throws NotFoundError for a member or admin agent that the viewer cannot see; BadInputError where ADMIN routing lacks an
-   * admin agent, or it is no agent member; ForbiddenError for an agent that not everybody may add; LimitExceededError past 500 members,
-   * 1,000 spaces of an agent, or 100 new spaces of a human within a day.
+   * Creates a space; for humans and admins. A human becomes its first member. Members join in the
+   * given order; repeats count once.
+   * @throws NotFoundError for a member or admin agent that the viewer cannot see; BadInputError if
+   * ADMIN routing lacks an admin agent, or it is not an agent member; ForbiddenError by an agent's
+   * `addableBy`; LimitExceededError over 500 members, over 1,000 spaces of an agent, or over the
+   * allowed number of new spaces of a human within a day
    */
   create(viewer: Viewer, input: CreateSpaceInput): Promise<Space>
-  /** Members and admins. Routing and admin agent are checked together whenever one of them is given. */
+  /** Updates a space; for members and admins. Routing and admin agent are validated together if either is given. */
   update(viewer: Viewer, input: UpdateSpaceInput): Promise<Space>
-  /** By id, in the order of the ids; null where there is none. Says nothing of who may see them. */
+  /** By id, in the order of the ids; null if there is none. Does not check access. */
   getMany(ids: readonly string[]): Promise<(Space | null)[]>
-  /** The viewer's spaces, newest first; all for an admin. */
+  /** The viewer's spaces, newest first; all spaces for an admin. */
   page(viewer: Viewer, request: PageRequest): Promise<Page<Space>>
   /**
-   * The agent that human messages go to under ADMIN routing, by space: the one set, as long as it is a member; the only agent
-   * where none is set. A space without one is left out.
+   * By space, the agent that receives human messages under ADMIN routing: the configured one while
+   * it is a member; the only agent if none is configured. A space without one is left out.
    */
   adminAgentsOf(spaceIds: readonly string[]): Promise<Map<string, string>>
 }
 
 export interface SpaceHooks {
-  /** In the transaction that changes the space: what had to wait for its budget is looked at again. */
+  /** In the transaction that changes the budget: rechecks what had to wait for it. */
   onBudgetChanged(tx: Tx, spaceId: string): Promise<void>
 }
 
@@ -98,7 +100,7 @@ export function createSpaces(
       await checkVisible(viewer, visibility, [...memberIds, ...(data.adminAgentId === null ? [] : [data.adminAgentId])])
       const creatorId = viewer.scope === 'HUMAN' ? viewer.id : null
       const space = await db.transaction(async (tx) => {
-        await checkMayCreateMore(tx, viewer, clock.now())
+        await countNewSpace(tx, viewer, clock.now(), config.limits.maxNewSpacesPerDay)
         await checkAgentsMayJoin(tx, viewer, memberIds)
         const asked = { asked: input.confidential, isDefault: config.confidentialSpaces }
         return insertSpace(tx, { ...data, creatorId }, memberIds, { now: clock.now(), ...asked })
@@ -144,7 +146,7 @@ const LONGEST_DESCRIPTION = 4000
 
 function checkMayBudget(viewer: Viewer, { budget }: { budget?: BudgetInput | null }): void {
   if (budget !== undefined && viewer.scope !== 'ADMIN')
-    throw new ForbiddenError('Only an admin can set what a space may spend.')
+    throw new ForbiddenError('Only an admin can set the budget of a space.')
 }
 
 function columnOf(budget: BudgetLimits | null) {
@@ -183,7 +185,7 @@ async function insertSpace(
   const confidential = confidentialAtFirst(asked, { humans, isDefault })
   const space = await tx.space.create({ data: { id: newId('spc'), createdAt: new Date(now), confidential, ...data } })
   await tx.membership.createMany({
-    // Join order is the order given: a millisecond apart, the last one now.
+    // Join times are a millisecond apart, in the given order; the last one is now.
     data: memberIds.map((entityId, index) => ({
       spaceId: space.id,
       entityId,
@@ -193,7 +195,7 @@ async function insertSpace(
   return space
 }
 
-/** ADMIN routing must know whom a human's message wakes, and an admin agent must be there to be woken. */
+/** Under ADMIN routing, the agent that a human's message wakes must be determined and be a member. */
 function checkAdminAgent(
   { routing, adminAgentId }: Pick<NewSpace, 'routing' | 'adminAgentId'>,
   agentIds: string[],
@@ -202,13 +204,16 @@ function checkAdminAgent(
     throw new BadInputError('The admin agent must be an agent that is a member of the space.', 'input.adminAgentId')
   }
   if (routing === 'ADMIN' && adminAgentId === null && agentIds.length > 1) {
-    throw new BadInputError('ADMIN routing among several agents needs an admin agent.', 'input.adminAgentId')
+    throw new BadInputError(
+      'ADMIN routing with several agents needs an admin agent: set adminAgentId.',
+      'input.adminAgentId',
+    )
   }
 }
 
 function changesOf({ name, description, routing, adminAgentId }: UpdateSpaceInput): Partial<NewSpace> {
-  if (name === null) throw new BadInputError('A space has a name.', 'input.name')
-  if (routing === null) throw new BadInputError('A space has a routing.', 'input.routing')
+  if (name === null) throw new BadInputError('The name of a space cannot be null.', 'input.name')
+  if (routing === null) throw new BadInputError('The routing of a space cannot be null.', 'input.routing')
   return {
     ...(name === undefined ? {} : { name: checkName(name, 'input.name') }),
     ...(description === undefined
@@ -240,7 +245,7 @@ async function changeSpace(
       select: { entityId: true },
     })
     const agentIds = agents.map(({ entityId }) => entityId)
-    // An admin agent that has left counts as none, unless it is named anew.
+    // An admin agent that has left counts as none, unless the update names it again.
     const kept = before.adminAgentId !== null && agentIds.includes(before.adminAgentId) ? before.adminAgentId : null
     checkAdminAgent({ routing: before.routing, adminAgentId: kept, ...changes }, agentIds)
   }

@@ -12,7 +12,7 @@ import { isUnfinished, isWhole, type MessagePart, messageOfRow } from '../spaces
 import { createMessagePublisher } from '../spaces/message-publisher.ts'
 import { change, type MessageRow } from '../spaces/message-statements.ts'
 
-/** How long a run's events are kept after its end. */
+/** How long the events of an ended run are kept. */
 const KEPT_AFTER_END_SECONDS = 3600
 
 function unlessLost(error: unknown): void {
@@ -24,10 +24,10 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
   const callPublisher = createCallPublisher(platform)
   const publisher = createMessagePublisher(platform)
 
-  /** The parts of a message that is not finished, with the text that had streamed of the one being written. */
+  /** The parts of an unfinished message, with the streamed text of the current one. */
   async function partsSoFar(row: MessageRow): Promise<MessagePart[]> {
     const message = messageOfRow(row)
-    // Without the live log, what was saved last is all there is.
+    // Without the event log, use the text that was saved last.
     const drafts = await log.drafts(spaceTopic(row.spaceId), [row.id]).then(
       (found) => found.get(row.id),
       () => undefined,
@@ -44,21 +44,21 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
 
   async function interrupt(row: MessageRow, run: Run): Promise<void> {
     const parts = await partsSoFar(row)
-    // What only waited for a reply was whole.
+    // A text message that only waited for a reply is complete.
     const isWhole = row.status === 'REQUIRES_ACTION' && parts.every(({ type }) => type === 'text')
     await db.prisma.message.updateMany({
       where: { id: row.id, status: { in: ['STREAMING', 'REQUIRES_ACTION'] } },
       data: {
         status: isWhole ? 'COMPLETE' : 'INTERRUPTED',
         routedAt: new Date(),
-        // Of what its run was shown since its row was written the message knows more.
+        // The run may have read more since the row was written, so merge both labels.
         ...marksTogether([row, run]),
         parts: parts as Prisma.InputJsonValue[],
       },
     })
   }
 
-  /** The same while the run goes on under this claim: a later one may be writing on. @throws RunLostError */
+  /** The same for a run that continues under this claim, since a later claim may be writing. @throws RunLostError */
   async function interruptHeld(row: MessageRow, run: Run, hold: Hold): Promise<void> {
     const parts = await partsSoFar(row)
     const marks = marksTogether([row, run])
@@ -77,7 +77,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
     }
   }
 
-  /** That a message exists, and that it waits for an answer: repeated where that was said before. */
+  /** Publishes that messages exist, and that they wait, even if that was published before. */
   async function announceOpen(rows: MessageRow[]): Promise<void> {
     for (const row of rows) {
       await announcer.announce(row)
@@ -103,9 +103,10 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
   }
 
   /**
-   * The messages that nobody will go on writing: their call is not in the journal, or was settled there without them. A
-   * composite message stays open for more parts, unless one of them was being written by a generation that is not in the
-   * journal, which begins only once all calls that are have their results, or shows a call that was settled while that was unfinished.
+   * Returns the messages that no call will continue: their call is not in the journal, or was
+   * settled without them. A composite message stays open for more parts, unless one of its parts is
+   * lost: a part streamed by a generation that is not in the journal (a generation starts only
+   * when all earlier calls are settled), or an unfinished part of a settled call.
    */
   async function orphansOf(rows: MessageRow[], calls: { id: string; settledAt: Date | null }[]): Promise<MessageRow[]> {
     const goesOn = new Set(calls.filter(({ settledAt }) => settledAt === null).map(({ id }) => id))
@@ -116,7 +117,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
     return streaming.filter((row, index) => !row.composite || parts[index]?.some(isLost))
   }
 
-  /** The messages with a call that will be answered, though its run is over. */
+  /** The messages with a call that will still be answered although its run has ended. */
   async function waitedFor(rows: MessageRow[]): Promise<Set<string | null>> {
     const open = rows.filter(({ status }) => !isWhole(status)).map(({ id }) => id)
     const calls = await db.prisma.toolCall.findMany({
@@ -125,11 +126,11 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
     return new Set(calls.map(({ messageId }) => messageId))
   }
 
-  /** For a run that did not come to its own end. */
+  /** Cleans up after a run that was canceled or failed. */
   async function tidyUp(run: Run): Promise<void> {
     const rows = await db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } })
     const topic = runTopic(run.id)
-    // The run is over: it begins no more messages, in these spaces or another.
+    // The run has ended, so it begins no further messages in these or other spaces.
     await log.seal(topic, [topic, ...new Set(rows.map(({ spaceId }) => spaceTopic(spaceId)))])
     const waited = await waitedFor(rows)
     const over = rows.filter(({ id }) => !waited.has(id))
@@ -140,7 +141,7 @@ export function createAftermath(platform: Platform, announcer: Announcer): After
 
   async function settle(run: Run, end: RunLogEvent): Promise<void> {
     const topic = runTopic(run.id)
-    // A worker that only slept may have events of it to tell: nothing comes after the end.
+    // Seal first: a suspended worker may still publish events of the run, and none may follow its end.
     if (run.status !== 'COMPLETED') await tidyUp(run)
     await Promise.all([
       ...(run.status === 'COMPLETED' ? [log.seal(topic, [topic])] : []),

@@ -2,10 +2,13 @@ import type { Guard } from './guard.ts'
 import { isMessageEnded, type RunPosting } from './run-posting.ts'
 import { isEnd } from './step.ts'
 
-/** What is written at the same time as something changes in the space is tried again, so often. */
+/** Maximum attempts at a write that conflicts with changes of the space. */
 const MOST_ATTEMPTS = 5
 
-/** A posting whose statements hold its guard's conditions: says why where they do not hold, and goes on where they do again. */
+/**
+ * Wraps a posting whose statements include the conditions of its guard. If they do not hold,
+ * reports why; retries if they hold again.
+ */
 export function discreetly(
   posting: RunPosting,
   guard: Guard,

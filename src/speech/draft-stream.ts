@@ -4,13 +4,13 @@ import { LONGEST_MESSAGE } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
 import { runTopic, spaceTopic } from '../realtime/topics.ts'
 
-/** The text part of a message while it is written: what is pushed is streamed to the space, joined over `PARLEY_DELTA_MS`. */
+/** Streams the text part of a message to its space while it is written, in deltas joined over `PARLEY_DELTA_MS`. */
 export interface DraftStream {
-  /** More of the text, as the model writes it. */
+  /** Adds text from the model. */
   push(text: string): void
-  /** The whole text: what is missing of it is streamed. Resolves when all of it is in the log, or given up. */
+  /** Streams the rest of the complete text. Resolves when all of it is in the log, or was dropped. */
   complete(whole: string): Promise<void>
-  /** Everything pushed so far. */
+  /** All text pushed so far. */
   text(): string
 }
 
@@ -18,13 +18,13 @@ interface DraftPlace {
   spaceId: string
   partIndex: number
   runId: string
-  /** Called with what of the text has gone out. */
+  /** Called when text was sent. */
   onDelta?: () => void
 }
 
 /**
- * Streams to the space's topic, guarded by the run: once that is over nothing more of it comes through.
- * `ready` resolves with the message's id when it exists; text pushed before that waits.
+ * Streams to the space's topic, until the run's topic is sealed. `ready` resolves with the id of
+ * the message once it exists; text pushed before that waits.
  */
 export function createDraftStream(
   { log, logger, config, deltas }: Platform,
@@ -38,7 +38,7 @@ export function createDraftStream(
   let messageId: string | null = null
   let appended: Promise<unknown> = Promise.resolve()
 
-  /** Appends need not wait for one another: the log keeps the order of the calls. */
+  /** Appends need not wait for each other: the log keeps the order of the calls. */
   function send(): void {
     if (messageId === null || sent === text.length) return
     const delta = { messageId, partIndex, offset: sent, delta: text.slice(sent) }
@@ -46,7 +46,7 @@ export function createDraftStream(
     sent = upTo
     const append = log.appendDelta(topic, delta, () => text.slice(0, upTo), { unlessSealed: runTopic(runId) })
     const settled = append.then(onDelta, (error) =>
-      logger.warn({ runId, messageId, error: messageOf(error) }, 'a delta was lost'),
+      logger.warn({ runId, messageId, error: messageOf(error) }, 'could not append a text delta; dropping it'),
     )
     appended = Promise.all([appended, settled])
   }

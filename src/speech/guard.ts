@@ -4,15 +4,15 @@ import { type Cleared, mayBeWritten } from '../confidence/world.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { ToolFailure } from '../tools/tool.ts'
 
-/** What a run knows is written in a space only while those who hear it there may. */
+/** Confidentiality guard: allows a run to post in a space only while all members may read what the run knows. */
 export interface Guard {
-  /** A condition on a row of "Space", the one in which something begins. */
+  /** Condition on a row of "Space", for a statement that begins something in it. */
   onSpace(spaceId: string): Prisma.Sql
-  /** The same on any other row. */
+  /** The same for any other row. */
   inSpace(spaceId: string): Prisma.Sql
-  /** Looks at the space as it is now. @throws ToolFailure, CONFIDENTIAL */
+  /** Checks the current members. @throws ToolFailure with CONFIDENTIAL */
   clear(spaceId: string): Promise<void>
-  /** The same where the run knows anything that could be refused. */
+  /** The same, only if the run knows anything confidential. */
   clearIfMarked(spaceId: string): Promise<void>
 }
 

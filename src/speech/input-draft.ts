@@ -2,20 +2,21 @@ import { parsePartialJson } from 'ai'
 import { sleep } from '../lib/async.ts'
 import { isTooDeep, type JsonObject, toJson } from '../lib/json.ts'
 
-/** The input of a call that shows, while the model writes it. */
+/** The input of a shown call, while the model writes it. */
 export interface InputDraft {
-  /** More of the input, as raw JSON. */
+  /** Adds raw JSON of the input. */
   push(delta: string): void
-  /** Nothing more is told of it. Resolves when nothing of it is under way. */
+  /** Stops reporting. Resolves when no report is in progress. */
   end(): Promise<void>
 }
 
-/** Between two looks of others at it, at least. */
+/** Minimum interval between two updates for viewers. */
 const SHORTEST_PAUSE_MS = 100
 
 /**
- * Tells what of an input is written so far, as an object with what is complete and the beginning of what is not: the first piece at
- * once, later ones joined over 100 ms, and each after the one before is told. Nothing before it has a property, nor what is no JSON.
+ * Reports the input streamed so far, as an object with its complete fields and the beginning of the
+ * current one: the first time at once, then at most every 100 ms and one report at a time. Reports
+ * nothing before the first property, or if the input is not JSON.
  */
 export function createInputDraft(tell: (input: JsonObject) => Promise<void>): InputDraft {
   const over = new AbortController()

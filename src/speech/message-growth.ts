@@ -6,18 +6,22 @@ import { type MessagePolicy, noAgentMember, type OpenMessage } from './message-p
 import { callPart, isMessageEnded, type RunPosting } from './run-posting.ts'
 import type { Step } from './step.ts'
 
-/** How a run's open messages begin and grow, as the policy says. */
+/** Begins and extends a run's open messages, by the message policy. */
 export interface MessageGrowth {
-  /** Begins a message, by a call that it shows or by none yet; the one that it is if something of it is posted. @throws ToolFailure */
+  /**
+   * Begins a message, with a call that it shows or without parts; returns the existing one if it
+   * was already begun.
+   * @throws ToolFailure
+   */
   begin(open: OpenMessage, call?: ShownCall): Promise<Message>
-  /** Shows a call whose input is being written as the next part, with which the message may begin. @throws ToolFailure */
+  /** Shows a call whose input is streaming as the next part; begins the message if necessary. @throws ToolFailure */
   beginPart(open: OpenMessage, call: ShownCall): Promise<Message>
-  /** Takes it a step further; closes it where the step ends it, or somebody else has. @throws ToolFailure */
+  /** Applies a step to the message; closes it if the step ends it, or somebody else has. @throws ToolFailure */
   grow(open: OpenMessage, message: Message, parts: MessagePart[], step: Step): Promise<void>
 }
 
 export function createMessageGrowth(posting: RunPosting, policy: MessagePolicy): MessageGrowth {
-  /** The key makes it the same message however often it is begun. */
+  /** The key makes repeated calls return the same message. */
   async function post({ spaceId, postKey }: OpenMessage, call?: ShownCall): Promise<Message> {
     const { composite } = policy
     const message = await posting.begin({ spaceId, postKey, composite, ...(call ? { shown: call } : {}) })
@@ -40,7 +44,7 @@ export function createMessageGrowth(posting: RunPosting, policy: MessagePolicy):
       await posting.grow(message, parts, step)
     } catch (error) {
       if (isMessageEnded(error)) policy.close(open)
-      // It is routed now: whoever is mentioned may have left since that was checked.
+      // The message is routed here, and the mentioned agent may have left since the mention was checked.
       throw error instanceof BadInputError ? noAgentMember() : error
     }
   }

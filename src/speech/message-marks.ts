@@ -3,11 +3,14 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Message } from '../spaces/message.ts'
 import type { Guard } from './guard.ts'
 
-/** What a run's messages come from, as it writes on in them. */
+/** The marks of a run's messages, as the run extends them. */
 export interface MessageMarks {
-  /** By a step, which is said only where that may be heard; an end says nothing that was not said before. */
+  /**
+   * The marks of a message after a step, with the condition that its members may read them. An end
+   * adds no content, so it changes no marks.
+   */
   by(message: Message, step: { isEnd: boolean }): { marks: Marks; isHeard: Prisma.Sql }
-  /** More of it is written now. */
+  /** The message has received more content. */
   writtenOn(messageId: string): void
 }
 

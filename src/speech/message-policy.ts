@@ -5,48 +5,54 @@ import { noActiveSpace, notAMember } from '../tools/space/failures.ts'
 import { type RunInHand, ToolFailure } from '../tools/tool.ts'
 import type { RunPosting } from './run-posting.ts'
 
-/** A run's message while it may grow. */
+/** A message of a run that may still grow. */
 export interface OpenMessage {
   spaceId: string
   postKey: string
-  /** Those that are whole. */
+  /** The finished parts. */
   parts: MessagePart[]
   /** Null until its first part begins. */
   message: Promise<Message> | null
 }
 
-/** Where something is said or shown. */
+/** The target of a text or a call. */
 export interface Place {
   spaceId: string
-  /** An agent member to wake by it. */
+  /** The agent member to wake. */
   mention: string | null
 }
 
-/** Where a run's messages go, and where each of them ends. */
+/** Decides in which message each part of a run goes, and when a message ends. */
 export interface MessagePolicy {
-  /** Whether a message grows by parts until something ends it; else each part is a message. */
+  /** True: messages grow by parts until something ends them. False: each part is a message. */
   composite: boolean
-  /** Where a text goes, by what of its call's input is written before it; null: that is known when it is whole. */
+  /** The target of a text, from the input fields that precede it; null: known only when the input is complete. */
   placeOfText(before: JsonObject): Place | null
-  /** Where a call shows, by its state; null: nowhere. @throws ToolFailure */
+  /** The target of a call, from its state; null: it is not shown. @throws ToolFailure */
   placeOfCall(state: JsonObject): Place | null
-  /** Where people are asked to decide on a call: where it shows, else in the active space, else in the trigger's; null: nowhere. */
+  /**
+   * Where approval of a call is requested: where the call is shown, else in the active space, else
+   * in the trigger's space; null: nowhere.
+   */
   placeOfQuestion(state: JsonObject): Place | null
-  /** Where a call shows whose input is being written, by what is written of it; null: that is not known yet. */
+  /** The target of a call whose input is streaming; null: not known yet. */
   placeOfBegunCall(written: JsonObject): Place | null
-  /** @returns the last message there, where the policy has to look @throws ToolFailure where the agent may not say anything there */
+  /**
+   * @returns the last message of the space, if the policy needs it
+   * @throws ToolFailure if the agent may not post there
+   */
   check(place: Place): Promise<number | null>
-  /** The message that the call's part goes to: the open one, or the next. */
+  /** The message for the call's part: the open one, or a new one. */
   at(callId: string, spaceId: string): OpenMessage
-  /** No more parts: the next one begins another message. */
+  /** Ends a message: the next part begins another one. */
   close(open: OpenMessage): void
-  /** Those that are open for more parts when the run pauses or ends. */
+  /** The messages that are open when the run pauses or ends. */
   open(): OpenMessage[]
-  /** What an earlier claim of the run has begun and this one goes on with, by the call that it shows, or shows unfinished. */
+  /** The messages that an earlier attempt began and this one continues, by the call that they show or stream. */
   shownBefore(): [callId: string, open: OpenMessage][]
 }
 
-/** With the ACTIVE_SPACE tools each send_message, and each visible call, is a message of the active space. */
+/** The policy of ACTIVE_SPACE: each send_message and each visible call is a message of the active space. */
 export function eachPartAMessage(run: Pick<RunInHand, 'activeSpace' | 'claim'>, begun: Message[]): MessagePolicy {
   const here = () => activePlace(run)
   const resumed = begun.filter(({ status, composite }) => status === 'STREAMING' && !composite)
@@ -74,7 +80,7 @@ export function eachPartAMessage(run: Pick<RunInHand, 'activeSpace' | 'claim'>, 
   }
 }
 
-/** Where the model asked that a call be shown, where its calls name their space. */
+/** The target that the model named for a call, under SPACE_TOOLS. */
 const placeOfCall = (state: JsonObject): Place | null => placeIn(placementOf(state))
 
 function activePlace({ activeSpace }: Pick<RunInHand, 'activeSpace'>): Place | null {
@@ -90,12 +96,13 @@ const NO_AGENT_MEMBER = 'Only an agent that is a member of that space can be men
 
 const PAUSED = 'That agent is paused: nothing wakes it now. Mention another one, or none.'
 
-/** For a mention of who is no agent there, or none any more. */
+/** The error for a mention of an entity that is not, or no longer, an agent member. */
 export const noAgentMember = (): ToolFailure => new ToolFailure('BAD_INPUT', NO_AGENT_MEMBER)
 
 /**
- * With the SPACE_TOOLS one message per space, whose parts are what the run says and shows there, in order. A mention, a wait, a
- * pause or the run's end finishes it; the next part begins another.
+ * The policy of SPACE_TOOLS: one message per space, with what the run posts and shows there as
+ * parts, in order. A mention, a wait, a pause or the run's end finishes it; the next part begins
+ * another one.
  */
 export function composites(
   run: Pick<RunInHand, 'agent' | 'activeSpace' | 'claim'>,

@@ -8,13 +8,13 @@ import type { MessageGrowth } from './message-growth.ts'
 import type { MessagePolicy, OpenMessage, Place } from './message-policy.ts'
 import { callPart, type RunPosting } from './run-posting.ts'
 
-/** The part of a call whose input the model is writing. */
+/** The part of a call whose input is streaming. */
 export interface PartDraft {
-  /** More of the input, as raw JSON. */
+  /** Adds raw JSON of the input. */
   push(delta: string): void
   /**
-   * Nothing more is told of it. Resolves when nothing of it is under way, with the message that the part has begun in; null where
-   * that is none: its place was not known yet, or refused.
+   * Stops reporting. Resolves when no report is in progress, with the message that the part has
+   * begun in; null if there is none, because its target was unknown or refused.
    */
   end(): Promise<OpenMessage | null>
 }
@@ -27,14 +27,14 @@ interface PartDraftInput {
 }
 
 /**
- * The part begins as soon as its place is known and the agent may show it there, at once where that hangs on nothing of the input.
- * What can be read of the input shows with it and as it grows, without the fields that only say where.
+ * Begins the part once its target is known and allowed; at once if the target does not depend on
+ * the input. Shows the input as it grows, without the fields that only name the target.
  */
 export function createPartDraft({ logger }: Platform, parts: PartDraftInput): PartDraft {
   const { posting, policy } = parts
   const { id: toolCallId, tool } = parts.call
   let open: OpenMessage | null = null
-  /** Tells that the input has grown, once the part has begun. */
+  /** Reports that the input has grown; set once the part begins. */
   let begun: Promise<(input: JsonObject) => Promise<void>> | null = null
 
   async function begin(place: Place, input: JsonObject | null) {
@@ -45,7 +45,7 @@ export function createPartDraft({ logger }: Platform, parts: PartDraftInput): Pa
       const message = await beginIn(open, parts, input)
       return (grown: JsonObject) => posting.inputGrown(message, index, { toolCallId, input: grown })
     } catch (error) {
-      // After any other fault it may be there nevertheless.
+      // After any other error the message may exist.
       if (error instanceof ToolFailure) open = null
       throw error
     }
@@ -64,9 +64,9 @@ export function createPartDraft({ logger }: Platform, parts: PartDraftInput): Pa
   if (placeBefore !== null) begun = begin(placeBefore, null)
   begun?.catch(() => {})
   const draft = createInputDraft((written) =>
-    // Of a part that cannot begin, or a run that is not this worker's any more, nothing is told.
+    // If the part cannot begin, or the run is lost, nothing is reported.
     tellOf(written).catch((error) =>
-      logger.debug({ toolCallId, error: messageOf(error) }, 'an input was not told of while it was written'),
+      logger.debug({ toolCallId, error: messageOf(error) }, 'could not publish a partial tool input'),
     ),
   )
 
@@ -83,7 +83,7 @@ function beginIn(open: OpenMessage, { policy, growth, call }: PartDraftInput, in
   const { id: toolCallId, tool } = call
   const writing = { toolName: tool.name, execution: tool.execution, input }
   const message = growth.beginPart(open, { toolCallId, waitMs: null, writing })
-  // A message of one part is whole in its parts from the beginning.
+  // In a message of one part, the part counts as finished from the start.
   if (!policy.composite) open.parts = [callPart(toolCallId, { isUnfinished: false })]
   return message
 }

@@ -16,7 +16,7 @@ export type MayWrite =
   | { type: 'mentions-no-agent' }
   | { type: 'mentions-paused' }
 
-/** Whether an agent may write in a space, and mention another there; and the last message there now. */
+/** Whether an agent may post in a space, and mention another one there; with the last message of the space. */
 export async function mayWrite(
   db: Database,
   agentId: string,
@@ -34,13 +34,13 @@ export async function mayWrite(
   return { type: 'yes', lastSeq: place.lastSeq }
 }
 
-/** How a message ends that mentions or asks somebody; `waits`: a call that it shows does. */
+/** The end of a message with a mention or a question; `waits`: it shows a waiting call. */
 export function endOf(mentionedAgentId: string | null, asks: { people: boolean } | undefined, waits: Prisma.Sql) {
   const status = asks?.people === true ? ('REQUIRES_ACTION' as const) : ('COMPLETE' as const)
   return { status, mentionedAgentId, waits, asks: asks !== undefined }
 }
 
-/** What ends a message of text, and all that follows from that. */
+/** The changes that finish a text message, with its optimistic routing decision. */
 export function changesForeseen(
   { id, spaceId, parts, ...marks }: Pick<Message, 'id' | 'spaceId' | 'parts' | 'places' | 'label'>,
   { result, mention }: { result?: (calls.Settlement & { toolCallId: string }) | undefined; mention: string | null },
@@ -55,20 +55,23 @@ export function changesForeseen(
   }
 }
 
-/** What a call that shows now adds to the message's statement: itself, and where it waits, that whoever wants to know is told. */
+/** The changes for a newly shown call: the call itself and, if it waits, its notification. */
 export function showing(shown: calls.ShownCall | undefined): Changes {
   if (shown === undefined) return {}
   return { shown: calls.shown(shown), ...(shown.waitMs ? { notice: waitNoted('shown') } : {}) }
 }
 
-/** Whoever answers a call that waits says it where that shows: its run comes to know what is said there. */
+/**
+ * A waiting call is answered in its space, so the run will learn what is written there: adds the
+ * space to the run's marks.
+ */
 export function answeredIn(run: Marks, spaceId: string, shown: calls.ShownCall | undefined): Pick<HowHeld, 'sets'> {
   if (!shown?.waitMs) return {}
   take(run, { places: [spaceId] })
   return { sets: setsOf(run) }
 }
 
-/** What the run posted under the key before, when posting it again was refused for that. */
+/** Returns the message that the run posted earlier with the same key, if the error is a violation of that key. */
 export async function postedBefore(
   { prisma }: Database,
   error: unknown,

@@ -28,10 +28,13 @@ import {
 } from './posting-changes.ts'
 import { isEnd, type Step, type ToolResult, tellStep } from './step.ts'
 
-/** A message that is to begin: without parts, or with a call as the first; one that is composite by a call whose input is being written. */
+/**
+ * A new message: without parts, or with a call as its first part; for a composite one, the input of
+ * that call is still streaming.
+ */
 export interface Beginning {
   spaceId: string
-  /** What of the run posts it: the same key posts once. */
+  /** Idempotency key within the run. */
   postKey: string
   composite: boolean
   shown?: calls.ShownCall
@@ -39,33 +42,42 @@ export interface Beginning {
 
 type Begun = Pick<Message, 'id' | 'spaceId'>
 
-/** The messages of one run, from their first character on: written under its hold. All throw RunLostError. */
+/** The messages of one run, from their first character on, written under its hold. All methods throw RunLostError. */
 export interface RunPosting {
-  /** Begins one: it has its `seq`, and status STREAMING, or REQUIRES_ACTION where its call waits. Null: the agent is not a member. */
+  /**
+   * Begins a message: assigns its `seq`, and status STREAMING, or REQUIRES_ACTION if its call
+   * waits. Null: the agent is not a member.
+   */
   begin(beginning: Beginning): Promise<Message | null>
-  /** What is kept of a message should this process die: its draft is in the live log only. False: it has ended, or what the run knows may not be heard there any more. */
+  /**
+   * Saves the draft, which is otherwise only in the event log, in case this process dies. False:
+   * the message has ended, or the guard refuses.
+   */
   save(message: Begun, parts: MessagePart[]): Promise<boolean>
-  /** Takes a message one step further. @throws MESSAGE_ENDED; BadInputError where the one mentioned has left */
+  /** Applies a step to a message. @throws MESSAGE_ENDED; BadInputError if the mentioned agent has left */
   grow(message: Message, parts: MessagePart[], step: Step): Promise<void>
-  /** What is written so far of the input of the call that a message shows as its last part. */
+  /** Updates the streamed input of the call that a message shows as its last part. */
   inputGrown(message: Begun, partIndex: number, call: { toolCallId: string; input: JsonObject }): Promise<void>
-  /** What a shown call came to, of a message that goes on; or only that it changed. */
+  /** Stores the result of a shown call, in a message that continues; null: only publishes that the call changed. */
   callChanged(message: Begun, partIndex: number, result: ToolResult | null): Promise<void>
-  /** The message will not become whole: what was written of it stays. Settles its call, also where somebody else has ended it. */
+  /**
+   * Ends a message as INTERRUPTED, with what was written of it. Settles its call, even if somebody
+   * else has ended the message.
+   */
   interrupt(message: Begun, parts: MessagePart[], result: ToolResult | null): Promise<void>
-  /** The same where who is there may not hear of the call: what is in it is not shown there any more. */
+  /** The same if members may not learn of the call: its content is removed from the message. */
   withdraw(message: Begun, parts: MessagePart[], result: ToolResult): Promise<void>
-  /** All that the run has begun, oldest first. */
+  /** All messages that the run has begun, oldest first. */
   begun(): Promise<Message[]>
-  /** Whether the agent may write in a space, and mention another there; and the last message there now. */
+  /** Whether the agent may post in a space, and mention another one there; with the last message of the space. */
   mayWrite(spaceId: string, mention: string | null): Promise<MayWrite>
-  /** Whether what the run knows may be heard in the space. @throws ToolFailure, CONFIDENTIAL */
+  /** Checks that the members of the space may read what the run knows. @throws ToolFailure with CONFIDENTIAL */
   checkHeard(spaceId: string): Promise<void>
 }
 
 const MESSAGE_ENDED = 'MESSAGE_ENDED'
 
-/** Somebody else has ended the message that a call goes on with. The run goes on: it is not lost. */
+/** Somebody else has ended the message to which a call adds. The run itself continues. */
 function messageEnded(): ToolFailure {
   return new ToolFailure(
     MESSAGE_ENDED,
@@ -82,7 +94,7 @@ export interface RunPostingParts extends Pick<PostingHooks<unknown>, 'route' | '
   discretion: Pick<Discretion, 'toSpeak'>
 }
 
-/** Why the run posts in a space: null where what triggered it came from there. */
+/** Why the run posts in a space: null if its trigger came from that space. */
 export type OriginIn = (spaceId: string) => MessageOrigin | null
 
 interface Voice {
@@ -116,9 +128,12 @@ export function createRunPosting(
     await callPublisher.waits(call, approval === undefined ? 'answerers' : 'deciders')
   }
 
-  /** In one statement: the space's counter for a member, the space as one that the run wrote in, the message, its call. */
+  /**
+   * Writes in one statement the space's counter if the agent is a member, the space as one in which
+   * the run posted, the message and its call.
+   */
   async function insert({ spaceId, postKey, composite, shown }: Beginning): Promise<Message | null> {
-    // As it is now: a think cycle's root and depth change with the events that it takes.
+    // Read when it is needed: a think cycle's root and depth change with the events that it takes.
     const { rootId, depth, places, label, askers } = claim.run
     const inserted = insertion(
       {
@@ -145,7 +160,10 @@ export function createRunPosting(
     return row === null ? null : messageOfRow(row)
   }
 
-  /** A text that ends its message, with all that follows from that, in one statement. Null, and nothing done: only a transaction can decide it. */
+  /**
+   * Finishes a text message with all effects in one statement, with an optimistic routing decision.
+   * Null: nothing was written, and only a transaction can decide.
+   */
   async function writeForeseen(message: Message, parts: MessagePart[], step: Step) {
     const { result, asks, ends } = step
     if (ends === undefined || asks !== undefined || parts.some(isCall)) return null
@@ -168,7 +186,10 @@ export function createRunPosting(
     return null
   }
 
-  /** The message, and with it all that belongs to the step, in one statement; and what follows from that, in its transaction. */
+  /**
+   * Writes the message and everything that belongs to the step in one statement; routes the message
+   * in the same transaction.
+   */
   async function write(message: Message, parts: MessagePart[], step: Step) {
     const { id, spaceId } = message
     const { adds, result, asks, ends } = step
@@ -191,7 +212,8 @@ export function createRunPosting(
       return { message, routed: message.routedAt === null ? null : await route(tx, message) }
     }
     if (ends === undefined) return then(db.prisma, await hold.write<MessageRow>(changes, how))
-    // Answers that come while the run is waited for must be seen: they are given to calls that it shows.
+    // Lock the run first, so that answers that arrive in the meantime are seen: they may be for
+    // calls in this message.
     if (showsCalls)
       return hold.transaction(async (tx) => then(tx, await hold.write<MessageRow>(changes, { ...how, tx })))
     return hold.writeThen<MessageRow, Awaited<ReturnType<typeof then>>>(changes, how, then)

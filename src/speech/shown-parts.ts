@@ -9,19 +9,19 @@ import { createPartDraft, type PartDraft } from './part-draft.ts'
 import { callPart, type RunPosting } from './run-posting.ts'
 import type { ToolResult } from './step.ts'
 
-/** The calls of a run that show, each as a part. */
+/** Shows the calls of a run, each as a part of a message. */
 export interface ShownParts {
-  /** Shows a call whose input the model begins to write, as soon as its place is known. */
+  /** Shows a call whose input begins to stream, once its target is known. */
   begin(callId: string, tool: Tool): void
-  /** More of its input, as raw JSON: what of it can be read shows now and then. */
+  /** Adds raw JSON of its input, which is shown at intervals. */
   write(callId: string, delta: string): void
-  /** Shows a call whose input is whole. False: nowhere. @throws ToolFailure */
+  /** Shows a call whose input is complete. False: it is not shown. @throws ToolFailure */
   show(use: ToolUse, wait: NewWait | null): Promise<boolean>
-  /** What a call came to, journaled with what that makes of its message. False: it shows nowhere. */
+  /** Journals the result of a call together with the change of its message. False: the call is not shown. */
   settle(result: ToolResult): Promise<boolean>
-  /** Nothing has shown. */
+  /** Whether nothing is shown. */
   isQuiet(): boolean
-  /** Nothing more comes of what is being written: it is CANCELED. Resolves when all that has begun exists, or does not. */
+  /** Cancels the calls whose input is streaming. Resolves when everything begun exists, or has failed. */
   cancelDrafts(): Promise<void>
 }
 
@@ -38,19 +38,19 @@ interface ShownPartsInput {
 
 export function createShownParts(platform: Platform, { posting, policy, growth }: ShownPartsInput): ShownParts {
   const shown = new Map<string, ShownPart>()
-  /** Of the calls that show nowhere yet, or as what is being written of them. */
+  /** Calls that are not shown yet, or only with streaming input. */
   const drafts = new Map<string, PartDraft>()
   for (const [callId, open] of policy.shownBefore()) {
     if (policy.composite) drafts.set(callId, { push() {}, end: async () => open })
     else shown.set(callId, { open, mention: null })
   }
 
-  /** The parts of a message with that of the call, which is the last one if it is not among those that are whole. */
+  /** The parts of a message with the call's part, which comes last if it is not among the finished ones. */
   function partsWith(callId: string, { parts }: OpenMessage, { isUnfinished }: { isUnfinished: boolean }) {
     return indexOfCall(parts, callId) < 0 ? [...parts, callPart(callId, { isUnfinished })] : parts
   }
 
-  /** The message that a call goes to whose input is whole; null: none. @throws ToolFailure */
+  /** The message for a call whose input is complete; null: none. @throws ToolFailure */
   async function openOf(callId: string, place: Place | null): Promise<OpenMessage | null> {
     const begun = (await drafts.get(callId)?.end()) ?? shown.get(callId)?.open
     if (begun !== undefined && begun.spaceId !== place?.spaceId)
@@ -83,7 +83,7 @@ export function createShownParts(platform: Platform, { posting, policy, growth }
         : growth.grow(open, message, parts, { result, ...(goesOn ? {} : { ends: { mention } }) })
     await grown.catch(async (error) => {
       if (!(error instanceof ToolFailure)) throw error
-      // Where a mention is refused, or the message has ended, its result is one nevertheless.
+      // If a mention is refused, or the message has ended, the call still has its result.
       if (!isConfidential(error)) return changed()
       await posting.withdraw(message, parts, result)
       policy.close(open)
@@ -105,7 +105,7 @@ export function createShownParts(platform: Platform, { posting, policy, growth }
       const parts = partsWith(callId, open, { isUnfinished: false })
       shown.set(callId, { open, mention })
       if (open.message === null && !policy.composite) {
-        // A message of one part begins with it.
+        // In a message of one part, the part counts as finished from the start.
         open.parts = parts
         await growth.begin(open, call)
       } else {

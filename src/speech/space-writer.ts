@@ -11,29 +11,30 @@ import { createShownParts } from './shown-parts.ts'
 import { createSpokenParts } from './spoken-parts.ts'
 import type { ToolResult } from './step.ts'
 
-/** How a run is heard in spaces while this process executes it. */
+/** Posts a run's messages while this process executes it. */
 export interface SpaceWriter extends Speech {
-  /** The model begins to write the input of a speaking call whose turn it is: its text streams, unless what precedes it is refused. */
+  /** A posting call's input begins to stream: streams its text, unless the fields before it are refused. */
   open(callId: string, presence: SpeechPresence): void
-  /** Whether people have seen of a call's text what is not whole, and may never be. */
+  /** Whether people have seen an unfinished text of the call. */
   isHeard(callId: string): Promise<boolean>
-  /** The model begins to write the input of a call that shows, whose turn it is: as soon as its space is known, it shows. */
+  /** The input of a visible call begins to stream: shows it once its space is known. */
   openPart(callId: string, tool: Tool): void
-  /** More of the input of a call that speaks or shows, as raw JSON. */
+  /** Adds raw JSON of the input of a posting or visible call. */
   write(callId: string, delta: string): void
   /**
-   * Shows a call as a part; with `wait` somebody has to answer it, or to decide on it, within a time. False: it is to show nowhere.
+   * Shows a call as a part; with `wait`, somebody must answer or approve it in time. False: it is
+   * not shown.
    * @throws ToolFailure
    */
   show(use: ToolUse, wait: NewWait | null): Promise<boolean>
   /**
-   * What was shown or written for a call is over: its message is whole, or INTERRUPTED where the model broke its input off.
-   * True: its result is journaled with that. False: it posted nothing.
+   * Finishes what was shown or written for a call: its message is complete, or INTERRUPTED if the
+   * model broke off. True: the result is journaled with that. False: the call posted nothing.
    */
   close(result: ToolResult): Promise<boolean>
-  /** Nothing is being said or shown: `finish` would have nothing to do. */
+  /** Whether nothing is open: `finish` would have no effect. */
   isQuiet(): boolean
-  /** The run pauses or ends by itself: messages that were left open for more are whole now. */
+  /** The run pauses or ends by itself: finishes the messages that are open for more parts. */
   finish(): Promise<void>
 }
 
@@ -43,7 +44,7 @@ interface SpaceWriterParts {
   policy: MessagePolicy
 }
 
-/** The writer of an agent's messages: what its calls say and show becomes parts of messages, which end where the policy says. */
+/** Writes a run's messages: the texts and visible calls become parts of messages, which end by the policy. */
 export function createSpaceWriter(platform: Platform, { run, posting, policy }: SpaceWriterParts): SpaceWriter {
   const growth = createMessageGrowth(posting, policy)
   const { claim } = run
@@ -51,7 +52,7 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy }: 
   const spoken = createSpokenParts(platform, { runId: claim.run.id, ...heard, posting, policy, growth })
   const shown = createShownParts(platform, { posting, policy, growth })
 
-  /** Those that are open for more parts are whole now. */
+  /** Finishes the messages that are open for more parts. */
   async function finishOpen(): Promise<void> {
     for (const open of policy.open()) {
       const message = await growth.begin(open)
@@ -83,7 +84,7 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy }: 
     isQuiet: () => spoken.isQuiet() && shown.isQuiet() && policy.open().length === 0,
     async finish() {
       await spoken.interruptAll()
-      // What has begun must exist before the run ends, or what streamed of it were lost.
+      // Messages must exist before the run ends, or their streamed text would be lost.
       await shown.cancelDrafts()
       await finishOpen()
     },

@@ -1,5 +1,4 @@
-import { storableText } from '../lib/json.ts'
-import { LONGEST_MESSAGE } from '../lib/validate.ts'
+import { LONGEST_MESSAGE, messageCharacters } from '../lib/validate.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Message, MessagePart } from '../spaces/message.ts'
@@ -12,35 +11,35 @@ import type { RunPosting } from './run-posting.ts'
 import type { ToolResult } from './step.ts'
 import { createUtteranceScanner, type UtteranceScanner } from './utterance-scanner.ts'
 
-/** What a run's calls say: each a text part, streamed while the model writes its call's input. */
+/** The texts that a run's calls post: each is a text part, streamed while the model writes the input. */
 export interface SpokenParts {
   open(callId: string, presence: SpeechPresence): void
   write(callId: string, delta: string): void
-  /** The whole text of a call: what is missing of it streams, and it becomes a part. @throws ToolFailure */
+  /** Completes the text of a call: streams the rest, and adds it as a part. @throws ToolFailure */
   say(use: ToolUse, utterance: Utterance): Promise<Message>
-  /** Whether people have seen of a call's text what is not whole, and may never be. */
+  /** Whether people have seen an unfinished text of the call. */
   isHeard(callId: string): Promise<boolean>
   /**
-   * A call is over. Of a text that did not become a part, what was written stays, and nothing follows it in its message.
-   * True: the result is journaled, by this or with the text that it said. False: it said nothing.
+   * Ends a call. If its text did not become a part, what was written stays and ends its message.
+   * True: the result is journaled, by this or with the text. False: the call posted nothing.
    */
   close(result: ToolResult): Promise<boolean>
   isQuiet(): boolean
-  /** Nothing more comes of what is being written. */
+  /** Ends the texts that are streaming. */
   interruptAll(): Promise<void>
 }
 
 /** A text part while it is written. */
 interface Writing {
   open: OpenMessage
-  /** Rejects with a ToolFailure where the agent may not write there. */
+  /** Rejects with a ToolFailure if the agent may not post there. */
   message: Promise<Message>
-  /** What answers it comes after this message of the space. */
+  /** Replies come after this message of the space. */
   afterSeq: Promise<number>
   stream: DraftStream
-  /** The last time that it was put into the database. */
+  /** The last save to the database. */
   saved: Promise<unknown>
-  /** Why the rest is not said: not all who are there now may hear it. */
+  /** Why the rest is not posted: a member may not read it. */
   refusal: unknown
 }
 
@@ -50,7 +49,7 @@ interface SpokenPartsInput {
   posting: RunPosting
   policy: MessagePolicy
   growth: MessageGrowth
-  /** Whether the run knows what not everybody may hear. */
+  /** Whether the run knows anything confidential. */
   isMarked(): boolean
 }
 
@@ -63,13 +62,13 @@ export function createSpokenParts(
   const writings = new Map<string, Writing>()
   const journaled = new Set<string>()
 
-  /** What begins a message is looked at where that is written; what goes on in one is looked at here. */
+  /** A new message is checked by the statement that writes it; a continued one is checked here. */
   async function beginIn(open: OpenMessage): Promise<Message> {
     if (open.message !== null) await posting.checkHeard(open.spaceId)
     return growth.begin(open)
   }
 
-  /** Begins a text part: its text streams as soon as it is known that what is asked for first does not `refuse`, and that the agent may write there. */
+  /** Begins a text part: streams its text once `refuse` has not thrown and the agent may post there. */
   function start(callId: string, place: Place, refuse: () => Promise<void> = async () => {}): Writing {
     const open = policy.at(callId, place.spaceId)
     const checked = refuse().then(() => policy.check(place))
@@ -93,7 +92,7 @@ export function createSpokenParts(
     })
   }
 
-  /** The parts of a message with what is written of the next one. */
+  /** The parts of a message, with the text written so far of the next one. */
   function soFar({ open, stream }: Writing): MessagePart[] {
     const text = stream.text()
     if (text === '') return open.parts
@@ -178,20 +177,23 @@ export function createSpokenParts(
   }
 }
 
-/** A text as it can be posted. @throws ToolFailure for none, or one that is too long. */
+/**
+ * Validates a text, and removes the control characters that the stream also removed.
+ * @throws ToolFailure if it is empty or too long
+ */
 function postableText(given: string): string {
-  const text = storableText(given)
+  const text = messageCharacters(given).toWellFormed()
   if (text.trim() !== '' && text.length <= LONGEST_MESSAGE) return text
   throw new ToolFailure('BAD_INPUT', `A message has 1 to ${LONGEST_MESSAGE} characters, not only white space.`)
 }
 
 const SAVE_INTERVAL_MS = 1000
-/** Of what not everybody may hear: each time it is seen whether all who are there still may. */
+/** For a text with confidential content: interval of checks that all members may still read it. */
 const LOOK_INTERVAL_MS = 100
 
 /**
- * Says, once a second, that the text of a message which is being written should be put into the database, should the live log
- * be lost with this process.
+ * Returns a function that tells, once a second, that a streaming text should be saved, in case the
+ * event log is lost with this process.
  */
 function createSavePace({ now }: Clock, isMarked: () => boolean): () => boolean {
   let savedAt = now()

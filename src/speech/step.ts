@@ -2,15 +2,18 @@ import type * as calls from '../runs/tool-calls.ts'
 import { indexOfCall, type MessagePart } from '../spaces/message.ts'
 import type { MessagePublisher, PublishedMessage } from '../spaces/message-publisher.ts'
 
-/** What comes to a message, or ends it. `parts` are always all of its whole parts; the new one stands last. */
+/** A change of a message, or its end. `parts` are always all of its finished parts, the new one last. */
 export interface Step {
-  /** The part that is new: a text that is whole, or a call that shows. Absent when the parts were there before. */
+  /** The new part: a complete text, or a shown call. Absent if the parts were there before. */
   adds?: { type: 'text' } | { type: 'call'; shown: calls.ShownCall }
-  /** The call that is settled by it: a crash cannot separate the two. */
+  /** The call that is settled in the same write, so that a crash cannot separate the two. */
   result?: ToolResult
-  /** The call that goes on to wait for a reply; with `people`, of people too. */
+  /** The call that then waits for a reply; with `people`, also from people. */
   asks?: calls.AskingCall & { people: boolean }
-  /** No more parts will come. While a call that it shows waits it is REQUIRES_ACTION; else it is whole now. Routed once whole, or at once where it mentions somebody or asks. */
+  /**
+   * The message gets no more parts: REQUIRES_ACTION while a call that it shows waits, else
+   * COMPLETE. It is routed when complete, or at once if it mentions somebody or asks for a reply.
+   */
   ends?: { mention: string | null }
 }
 
@@ -18,7 +21,7 @@ export interface ToolResult extends calls.Settlement {
   toolCallId: string
 }
 
-/** It says nothing that was not said before. */
+/** Whether the step adds no content. */
 export const isEnd = ({ adds, result }: Step): boolean => adds === undefined && result === undefined
 
 interface Told {
@@ -28,7 +31,7 @@ interface Told {
   isWhole: boolean
 }
 
-/** Once a step is written: tells whoever sees the message what has come to it. */
+/** After a step is written: publishes its changes to viewers of the message. */
 export async function tellStep(
   messagePublisher: MessagePublisher,
   { message, parts, step, isWhole }: Told,

@@ -1,24 +1,25 @@
 /**
  * Finds one string field of a JSON object while the object is still being written.
  *
- * A model writes `send_message({ "text": … })` in deltas that cut anywhere, even inside an escape. Parsing what has
- * arrived so far anew for every delta costs quadratic time (3.5 s for 50,000 characters); this does constant work for
- * each character.
+ * A model writes `send_message({ "text": … })` in deltas that cut anywhere, even inside an escape. Parsing
+ * everything again for each delta takes quadratic time (3.5 s for 50,000 characters); this scanner
+ * does constant work per character.
  */
 export interface TextFieldScanner {
   /**
-   * Takes the next piece of the JSON text and returns what it adds to the field's decoded value: `''` where it adds
-   * nothing. A surrogate pair is never split between two results. Where the key occurs twice, the first is the one
-   * streamed; a value that is not a string adds nothing. Never throws: what is not JSON just yields nothing useful.
+   * Takes the next piece of the JSON text and returns what it adds to the field's decoded value:
+   * `''` if nothing. Never splits a surrogate pair between two results. If the key occurs twice,
+   * the first is streamed; a value that is not a string adds nothing. Never throws: invalid JSON
+   * just yields nothing useful.
    */
   push(delta: string): string
-  /** Where in the JSON text the field's name begins; null until its value does. */
+  /** Where the field's name begins in the JSON text; null until its value does. */
   nameAt(): number | null
   /** Whether the field's closing quote has been seen. */
   isComplete(): boolean
 }
 
-/** Makes a scanner for the top-level field of that name. */
+/** Creates a scanner for the top-level field with that name. */
 export function createTextFieldScanner(field = 'text'): TextFieldScanner {
   const string = createStringDecoder()
   let depth = 0
@@ -39,13 +40,13 @@ export function createTextFieldScanner(field = 'text'): TextFieldScanner {
     string.reset()
   }
 
-  /** Reads on in the string that is open and returns what belongs to the field. */
+  /** Continues reading the open string and returns what belongs to the field. */
   function readString(delta: string, from: number): string {
     const decoded = string.read(delta, from)
     const isKey = depth === 1 && atKey
     const isField = depth === 1 && !atKey && key === field
     if (isField) nameAt ??= keyAt
-    // One character more than the field's name is enough to know that a key is another one.
+    // One character more than the field's name suffices to tell that a key is a different one.
     if (isKey && key.length <= field.length) key += decoded.slice(0, field.length + 1)
     if (string.closed) {
       inString = false
@@ -89,7 +90,7 @@ const ESCAPES: Record<string, string> = { b: '\b', f: '\f', n: '\n', r: '\r', t:
 interface StringDecoder {
   /** Whether the closing quote was read. */
   readonly closed: boolean
-  /** Where the last `read` stopped: behind the closing quote, or at the end of the piece. */
+  /** Where the last `read` stopped: after the closing quote, or at the end of the piece. */
   readonly position: number
   reset(): void
   read(piece: string, from: number): string
@@ -142,7 +143,7 @@ function createStringDecoder(): StringDecoder {
   return decoder
 }
 
-/** Where the characters that stand for themselves end: at a quote, a backslash or the end of the piece. */
+/** Where the run of unescaped characters ends: at a quote, a backslash or the end of the piece. */
 function endOfPlain(piece: string, from: number): number {
   let position = from
   while (position < piece.length && piece[position] !== '"' && piece[position] !== '\\') position += 1

@@ -1,15 +1,16 @@
 import type { JsonObject } from '../lib/json.ts'
+import { messageCharacters } from '../lib/validate.ts'
 import { createTextFieldScanner } from './text-field.ts'
 
-/** What is known of an utterance while the model writes the call's input. */
+/** Scans a text while the model writes the call's input. */
 export interface UtteranceScanner {
-  /** Takes more of the input's JSON; answers with the text that can be streamed now: none before `before` is known. */
+  /** Takes more of the input's JSON and returns the text that can be streamed now: none before `before` is known. */
   push(delta: string): string
-  /** The fields that stand before the text; null until the text has begun, and where they are too long to be looked at. */
+  /** The fields that precede the text; null until the text has begun, or if they are too long to parse. */
   before(): JsonObject | null
 }
 
-/** What may stand before a text that streams. */
+/** Maximum characters before a text that streams. */
 const LONGEST_BEFORE = 20_000
 
 /** Scans an input with a text in `field`. White space alone does not begin a text. */
@@ -23,7 +24,7 @@ export function createUtteranceScanner(field: string): UtteranceScanner {
   return {
     push(delta) {
       if (!hasBegun && head.length <= LONGEST_BEFORE) head += delta
-      held += text.push(delta).replaceAll('\0', '')
+      held += messageCharacters(text.push(delta))
       if (!hasBegun && held.trim() !== '') {
         hasBegun = true
         const end = text.nameAt() ?? 0
@@ -38,7 +39,7 @@ export function createUtteranceScanner(field: string): UtteranceScanner {
   }
 }
 
-/** The fields of a JSON object that is cut off before the name of one. Null where that is none. */
+/** Parses the fields of a JSON object that is cut off before the name of one. Null if it is not one. */
 function fieldsIn(cutOff: string): JsonObject | null {
   try {
     return JSON.parse(`${cutOff.replace(/,?\s*$/, '')}}`) as JsonObject

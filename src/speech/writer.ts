@@ -10,11 +10,11 @@ interface WriterInput {
   speech: RunPostingParts
   run: RunInHand
   scene: { agent: Pick<ToolScene['agent'], 'toolset'>; originIn: OriginIn }
-  /** Nothing of the run is posted yet. */
+  /** The run has posted nothing yet. */
   fresh: boolean
 }
 
-/** How a run is heard, by its agent's toolset: in the space that it has entered, or in those that its calls name. */
+/** Creates the writer for the agent's toolset: it posts in the entered space, or in those that the calls name. */
 export async function openWriter(platform: Platform, { speech, run, scene, fresh }: WriterInput): Promise<SpaceWriter> {
   const guard = createGuard(run.claim.run, speech.discretion)
   const isOpen = async (id: string) =>
@@ -31,8 +31,8 @@ export async function openWriter(platform: Platform, { speech, run, scene, fresh
 }
 
 /**
- * A stretch of a run, at whose end what the run said is whole. Where it was aborted or broke off its messages stay open: for
- * who takes it up again, or for who ends it.
+ * Runs `stretch` and finishes the open messages at its end. If it aborts or throws, they stay open
+ * for the next attempt, or for the cleanup of the run.
  */
 export async function finishing<T extends { type: string }>(
   writer: SpaceWriter,

@@ -2,24 +2,26 @@ import type { ApprovalPolicy } from '../agents/approval-policy.ts'
 import type { JsonObject } from '../lib/json.ts'
 import type { AskedApproval } from '../runs/approval.ts'
 
-/** What of a tool its calls' approval goes by. */
+/** The properties of a tool that determine the approval of its calls. */
 interface AskingTool {
   inputSchema: JsonObject
+  versionDigest: string
   visible: boolean
-  /** How long somebody outside has for its result; null where the server carries it out. */
+  /** The time limit for a result from outside; null if the server executes the call. */
   answerMs: number | null
 }
 
-/** What a call asks for, by the policy of its tool at that moment. */
+/** Returns the approval that a call needs, by the current policy of its tool. */
 export function askedApproval(
   policy: ApprovalPolicy,
-  { inputSchema, visible, answerMs }: AskingTool,
+  { inputSchema, versionDigest, visible, answerMs }: AskingTool,
   { toolWaitSeconds }: { toolWaitSeconds: number },
 ): AskedApproval {
   const { quorum, approverIds, expiresInSeconds, escalateAfterSeconds, escalateToIds } = policy
   return {
     quorum,
     inputSchema,
+    toolDigest: versionDigest,
     hidesOutput: !visible,
     answerMs,
     patient: expiresInSeconds !== null,

@@ -1,18 +1,18 @@
 import type { Json, JsonObject } from '../lib/json.ts'
 import { type Tool, ToolFailure } from './tool.ts'
 
-/** Where a call shows, as the model asked: for a toolset whose calls name their space. */
+/** Where a call is shown, as the model requested: for a toolset whose calls name their space. */
 export interface Placement {
-  /** Null: nowhere. */
+  /** Null: the call is not shown. */
   spaceId: string | null
-  /** An agent to wake once the call shows there. */
+  /** An agent to wake once the call is shown. */
   mention: string | null
 }
 
-/** The input fields that every visible tool gets with such a toolset. */
+/** The input fields that every visible tool of such a toolset gets. */
 export const PLACEMENT_FIELDS = ['targetSpaceId', 'mention'] as const
 
-/** Takes the placement out of what the model wrote: the rest is the tool's input, the placement goes into the call's state. */
+/** Separates the placement from the tool's input: the placement goes into the call's state. */
 export function takePlacement(
   tool: Pick<Tool, 'placement'> | undefined,
   input: Json,
@@ -28,7 +28,10 @@ export function takePlacement(
   }
 }
 
-/** The placement in a call's state. Without a space there is nobody to mention. @throws ToolFailure for what is no id */
+/**
+ * Reads the placement from a call's state. A mention without a space is ignored. @throws ToolFailure for an
+ * invalid id
+ */
 export function placementOf({ placement }: JsonObject): Placement {
   const { targetSpaceId, mention } = (placement ?? {}) as JsonObject
   const spaceId = idIn(targetSpaceId, 'targetSpaceId')
@@ -36,8 +39,9 @@ export function placementOf({ placement }: JsonObject): Placement {
 }
 
 /**
- * Where a call shows, by what is written of its input, in the order in which the model wrote it. Null where that is not known yet, as
- * a placement may still be written, and where it is nowhere or no id: what is said of that waits until the input is whole.
+ * Reads the placement from the input fields written so far, in the model's order. Returns null if the
+ * placement may still be incomplete, is absent or has an invalid id; errors are reported once the input is
+ * complete.
  */
 export function placementSoFar(written: JsonObject): Placement | null {
   const fields = Object.keys(written)

@@ -13,7 +13,10 @@ import type { AskedApproval } from '../runs/approval.ts'
 import type { Claim } from '../runs/lifecycle.ts'
 import type { Message } from '../spaces/message.ts'
 
-/** A failure that the model sees as the call's result, `{ "error": { "code", "message" } }`; the message says what to do. */
+/**
+ * A failure that the model receives as the call's result, `{ "error": { "code", "message" } }`. The message
+ * says what to do.
+ */
 export class ToolFailure extends Error {
   readonly code: string
   constructor(code: string, message: string) {
@@ -23,12 +26,15 @@ export class ToolFailure extends Error {
   }
 }
 
-/** The result that a model gets for a failure. */
+/** Returns the result that a model receives for a failure. */
 export function failureResult(code: string, message: string): JsonObject {
   return { error: { code, message } }
 }
 
-/** The same for a call of whose text people have seen a part: said again as a whole, it would stand there twice. */
+/**
+ * Returns the failure for a call whose text was already streamed in part, so that the model does not repeat
+ * that text.
+ */
 export function heardInPart(output: Json): Json {
   const { code, message } = ((output as JsonObject | null)?.['error'] ?? {}) as { code?: string; message?: string }
   return failureResult(code ?? 'FAILED', `${message ?? ''} ${HEARD_IN_PART}`.trimStart())
@@ -40,11 +46,11 @@ const HEARD_IN_PART =
 /** The space that a run has entered. */
 export interface ActiveSpace {
   id: string
-  /** The last message there at the moment of entering. */
+  /** The last message of the space when the run entered it. */
   seq: number
 }
 
-/** What of the scene decides which tools a run gets. */
+/** The facts that decide which tools a run gets. */
 export interface ToolScene {
   agent: { id: string; name: string; toolset: Toolset; mind: Mind; tools: AgentTool[]; mcpServers: McpServer[] }
   /** The agent's spaces, with their members in join order. */
@@ -57,119 +63,138 @@ export interface ToolScene {
   }[]
 }
 
-/** A run while this process executes it: what its tools may know and change. */
+/** A run that this process executes, as its tools see and change it. */
 export interface RunInHand {
   claim: Claim
   agent: { id: string; name: string }
   activeSpace: ActiveSpace | null
-  /** Aborts when the run is stopped, out of time, or handed back. */
+  /** Aborts when the run is stopped, out of time, or released to another worker. */
   signal: AbortSignal
-  /** Set by a tool that ends the run after this step in a way of its own. */
+  /** Set by a tool that ends the run after this step, with an outcome of its own. */
   ending: RequestedEnding | null
-  /** Gives this process's place to another run while it waits for somebody. */
+  /** Frees this process's slot for another run while it awaits `wait`. */
   standAside<T>(wait: Promise<T>): Promise<T>
-  /** Makes a space the active one: journaled, and shown in the run's events. */
+  /** Makes a space the active one: writes it to the journal and publishes it as an event of the run. */
   enter(space: ActiveSpace): Promise<void>
 }
 
-/** An end that a tool asks for. What it means for others is written in the transaction that ends the run. */
+/** An outcome that a tool requests. Its effects on other runs are written in the transaction that ends the run. */
 export type RequestedEnding =
-  /** Silently hands the trigger to another agent of a space: the run is CANCELED. */
+  /** Delegates the trigger to another agent of a space without posting: the run is CANCELED. */
   | { type: 'delegate'; targetAgentId: string; spaceId: string; reason: string | null }
-  /** There is nothing for this agent to do. */
+  /** The agent has nothing to do. */
   | { type: 'skip'; reason: string | null }
 
 /** One call of a tool. */
 export interface ToolUse {
   run: RunInHand
-  /** Our id of the call, `tcl_…`; also the key under which what it posts is posted once. */
+  /** Our id of the call, `tcl_…`. It is also the idempotency key of what the call posts. */
   callId: string
-  /** What the call remembers over a crash: where it shows, or what it kept itself when it began. */
+  /** The call's state that survives a crash: its placement, or what the tool stored when it started. */
   state: JsonObject
   /**
-   * For a tool that changes the database: does that and journals the call's result in one transaction, so that a call that is
-   * taken up after a crash has had no effect yet. Whatever throws undoes it. The audit log has an entry for each of what `work` says
-   * that it has changed, by id; without a word of that, for the agent. @throws what `work` throws, RunLostError
+   * For a tool that changes the database: runs `work` and journals the call's result in one transaction, so
+   * that a call that is repeated after a crash had no effect before. An error rolls the transaction back.
+   * `changed` names the ids of changed entities, each of which gets an audit entry; if it is not called, the
+   * entry is for the agent.
+   * @throws the error of `work`, or RunLostError
    */
   carryOut(work: (tx: Tx, changed: (ids: readonly string[]) => void) => Promise<JsonObject>): Promise<Json>
 }
 
-/** A call that is carried out outside its run. */
+/** A call that is executed outside its run. */
 export interface CarriedCall {
   callId: string
   signal: AbortSignal
 }
 
-/** What an agent can do. */
+/** A tool of an agent. */
 export interface Tool {
   name: string
   description: string
-  /** JSON Schema of the input object: checked before `execute`. */
+  /** JSON Schema of the input object, which is checked before `execute`. */
   inputSchema: JsonObject
-  /** Somebody outside wrote its schema, which may be anything. */
+  /** The schema was written outside the server and is not trusted. */
   isForeign?: true
-  /** How it is shown. */
+  /**
+   * A digest of what an approval covers: the address of a call, its execution, and the tool's description. A
+   * change invalidates approvals.
+   */
+  versionDigest?: string
+  /** How calls appear in a space. */
   presence: Presence
-  /** Fields of its input that say where the call shows: they are no part of what is checked, kept, shown and executed. */
+  /**
+   * Input fields that name the space and mention of the call. They are removed before the input is checked,
+   * stored, shown and executed.
+   */
   placement?: readonly string[]
-  /** Who carries it out, for an agent's own tool; null for a built-in. */
+  /** The kind of executor of an agent's own tool; null for a built-in tool. */
   execution: ToolExecution | null
-  /** It is carried out outside the server, and is given what comes from confidential spaces or not. */
+  /**
+   * Set for a tool that is executed outside the server; says whether it may receive content of confidential
+   * spaces.
+   */
   outside?: { mayReceiveConfidential: boolean }
-  /** Somebody outside answers it, within this time; `execute` is not called then. */
+  /** Set if a person or service returns the result: its time limit. `execute` is then not called. */
   waitMs?: number
-  /** People decide before it is carried out: not in its run then, but by `carryOut`, unless somebody outside answers it. */
+  /**
+   * Set if people must approve each call. The call is then executed outside its run, by `carryOut`, unless a
+   * person or service returns its result.
+   */
   approval?: AskedApproval
-  /** Carries it out by its input alone, without the run that asked for it. @throws ToolFailure */
+  /** Executes a call from its input alone, without its run. @throws ToolFailure */
   carryOut?(input: JsonObject, use: CarriedCall): Promise<Json>
-  /** The model goes on without that answer, which comes to the agent's inbox. */
+  /** The model continues without the result, which arrives in the agent's inbox. */
   asynchronous?: boolean
-  /** @returns the result for the model. @throws ToolFailure for what the model can act on. */
+  /** @returns the result for the model. @throws ToolFailure for a failure that the model can act on */
   execute(input: JsonObject, use: ToolUse): Promise<Json>
 }
 
 export type Presence =
-  /** Nothing of it shows in a space. */
+  /** The call is not shown in a space. */
   | { type: 'hidden' }
   | SpeechPresence
-  /** The call shows as a part in the active space. */
+  /** The call is shown as a part of a message in the active space. */
   | { type: 'part' }
 
-/** The text field of its input is a message, streamed while the model writes it. */
+/** One text field of the input is a message, which is streamed while the model writes it. */
 export interface SpeechPresence {
   type: 'speech'
   field: string
-  /** Whether a call will be refused, as far as the fields tell that precede its text: then nothing of it streams. @throws ToolFailure */
+  /**
+   * Checks the fields that precede the text, so that a call that will be refused does not stream. @throws
+   * ToolFailure
+   */
   refuse?(before: JsonObject): Promise<void>
 }
 
-/** How a run is heard: what tools call to post. What was streamed already is not said again. */
+/** Posts the messages of a run. Text that was already streamed is not posted again. */
 export interface Speech {
-  /** Posts a text in the active space, or finishes the message that streamed while the model wrote it. @throws ToolFailure */
+  /** Posts a text in the active space, or finishes the message that was streamed. @throws ToolFailure */
   post(use: ToolUse, text: string): Promise<Message>
-  /** For tools that name their space; null where the run's messages go to its active space. */
+  /** For tools that name their space; null if the run posts to its active space. */
   composite: CompositeSpeech | null
 }
 
-/** How a run speaks whose tools name their space: the texts for one space are parts of one message. */
+/** Posts the messages of a run whose tools name their space: all texts for one space are parts of one message. */
 export interface CompositeSpeech {
-  /** Adds a text to the run's message in that space. @throws ToolFailure, before anything is posted where that is possible */
+  /** Adds a text to the run's message in a space. @throws ToolFailure, if possible before anything is posted */
   say(use: ToolUse, utterance: Utterance): Promise<Message>
 }
 
 export interface Utterance {
   spaceId: string
   text: string
-  /** An agent member to wake: finishes the message. */
+  /** An agent member to wake. A mention finishes the message. */
   mention: string | null
   /**
-   * What is written in the same transaction as the text: the call's result, or, for a call that goes on to wait, what it
-   * must remember, which finishes the message. `afterSeq`: what answers the text comes after this.
+   * Returns what is written in the same transaction as the text: the call's result; or the state of a call
+   * that starts to wait, which finishes the message. Replies to the text come after `afterSeq`.
    */
   journals(
     message: Message,
     afterSeq: number,
   ): { type: 'result'; output: JsonObject } | { type: 'asks'; state: JsonObject; waitMs: number; people: boolean }
-  /** Whether the text is the last part of its message. A mention makes it so too. */
+  /** Whether the text is the last part of its message. A mention implies it. */
   finishes: boolean
 }

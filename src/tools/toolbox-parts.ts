@@ -15,21 +15,21 @@ import type { GuardedHttp } from './custom/guarded-http.ts'
 import type { McpToolset } from './mcp/mcp-toolset.ts'
 import type { RunInHand, Speech, ToolScene } from './tool.ts'
 
-/** What decides which tools a run gets. */
+/** The input that decides which tools a run gets. */
 export interface ToolboxInput {
   run: RunInHand
   scene: ToolScene
   speech: Speech
 }
 
-/** What an agent's own tools are made from. */
+/** The dependencies of an agent's own tools. */
 export interface OwnToolboxParts {
   http: GuardedHttp
   secretBox: SecretBox
   limits: { toolWaitSeconds: number }
 }
 
-/** What tools are made from. */
+/** The dependencies of all tools. */
 export interface ToolboxParts extends OwnToolboxParts {
   discretion: Discretion
   history: History

@@ -2,6 +2,7 @@ import type { ApprovalPolicy } from '../agents/approval-policy.ts'
 import { openHeaders } from '../agents/outgoing-request.ts'
 import type { AgentTool } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
+import { digestOf } from '../runs/approval.ts'
 import { askedApproval } from './asked-approval.ts'
 import { ownTool } from './custom/own-tool.ts'
 import { knowledgeTools } from './knowledge/knowledge-tools.ts'
@@ -15,7 +16,10 @@ import { spaceTools } from './space-tools/toolset.ts'
 import type { Tool } from './tool.ts'
 import type { OwnToolboxParts, ToolboxInput, ToolboxParts } from './toolbox-parts.ts'
 
-/** The tools of a run, by name: the sum of its toolset, its routing, its mind and the agent's own. */
+/**
+ * Collects the tools of a run by name: from its toolset, its routing, its agent memory mode and the agent's
+ * own tools.
+ */
 export interface Toolbox {
   toolsFor(input: ToolboxInput): Promise<Map<string, Tool>>
 }
@@ -33,7 +37,7 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
   }
 }
 
-/** What its toolset gives to an agent, and makes of the tools that the agent brings. */
+/** Returns the tools of the agent's toolset, with the agent's own tools adapted to it. */
 function toolsetOf(input: ToolboxInput, own: Tool[], parts: ToolboxParts): Tool[] {
   if (input.scene.agent.toolset === 'ACTIVE_SPACE') {
     return [...own, ...activeSpaceTools(input, parts), ...knowledgeTools(parts, 'snake')]
@@ -41,7 +45,7 @@ function toolsetOf(input: ToolboxInput, own: Tool[], parts: ToolboxParts): Tool[
   return [...own.map(displayTool), ...spaceTools(input, parts), ...knowledgeTools(parts, 'camel')]
 }
 
-/** What MENTION_CHAIN routing gives to every run of an agent that belongs to such a space, and delegation. A persistent mind may always skip. */
+/** Returns the tools for MENTION_CHAIN spaces and for delegation. A persistent agent may always skip. */
 function routingTools({ scene, run }: ToolboxInput, { handingOn }: ToolboxParts): Tool[] {
   const { agent, spaces } = scene
   const isInChainSpace = spaces.some(({ routing }) => routing === 'MENTION_CHAIN')
@@ -53,11 +57,17 @@ function routingTools({ scene, run }: ToolboxInput, { handingOn }: ToolboxParts)
   ]
 }
 
-/** A tool that an agent brings, with the approval that it asks for. */
+/** Builds an agent's own tool, with its approval policy. */
 export function ownToolOf(row: AgentTool, { http, secretBox, limits }: OwnToolboxParts): Tool {
   const settings = { ...row, inputSchema: row.inputSchema as JsonObject }
-  const tool = ownTool(settings, { http, headers: () => openHeaders('tool', settings, secretBox) })
+  const { name, description, inputSchema, execution, url } = settings
+  const versionDigest = digestOf({ name, description, inputSchema, execution, url })
+  const tool = {
+    ...ownTool(settings, { http, headers: () => openHeaders('tool', settings, secretBox) }),
+    versionDigest,
+  }
   const policy = row.approval as ApprovalPolicy | null
   if (policy === null) return tool
-  return { ...tool, approval: askedApproval(policy, { ...settings, answerMs: tool.waitMs ?? null }, limits) }
+  const terms = { ...settings, versionDigest, answerMs: tool.waitMs ?? null }
+  return { ...tool, approval: askedApproval(policy, terms, limits) }
 }

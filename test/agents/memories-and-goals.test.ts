@@ -3,163 +3,189 @@ import type { Viewer } from '../../src/access/viewer.ts'
 import { createGoals, type Goals } from '../../src/agents/goals.ts'
 import { createMemories, type Memories } from '../../src/agents/memories.ts'
 import { newId } from '../../src/lib/ids.ts'
+import type { Tx } from '../../src/platform/db.ts'
 import { DATABASES, type Domain, openDomain } from '../support/domain.ts'
-import { hasPostgres } from '../support/postgres.ts'
 
 describe.each(DATABASES)('memories and goals on %s', (database) => {
-  describe.skipIf(database === 'postgres' && !hasPostgres)('', () => {
-    let domain: Domain
-    let memories: Memories
-    let goals: Goals
-    let others: Viewer[]
-    beforeAll(async () => {
-      domain = await openDomain(database)
-      memories = createMemories(domain.platform)
-      goals = createGoals(domain.platform)
-      others = [await domain.human('Ada'), await domain.service('Jira', null)]
-    })
-    afterAll(() => domain.close())
+  let domain: Domain
+  let memories: Memories
+  let goals: Goals
+  let others: Viewer[]
+  beforeAll(async () => {
+    domain = await openDomain(database)
+    memories = createMemories(domain.platform)
+    goals = createGoals(domain.platform)
+    others = [await domain.human('Ada'), await domain.service('Jira', null)]
+  })
+  afterAll(() => domain.close())
 
-    const agent = async () => (await domain.agent('Helper')).id
-    const recalled = async (agentId: string) =>
-      Object.fromEntries(
-        ((await memories.listMany([agentId])).get(agentId) ?? []).map(({ key, value }) => [key, value]),
-      )
+  const agent = async () => (await domain.agent('Helper')).id
+  const recalled = async (agentId: string) =>
+    Object.fromEntries(((await memories.listMany([agentId])).get(agentId) ?? []).map(({ key, value }) => [key, value]))
 
-    describe('memories', () => {
-      test('are written key by key: a new one is added, a known one replaced', async () => {
-        const id = await agent()
-        await memories.set(id, [
-          { key: 'name', value: 'Ada' },
-          { key: 'city', value: 'London' },
-        ])
-        const all = await memories.set(id, [
-          { key: 'city', value: 'Paris' },
-          { key: 'city', value: 'Rome' },
-        ])
-        expect(all.map(({ key, value }) => [key, value])).toEqual([
-          ['city', 'Rome'],
-          ['name', 'Ada'],
-        ])
-      })
-
-      test('an edit of an admin and one of the agent at the same time lose neither', async () => {
-        const id = await agent()
-        const writers = Array.from({ length: 10 }, (_, index) => {
-          const entry = [{ key: `key ${index}`, value: String(index) }]
-          return index % 2 ? memories.set(id, entry) : memories.setAs(domain.admin, { agentId: id, memories: entry })
-        })
-        await Promise.all([...writers, memories.delete(id, ['nothing'])])
-        expect(Object.keys(await recalled(id))).toHaveLength(10)
-      })
-
-      test('are forgotten by key, and say which there were', async () => {
-        const id = await agent()
-        await memories.set(id, [{ key: 'a', value: '1' }])
-        await memories.set(id, [{ key: 'b', value: '2' }])
-        expect(await memories.delete(id, ['a', 'never', '\0'])).toEqual(['a'])
-        expect(await memories.deleteAs(domain.admin, { agentId: id, keys: ['b'] })).toEqual(['b'])
-        expect(await recalled(id)).toEqual({})
-      })
-
-      test('a bad one is named, and none of the others is written', async () => {
-        const id = await agent()
-        const bad = [
-          { key: ' ', value: 'x' },
-          { key: 'x'.repeat(201), value: 'x' },
-          { key: 'k', value: 'x'.repeat(10_001) },
-          { key: 'k', value: '\0' },
-        ]
-        for (const entry of bad) {
-          const setting = memories.set(id, [{ key: 'fine', value: 'x' }, entry])
-          await expect(setting).rejects.toMatchObject({ code: 'BAD_INPUT' })
-        }
-        expect(await recalled(id)).toEqual({})
-      })
-
-      test('are at most 500', async () => {
-        const id = await agent()
-        const many = Array.from({ length: 500 }, (_, index) => ({ key: `key ${index}`, value: '' }))
-        await memories.set(id, many)
-        const more = memories.set(id, [{ key: 'one more', value: '' }])
-        await expect(more).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED' })
-        await memories.set(id, [{ key: 'key 1', value: 'changed' }])
-        expect(await recalled(id)).toMatchObject({ 'key 1': 'changed' })
-      })
+  describe('memories', () => {
+    test('are written key by key: a new one is added, a known one replaced', async () => {
+      const id = await agent()
+      await memories.set(id, [
+        { key: 'name', value: 'Ada' },
+        { key: 'city', value: 'London' },
+      ])
+      const all = await memories.set(id, [
+        { key: 'city', value: 'Paris' },
+        { key: 'city', value: 'Rome' },
+      ])
+      expect(all.map(({ key, value }) => [key, value])).toEqual([
+        ['city', 'Rome'],
+        ['name', 'Ada'],
+      ])
     })
 
-    describe('goals', () => {
-      const pursued = async (agentId: string) => (await goals.listMany([agentId])).get(agentId) ?? []
-
-      test('a new one is ACTIVE, a known one changes in what is given', async () => {
-        const id = await agent()
-        const [goal] = await goals.set(id, [{ description: 'Tidy up' }])
-        expect(goal).toMatchObject({ description: 'Tidy up', status: 'ACTIVE' })
-        await goals.set(id, [{ id: goal!.id, status: 'COMPLETED' }, { description: 'Rest' }])
-        const known = (await pursued(id)).map(({ description, status }) => [description, status])
-        expect(known).toEqual([
-          ['Tidy up', 'COMPLETED'],
-          ['Rest', 'ACTIVE'],
-        ])
-        expect(await goals.getMany([newId('gol'), goal!.id])).toMatchObject([null, { status: 'COMPLETED' }])
+    test('an edit of an admin and one of the agent at the same time lose neither', async () => {
+      const id = await agent()
+      const writers = Array.from({ length: 10 }, (_, index) => {
+        const entry = [{ key: `key ${index}`, value: String(index) }]
+        return index % 2 ? memories.set(id, entry) : memories.setAs(domain.admin, { agentId: id, memories: entry })
       })
-
-      test('an edit of an admin and one of the agent at the same time lose neither', async () => {
-        const id = await agent()
-        const [goal] = await goals.set(id, [{ description: 'Tidy up' }])
-        await Promise.all([
-          goals.setAs(domain.admin, { agentId: id, goals: [{ id: goal!.id, description: 'Tidy up well' }] }),
-          goals.set(id, [{ id: goal!.id, status: 'COMPLETED' }]),
-          goals.set(id, [{ description: 'Another' }]),
-        ])
-        const known = (await pursued(id)).map(({ description, status }) => [description, status])
-        expect(known).toEqual([
-          ['Tidy up well', 'COMPLETED'],
-          ['Another', 'ACTIVE'],
-        ])
-      })
-
-      test("another agent's goal is none, and then nothing is written", async () => {
-        const [id, other] = [await agent(), await agent()]
-        const [theirs] = await goals.set(other, [{ description: 'Theirs' }])
-        for (const goalId of [theirs!.id, newId('gol'), '\0']) {
-          const setting = goals.set(id, [{ description: 'Mine' }, { id: goalId, status: 'ABANDONED' }])
-          await expect(setting).rejects.toMatchObject({ code: 'NOT_FOUND' })
-          expect(await goals.delete(id, [goalId])).toEqual([])
-        }
-        expect([await pursued(id), await pursued(other)]).toMatchObject([[], [{ status: 'ACTIVE' }]])
-      })
-
-      test('are removed by id, and say which there were', async () => {
-        const id = await agent()
-        const [first, second] = await goals.set(id, [{ description: 'a' }, { description: 'b' }])
-        expect(await goals.delete(id, [first!.id, newId('gol')])).toEqual([first!.id])
-        expect(await goals.deleteAs(domain.admin, { agentId: id, ids: [second!.id] })).toEqual([second!.id])
-        expect(await pursued(id)).toEqual([])
-      })
-
-      test.each([[{}], [{ description: ' ' }], [{ description: 'x'.repeat(4001) }]])('%j is refused', async (goal) => {
-        const id = await agent()
-        await expect(goals.set(id, [goal])).rejects.toMatchObject({
-          code: 'BAD_INPUT',
-          field: 'input.goals.0.description',
-        })
-      })
+      await Promise.all([...writers, memories.delete(id, ['nothing'])])
+      expect(Object.keys(await recalled(id))).toHaveLength(10)
     })
 
-    test('nobody but admins edits either, and an agent that does not exist has none', async () => {
-      const agentId = await agent()
-      for (const viewer of others) {
-        const input = { agentId, memories: [], keys: [], goals: [], ids: [] }
-        const edits = [memories.setAs, memories.deleteAs, goals.setAs, goals.deleteAs]
-        for (const edit of edits) await expect(edit(viewer, input)).rejects.toMatchObject({ code: 'FORBIDDEN' })
+    test('are forgotten by key, and say which there were', async () => {
+      const id = await agent()
+      await memories.set(id, [{ key: 'a', value: '1' }])
+      await memories.set(id, [{ key: 'b', value: '2' }])
+      expect(await memories.delete(id, ['a', 'never', '\0'])).toEqual(['a'])
+      expect(await memories.deleteAs(domain.admin, { agentId: id, keys: ['b'] })).toEqual(['b'])
+      expect(await recalled(id)).toEqual({})
+    })
+
+    test('a bad one is named, and none of the others is written', async () => {
+      const id = await agent()
+      const bad = [
+        { key: ' ', value: 'x' },
+        { key: 'x'.repeat(201), value: 'x' },
+        { key: 'k', value: 'x'.repeat(10_001) },
+        { key: 'k', value: '\0' },
+      ]
+      for (const entry of bad) {
+        const setting = memories.set(id, [{ key: 'fine', value: 'x' }, entry])
+        await expect(setting).rejects.toMatchObject({ code: 'BAD_INPUT' })
       }
-      const { admin } = domain
-      for (const nobody of [newId('agt'), '\0']) {
-        const unknown = { agentId: nobody, memories: [], keys: [], goals: [], ids: [] }
-        const edits = [memories.setAs, memories.deleteAs, goals.setAs, goals.deleteAs]
-        for (const edit of edits) await expect(edit(admin, unknown)).rejects.toMatchObject({ code: 'NOT_FOUND' })
+      expect(await recalled(id)).toEqual({})
+    })
+
+    test('are at most 500', async () => {
+      const id = await agent()
+      const many = Array.from({ length: 500 }, (_, index) => ({ key: `key ${index}`, value: '' }))
+      await memories.set(id, many)
+      const more = memories.set(id, [{ key: 'one more', value: '' }])
+      await expect(more).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED' })
+      await memories.set(id, [{ key: 'key 1', value: 'changed' }])
+      expect(await recalled(id)).toMatchObject({ 'key 1': 'changed' })
+    })
+  })
+
+  describe('what a run may not know', () => {
+    const marks = { places: [], label: [] }
+    const confidential = async () => {
+      const space = await domain.space(domain.admin)
+      await domain.platform.db.prisma.space.update({ where: { id: space.id }, data: { confidential: true } })
+      return { places: [space.id], label: [space.id] }
+    }
+    const full = <T>(make: (index: number) => T) => Array.from({ length: 500 }, (_, index) => make(index))
+    const inTx = <T>(work: (tx: Tx) => Promise<T>) => domain.platform.db.transaction(work)
+
+    test('takes none of the room that it has for memories and goals: nobody fills them up for others', async () => {
+      const id = await agent()
+      const hidden = await confidential()
+      const key = (index: number) => ({ key: `key ${index}`, value: '' })
+      const goal = (index: number) => ({ description: `Goal ${index}` })
+      await inTx((tx) => memories.set(id, full(key), { tx, marks: hidden }))
+      await inTx((tx) => goals.set(id, full(goal), { tx, marks: hidden }))
+      const full1 = inTx((tx) => memories.set(id, [{ key: 'one more', value: '' }], { tx, marks: hidden }))
+      await expect(full1).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED' })
+      const full2 = inTx((tx) => goals.set(id, [{ description: 'One more' }], { tx, marks: hidden }))
+      await expect(full2).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED' })
+      for (const open of [marks, await confidential()]) {
+        expect(await inTx((tx) => memories.set(id, [{ key: 'mine', value: '1' }], { tx, marks: open }))).toHaveLength(
+          open === marks ? 1 : 2,
+        )
+        expect(await inTx((tx) => goals.set(id, [{ description: 'Mine' }], { tx, marks: open }))).toHaveLength(1)
       }
     })
+  })
+
+  describe('goals', () => {
+    const pursued = async (agentId: string) => (await goals.listMany([agentId])).get(agentId) ?? []
+
+    test('a new one is ACTIVE, a known one changes in what is given', async () => {
+      const id = await agent()
+      const [goal] = await goals.set(id, [{ description: 'Tidy up' }])
+      expect(goal).toMatchObject({ description: 'Tidy up', status: 'ACTIVE' })
+      await goals.set(id, [{ id: goal!.id, status: 'COMPLETED' }, { description: 'Rest' }])
+      const known = (await pursued(id)).map(({ description, status }) => [description, status])
+      expect(known).toEqual([
+        ['Tidy up', 'COMPLETED'],
+        ['Rest', 'ACTIVE'],
+      ])
+      expect(await goals.getMany([newId('gol'), goal!.id])).toMatchObject([null, { status: 'COMPLETED' }])
+    })
+
+    test('an edit of an admin and one of the agent at the same time lose neither', async () => {
+      const id = await agent()
+      const [goal] = await goals.set(id, [{ description: 'Tidy up' }])
+      await Promise.all([
+        goals.setAs(domain.admin, { agentId: id, goals: [{ id: goal!.id, description: 'Tidy up well' }] }),
+        goals.set(id, [{ id: goal!.id, status: 'COMPLETED' }]),
+        goals.set(id, [{ description: 'Another' }]),
+      ])
+      const known = (await pursued(id)).map(({ description, status }) => [description, status])
+      expect(known).toEqual([
+        ['Tidy up well', 'COMPLETED'],
+        ['Another', 'ACTIVE'],
+      ])
+    })
+
+    test("another agent's goal is none, and then nothing is written", async () => {
+      const [id, other] = [await agent(), await agent()]
+      const [theirs] = await goals.set(other, [{ description: 'Theirs' }])
+      for (const goalId of [theirs!.id, newId('gol'), '\0']) {
+        const setting = goals.set(id, [{ description: 'Mine' }, { id: goalId, status: 'ABANDONED' }])
+        await expect(setting).rejects.toMatchObject({ code: 'NOT_FOUND' })
+        expect(await goals.delete(id, [goalId])).toEqual([])
+      }
+      expect([await pursued(id), await pursued(other)]).toMatchObject([[], [{ status: 'ACTIVE' }]])
+    })
+
+    test('are removed by id, and say which there were', async () => {
+      const id = await agent()
+      const [first, second] = await goals.set(id, [{ description: 'a' }, { description: 'b' }])
+      expect(await goals.delete(id, [first!.id, newId('gol')])).toEqual([first!.id])
+      expect(await goals.deleteAs(domain.admin, { agentId: id, ids: [second!.id] })).toEqual([second!.id])
+      expect(await pursued(id)).toEqual([])
+    })
+
+    test.each([[{}], [{ description: ' ' }], [{ description: 'x'.repeat(4001) }]])('%j is refused', async (goal) => {
+      const id = await agent()
+      await expect(goals.set(id, [goal])).rejects.toMatchObject({
+        code: 'BAD_INPUT',
+        field: 'input.goals.0.description',
+      })
+    })
+  })
+
+  test('nobody but admins edits either, and an agent that does not exist has none', async () => {
+    const agentId = await agent()
+    for (const viewer of others) {
+      const input = { agentId, memories: [], keys: [], goals: [], ids: [] }
+      const edits = [memories.setAs, memories.deleteAs, goals.setAs, goals.deleteAs]
+      for (const edit of edits) await expect(edit(viewer, input)).rejects.toMatchObject({ code: 'FORBIDDEN' })
+    }
+    const { admin } = domain
+    for (const nobody of [newId('agt'), '\0']) {
+      const unknown = { agentId: nobody, memories: [], keys: [], goals: [], ids: [] }
+      const edits = [memories.setAs, memories.deleteAs, goals.setAs, goals.deleteAs]
+      for (const edit of edits) await expect(edit(admin, unknown)).rejects.toMatchObject({ code: 'NOT_FOUND' })
+    }
   })
 })

@@ -113,7 +113,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     const call = { input: { agentId: agent.id, serviceName: 'cron', payload: {} } }
     expect(await ask(TRIGGER, call)).toMatchObject({
       __typename: 'LimitExceededError',
-      message: "The agent's budget for today is spent. Nothing wakes it until the next day (UTC).",
+      message: "The agent's budget for today is spent. The agent cannot be triggered until the next day (UTC).",
     })
     const plan = await ask(
       'mutation ($input: CreatePlanInput!) { createPlan(input: $input) { ... on CreatePlanPayload { plan { id } } } }',
@@ -134,7 +134,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     await budgetOf(agent, { usdPerRoot: 2 * USD })
     parley.models.script(steps(said('One.'), said('Two.'), said('Three.')))
     const { runs, message } = await parley.send(human, space.id, 'Count')
-    const error = 'The budget of what began this is spent.'
+    const error = 'The budget of the message or trigger that started this is spent.'
     expect(await ended(runs[0]?.id)).toEqual({
       ...{ status: 'FAILED', stopReason: 'OVER_BUDGET', error, stepCount: 2, usage: { totalTokens: 200 } },
     })
@@ -210,7 +210,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect(await ended(runs[0]?.id)).toMatchObject({
       status: 'FAILED',
       stopReason: 'OVER_BUDGET',
-      error: 'A budget in USD holds, and openai.chat:unpriced has no known price (PARLEY_PRICES).',
+      error: 'A budget in USD applies, but openai.chat:unpriced has no price: set it in PARLEY_PRICES.',
       stepCount: 0,
     })
     await ask(UPDATE_AGENT, { input: { id: agent.id, fallbackModels: ['openai.chat:test'] } })

@@ -251,7 +251,7 @@ describe.skipIf(!hasPostgres)('the ledger of a million runs', () => {
     const refused = await admin.ask(COUNTS, { from, to: '2025-04-11T00:00:00Z', by: ['DAY', 'SPACE', 'AGENT'] })
     expect(refused.errors).toEqual([
       expect.objectContaining({
-        message: 'That is more than 10000 rows: ask for fewer days, or by less.',
+        message: 'The result would have more than 10000 rows: request fewer days or fewer dimensions.',
         extensions: expect.objectContaining({ code: 'BAD_USER_INPUT' }),
       }),
     ])

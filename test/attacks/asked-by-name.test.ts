@@ -10,6 +10,7 @@ import { until } from '../support/until.ts'
 // Made from the schema: a new field of anything that can be reached from a call is asked for by itself.
 
 const SECRET = 'CANARY'
+const SETTLED = `subscription { viewerEvents { __typename ... on ViewerToolCallSettled { toolCall { id approval { state } } } } }`
 const TYPES: Record<string, string> = { tcl: 'ToolCall', run: 'Run', msg: 'Message', spc: 'Space' }
 
 /** What of a run is nobody's secret: all that is not null, or empty, for who is only asked about a call of it. */
@@ -42,7 +43,8 @@ describe.each(RULE_STACKS)('who is asked by name, from outside the space, on the
   /** An agent that another has mentioned calls two tools; of one of them somebody is asked who belongs nowhere. */
   async function begin() {
     const { stage, parley, service } = play
-    const [alice, eve] = await Promise.all([stage.person('Alice'), stage.person('Eve')])
+    const [alice, eve, fay] = await Promise.all(['Alice', 'Eve', 'Fay'].map((name) => stage.person(name)))
+    if (alice === undefined || eve === undefined || fay === undefined) throw new Error('there are three people')
     const caller = await stage.bot('Caller', { toolset: 'ACTIVE_SPACE', instructions: SECRET })
     const note = {
       ...refundTool(service, {}),
@@ -51,7 +53,7 @@ describe.each(RULE_STACKS)('who is asked by name, from outside the space, on the
       visible: true,
       inputSchema: { type: 'object' },
     }
-    const tools = [refundTool(service, { approverIds: [eve.id] }, { visible: true }), note]
+    const tools = [refundTool(service, { approverIds: [eve.id, fay.id] }, { visible: true }), note]
     const payer = await stage.bot('Payer', { toolset: 'ACTIVE_SPACE', instructions: SECRET, tools })
     const space = await stage.space(SECRET, [alice, caller, payer], { routing: 'MENTION_CHAIN' })
     takesTurns(parley.models, 'Caller', [[mentions(payer, `${SECRET} pay`, true)]], [[{ text: SECRET }]])
@@ -62,7 +64,7 @@ describe.each(RULE_STACKS)('who is asked by name, from outside the space, on the
     takesTurns(parley.models, 'Payer', [calls, [{ text: SECRET }]])
     await stage.say(alice, space, SECRET)
     const call = await play.deciders.asked(eve)
-    return { alice, eve, space, call }
+    return { alice, eve, fay, space, call }
   }
 
   test('sees the call, its input and the public fields of its run, and nothing else, before and after', async () => {
@@ -98,6 +100,28 @@ describe.each(RULE_STACKS)('who is asked by name, from outside the space, on the
     await until('it is called back', () => play.parley.models.requests.length >= 4)
     await look()
     expect(JSON.stringify(await nodesFor(alice.client, [call.id]))).toContain(SECRET)
+  })
+
+  test('sees nothing of it any more once others have decided, after the event that says so', async () => {
+    const { eve, fay, call } = await begin()
+    const settled: Read[] = []
+    const events = fay.client.subscribe<Read, object>({ toString: () => SETTLED } as never, {}, (event) =>
+      settled.push(event),
+    )
+    await until('she listens', () => settled.length > 0)
+    const seenBy = async ({ client }: { client: ParleyClient }) => {
+      const found = await nodesFor(client, [call.id, call.run.id])
+      return found.map(({ __typename }) => __typename)
+    }
+    expect(await seenBy(fay)).toEqual(['ToolCall', 'Run'])
+    await play.deciders.decide(eve, call.id, true)
+    const told = await until('she is told', () => settled.find((event) => JSON.stringify(event).includes(call.id)))
+    expect(told.viewerEvents.toolCall).toMatchObject({ id: call.id, approval: { state: 'APPROVED' } })
+    await play.parley.runWhen(call.run.id)
+    expect(await seenBy(fay)).toEqual([])
+    expect(await seenBy(eve)).toEqual(['ToolCall', 'Run'])
+    expect(await play.deciders.decide(fay, call.id, true)).toMatchObject({ __typename: 'ConflictError' })
+    events.stop()
   })
 
   test('follows and changes nothing of it but the decision', async () => {

@@ -3,6 +3,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createRates } from '../../src/access/rates.ts'
+import { closeUnreadBody } from '../../src/server/http/unread-body.ts'
 import { createWebhookHandler } from '../../src/server/http/webhooks.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
@@ -69,9 +70,10 @@ describe('who has no token', () => {
         return { runId: null, isNew: true }
       }
       const handle = createWebhookHandler({ webhooks: { receive: read }, rates: createRates(NO_LIMITS, null) }, options)
-      const server = createServer(
-        (request, response) => void Promise.resolve(handle(request, response)).catch(() => {}),
-      )
+      const server = createServer((request, response) => {
+        closeUnreadBody(request, response)
+        void Promise.resolve(handle(request, response)).catch(() => {})
+      })
       servers.push(server)
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
       return (server.address() as AddressInfo).port

@@ -7,7 +7,7 @@ import { forAgent, steps } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 
 const hasBrowser = hasBrowserFor("the confidential spaces' test")
-const MEANING = 'What is said here is carried only to where everyone who hears it belongs here too.'
+const MEANING = 'Agents repeat what is written here only where everyone who can read it is also a member of this space.'
 
 describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
   let parley: TestServer
@@ -20,7 +20,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
 
   async function openDetails({ page }: ConsolePage) {
     await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
-    return page.getByRole('dialog').getByRole('region', { name: 'Confidence' })
+    return page.getByRole('dialog').getByRole('region', { name: 'Confidentiality' })
   }
 
   test('a person chooses it for a new space, sees what it means and who also sits elsewhere; only an admin lifts it', async () => {
@@ -41,7 +41,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     const details = await openDetails(ada)
     await details.getByText(MEANING).waitFor(PATIENCE)
     await details.getByRole('link', { name: 'Iris' }).waitFor(PATIENCE)
-    await details.getByText('Only an admin can lift it.').waitFor(PATIENCE)
+    await details.getByText('Only an admin can turn this off.').waitFor(PATIENCE)
     expect(await details.getByRole('button').count()).toBe(0)
     expect(await ada.violations()).toEqual([])
 
@@ -49,8 +49,8 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     await lineOf(operator).waitFor(PATIENCE)
     await operator.page.getByRole('link', { name: /^Diary Confidential/ }).waitFor(PATIENCE)
     const lifting = await openDetails(operator)
-    await lifting.getByRole('button', { name: 'Lift it…' }).click(PATIENCE)
-    await lifting.getByRole('button', { name: 'Yes, what was said here is free' }).click(PATIENCE)
+    await lifting.getByRole('button', { name: 'Turn off confidentiality…' }).click(PATIENCE)
+    await lifting.getByRole('button', { name: 'Yes, turn it off' }).click(PATIENCE)
     await lifting.getByText('Not confidential').waitFor(PATIENCE)
     await details.getByText('Not confidential').waitFor(PATIENCE)
     await lineOf(ada).waitFor({ ...PATIENCE, state: 'detached' })
@@ -63,7 +63,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     const [ada, other] = [await openAs(human, `/spaces/${space.id}`), await openAs(bob, `/spaces/${space.id}`)]
     await other.page.getByRole('heading', { name: 'Attic', exact: true }).waitFor(PATIENCE)
     const details = await openDetails(ada)
-    await details.getByText('None of its agents sits in another space.').waitFor(PATIENCE)
+    await details.getByText('None of its agents is a member of another space.').waitFor(PATIENCE)
     await details.getByRole('button', { name: 'Make it confidential' }).press('Enter')
     await lineOf(other).waitFor(PATIENCE)
     expect(await other.violations()).toEqual([])
@@ -77,7 +77,10 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     const operator = await openAs(parley.admin, `/spaces/${empty.id}`)
     const refused = await openDetails(operator)
     await refused.getByRole('button', { name: 'Make it confidential' }).click(PATIENCE)
-    await refused.getByRole('alert').getByText('A space without a human').waitFor(PATIENCE)
+    await refused
+      .getByRole('alert')
+      .getByText('A confidential space needs at least one human member.')
+      .waitFor(PATIENCE)
     expect(await operator.violations()).toEqual([])
   }, 90_000)
 
@@ -99,12 +102,12 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     const open = await runOf(bob, team.id, 'What do you know?')
 
     const operator = await openAs(parley.admin, `/runs/${known.id}`)
-    const section = operator.page.getByRole('region', { name: 'In confidence' })
-    await section.getByText(/It works for Alice, and knows what was said in .*Diary/).waitFor(PATIENCE)
+    const section = operator.page.getByRole('region', { name: 'Confidentiality' })
+    await section.getByText(/The run works for Alice, and has read messages of .*Diary/).waitFor(PATIENCE)
     await section.getByText('Steps 1 to 2').waitFor(PATIENCE)
     expect(await operator.violations()).toEqual([])
     await operator.page.goto(`${parley.origin}/runs/${open.id}`)
-    await section.getByText('It works for Bob, and was shown nothing').waitFor(PATIENCE)
+    await section.getByText('The run works for Bob, and has read nothing').waitFor(PATIENCE)
     await section.getByText(/Not shown: 1 memory from .*Diary/).waitFor(PATIENCE)
     expect(await operator.violations()).toEqual([])
     await operator.page.goto(`${parley.origin}/agents/${agent.id}/mind`)
@@ -112,6 +115,6 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
 
     const member = await openAs(bob, `/runs/${open.id}`)
     await member.page.getByRole('heading', { name: 'Noor’s run' }).waitFor(PATIENCE)
-    expect(await member.page.getByRole('region', { name: 'In confidence' }).count()).toBe(0)
+    expect(await member.page.getByRole('region', { name: 'Confidentiality' }).count()).toBe(0)
   }, 90_000)
 })

@@ -42,7 +42,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await answers.filter({ hasText: 'I am Iris' }).waitFor(PATIENCE)
     await answers.filter({ hasText: 'I am Tom' }).waitFor(PATIENCE)
     await message('Hello! Who is here?').getByText('Iris and Tom woke').click()
-    await page.getByText('Look inside its run').first().waitFor(PATIENCE)
+    await page.getByText('Open its run').first().waitFor(PATIENCE)
     await page.keyboard.press('Escape')
     await say(next?.split('write: ')[1] ?? '')
     await page
@@ -143,12 +143,12 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await field.pressSequentially('Hello @qui')
     await page.getByRole('option', { name: 'Quick' }).waitFor(PATIENCE)
     await field.press('Enter')
-    await page.getByText('Asks Quick.').waitFor(PATIENCE)
+    await page.getByText('Goes to Quick.').waitFor(PATIENCE)
     await field.pressSequentially('now')
     await field.press('Enter')
     await message('Hello @Quick now').getByText('to @Quick').waitFor(PATIENCE)
     await message('Hello @Quick now').getByText('Quick woke').click()
-    await page.getByText('It was mentioned.').waitFor(PATIENCE)
+    await page.getByText('This agent was mentioned.').waitFor(PATIENCE)
     await page.keyboard.press('Escape')
     await message('At once.').waitFor(PATIENCE)
     await page.keyboard.press('Control+k')
@@ -208,7 +208,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
   test('a token that is no good is said in plain words, one may try another, and it stays in the tab', async () => {
     const { page, signIn } = await open()
     await signIn('wrong')
-    await page.getByRole('alert').getByText('The server does not know this token.').waitFor(PATIENCE)
+    await page.getByRole('alert').getByText('The server does not accept this token.').waitFor(PATIENCE)
     await signIn(await parley.tokenOf(await parley.human('Ada')))
     await page.getByText('You are Ada').waitFor(PATIENCE)
     expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie + location.href')).toBe(
@@ -224,7 +224,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     }
     const other = await open()
     await other.signIn(await parley.tokenOf(service))
-    await other.page.getByText('You are the service ci').first().waitFor(PATIENCE)
+    await other.page.getByText('Signed in as the service ci').first().waitFor(PATIENCE)
   }, 90_000)
 
   test('on a phone the transcript is the page, and a long history is there when one scrolls', async () => {

@@ -46,8 +46,8 @@ describe.skipIf(!hasBrowser)('what is decided in the console', () => {
 
   test('what two people must agree on is carried out once both have, as one of them has changed it', async () => {
     const { first, second, runs } = await play('Buyer')
-    await call(first).getByRole('button', { name: 'I’ll see to it' }).press('Enter', PATIENCE)
-    await call(second).getByText('sees to it.').waitFor(PATIENCE)
+    await call(first).getByRole('button', { name: 'I’ll handle this' }).press('Enter', PATIENCE)
+    await call(second).getByText('is handling this.').waitFor(PATIENCE)
     await call(first).getByRole('button', { name: 'Edit first…' }).press('Enter')
     await call(first).getByLabel('quantity').fill('0', PATIENCE)
     await call(first).getByRole('button', { name: 'Approve this' }).press('Enter')
@@ -87,7 +87,7 @@ describe.skipIf(!hasBrowser)('what is decided in the console', () => {
     await call(second).getByText('Foil').waitFor(PATIENCE)
     await call(first).getByRole('button', { name: 'Approve this' }).press('Enter')
     await call(first)
-      .getByText(/has changed: look at it again/)
+      .getByText(/has changed: review the new input/)
       .waitFor(PATIENCE)
     expect(await call(first).getByLabel('quantity').inputValue()).toBe('3')
     await call(first).getByRole('button', { name: 'Back' }).press('Enter')

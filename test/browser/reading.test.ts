@@ -38,7 +38,7 @@ describe.skipIf(!hasBrowser)('what a person has read, and was about to write', (
     await line.click()
     await message('Are you there?').waitFor(PATIENCE)
     await members.remove(parley.admin, { spaceId: attic.id, entityId: human.id })
-    await page.getByRole('heading', { name: 'This space is closed to you' }).waitFor(PATIENCE)
+    await page.getByRole('heading', { name: 'You cannot see this space' }).waitFor(PATIENCE)
     await line.waitFor({ ...PATIENCE, state: 'detached' })
   }, 90_000)
 

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createSpace, type Deployment, deploy } from '../e2e/deployed.ts'
 import { hasBrowserFor, launchBrowser } from '../support/browser.ts'
 import { openConsole, PATIENCE } from '../support/console-page.ts'
+import { freePort } from '../support/free-port.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDataDirectory } from '../support/pglite.ts'
-import { freePort } from '../support/throwaway-postgres.ts'
 
 const hasBrowser = hasBrowserFor('the test of a server that starts again')
 
@@ -54,7 +54,7 @@ describe.skipIf(!hasBrowser)('a console whose server is killed', () => {
     await page.getByText('Connection lost').waitFor(PATIENCE)
     await page.getByRole('textbox', { name: 'Message' }).fill('Are you there?')
     await page.getByRole('button', { name: 'Send' }).click()
-    const refused = page.getByRole('alert').filter({ hasText: 'The server does not answer.' })
+    const refused = page.getByRole('alert').filter({ hasText: 'The server does not respond.' })
     await refused.waitFor(PATIENCE)
     isBack = true
     again = await startParley({

@@ -24,7 +24,7 @@ describe.skipIf(!hasBrowser)('what the console shows where no answer comes', () 
     page
       .getByRole('main')
       .getByRole('alert')
-      .filter({ hasText: 'The server does not answer.' })
+      .filter({ hasText: 'The server does not respond.' })
       .getByRole('button', { name: 'Try again' })
 
   test('a page says so, and asks again when it is told to', async () => {
@@ -38,14 +38,14 @@ describe.skipIf(!hasBrowser)('what the console shows where no answer comes', () 
       [`/runs/${runs[0]?.id}`, 'Iris’s run'],
       ['/agents', 'Iris'],
       [`/agents/${agent.id}/mind`, 'Memories'],
-      ['/people', 'Go on as'],
+      ['/people', 'Continue as'],
       ['/usage', 'tokens in'],
-      ['/audit', 'Nothing of this is on record'],
+      ['/audit', 'No audit entries'],
     ] as const) {
       await fail()
       await page.evaluate(`history.pushState(null, '', '${address}')`)
       await retry(page).first().waitFor(PATIENCE)
-      expect([address, await page.getByText('There is no such').count()]).toEqual([address, 0])
+      expect([address, await page.getByText('not found').count()]).toEqual([address, 0])
       await page.unroute('**/graphql')
       await until('everything is asked again', async () => {
         if ((await retry(page).count()) === 0) return true
@@ -103,8 +103,8 @@ describe.skipIf(!hasBrowser)('what the console shows where no answer comes', () 
     await page.getByRole('button', { name: 'Sign in' }).click()
     await page.getByText('You are Ada').waitFor(PATIENCE)
     await asked
-    expect(await page.getByText('No space yet.').count()).toBe(0)
+    expect(await page.getByText('No spaces yet.').count()).toBe(0)
     answer()
-    await page.getByText('No space yet.').waitFor(PATIENCE)
+    await page.getByText('No spaces yet.').waitFor(PATIENCE)
   }, 90_000)
 })

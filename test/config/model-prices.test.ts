@@ -30,7 +30,7 @@ describe('the prices of models', () => {
     ['nonsense', 'must be JSON'],
     ['[]', 'must be an object of prices by <provider>:<model>'],
     ['file:/no/such/file.json', 'the file cannot be read (ENOENT)'],
-    ['{"gpt":{"input":1,"output":1}}', '"gpt" is no <provider>:<model>'],
+    ['{"gpt":{"input":1,"output":1}}', '"gpt" does not have the form <provider>:<model>'],
     ['{"a:b":{"input":1}}', '"a:b".output: must be a number of USD per million tokens'],
     ['{"a:b":{"input":-1,"output":1}}', '"a:b".input: must not be less than 0'],
     ['{"a:b":{"input":"1","output":1}}', '"a:b".input: must be a number of USD per million tokens'],

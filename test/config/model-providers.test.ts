@@ -90,8 +90,8 @@ describe('the providers of models', () => {
     ['no JSON', `{ "x": ${SECRET}`, /^PARLEY_PROVIDERS: must be JSON$/],
     ['no object', [SECRET], /must be an object of providers by name$/],
     ['a file that is not there', 'file:/nowhere/at-all.json', /the file cannot be read \(ENOENT\)$/],
-    ['a name with a colon', { 'a:b': { api: 'openai' } }, /"a:b" is no name for a provider$/],
-    ['the name of the built-in model', { demo: { api: 'openai' } }, /"demo" is no name for a provider$/],
+    ['a name with a colon', { 'a:b': { api: 'openai' } }, /"a:b" is not a valid provider name$/],
+    ['the name of the built-in model', { demo: { api: 'openai' } }, /"demo" is not a valid provider name$/],
     ['a provider that is no object', { x: SECRET }, /x: /],
     ['an unknown API', { x: { api: SECRET } }, /x\.api: must be one of openai, openai-chat, anthropic, google$/],
     ['an API that is missing', { x: {} }, /x\.api: must be one of/],
@@ -108,14 +108,18 @@ describe('the providers of models', () => {
     [
       'a key in the place of a variable',
       { x: { api: 'google', apiKey: `env:${SECRET}` } },
-      /x\.apiKey: env: needs the name of a variable/,
+      /x\.apiKey: env: must be the name of an environment variable/,
     ],
     [
       'a key that no header can hold',
       { x: { api: 'google', apiKey: `${SECRET}\nand more` } },
       /x\.apiKey: must be printable ASCII$/,
     ],
-    ['a header that is none', { ollama: { headers: { 'x y': SECRET } } }, /ollama\.headers: "x y" is no header/],
+    [
+      'a header that is none',
+      { ollama: { headers: { 'x y': SECRET } } },
+      /ollama\.headers: "x y" is not a valid header name/,
+    ],
     ['a header that is no text', { ollama: { headers: { x: 7 } } }, /ollama\.headers\.x: /],
   ])('%s is named at the start, without a secret', (_, providers, fault) => {
     const { faults } = read(providers)
@@ -126,7 +130,7 @@ describe('the providers of models', () => {
   test('every fault is named at once, beside those of other settings', () => {
     const PARLEY_PROVIDERS = JSON.stringify({ a: { api: 'x' }, b: { api: 'google', apiKey: 'env:NOT_THERE' } })
     const start = () => readConfig({ PARLEY_PROVIDERS, PORT: 'x', OPENAI_BASE_URL: `http://me:${SECRET}@x` })
-    expect(start).toThrow('The settings are unusable')
+    expect(start).toThrow('Invalid settings')
     try {
       start()
     } catch (error) {

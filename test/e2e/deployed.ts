@@ -2,10 +2,10 @@ import { type ModelServer, startModelServer } from '../support/model-server.ts'
 import { createParleyClient, type ParleyClient } from '../support/parley-client.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDatabase, hasPostgres } from '../support/postgres.ts'
-import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 
 /** Whether PostgreSQL and a Redis of a test's own can be had here. */
-export const hasServices = hasPostgres && findRedisBinary() !== null
+export const hasServices = hasPostgres && canStartRedis()
 
 /** `embedded`: one process with everything in it; `services`: PostgreSQL, Redis, processes that serve and one that works. */
 export type Stack = 'embedded' | 'services'

@@ -6,9 +6,10 @@ import { isDeepStrictEqual } from 'node:util'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import WebSocket from 'ws'
 import { lockDirectory } from '../../src/platform/directory-lock.ts'
+import { freePort } from '../support/free-port.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDataDirectory } from '../support/pglite.ts'
-import { freePort, openThrowawayPostgres } from '../support/throwaway-postgres.ts'
+import { openThrowawayPostgres } from '../support/throwaway-postgres.ts'
 import { startThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 import { hasServices, type Json } from './deployed.ts'
@@ -144,7 +145,7 @@ describe('a running process', () => {
       .flatMap((line) => (line.startsWith('{') ? [JSON.parse(line) as { level: number; msg: string }] : []))
       .filter(({ level }) => level === 40)
     expect(warnings.map(({ msg }) => msg)).toContainEqual(
-      expect.stringMatching(/^AUTH_ALLOW_UNBOUNDED: JWTs that never/),
+      expect.stringMatching(/^AUTH_ALLOW_UNBOUNDED: the server accepts JWTs that never/),
     )
     expect(output()).not.toContain('hidden-word')
   })

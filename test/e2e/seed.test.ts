@@ -4,9 +4,9 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { buildSchema, parse, validate } from 'graphql'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freePort } from '../support/free-port.ts'
 import { createParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
-import { freePort } from '../support/throwaway-postgres.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const SEED = path.join(ROOT, 'scripts/seed.ts')

@@ -5,13 +5,13 @@ import { createParleyClient, type ParleyClient } from '../support/parley-client.
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import type { Json } from './deployed.ts'
 
-const readme = readFileSync(path.resolve(import.meta.dirname, '../../README.md'), 'utf8')
-const blocks = [...readme.matchAll(/```graphql\n(.*?)```/gs)].map(([, text]) => text ?? '')
-/** The operation of that name as the README shows it. */
+const tour = readFileSync(path.resolve(import.meta.dirname, '../../docs/tour.md'), 'utf8')
+const blocks = [...tour.matchAll(/```graphql\n(.*?)```/gs)].map(([, text]) => text ?? '')
+/** The operation of that name as docs/tour.md shows it. */
 const shown = (name: string) =>
-  blocks.find((text) => new RegExp(`^\\w+ ${name}\\b`).test(text)) ?? `README has no ${name}`
+  blocks.find((text) => new RegExp(`^\\w+ ${name}\\b`).test(text)) ?? `docs/tour.md has no ${name}`
 
-describe("the README's tour, word for word, with the demo model", () => {
+describe('docs/tour.md, word for word, with the demo model', () => {
   let parley: ParleyProcess
   const clients: ParleyClient[] = []
   const as = (token: string) => {
@@ -19,7 +19,7 @@ describe("the README's tour, word for word, with the demo model", () => {
     clients.push(client)
     return client
   }
-  /** Sends the README's operation, with words of it replaced, and answers with its fields, none of which is an error. */
+  /** Sends an operation of the tour with some words replaced, and returns its fields, none of which is an error. */
   async function run(
     client: ParleyClient,
     name: string,
@@ -93,9 +93,9 @@ describe("the README's tour, word for word, with the demo model", () => {
     )
   })
 
-  /** Sends what the README's curl sends. */
+  /** Sends what the tour's curl command sends. */
   async function curl(words: Record<string, string>): Promise<void> {
-    const command = /curl -s [^`]*/.exec(readme)?.[0] ?? ''
+    const command = /curl -s [^`]*/.exec(tour)?.[0] ?? ''
     const text = Object.entries(words).reduce((before, [from, to]) => before.replace(from, to), command)
     const headers = [...text.matchAll(/-H '([^:]+): ([^']+)'/g)].map(
       ([, name, value]) => [name, value] as [string, string],

@@ -212,7 +212,9 @@ describe.each(RULE_STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
       expect(parley.models.requests).toHaveLength(5)
       expect((await stepsOf(run.id))[0]).toEqual({
         model: SPARE,
-        failed: [{ model: FIRST, error: `Its provider failed too often, and rests until ${until?.toISOString()}.` }],
+        failed: [
+          { model: FIRST, error: `Its provider failed too often and is skipped until ${until?.toISOString()}.` },
+        ],
       })
       if (other !== parley) await other.close()
     })

@@ -76,7 +76,7 @@ describe.each(RULE_STACKS)('a call that is handed over from worker to worker, on
     await parley.app.stopWorker(0)
     await startNext()
     await parley.app.platform.db.prisma.run.update({ where: { id: runId }, data: { deadlineAt: new Date(0) } })
-    const error = expect.stringMatching(/^The run took longer than 1800 s/)
+    const error = expect.stringMatching(/^The run exceeded the time limit of 1800 s/)
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'FAILED', error, attempt: 2 })
     expect(calls).toHaveLength(2)
     expect(await parley.app.domain.toolCalls.ofRuns([runId])).toMatchObject(

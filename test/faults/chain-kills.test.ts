@@ -6,7 +6,7 @@ import { createDeferred } from '../../src/lib/async.ts'
 import { type ChainRoom, openChainRoom, type RoomHost } from '../support/chain-room.ts'
 import { expectChainsAtRest, playAtRandom, randomChain } from '../support/random-chain.ts'
 import { canStartPostgres } from '../support/throwaway-postgres.ts'
-import { findRedisBinary } from '../support/throwaway-redis.ts'
+import { canStartRedis } from '../support/throwaway-redis.ts'
 import { delegates, mentions, say } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 import { type Deployment, deploy, SHORT } from './deployment.ts'
@@ -17,7 +17,7 @@ const KILLS = SHORT ? [8] : [10, 40, 70]
 const NAMES = ['Ada', 'Bob', 'Cyd', 'Dan', 'Eve'] as const
 const ADMIN: AdminViewer = { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null }
 
-describe.skipIf(!(await canStartPostgres()) || findRedisBinary() === null)('chains, while workers are killed', () => {
+describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('chains, while workers are killed', () => {
   let deployment: Deployment
   let host: RoomHost
 

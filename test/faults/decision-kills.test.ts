@@ -4,9 +4,9 @@ import { decideOverRestarts } from '../support/decision-restarts.ts'
 import { openStores } from '../support/far-stage.ts'
 import { type ModelServer, startModelServer } from '../support/model-server.ts'
 import { startParley } from '../support/parley-process.ts'
-import { findRedisBinary } from '../support/throwaway-redis.ts'
+import { canStartRedis } from '../support/throwaway-redis.ts'
 
-describe.skipIf(findRedisBinary() === null).each(STACKS)('decisions, on the %s stack', (stack) => {
+describe.skipIf(!canStartRedis()).each(STACKS)('decisions, on the %s stack', (stack) => {
   let models: ModelServer
   afterEach(() => models?.close())
 

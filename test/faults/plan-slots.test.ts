@@ -8,14 +8,14 @@ import type { Platform } from '../../src/platform/platform.ts'
 import { createPausing } from '../../src/runs/pausing.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDatabase, hasPostgres, type TestDatabase } from '../support/postgres.ts'
-import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
 const SLOTS = 60
 /** After so many firings a process is killed: the one, the other, in turn, and once both. */
 const KILLS: Record<number, number[]> = { 8: [0], 18: [1], 28: [0, 1], 40: [0], 50: [1] }
 
-describe.skipIf(!hasPostgres || findRedisBinary() === null)('60 one-second slots over two processes', () => {
+describe.skipIf(!hasPostgres || !canStartRedis())('60 one-second slots over two processes', () => {
   let database: TestDatabase
   let redis: ThrowawayRedis
   let db: Database

@@ -54,7 +54,9 @@ describe(`made at random from the schema with seed ${SEED}`, () => {
     parley
       .output()
       .split('\n')
-      .filter((line) => /unhandled|uncaught|"msg":"unexpected"|a request failed/.test(line))
+      .filter((line) =>
+        /unhandled|uncaught|"msg":"an operation failed with an unexpected error"|a request failed/.test(line),
+      )
       .slice(0, 10)
 
   test(`${COUNT} documents meet no fault within, and end no process`, { timeout: TIMEOUT_MS }, async () => {

@@ -2,7 +2,7 @@ import { Redis } from 'ioredis'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { ModelAction, ModelRequest } from '../support/model-server-script.ts'
 import { canStartPostgres } from '../support/throwaway-postgres.ts'
-import { findRedisBinary } from '../support/throwaway-redis.ts'
+import { canStartRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 import { type Deployment, deploy, runOf, SHORT, workerOf } from './deployment.ts'
 
@@ -27,7 +27,7 @@ function fiveSteps(request: ModelRequest): ModelAction[] {
   return [{ toolCall: 'send_message', input: { text: `step ${request.step} of the five` }, chunks: 3, delayMs: 15 }]
 }
 
-describe.skipIf(!(await canStartPostgres()) || findRedisBinary() === null)('runs outlive', () => {
+describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs outlive', () => {
   let deployment: Deployment
   afterEach(() => deployment?.close())
 
@@ -60,9 +60,7 @@ describe.skipIf(!(await canStartPostgres()) || findRedisBinary() === null)('runs
     )
     const runs = await prisma.run.findMany({ where: { id: { in: runIds } } })
     const failed = runs.filter(({ status }) => status !== 'COMPLETED')
-    expect(failed.filter(({ id, error }) => !unlucky.has(id) || !error?.startsWith('The worker died 3 times'))).toEqual(
-      [],
-    )
+    expect(failed.filter(({ id, error }) => !unlucky.has(id) || !error?.startsWith('Workers died 3 times'))).toEqual([])
     const completed = runIds.filter((id) => failed.every((run) => run.id !== id))
     const messages = await prisma.message.findMany({ where: { runId: { in: runIds } }, orderBy: { seq: 'asc' } })
     for (const runId of completed) {

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { eventsOf, isEndTold } from '../support/application.ts'
 import type { ModelAction, ModelRequest } from '../support/model-server-script.ts'
 import { canStartPostgres } from '../support/throwaway-postgres.ts'
-import { findRedisBinary } from '../support/throwaway-redis.ts'
+import { canStartRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 import { type Deployment, deploy, runOf, SHORT, workerOf } from './deployment.ts'
 
@@ -17,117 +17,114 @@ function fiveSteps({ step }: ModelRequest): ModelAction[] {
   return [{ toolCall: 'send_message', input: { text: `step ${step} of the five` }, chunks: 3, delayMs: 15 }]
 }
 
-describe.skipIf(!(await canStartPostgres()) || findRedisBinary() === null)(
-  'a worker that slept past its leases',
-  () => {
-    let deployment: Deployment
-    afterEach(() => deployment?.close())
+describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that slept past its leases', () => {
+  let deployment: Deployment
+  afterEach(() => deployment?.close())
 
-    const db = () => deployment.app.platform.db.prisma
-    const signal = (name: NodeJS.Signals) => process.kill(deployment.workers[SLEEPER]?.pid ?? 0, name)
-    const hasEnded = (ids: string[]) => async () =>
-      (await db().run.count({ where: { id: { in: ids }, finishedAt: null } })) === 0 &&
-      (await Promise.all(ids.map((id) => isEndTold(deployment.app, id)))).every(Boolean)
+  const db = () => deployment.app.platform.db.prisma
+  const signal = (name: NodeJS.Signals) => process.kill(deployment.workers[SLEEPER]?.pid ?? 0, name)
+  const hasEnded = (ids: string[]) => async () =>
+    (await db().run.count({ where: { id: { in: ids }, finishedAt: null } })) === 0 &&
+    (await Promise.all(ids.map((id) => isEndTold(deployment.app, id)))).every(Boolean)
 
-    /** Many runs, of which the sleeper has several in hand when it falls asleep. */
-    async function fallAsleep(): Promise<{ runIds: string[]; inHand: string[] }> {
-      deployment = await deploy(2)
-      const { models } = deployment
-      const askedBy = new Map<string, string>()
-      models.script((request) => {
-        askedBy.set(runOf(request), workerOf(request))
-        return fiveSteps(request)
-      })
-      const rooms = await Promise.all(Array.from({ length: 8 }, (_, n) => deployment.room(`Room ${n}`)))
-      const say = (n: number) => deployment.say(rooms[n % rooms.length]?.spaceId ?? '', `Go ${n}`)
-      const runIds = (await Promise.all(Array.from({ length: RUNS }, (_, n) => say(n)))).flat()
-      const isSleepers = (request: ModelRequest) => workerOf(request) === deployment.keyOf(SLEEPER)
-      await models.request((request) => isSleepers(request) && request.step === 2)
-      signal('SIGSTOP')
-      const living = await db().run.findMany({ where: { id: { in: runIds }, status: 'RUNNING' } })
-      const inHand = living.filter(({ id }) => askedBy.get(id) === deployment.keyOf(SLEEPER)).map(({ id }) => id)
-      expect(inHand.length).toBeGreaterThan(0)
-      return { runIds, inHand }
-    }
+  /** Many runs, of which the sleeper has several in hand when it falls asleep. */
+  async function fallAsleep(): Promise<{ runIds: string[]; inHand: string[] }> {
+    deployment = await deploy(2)
+    const { models } = deployment
+    const askedBy = new Map<string, string>()
+    models.script((request) => {
+      askedBy.set(runOf(request), workerOf(request))
+      return fiveSteps(request)
+    })
+    const rooms = await Promise.all(Array.from({ length: 8 }, (_, n) => deployment.room(`Room ${n}`)))
+    const say = (n: number) => deployment.say(rooms[n % rooms.length]?.spaceId ?? '', `Go ${n}`)
+    const runIds = (await Promise.all(Array.from({ length: RUNS }, (_, n) => say(n)))).flat()
+    const isSleepers = (request: ModelRequest) => workerOf(request) === deployment.keyOf(SLEEPER)
+    await models.request((request) => isSleepers(request) && request.step === 2)
+    signal('SIGSTOP')
+    const living = await db().run.findMany({ where: { id: { in: runIds }, status: 'RUNNING' } })
+    const inHand = living.filter(({ id }) => askedBy.get(id) === deployment.keyOf(SLEEPER)).map(({ id }) => id)
+    expect(inHand.length).toBeGreaterThan(0)
+    return { runIds, inHand }
+  }
 
-    /** All that there is of runs, but what they used: their rows, and what was told of them. What a sleeper's generation used is used. */
-    async function stateOf(runIds: string[]) {
-      const where = { runId: { in: runIds } }
-      const [runs, messages, calls, steps, told] = await Promise.all([
-        db().run.findMany({
-          where: { id: { in: runIds } },
-          orderBy: { id: 'asc' },
-          omit: {
-            inputTokens: true,
-            cachedInputTokens: true,
-            outputTokens: true,
-            costNanos: true,
-            usageEstimated: true,
-          },
-        }),
-        db().message.findMany({ where, orderBy: { id: 'asc' } }),
-        db().toolCall.findMany({ where, orderBy: { id: 'asc' } }),
-        db().step.findMany({ where, orderBy: { id: 'asc' } }),
-        Promise.all(runIds.map((id) => eventsOf(deployment.app, id))),
-      ])
-      return { runs, messages, calls, steps, told }
-    }
-
-    async function expectAllSaidOnce(runIds: string[]): Promise<void> {
-      const runs = await db().run.findMany({ where: { id: { in: runIds } } })
-      expect(runs.filter(({ status }) => status !== 'COMPLETED')).toEqual([])
-      const messages = await db().message.findMany({ where: { runId: { in: runIds } }, orderBy: { seq: 'asc' } })
-      for (const runId of runIds) {
-        const whole = messages.filter((message) => message.runId === runId && message.status === 'COMPLETE')
-        const texts = whole.map(({ parts }) => (parts as { text: string }[])[0]?.text)
-        expect([runId, ...texts]).toEqual([runId, ...Array.from({ length: STEPS }, (_, n) => `step ${n} of the five`)])
-      }
-      expect(await db().message.count({ where: { status: 'STREAMING' } })).toBe(0)
-      expect(deployment.models.refusals).toEqual([])
-    }
-
-    /** It executes a run that begins now: it is awake, and has come to everything that it was about to do. */
-    async function sleeperWorksAgain(): Promise<void> {
-      const isNew = (request: ModelRequest) => request.messages.some(({ text }) => text.includes('Are you awake?'))
-      const { spaceId } = await deployment.room('Later')
-      let asked = false
-      void deployment.models
-        .request((request) => isNew(request) && workerOf(request) === deployment.keyOf(SLEEPER))
-        .then(() => {
-          asked = true
-        })
-      const sent: string[] = []
-      await until(
-        'it executes another run',
-        async () => {
-          if (!asked && (await hasEnded(sent)())) sent.push(...(await deployment.say(spaceId, 'Are you awake?')))
-          return asked
+  /** All that there is of runs, but what they used: their rows, and what was told of them. What a sleeper's generation used is used. */
+  async function stateOf(runIds: string[]) {
+    const where = { runId: { in: runIds } }
+    const [runs, messages, calls, steps, told] = await Promise.all([
+      db().run.findMany({
+        where: { id: { in: runIds } },
+        orderBy: { id: 'asc' },
+        omit: {
+          inputTokens: true,
+          cachedInputTokens: true,
+          outputTokens: true,
+          costNanos: true,
+          usageEstimated: true,
         },
-        TAKEN_OVER_WITHIN,
-      )
-      await until('the new runs end', hasEnded(sent), TAKEN_OVER_WITHIN)
+      }),
+      db().message.findMany({ where, orderBy: { id: 'asc' } }),
+      db().toolCall.findMany({ where, orderBy: { id: 'asc' } }),
+      db().step.findMany({ where, orderBy: { id: 'asc' } }),
+      Promise.all(runIds.map((id) => eventsOf(deployment.app, id))),
+    ])
+    return { runs, messages, calls, steps, told }
+  }
+
+  async function expectAllSaidOnce(runIds: string[]): Promise<void> {
+    const runs = await db().run.findMany({ where: { id: { in: runIds } } })
+    expect(runs.filter(({ status }) => status !== 'COMPLETED')).toEqual([])
+    const messages = await db().message.findMany({ where: { runId: { in: runIds } }, orderBy: { seq: 'asc' } })
+    for (const runId of runIds) {
+      const whole = messages.filter((message) => message.runId === runId && message.status === 'COMPLETE')
+      const texts = whole.map(({ parts }) => (parts as { text: string }[])[0]?.text)
+      expect([runId, ...texts]).toEqual([runId, ...Array.from({ length: STEPS }, (_, n) => `step ${n} of the five`)])
     }
+    expect(await db().message.count({ where: { status: 'STREAMING' } })).toBe(0)
+    expect(deployment.models.refusals).toEqual([])
+  }
 
-    test('writes and settles nothing of what others have ended', { timeout: 240_000 }, async () => {
-      const { runIds, inHand } = await fallAsleep()
-      await until('another worker has ended all', hasEnded(runIds), TAKEN_OVER_WITHIN)
-      const before = await stateOf(runIds)
-      expect(before.runs.filter(({ id, attempt }) => inHand.includes(id) && attempt < 2)).toEqual([])
-      signal('SIGCONT')
-      await sleeperWorksAgain()
-      expect(await stateOf(runIds)).toEqual(before)
-      await expectAllSaidOnce(runIds)
-    })
+  /** It executes a run that begins now: it is awake, and has come to everything that it was about to do. */
+  async function sleeperWorksAgain(): Promise<void> {
+    const isNew = (request: ModelRequest) => request.messages.some(({ text }) => text.includes('Are you awake?'))
+    const { spaceId } = await deployment.room('Later')
+    let asked = false
+    void deployment.models
+      .request((request) => isNew(request) && workerOf(request) === deployment.keyOf(SLEEPER))
+      .then(() => {
+        asked = true
+      })
+    const sent: string[] = []
+    await until(
+      'it executes another run',
+      async () => {
+        if (!asked && (await hasEnded(sent)())) sent.push(...(await deployment.say(spaceId, 'Are you awake?')))
+        return asked
+      },
+      TAKEN_OVER_WITHIN,
+    )
+    await until('the new runs end', hasEnded(sent), TAKEN_OVER_WITHIN)
+  }
 
-    test('does not disturb those who are about to end it', { timeout: 240_000 }, async () => {
-      const { runIds, inHand } = await fallAsleep()
-      const taken = { where: { id: { in: inHand }, attempt: { gt: 1 } } }
-      await until('another worker has taken one up', async () => (await db().run.count(taken)) > 0, TAKEN_OVER_WITHIN)
-      signal('SIGCONT')
-      await until('all have ended', hasEnded(runIds), TAKEN_OVER_WITHIN)
-      await sleeperWorksAgain()
-      await expectAllSaidOnce(runIds)
-      expect(await db().run.count({ where: { finishedAt: null } })).toBe(0)
-    })
-  },
-)
+  test('writes and settles nothing of what others have ended', { timeout: 240_000 }, async () => {
+    const { runIds, inHand } = await fallAsleep()
+    await until('another worker has ended all', hasEnded(runIds), TAKEN_OVER_WITHIN)
+    const before = await stateOf(runIds)
+    expect(before.runs.filter(({ id, attempt }) => inHand.includes(id) && attempt < 2)).toEqual([])
+    signal('SIGCONT')
+    await sleeperWorksAgain()
+    expect(await stateOf(runIds)).toEqual(before)
+    await expectAllSaidOnce(runIds)
+  })
+
+  test('does not disturb those who are about to end it', { timeout: 240_000 }, async () => {
+    const { runIds, inHand } = await fallAsleep()
+    const taken = { where: { id: { in: inHand }, attempt: { gt: 1 } } }
+    await until('another worker has taken one up', async () => (await db().run.count(taken)) > 0, TAKEN_OVER_WITHIN)
+    signal('SIGCONT')
+    await until('all have ended', hasEnded(runIds), TAKEN_OVER_WITHIN)
+    await sleeperWorksAgain()
+    await expectAllSaidOnce(runIds)
+    expect(await db().run.count({ where: { finishedAt: null } })).toBe(0)
+  })
+})

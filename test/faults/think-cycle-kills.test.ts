@@ -15,14 +15,14 @@ import { forAgent, type ModelAction, steps } from '../support/model-server-scrip
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDatabase, hasPostgres, type TestDatabase } from '../support/postgres.ts'
 import { imbalanceOf, inboxIn, interjectionIn, skip, type Thinking, thinkingOn } from '../support/thinking.ts'
-import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
 /** Longer than a lost lease takes to be found, with room for a busy machine. */
 const TAKEN_OVER_WITHIN = { timeoutMs: 60_000 }
 
 /** One worker, nine agents, each held at another point of its cycle; then SIGKILL, and another worker. */
-describe.skipIf(!hasPostgres || findRedisBinary() === null)('a worker is killed at every point of a cycle', () => {
+describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every point of a cycle', () => {
   let database: TestDatabase
   let redis: ThrowawayRedis
   let models: ModelServer

@@ -40,7 +40,7 @@ describe('a result that arrives after its wait is over', () => {
 
   test('is refused, and still reaches the inbox of a persistent mind, once', async () => {
     const { agent, space, call, submit } = await unanswered('PERSISTENT')
-    const late = { code: 'CONFLICT', message: expect.stringContaining('finds this result in its inbox') }
+    const late = { code: 'CONFLICT', message: expect.stringContaining('put into the inbox of the agent') }
     await expect(submit()).rejects.toMatchObject(late)
     await thinking.rest(agent)
     await expect(submit()).rejects.toMatchObject({ code: 'CONFLICT' })

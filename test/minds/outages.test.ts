@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { STACKS } from '../support/application.ts'
 import type { ModelAction } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { playScenarios, type Read, type Stage } from '../support/stage.ts'
@@ -13,7 +14,7 @@ const RETRY = `mutation ($runId: ID!) { retryRun(input: { runId: $runId }) { __t
 describe('what an outage of its provider ended, for a persistent mind', () => {
   let parley: TestServer
   let stage: Stage
-  playScenarios('postgres', (opened) => {
+  playScenarios(STACKS.at(-1) ?? 'embedded', (opened) => {
     parley = opened.parley
     stage = opened.stage
   })

@@ -88,7 +88,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
     expect(await db().run.findUnique({ where: { id: run.id } })).toBeNull()
     const line = { runId: run.id, agentId: agent.id, reason: 'Not for me.' }
     await until('it is logged', () => logged.mock.calls.length > 0)
-    expect(logged.mock.calls).toEqual([[line, 'a cycle was skipped']])
+    expect(logged.mock.calls).toEqual([[line, 'skipped a think cycle']])
     logged.mockRestore()
   })
 

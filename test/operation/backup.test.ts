@@ -12,6 +12,7 @@ import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDataDirectory } from '../support/pglite.ts'
 import { createEmptyDatabase, hasPostgres } from '../support/postgres.ts'
 import { makeScratchFolder } from '../support/scratch.ts'
+import { skipFor } from '../support/skip-for.ts'
 import { until } from '../support/until.ts'
 
 const page = readFileSync(path.resolve(import.meta.dirname, '../../docs/moving.md'), 'utf8')
@@ -21,6 +22,7 @@ const hasTools = await promisify(execFile)('pg_dump', ['--version']).then(
   () => true,
   () => false,
 )
+if (!hasTools) skipFor('No program pg_dump on the PATH')
 
 const closing: (() => Promise<unknown>)[] = []
 afterEach(async () => {

@@ -5,11 +5,11 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { hasServices } from '../e2e/deployed.ts'
+import { freePort } from '../support/free-port.ts'
 import { dockerfile, healthCheck, image, imageCommand, imageEnv } from '../support/image.ts'
 import { createParleyClient } from '../support/parley-client.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createEmptyDatabase, type TestDatabase } from '../support/postgres.ts'
-import { freePort } from '../support/throwaway-postgres.ts'
 import { until } from '../support/until.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
@@ -120,7 +120,7 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
     const migrate = containerOf('migrate')
     const env = { ...migrate.settings, PATH: process.env['PATH'] }
     const { stdout } = await promisify(execFile)(process.execPath, migrate.command, { cwd: ROOT, env })
-    expect(stdout).toContain('has every migration')
+    expect(stdout).toContain('is up to date with all migrations')
     for (const name of ['api', 'worker']) {
       expect(services[name]?.depends_on).toMatchObject({ migrate: { condition: 'service_completed_successfully' } })
       const { replicas = 1 } = services[name]?.deploy ?? {}

@@ -50,7 +50,7 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
     const space = await stage.space('Team', [husam])
     beforeNextRead(parley.app.domain.spaces, () => stage.ask(stage.admin, DELETE_SPACE, { id: space.id }))
     expect(await stage.ask(husam.client, RENAME, { id: space.id })).toEqual({
-      ...{ __typename: 'NotFoundError', code: 'NOT_FOUND', message: 'It was deleted meanwhile.' },
+      ...{ __typename: 'NotFoundError', code: 'NOT_FOUND', message: 'The object was deleted during the request.' },
     })
   })
 
@@ -82,7 +82,9 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
     await parley.runWhen(runs[0]?.id ?? '')
     beforeNextRead(parley.app.domain.spaces, () => stage.ask(stage.admin, DELETE_SPACE, { id: space.id }))
     const { errors } = await husam.client.ask(RUN, { id: runs[0]?.id })
-    expect(errors).toMatchObject([{ message: 'It was deleted meanwhile.', extensions: { code: 'NOT_FOUND' } }])
+    expect(errors).toMatchObject([
+      { message: 'The object was deleted during the request.', extensions: { code: 'NOT_FOUND' } },
+    ])
   })
 
   test('is told an event all the same, where something deep in it was not there at first', async () => {

@@ -8,7 +8,7 @@ import { parse } from 'yaml'
 import { healthCheck, imageEnv } from '../support/image.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
-import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
 /** Runs the image's own command as its container would, for what listens on a port; answers with its exit code. */
@@ -24,7 +24,7 @@ function check(port: number): Promise<number> {
   })
 }
 
-describe.skipIf(!hasPostgres || findRedisBinary() === null)('the image’s health check, while Redis is gone', () => {
+describe.skipIf(!hasPostgres || !canStartRedis())('the image’s health check, while Redis is gone', () => {
   let redis: ThrowawayRedis
   let parley: TestServer
 

@@ -78,7 +78,7 @@ describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
     const lines = await textsOf(exportSpace(from.app.platform.db, space.id))
     held.open()
     expect(lines.join('\n')).not.toMatch(/top-secret|v1\./)
-    await importSpace(to.app.platform.db, ['', '> parley export', ...lines])
+    await importSpace(to.app.platform.db, ['', '> parley export', ...lines], { trustExternalIds: true })
 
     await here.endedRuns(ada, 2)
     const [before, after] = [
@@ -96,8 +96,8 @@ describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
     await there.say({ ...husam, client }, space, 'Are you there?')
     await there.endedRuns(ada, 3)
     expect((await there.messagesIn(space)).at(-1)).toMatchObject({ text: 'Here, too.', status: 'COMPLETE' })
-    await expect(importSpace(to.app.platform.db, lines)).rejects.toThrow('is here already')
-    await expect(importSpace(to.app.platform.db, ['{"a":1}'])).rejects.toThrow('no export of a space')
+    await expect(importSpace(to.app.platform.db, lines)).rejects.toThrow('already exists')
+    await expect(importSpace(to.app.platform.db, ['{"a":1}'])).rejects.toThrow('not a space export')
   })
 
   test('comes back to where it was deleted, also where it was confidential and a row of it stays', async () => {
@@ -108,7 +108,7 @@ describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
     await here.ask(here.admin, DELETE, { id: diary.id })
     await importSpace(from.app.platform.db, lines)
     expect((await here.messagesIn(diary)).map(({ text }) => text)).toEqual(['Just for me.'])
-    await expect(importSpace(from.app.platform.db, lines)).rejects.toThrow('is here already')
+    await expect(importSpace(from.app.platform.db, lines)).rejects.toThrow('already exists')
   })
 
   test('keeps what people decided there, and who they were', async () => {
@@ -161,8 +161,27 @@ describe('an embedded server that is stopped', () => {
     expect(await readFile(file, 'utf8')).toContain('"Hello"')
     const { stdout } = await execute('node', ['scripts/import.ts', file], { env: at('there') })
     expect(stdout).toContain(`imported ${space.id}: {"Entity":1,"Space":1,"Message":1,"Membership":1}`)
-    const refused = execute('node', ['scripts/export.ts', 'spc_unknown'], { env: at('here') })
-    await expect(refused).rejects.toMatchObject({ stderr: 'There is no space spc_unknown.\n' })
+    const fails = async (script: string, args: string[]): Promise<string> => {
+      const failure = await execute('node', [`scripts/${script}.ts`, ...args], { env: at('here') }).then(
+        () => null,
+        (error: Read) => error,
+      )
+      expect(failure?.code).toBe(1)
+      return failure.stderr
+    }
+    expect(await fails('export', ['spc_unknown'])).toBe('There is no space spc_unknown.\n')
+    for (const args of [[], ['--all'], ['a', 'b', 'c']])
+      expect(await fails('export', args)).toMatch(/^[^\n]*usage: [^\n]*\n$/)
+    for (const args of [['--dry'], ['--dry-run=5'], ['a', 'b']])
+      expect(await fails('import', args)).toMatch(/^[^\n]+usage: [^\n]*--dry-run[^\n]*\n$/)
+    expect(await fails('import', [path.join(folder, 'none.jsonl')])).toMatch(/^[^\n]*none\.jsonl[^\n]*\n$/)
+    expect(await fails('import', [file])).toBe(`The space ${space.id} already exists: delete it first (deleteSpace).\n`)
+    expect(await fails('rotate-secrets', ['now'])).toMatch(/^usage: [^\n]*\n$/)
+    const dry = await execute('node', ['scripts/import.ts', '--dry-run', file], { env: at('elsewhere') })
+    expect(dry.stdout).toContain(
+      `would import ${space.id}: {"Entity":1,"Space":1,"Message":1,"Membership":1}\nnothing was written`,
+    )
+    expect((await execute('node', ['scripts/import.ts', file], { env: at('elsewhere') })).stdout).toContain('imported')
   })
 })
 
@@ -242,11 +261,70 @@ describe('the key that secrets are encrypted with', () => {
     const both = createSecretBox(NEW, OLD)
     expect(both.open(await sealed(), webhook.id)).toBe(secret)
     expect(() => createSecretBox(NEW).open('v1.x')).toThrow('PARLEY_SECRET_KEY')
-    expect(await resealAll(platform.db, both)).toBe(3)
+    expect(await resealAll(platform.db, both)).toEqual({ rotated: 3, failed: [] })
     expect(createSecretBox(NEW).open(await sealed(), webhook.id)).toBe(secret)
     const tool = await platform.db.prisma.agentTool.findFirstOrThrow({ where: { agentId } })
     expect(createSecretBox(NEW).open(tool.headersSealed ?? '', `tool:${agentId}:lookup`)).toBe('{"a":"b"}')
     await parley.close()
+  })
+
+  test('is rotated though a secret does not open: that one is listed by its row, and the others are done', async () => {
+    const DATA_DIR = await makeScratchFolder('parley-rotation-')
+    const settings = { DATA_DIR, PARLEY_SECRET_KEY: OLD }
+    const parley = await startTestServer({ stack: 'embedded', worker: false, settings })
+    const headers = { authorization: 'Bearer top-secret' }
+    const tool = {
+      description: 'd',
+      inputSchema: { type: 'object' },
+      execution: 'HTTP' as const,
+      url: 'https://example.com',
+    }
+    const tools = ['first', 'second', 'third'].map((name) => ({ name, headers, ...tool }))
+    const agents = [await parley.agent('Ada', { tools }), await parley.agent('Bob', { tools })]
+    const { prisma } = parley.app.platform.db
+    const [broken] = agents.map(({ id }) => id).toSorted()
+    await prisma.agentTool.updateMany({
+      where: { agentId: broken ?? '', name: 'first' },
+      data: { headersSealed: 'v1.top-secret' },
+    })
+    await prisma.agentTool.updateMany({ where: { agentId: broken ?? '', name: 'second' }, data: { headersSealed: '' } })
+    await parley.close()
+    const env = {
+      ...process.env,
+      DATA_DIR,
+      DATABASE_URL: '',
+      REDIS_URL: '',
+      PARLEY_SECRET_KEY: NEW,
+      PARLEY_SECRET_KEY_BEFORE: OLD,
+    }
+    const run = () => execute('node', ['scripts/rotate-secrets.ts'], { env })
+    for (const _ of ['once', 'again']) {
+      const failure = await run().then(
+        () => null,
+        (error: Read) => error,
+      )
+      expect(failure).toMatchObject({ code: 1, stdout: '4 secrets are encrypted with the new key\n' })
+      expect(failure.stderr).toContain(`AgentTool ${broken}:first headersSealed: `)
+      expect(failure.stderr).toContain(`AgentTool ${broken}:second headersSealed: `)
+      expect(failure.stderr).toContain('2 secrets were not rotated: set them again')
+      expect(failure.stderr).not.toContain('top-secret')
+    }
+    const again = await startTestServer({
+      stack: 'embedded',
+      worker: false,
+      settings: { DATA_DIR, PARLEY_SECRET_KEY: NEW },
+    })
+    const rows = await again.app.platform.db.prisma.agentTool.findMany()
+    const box = createSecretBox(NEW)
+    const opened = rows.filter(({ agentId, name, headersSealed }) => {
+      try {
+        return box.open(headersSealed ?? '', `tool:${agentId}:${name}`) === JSON.stringify(headers)
+      } catch {
+        return false
+      }
+    })
+    expect(opened).toHaveLength(4)
+    await again.close()
   })
 
   test('is rotated by the steps of docs/moving.md, and a webhook’s secret holds all the time', async () => {

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freePort } from '../support/free-port.ts'
 import { createParleyClient } from '../support/parley-client.ts'
-import { freePort } from '../support/throwaway-postgres.ts'
 import { until } from '../support/until.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
@@ -118,7 +118,10 @@ describe('the packages parley and parley-client, installed in an empty folder', 
   })
 
   test('migrate, serve the API and the console, seed, and let a client subscribe', async () => {
-    expect(await parley(['migrate'])).toMatchObject({ code: 0, stdout: 'the pglite database has every migration\n' })
+    expect(await parley(['migrate'])).toMatchObject({
+      code: 0,
+      stdout: 'the pglite database is up to date with all migrations\n',
+    })
     await serve()
     const page = await fetch(`${origin}/`, { headers: { accept: 'text/html' } })
     expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('<script type="module"')])

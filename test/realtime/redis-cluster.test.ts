@@ -7,10 +7,10 @@ import type { Operation } from '../support/parley-client.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer } from '../support/served.ts'
 import { startThrowawayCluster, type ThrowawayCluster } from '../support/throwaway-cluster.ts'
-import { findRedisBinary } from '../support/throwaway-redis.ts'
+import { canStartRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
-const hasRedis = findRedisBinary() !== null
+const hasRedis = canStartRedis()
 if (!hasRedis) {
   const message = 'No program redis-server on the PATH: what runs against a cluster'
   if (process.env['CI'] === 'true') throw new Error(`${message} must run on CI`)

@@ -3,18 +3,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { LogUnavailableError } from '../../src/realtime/event-log.ts'
 import { createRealtime, type Realtime } from '../../src/realtime/realtime.ts'
 import { startFollower, startTextReader } from '../support/log-follower.ts'
-import { openTestRedis } from '../support/redis.ts'
-import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
 const TOPIC = 'space:one'
 const posted = (index: number) => ({ type: 'MessagePosted', messageId: `msg_${index}` })
 const indexes = (count: number, first = 0) => Array.from({ length: count }, (_, index) => first + index)
 
-// Says why, where there is none.
-if (findRedisBinary() === null) await openTestRedis()
-
-describe.skipIf(findRedisBinary() === null)('Redis with faults', () => {
+describe.skipIf(!canStartRedis())('Redis with faults', () => {
   let server: ThrowawayRedis
   let breaker: Redis
   let writer: Realtime
@@ -352,7 +348,7 @@ describe.skipIf(findRedisBinary() === null)('Redis with faults', () => {
   })
 })
 
-describe.skipIf(findRedisBinary() === null)('opening Redis', () => {
+describe.skipIf(!canStartRedis())('opening Redis', () => {
   test('one that cannot be reached is told within 5 s, without its secret', async () => {
     const server = await startThrowawayRedis()
     await server.dispose()

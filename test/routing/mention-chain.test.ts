@@ -39,7 +39,7 @@ describe('whom a message wakes under MENTION_CHAIN', () => {
     const room = roomOf(['a', 'b', 'c'])
     expect(picks(room, 1)).toEqual(['a'])
     const decision = mentionChain({ ...human, mentionedAgentId: 'c' }, room)
-    expect(decision.wakes.map(({ agent, reason }) => [agent.id, reason])).toEqual([['c', 'It was mentioned.']])
+    expect(decision.wakes.map(({ agent, reason }) => [agent.id, reason])).toEqual([['c', 'This agent was mentioned.']])
     expect(decision.picked).toBeNull()
     expect(picks(room, 1)).toEqual(['b'])
   })

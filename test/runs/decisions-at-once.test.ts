@@ -6,14 +6,14 @@ import { steps } from '../support/model-server-script.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import type { Read } from '../support/stage.ts'
-import { findRedisBinary } from '../support/throwaway-redis.ts'
+import { canStartRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
 const AGENTS = 10
 const CALLS_EACH = 5
 const PEOPLE = ['Alice', 'Bob', 'Carol', 'Dave']
 
-describe.skipIf(!hasPostgres || findRedisBinary() === null)('decisions at the same moment', () => {
+describe.skipIf(!hasPostgres || !canStartRedis())('decisions at the same moment', () => {
   let models: ModelServer
   let service: BookedService
   let stores: Awaited<ReturnType<typeof openStores>>

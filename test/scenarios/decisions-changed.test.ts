@@ -35,6 +35,70 @@ describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', 
     expect(play.service.calls).toEqual([])
   })
 
+  test.each<[string, (url: string) => object]>([
+    ['address', (url) => ({ url: `${url}elsewhere` })],
+    ['schema', () => ({ inputSchema: { type: 'object', properties: { amount: { type: 'number' } } } })],
+    ['description', () => ({ description: 'Gives money away.' })],
+  ])('a tool with another %s than people were asked about is not called', async (_, another) => {
+    const tool = refundTool(play.service, {})
+    const { alice, agent, runId } = await room([tool], [refund(1)])
+    const call = await play.deciders.asked(alice)
+    await change('updateAgent', { id: agent.id, tools: [{ ...tool, ...another(play.service.url) }] })
+    await play.deciders.decide(alice, call.id, true)
+    await play.parley.runWhen(runId!)
+    expect(await lastResults()).toMatchObject([{ error: { code: 'TOOL_CHANGED' } }])
+    expect(play.service.calls).toEqual([])
+  })
+
+  test('a tool whose headers, time and policy alone are others is called: people were told neither, and agreed as they were asked', async () => {
+    const tool = refundTool(play.service, {})
+    const { alice, agent, runId } = await room([tool], [refund(1)])
+    const call = await play.deciders.asked(alice)
+    const changed = { ...tool, headers: { 'x-key': 'rotated' }, timeoutMs: 9_000, approval: { quorum: 3 } }
+    await change('updateAgent', { id: agent.id, tools: [changed] })
+    expect((await play.deciders.decide(alice, call.id, true)).toolCall.approval).toMatchObject({
+      state: 'APPROVED',
+      quorum: 1,
+    })
+    await play.parley.runWhen(runId!)
+    expect(play.service.calls).toEqual([{ key: call.id, input: { amount: 1 } }])
+  })
+
+  test('a call that was asked for before approvals named the version of its tool is executed as it was', async () => {
+    const { alice, runId } = await room([refundTool(play.service, {})], [refund(1)])
+    const call = await play.deciders.asked(alice)
+    await play.parley.app.platform.db.prisma.$executeRaw`
+      UPDATE "ToolCall" SET approval = approval - 'toolDigest' WHERE id = ${call.id}`
+    await play.deciders.decide(alice, call.id, true)
+    await play.parley.runWhen(runId!)
+    expect(play.service.calls).toEqual([{ key: call.id, input: { amount: 1 } }])
+  })
+
+  test('an MCP server at another address, or a tool of it with another definition, is not called', async () => {
+    const pay = { name: 'pay', description: 'Pays.', inputSchema: { type: 'object' } }
+    const mcp = await startMcpServer([{ ...pay, answer: () => ({ structuredContent: { paid: true } }) }])
+    const mcpServers = [{ name: 'bank', url: mcp.url, approval: {} }]
+    const first = [1, 2].map((to) => ({ toolCall: 'bank__pay', input: { to } }))
+    const { alice, agent, runId } = await room([], first, { mcpServers })
+    await play.parley.runWhen(runId!, 'WAITING_TOOL')
+    const [one, other] = await play.deciders.pendingOf(alice)
+    await change('updateAgent', { id: agent.id, mcpServers: [{ ...mcpServers[0], url: `${mcp.url}?moved` }] })
+    await play.deciders.decide(alice, one.id, true)
+    await play.deciders.callWhen(one.id, ({ status }) => status === 'FAILED')
+    // At the first address again, in a session of its own that lists the tool as it is now; an admin has confirmed that.
+    mcp.tools[0]!.description = 'Pays twice.'
+    const confirmed = { name: 'bank', url: mcp.url, approval: {}, headers: { 'x-again': '1' } }
+    await change('updateAgent', { id: agent.id, mcpServers: [] })
+    await change('updateAgent', { id: agent.id, mcpServers: [confirmed] })
+    await play.deciders.decide(alice, other.id, true)
+    await play.parley.runWhen(runId!)
+    expect(await lastResults()).toMatchObject([
+      { error: { code: 'TOOL_CHANGED' } },
+      { error: { code: 'TOOL_CHANGED' } },
+    ])
+    await mcp.close()
+  })
+
   test('an MCP server that is down is told as unreachable, and one that is back is asked at once', async () => {
     const pay = { name: 'pay', description: 'Pays.', inputSchema: { type: 'object' } }
     const mcp = await startMcpServer([{ ...pay, answer: () => ({ structuredContent: { paid: true } }) }])
@@ -42,9 +106,9 @@ describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', 
     const first = [1, 2].map((to) => ({ toolCall: 'bank__pay', input: { to } }))
     const { alice, agent, runId } = await room([], first, { mcpServers })
     await play.parley.runWhen(runId!, 'WAITING_TOOL')
-    // Another address of the same server: nothing is known of it, and the first that is asked of it fails.
-    const moved = `${mcp.url}?moved`
-    await change('updateAgent', { id: agent.id, mcpServers: [{ ...mcpServers[0], url: moved }] })
+    // With other headers it has a session of its own, of which nothing is known, and the first that is asked of it fails.
+    const headers = { authorization: 'Bearer rotated' }
+    await change('updateAgent', { id: agent.id, mcpServers: [{ ...mcpServers[0], headers }] })
     mcp.mode = 'refuse'
     const [one, other] = await play.deciders.pendingOf(alice)
     await play.deciders.decide(alice, one.id, true)

@@ -77,6 +77,18 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     expect(play.service.calls).toEqual([])
   })
 
+  test('a denial counts whatever others have made of the input meanwhile', async () => {
+    const { alice, bob, runId } = await room([refundTool(play.service, { quorum: 2 })], [refund(20), refund(30)])
+    await play.parley.runWhen(runId!, 'WAITING_TOOL')
+    const [one, other] = await play.deciders.pendingOf(bob)
+    for (const { id } of [one, other]) await play.deciders.decide(alice, id, true, { input: { amount: 10 } })
+    expect((await play.deciders.decide(bob, one.id, false)).toolCall.approval.state).toBe('DENIED')
+    const { inputDigest } = other.approval
+    expect((await play.deciders.decide(bob, other.id, false, { inputDigest })).toolCall.approval.state).toBe('DENIED')
+    await play.parley.runWhen(runId!)
+    expect(play.service.calls).toEqual([])
+  })
+
   test('two of three must agree; an edit lapses what was agreed before, and what was shown is what is carried out', async () => {
     const { alice, bob, carol, runId } = await room([refundTool(play.service, { quorum: 2 })], [refund(20)])
     const call = await play.deciders.asked(alice)

@@ -21,30 +21,44 @@ describe('a request that is answered before it was read', () => {
     return Buffer.concat([Buffer.from(`${head}${body.length.toString(16)}\r\n`), body, Buffer.from('\r\n0\r\n\r\n')])
   }
 
-  /** Sends requests one after another on one connection, and answers with the statuses of as many answers. */
-  function statusesOf(requests: Buffer[]): Promise<string[]> {
+  /** Sends requests one after another on one connection; returns what came back until the server closed it, or `enough` responses. */
+  function responsesTo(requests: Buffer[], enough: number): Promise<{ statuses: string[]; isClosed: boolean }> {
     return new Promise((resolve, reject) => {
       const socket = connect(Number(new URL(parley.origin).port), '127.0.0.1')
       let text = ''
+      const statuses = () => [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status = '']) => status)
       socket.on('data', (data) => {
         text += data
-        const statuses = [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status = '']) => status)
-        if (statuses.length < requests.length) return
+        if (statuses().length < enough) return
         socket.destroy()
-        resolve(statuses)
+        resolve({ statuses: statuses(), isClosed: false })
       })
+      socket.on('end', () => resolve({ statuses: statuses(), isClosed: true }))
       socket.on('error', reject)
       for (const request of requests) socket.write(request)
     })
   }
+
+  const next = () => requestOf('/graphql', Buffer.from('{"query":"{ __typename }"}'), 'length')
 
   test.each([
     ['/graphql', 'length'],
     ['/graphql', 'chunked'],
     ['/hooks/agents/whk_00000000000000000000000000000000', 'length'],
     ['/hooks/agents/whk_00000000000000000000000000000000', 'chunked'],
-  ] as const)('leaves its connection to the next one: %s, by %s', async (path, framing) => {
-    const next = requestOf('/graphql', Buffer.from('{"query":"{ __typename }"}'), 'length')
-    expect(await statusesOf([requestOf(path, TOO_MUCH, framing), next])).toEqual(['413', '200'])
+  ] as const)('says why, then closes its connection: %s, by %s', async (path, framing) => {
+    const responses = await responsesTo([requestOf(path, TOO_MUCH, framing), next()], 2)
+    expect(responses).toEqual({ statuses: ['413'], isClosed: true })
+  })
+
+  test('keeps its connection where the body was small, or all of it was read', async () => {
+    const requests = [
+      requestOf('/graphql', Buffer.from('no JSON'), 'chunked'),
+      requestOf('/graphql', Buffer.from('no JSON'), 'length'),
+      requestOf('/invitations/nobody', Buffer.from('{}'), 'length'),
+      requestOf('/nothing', Buffer.from('{}'), 'length'),
+    ]
+    const { statuses } = await responsesTo([...requests, next()], 5)
+    expect(statuses).toEqual(['400', '400', '404', '404', '200'])
   })
 })

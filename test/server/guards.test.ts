@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Viewer } from '../../src/access/viewer.ts'
+import { tokenChannel } from '../../src/realtime/topics.ts'
 import { createGuards, type Guards } from '../../src/server/streams/guards.ts'
 import { createLifeline } from '../../src/server/streams/lifeline.ts'
 import { createSecondLook } from '../../src/server/streams/second-look.ts'
-import { startApplication, type TestApplication } from '../support/application.ts'
+import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { until } from '../support/until.ts'
 
 /** Signals that reach nobody, until the connection is back: what was said meanwhile is lost. */
@@ -181,5 +182,44 @@ describe('while signals are lost', () => {
     expect(far.live.signal.aborted).toBe(false)
     await far.leave()
     expect(await far.ended).toBe('completed')
+  })
+})
+
+describe.each(STACKS)('what is published on the channel of a token, on the %s stack', (stack) => {
+  let parley: TestApplication
+  beforeAll(async () => {
+    parley = await startApplication({ stack, worker: false })
+  })
+  afterAll(() => parley?.close())
+
+  test('ends what its viewer watches only where the database says that the token is revoked', async () => {
+    const { platform, domain } = parley.app
+    const guards = createGuards(platform, domain, createSecondLook(platform, domain, 600_000))
+    const ada = await parley.human('Ada')
+    const { accessToken } = await domain.tokens.create(parley.admin, { grant: { humanId: ada.id } })
+    const viewer: Viewer = { ...ada, tokenId: accessToken.id }
+    const watching = async () => {
+      const live = createLifeline()
+      const ended = new Promise<string>((resolve) => live.onEnd(() => resolve(live.failure()?.name ?? 'completed')))
+      await guards.viewer(viewer, live)
+      return { live, ended }
+    }
+    const first = await watching()
+    const { stands } = domain.tokens
+    let looks = 0
+    domain.tokens.stands = (asked) => {
+      looks += 1
+      return stands(asked)
+    }
+    const channel = tokenChannel(accessToken.id)
+    for (const payload of [null, 1, 'revoked', [], {}, { type: 'other' }])
+      await platform.signals.publish(channel, payload as never)
+    await platform.signals.publish(channel, { type: 'revoked' })
+    await until('the last was looked up', () => looks === 1)
+    const second = await watching()
+    expect([first, second].map(({ live }) => live.signal.aborted)).toEqual([false, false])
+    await domain.tokens.revoke(parley.admin, { id: accessToken.id })
+    expect(await Promise.all([first.ended, second.ended])).toEqual(['UnauthenticatedError', 'UnauthenticatedError'])
+    domain.tokens.stands = stands
   })
 })

@@ -22,7 +22,6 @@ describe('what is kept of answers is bounded by what they weigh, not by what the
       answers: {
         answer: () =>
           ({ text: 'x'.repeat(MEBI), errors: [], hasData: true, asOf: { from: 0, to: 0 } }) satisfies Answer,
-        pace: () => undefined,
       },
       window: {
         ahead: ({ n }) => all.filter((one) => one.n > n),
@@ -40,7 +39,9 @@ describe('what is kept of answers is bounded by what they weigh, not by what the
     })
     await answered.catchUp()
     expect(answered.portionAt({ n: 0 })).toBeNull()
-    expect(answered.portionAt({ n: 6 })).toMatchObject({ type: 'common', to: 10, answers: { length: 4 } })
+    for (const n of [6, 7, 8, 9]) {
+      expect(answered.portionAt({ n })).toMatchObject({ type: 'common', to: n + 1, answers: { length: 1 } })
+    }
     answered.forget(10, 10)
     expect(answered.portionAt({ n: 6 })).toBeNull()
   })

@@ -17,7 +17,7 @@ function masked(error: unknown) {
 test('a subscriber that cannot keep up is told so, and nobody is alarmed', () => {
   const { message, extensions, lines } = masked(new SlowConsumerError())
   expect(extensions).toMatchObject({ code: 'RATE_LIMITED' })
-  expect(message).toMatch(/resume from its last cursor/)
+  expect(message).toMatch(/Subscribe again after the last cursor/)
   expect(lines).toEqual([])
 })
 

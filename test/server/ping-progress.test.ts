@@ -40,7 +40,8 @@ function written(count: number) {
     socket.readyState = 2
   })
   const schedule = { next: () => {}, atEnd: (flush: () => void) => flush() }
-  const parts = { schedule, onFull, subscriptions }
+  const stalled = { add: () => {}, delete: () => {} }
+  const parts = { schedule, onFull, subscriptions, stalled, viewerId: () => 'hum_1' }
   const writer = new SocketWriter(socket as unknown as WebSocket, new Transport() as unknown as Duplex, parts)
   const sinks = Array.from({ length: Math.max(count, 1) }, (_, n) => writer.sinkOf(String(n)))
   let told = 0

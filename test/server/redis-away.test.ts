@@ -6,7 +6,7 @@ import { startFollower } from '../support/log-follower.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
-import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
 const MESSAGES = 9
@@ -24,7 +24,7 @@ const WAYS = [
   ['frozen', async (redis: ThrowawayRedis) => redis.freeze(), async (redis: ThrowawayRedis) => redis.thaw()],
 ] as const
 
-describe.skipIf(!hasPostgres || findRedisBinary() === null)('with Redis away', () => {
+describe.skipIf(!hasPostgres || !canStartRedis())('with Redis away', () => {
   let redis: ThrowawayRedis
   let parley: TestServer
   let ada: HumanViewer

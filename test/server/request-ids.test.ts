@@ -71,7 +71,7 @@ describe('what a started server logs', () => {
       { input: { agentId, payload: { text: 'Hello' } } },
     )
     const runId = woken?.triggerAgent.run.id
-    const failed = await line('that it failed', ({ msg }) => msg === 'a run failed')
+    const failed = await line('that it failed', ({ msg }) => msg === 'the run failed')
     expect(failed).toMatchObject({ runId, agentId, error: expect.stringContaining('no such key') })
     expect(failed).not.toHaveProperty('requestId')
     await admin.close()

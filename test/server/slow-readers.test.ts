@@ -195,6 +195,39 @@ describe('a reader that is slow to learn why it was closed', () => {
   })
 })
 
+describe('a reader that pauses and resumes', () => {
+  test.each([
+    ['nothing', 0, 1],
+    ['little', 5, 'x'],
+    ['a flood of large events', 200, DELTA],
+  ])(
+    'gets 1013 and never 1006, also where it missed its pings, with %s for it meanwhile',
+    {
+      timeout: 60_000,
+    },
+    async (_, events, delta) => {
+      const parley = await startTestServer({ stack: 'embedded', worker: false, keepAliveMs: 3000 })
+      const human = await parley.human('Ada')
+      const space = await parley.space(human, [])
+      const query = `subscription { spaceMessages(spaceId: "${space.id}") { __typename ... on MessageTextDelta { delta } } }`
+      const { reader, closed } = await openReader(parley.origin, `Bearer ${await parley.tokenOf(human)}`, query)
+      reader.socket.pause()
+      await until('the server has given it up', async () => {
+        for (let n = 0; n < events; n++) {
+          const event = { type: 'MessageTextDelta', messageId: newId('msg'), partIndex: 0, offset: 0, delta }
+          await parley.app.platform.log.append(`space:${space.id}`, event)
+        }
+        return (await socketsOpen(parley.origin)) === 0
+      })
+      // Longer than any other close waits for its answer.
+      await new Promise((resolve) => setTimeout(resolve, 6000))
+      reader.socket.resume()
+      expect(await closed).toBe(1013)
+      await parley.close()
+    },
+  )
+})
+
 function p99Of(times: number[]): number {
   return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? 0
 }

@@ -5,7 +5,7 @@ import { createWork } from '../../src/server/http/work.ts'
 describe('operations at work', () => {
   /** Begins operations and notes in what order they were at work. */
   function stage(options: Parameters<typeof createWork>[0]) {
-    const work = createWork(options)
+    const work = createWork({ small: 0, ...options })
     const begun: string[] = []
     const ends = new Map<string, () => void>()
     const begin = (name: string, weight: number, signal?: AbortSignal) =>
@@ -63,5 +63,26 @@ describe('operations at work', () => {
     await end('a1')
     await next
     expect(begun).toEqual(['a1', 'a5'])
+  })
+
+  test('of one viewer are few at once, however light they are: others need not wait behind hundreds of them', async () => {
+    const { begin, begun, end } = stage({ mostAtOnce: 3 })
+    const all = Array.from({ length: 10 }, (_, n) => begin(`a${n}`, 1))
+    await setImmediate()
+    expect(begun).toHaveLength(3)
+    await begin('b1', 1)
+    for (let n = 0; n < 10; n += 1) await end(`a${n}`)
+    await Promise.all(all)
+    expect(begun).toHaveLength(11)
+  })
+
+  test('that are small begin at once beside whatever is at work for others', async () => {
+    const { begin, begun } = stage({ mostOfViewer: 10, mostInAll: 10, small: 2 })
+    await begin('a1', 10)
+    await begin('b1', 2)
+    const late = begin('c1', 3)
+    await setImmediate()
+    expect(begun).toEqual(['a1', 'b1'])
+    late.catch(() => {})
   })
 })

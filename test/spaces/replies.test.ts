@@ -1,13 +1,13 @@
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createTestDatabase, hasPostgres, type TestDatabase } from '../support/postgres.ts'
-import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 import { openWaitingStack, type WaitingStack } from '../support/waits.ts'
 
 const COUNT = 100
 
-describe.skipIf(!hasPostgres || findRedisBinary() === null)('waiting for replies over Redis', () => {
+describe.skipIf(!hasPostgres || !canStartRedis())('waiting for replies over Redis', () => {
   let database: TestDatabase
   let redis: ThrowawayRedis
   let client: Redis

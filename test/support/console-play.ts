@@ -10,7 +10,12 @@ type Place = Parameters<typeof openConsole>[2]
 export interface ConsolePlay {
   open(place?: Place, how?: { mayComplain: boolean }): Promise<ConsolePage>
   /** Signed in as somebody. */
-  openAs(viewer: Parameters<TestServer['tokenOf']>[0], path: string, size?: Omit<Place, 'path'>): Promise<ConsolePage>
+  openAs(
+    viewer: Parameters<TestServer['tokenOf']>[0],
+    path: string,
+    place?: Omit<Place, 'path'>,
+    how?: { mayComplain: boolean },
+  ): Promise<ConsolePage>
 }
 
 /**
@@ -46,8 +51,8 @@ export function playConsole(take: (parley: TestServer) => void): ConsolePlay {
   }
   return {
     open,
-    async openAs(viewer, path, size = {}) {
-      const shown = await open({ path, ...size })
+    async openAs(viewer, path, place = {}, how = { mayComplain: false }) {
+      const shown = await open({ path, ...place }, how)
       await shown.signIn(await parley.tokenOf(viewer))
       return shown
     },

@@ -21,7 +21,7 @@ import { createReading, type Reading } from '../../src/spaces/reading.ts'
 import { createSpacePublisher } from '../../src/spaces/space-publisher.ts'
 import { createSpaces, type Spaces } from '../../src/spaces/spaces.ts'
 import { createTestDataDirectory } from './pglite.ts'
-import { createTestDatabase } from './postgres.ts'
+import { createTestDatabase, hasPostgres } from './postgres.ts'
 
 /** The domain on a database of its own, without jobs and engine: what people and admins do, and what they see. */
 export interface Domain {
@@ -51,8 +51,8 @@ export interface Domain {
 
 export const ADMIN_TOKEN = 'an-admin-token-for-tests-of-32-or-more'
 
-/** The databases that the domain runs on: `describe.each(DATABASES)('… on %s', (database) => …)`. */
-export const DATABASES = ['postgres', 'pglite'] as const
+/** The databases here that the domain runs on: `describe.each(DATABASES)('… on %s', (database) => …)`. */
+export const DATABASES = (['postgres', 'pglite'] as const).filter((kind) => kind === 'pglite' || hasPostgres)
 
 /** Models are `demo` and `openai:…`; an input schema is an object with `type: 'object'`. */
 const HOOKS = {

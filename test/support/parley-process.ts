@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { freePort } from './throwaway-postgres.ts'
+import { freePort } from './free-port.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const NODE = process.execPath
@@ -39,6 +39,8 @@ export interface ParleyProcessOptions {
   command?: string[]
   /** By how much its clock is ahead of the true one. */
   clockSkewMs?: number
+  /** The checkout to run it from: this one, unless another one is compared with it. */
+  root?: string
 }
 
 /** Starts `node src/main.ts` on a free port. @throws with what it printed when it ends before it is ready. */
@@ -55,13 +57,20 @@ export async function startParley(options: ParleyProcessOptions = {}): Promise<P
 }
 
 async function startOnce(options: ParleyProcessOptions): Promise<ParleyProcess> {
-  const { settings = {}, untilReady = true, byNpm = false, command = ['src/main.ts'], clockSkewMs = 0 } = options
+  const {
+    settings = {},
+    untilReady = true,
+    byNpm = false,
+    command = ['src/main.ts'],
+    clockSkewMs = 0,
+    root = ROOT,
+  } = options
   const folder = settings.DATA_DIR ? null : await mkdtemp(path.join(tmpdir(), 'parley-data-'))
   const port = settings.PORT ?? String(await freePort())
   const loaded = ['--import', END_WITH_PARENT, '--import', SKEWED_CLOCK]
   const [program, ...given] = byNpm ? ['npm', 'start'] : [NODE, ...loaded, ...command]
   const child = spawn(program, given, {
-    cwd: ROOT,
+    cwd: root,
     detached: byNpm,
     env: {
       ...systemVariables(),

@@ -30,7 +30,8 @@ export async function openTestRedis(): Promise<TestRedis | null> {
   return null
 }
 
-async function findRedis(): Promise<string | null> {
+/** The server of TEST_REDIS_URL, else the machine's own; null where neither answers. */
+export async function findRedis(): Promise<string | null> {
   const named = process.env.TEST_REDIS_URL
   const url = named || LOCAL_SERVER
   const client = new Redis(url, { lazyConnect: true, retryStrategy: () => null, connectTimeout: 5000 })

@@ -1,5 +1,6 @@
 import type { Viewer } from '../../src/access/viewer.ts'
 import { type RunningServer, startServer } from '../../src/server/server.ts'
+import type { PacesOptions } from '../../src/server/streams/pace.ts'
 import { startApplication, type TestApplication, type TestApplicationOptions } from './application.ts'
 import { createParleyClient, type ParleyClient } from './parley-client.ts'
 
@@ -16,6 +17,7 @@ export interface TestServer extends TestApplication {
 
 export interface TestServerOptions extends TestApplicationOptions {
   keepAliveMs?: number
+  pacing?: PacesOptions
 }
 
 export async function startTestServer(options: TestServerOptions): Promise<TestServer> {
@@ -23,12 +25,13 @@ export async function startTestServer(options: TestServerOptions): Promise<TestS
   // pg-boss learns of the new queue at its first use, on a connection that PGlite does not have within a transaction.
   if (options.stack === 'embedded' && options.worker === false) await parley.app.platform.jobs.claim(1)
   const { app } = parley
-  const { keepAliveMs } = options
+  const { keepAliveMs, pacing } = options
   const config = app.platform.config
   const server = await startServer({
     app,
     config,
     ...(keepAliveMs === undefined ? {} : { keepAliveMs }),
+    ...(pacing === undefined ? {} : { pacing }),
   })
   const origin = `http://127.0.0.1:${server.port}`
   const clients: ParleyClient[] = []

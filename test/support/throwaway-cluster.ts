@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis'
-import { freePort } from './throwaway-postgres.ts'
+import { freePort } from './free-port.ts'
 import { startThrowawayRedis, type ThrowawayRedis } from './throwaway-redis.ts'
 import { until } from './until.ts'
 
@@ -22,7 +22,7 @@ export interface ThrowawayCluster {
   dispose(): Promise<void>
 }
 
-/** @throws where there is no program for it: ask `findRedisBinary` first. */
+/** @throws where there is no program for it: ask `canStartRedis` first. */
 export async function startThrowawayCluster(options: string[] = []): Promise<ThrowawayCluster> {
   const nodes: ThrowawayRedis[] = []
   for (let node = 0; node < 2 * MASTERS; node++) nodes.push(await startThrowawayRedis(await optionsOf(options)))

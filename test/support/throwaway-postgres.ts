@@ -2,11 +2,11 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { chown, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { messageOf } from '../../src/lib/errors.ts'
+import { freePort } from './free-port.ts'
 import { makeScratchFolder } from './scratch.ts'
 import { skipFor } from './skip-for.ts'
 
@@ -35,17 +35,6 @@ export function findPostgresBinaries(): string | null {
   ]
   const complete = (folder: string) => ['initdb', 'postgres'].every((name) => existsSync(path.join(folder, name)))
   return folders.find((folder) => folder !== '' && complete(folder)) ?? null
-}
-
-/** A TCP port of the loopback interface that nothing listens on now. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('no port was given')
-  return address.port
 }
 
 /** As whom PostgreSQL's programs run, which refuse to run as root. */

@@ -5,7 +5,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
-import { freePort } from './throwaway-postgres.ts'
+import { freePort } from './free-port.ts'
+import { skipFor } from './skip-for.ts'
 
 /** A Redis server of the test's own, which keeps nothing by itself; what `SAVE` wrote is there after a restart. */
 export interface ThrowawayRedis {
@@ -30,6 +31,13 @@ export function findRedisBinary(): string | null {
   return programs.find((program) => existsSync(program)) ?? null
 }
 
+/** Whether a test can start a Redis server. Says so loudly where it cannot. @throws on a CI machine, where it must. */
+export function canStartRedis(): boolean {
+  if (findRedisBinary() !== null) return true
+  skipFor('No program redis-server or valkey-server on the PATH')
+  return false
+}
+
 async function launch(program: string, port: number, folder: string, options: string[]): Promise<ChildProcess> {
   const settings = ['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--save', '', '--appendonly', 'no']
   const server = spawn(program, [...settings, ...options], { cwd: folder, stdio: ['ignore', 'pipe', 'ignore'] })
@@ -47,7 +55,7 @@ async function launch(program: string, port: number, folder: string, options: st
 
 /**
  * Starts a server on a free port of the loopback interface. It ends with this process.
- * @throws where there is no program for it: ask `findRedisBinary` first.
+ * @throws where there is no program for it: ask `canStartRedis` first.
  */
 export async function startThrowawayRedis(options: string[] = []): Promise<ThrowawayRedis> {
   const program = findRedisBinary()

@@ -1,15 +1,14 @@
-import { lazy, Suspense, useState } from 'react'
+import { useState } from 'react'
 import { payloadOf, type ToolCall } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
 import { AreaField, Form } from '../ui/field.tsx'
-import { Loading, Refused } from '../ui/notice.tsx'
+import { Refused } from '../ui/notice.tsx'
+import { InputForm } from './input-form.tsx'
 import { SUBMIT_TOOL_RESULT } from './operations.ts'
 
-const SchemaForm = lazy(() => import('./schema-form.tsx'))
-
-/** How a call that waits is answered: by a form of its schema, by yes or no, or by anything as JSON. */
+/** Answers a waiting call: with a form for its schema, with yes or no, or with any text or JSON. */
 export function AnswerForm({ call }: { call: ToolCall }) {
   const { resultSchema } = call
   const { connection, isHuman } = useSession()
@@ -21,16 +20,14 @@ export function AnswerForm({ call }: { call: ToolCall }) {
   if (!isHuman || call.waitsFor === 'MESSAGE') return null
   if (isObject(resultSchema)) {
     return (
-      <Suspense fallback={<Loading what="the form" />}>
-        <SchemaForm
-          label={`Answer ${call.toolName}`}
-          schema={resultSchema}
-          submit="Answer"
-          isBusy={answer.isBusy}
-          error={answer.error}
-          onSubmit={(value) => answer.start(value)}
-        />
-      </Suspense>
+      <InputForm
+        label={`Answer ${call.toolName}`}
+        schema={resultSchema}
+        submit="Answer"
+        isBusy={answer.isBusy}
+        error={answer.error}
+        onSubmit={(value) => answer.start(value)}
+      />
     )
   }
   if (isFree) {
@@ -58,7 +55,7 @@ interface FreeFormProps {
   answer: ReturnType<typeof useDo<unknown, void>>
 }
 
-/** A text is the answer as it is; what is JSON goes as what it means. */
+/** A free answer: valid JSON is sent as JSON, anything else as text. */
 function FreeForm({ toolName, onCancel, answer }: FreeFormProps) {
   return (
     <Form
@@ -68,7 +65,7 @@ function FreeForm({ toolName, onCancel, answer }: FreeFormProps) {
       error={answer.error}
       onSubmit={(values) => answer.start(meaningOf(String(values.get('result') ?? '')))}
     >
-      <AreaField label="Your answer" name="result" rows={3} required autoFocus hint="Plain words, or JSON." />
+      <AreaField label="Your answer" name="result" rows={3} required autoFocus hint="Plain text or JSON." />
       <div>
         <Button look="quiet" onClick={onCancel}>
           Back to Approve and Deny

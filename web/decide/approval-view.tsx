@@ -1,20 +1,20 @@
-import { lazy, Suspense, useState } from 'react'
+import { useState } from 'react'
 import { payloadOf, type ToolCall } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button } from '../ui/button.tsx'
 import { Icon } from '../ui/icons.tsx'
-import { Loading, Refused } from '../ui/notice.tsx'
+import { isSameJson } from '../ui/json-text.ts'
+import { Refused } from '../ui/notice.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
+import { InputForm } from './input-form.tsx'
 import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL } from './operations.ts'
-
-const SchemaForm = lazy(() => import('./schema-form.tsx'))
 
 type Approval = NonNullable<ToolCall['approval']>
 
-/** What people are asked before a call is carried out: how it stands, who decided, and for who may, the way to decide. */
+/** The approval of a call: its state, its decisions, and a form for viewers who may decide. */
 export function ApprovalView({ call }: { call: ToolCall }) {
   const { approval } = call
   if (approval === null) return null
@@ -27,8 +27,8 @@ export function ApprovalView({ call }: { call: ToolCall }) {
         {state === 'PENDING' && (
           <span className="note">
             {approved} of {quorum} {quorum === 1 ? 'approval' : 'approvals'}
-            {!mayDecide && approvers.length > 0 && `, asked of ${approvers.map(({ name }) => name).join(', ')}`}
-            {approval.escalatedAt !== null && ', asked of more people'}
+            {!mayDecide && approvers.length > 0 && `, requested from ${approvers.map(({ name }) => name).join(', ')}`}
+            {approval.escalatedAt !== null && ', escalated'}
           </span>
         )}
       </p>
@@ -51,7 +51,7 @@ function Decisions({ decisions }: { decisions: Approval['decisions'] }) {
           <span className="grow">
             <b>{human.name}</b> {approve ? 'approved' : 'denied'}
             {reason !== null && <q dir="auto">{reason}</q>}
-            {!counts && <span className="note"> (of an input that was changed since)</span>}
+            {!counts && <span className="note"> (for an earlier input)</span>}
           </span>
           <Moment at={at} />
         </li>
@@ -63,7 +63,7 @@ function Decisions({ decisions }: { decisions: Approval['decisions'] }) {
 function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) {
   const { connection } = useSession()
   const [reason, setReason] = useState('')
-  // What is edited, as it stood when that began: who else has changed it since is not overruled unseen.
+  // The edited input, with the digest from when editing began, so that a concurrent edit causes a conflict.
   const [edited, setEdited] = useState<{ input: unknown; inputDigest: string } | null>(null)
   const decide = useDo(async (choice: { approve: boolean; input?: unknown }) => {
     const { inputDigest } = edited ?? approval
@@ -74,25 +74,23 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
   const schema = call.inputSchema
   if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
-      <Suspense fallback={<Loading what="the form" />}>
-        <SchemaForm
-          label={`Edit what goes into ${call.toolName}`}
-          schema={schema as Record<string, unknown>}
-          value={edited.input}
-          submit="Approve this"
-          isBusy={decide.isBusy}
-          error={decide.error}
-          onSubmit={(input) => decide.start({ approve: true, input })}
-          onBack={() => setEdited(null)}
-        />
-      </Suspense>
+      <InputForm
+        label={`Edit the input of ${call.toolName}`}
+        schema={schema as Record<string, unknown>}
+        value={edited.input}
+        submit="Approve this"
+        isBusy={decide.isBusy}
+        error={decide.error}
+        onSubmit={(input) => decide.start({ approve: true, input })}
+        onBack={() => setEdited(null)}
+      />
     )
   }
   return (
     <div className="decide">
       <input
         aria-label="Reason"
-        placeholder="Reason, if you like"
+        placeholder="Reason (optional)"
         value={reason}
         onChange={(event) => setReason(event.target.value)}
       />
@@ -112,7 +110,7 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
   )
 }
 
-/** Who sees to it, so that two people do not do the same. */
+/** Claims a call, so that two people do not handle it at once. */
 export function Claim({ call }: { call: ToolCall }) {
   const { connection, humanId } = useSession()
   const claim = useDo(async (release: boolean) => {
@@ -121,20 +119,20 @@ export function Claim({ call }: { call: ToolCall }) {
   })
   if (humanId === null) return null
   const { claimedBy } = call
-  if (claimedBy !== null && claimedBy.id !== humanId) return <p className="note">{claimedBy.name} sees to it.</p>
+  if (claimedBy !== null && claimedBy.id !== humanId) return <p className="note">{claimedBy.name} is handling this.</p>
   const mayAnswer = call.waitsFor === 'RESULT' || call.approval?.mayDecide === true
   if (!mayAnswer) return null
   return (
     <div className="decide">
       <Button look="quiet" icon="people" isBusy={claim.isBusy} onClick={() => claim.start(claimedBy !== null)}>
-        {claimedBy === null ? 'I’ll see to it' : 'Leave it to others'}
+        {claimedBy === null ? 'I’ll handle this' : 'Release'}
       </Button>
       <Refused error={claim.error} />
     </div>
   )
 }
 
-/** Who answered, once somebody has. */
+/** Shows who answered, if somebody did. */
 export function AnsweredBy({ call }: { call: ToolCall }) {
   const { answeredBy, answeredByService, settledAt } = call
   const name = answeredBy?.name ?? answeredByService
@@ -148,10 +146,9 @@ export function AnsweredBy({ call }: { call: ToolCall }) {
 
 const VERDICTS = { APPROVED: 'Approved', DENIED: 'Denied', NONE: 'Answered' }
 
-/** What a person answered with nothing but yes or no; null of every other call. */
+/** Returns the verdict of an answer that is only yes or no; null for every other call. */
 export function verdictOf({ output, answeredBy }: ToolCall): 'APPROVED' | 'DENIED' | null {
   if (answeredBy === null) return null
-  const json = JSON.stringify(output)
-  if (json === '{"approved":true}') return 'APPROVED'
-  return json === '{"approved":false}' ? 'DENIED' : null
+  if (isSameJson(output, { approved: true })) return 'APPROVED'
+  return isSameJson(output, { approved: false }) ? 'DENIED' : null
 }

@@ -2,7 +2,10 @@ import { useEffect, useRef } from 'react'
 import { useLocation } from 'wouter'
 import type { ViewerState } from '../../client/index.ts'
 
-/** How much waits and is unread, in the browser's title; and a note of the system's for what begins to wait, where that is allowed. */
+/**
+ * Shows unread and waiting counts in the page title, and a system notification for each new waiting call, if
+ * permitted.
+ */
 export function useNotifications({ unreadCount, pendingToolCalls, status }: ViewerState): void {
   const waiting = pendingToolCalls.length
   useEffect(() => {

@@ -5,21 +5,22 @@ import type { ParleyError } from '../../client/index.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import type { IconName } from '../ui/icons.tsx'
 import { Refused } from '../ui/notice.tsx'
+import { withoutPatterns } from './form-limits.ts'
 
-interface SchemaFormProps {
+export interface SchemaFormProps {
   label: string
   schema: Record<string, unknown>
-  /** What stands in it at first. */
+  /** The initial value. */
   value?: unknown
   submit: string
   isBusy: boolean
   error: ParleyError | null
   onSubmit(value: unknown): void
-  /** Leaves it as it is. */
+  /** Closes the form without submitting. */
   onBack?: () => void
 }
 
-/** A form from a JSON Schema. */
+/** A form generated from a JSON Schema. */
 // biome-ignore lint/style/noDefaultExport: loaded when the first is shown, by React's lazy
 export default function SchemaForm(props: SchemaFormProps) {
   const { label, schema, value, submit, isBusy, error, onSubmit, onBack } = props
@@ -27,7 +28,7 @@ export default function SchemaForm(props: SchemaFormProps) {
     <div className="schema-form">
       <RjsfForm
         schema={schema as RJSFSchema}
-        // Not `formData`: with that, whatever else changes around the form would put back what stood in it at first.
+        // Not `formData`: every render of a parent would then reset the form to the initial value.
         initialFormData={value}
         validator={VALIDATOR}
         showErrorList={false}
@@ -36,7 +37,7 @@ export default function SchemaForm(props: SchemaFormProps) {
         templates={TEMPLATES}
         uiSchema={{ 'ui:submitButtonOptions': { norender: true }, ...orderOf(schema) }}
         aria-label={label}
-        // Each field says what is wrong with it: nothing of it belongs on the browser's console.
+        // Each field shows its error, so nothing needs to be logged.
         onError={() => {}}
         onSubmit={({ formData }) => onSubmit(formData)}
       >
@@ -56,13 +57,13 @@ export default function SchemaForm(props: SchemaFormProps) {
   )
 }
 
-/** What is needed comes first: the order of an object's properties is not kept by the database. */
+/** Required fields first: the database does not keep the order of an object's properties. */
 function orderOf({ properties, required }: Record<string, unknown>): { 'ui:order'?: string[] } {
   if (typeof properties !== 'object' || properties === null || !Array.isArray(required)) return {}
   return { 'ui:order': [...required.filter((name) => name in properties), '*'] }
 }
 
-/** A button of a list's, with a drawing of ours: those of the library are letters of a font that is not there. */
+/** A list button with one of our icons: the library's own need a font that is not loaded. */
 const listButton =
   (label: string, icon: IconName, className = '') =>
   ({ id, onClick, disabled }: IconButtonProps) => (
@@ -80,7 +81,10 @@ const TEMPLATES = {
   },
 }
 
-/** Checks by reading the schema: the usual validators make code of it, which the page's policy forbids. */
+/**
+ * Validates by interpreting the schema: the usual validators generate code, which the page's content security
+ * policy forbids.
+ */
 const VALIDATOR: ValidatorType = {
   validateFormData(formData, schema) {
     const errors = errorsOf(schema, formData)
@@ -97,15 +101,15 @@ const VALIDATOR: ValidatorType = {
 
 function errorsOf(schema: RJSFSchema | boolean, formData: unknown): RJSFValidationError[] {
   if (typeof schema === 'boolean') return []
-  const { errors } = new Validator(schema as never, '2020-12', false).validate(formData ?? {})
-  // What contains the fault says only that something in it is wrong.
+  const { errors } = new Validator(withoutPatterns(schema) as never, '2020-12', false).validate(formData ?? {})
+  // Errors of a container only say that something inside is invalid.
   return errors
     .filter(({ keyword }) => !['properties', 'items', 'additionalProperties'].includes(keyword))
     .map(({ instanceLocation, keyword, error }) => {
       const missing = keyword === 'required' ? /"([^"]+)"/.exec(error)?.[1] : undefined
       const path = instanceLocation.replace(/^#\/?/, '').split('/').filter(Boolean)
       const property = [...path, ...(missing === undefined ? [] : [missing])].join('.')
-      const message = missing === undefined ? error : 'This is needed.'
+      const message = missing === undefined ? error : 'This field is required.'
       return { name: keyword, property: `.${property}`, message, stack: message }
     })
 }

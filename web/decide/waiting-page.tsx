@@ -3,13 +3,14 @@ import { Link } from 'wouter'
 import type { WaitingCall } from '../../client/index.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
-import { CallCard } from '../talk/call-card.tsx'
+import { CallCard, plainCall } from '../talk/call-card.tsx'
 import { Avatar } from '../ui/avatar.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
 
-/** Everything that waits for the viewer, over all spaces. */
+/** Every call that waits for the viewer, in all spaces. */
 export function WaitingPage() {
   const { viewer } = useSession()
   const calls = viewer.pendingToolCalls
@@ -18,22 +19,22 @@ export function WaitingPage() {
       <PageHead
         title="Waiting for you"
         note={
-          calls.length === 0
-            ? null
-            : `${calls.length} ${calls.length === 1 ? 'agent waits' : 'agents wait'}, the oldest first`
+          calls.length === 0 ? null : `${calls.length} ${calls.length === 1 ? 'request' : 'requests'}, oldest first`
         }
       >
         <NotifyButton />
       </PageHead>
       <div className="page-scroll">
         {calls.length === 0 ? (
-          <Empty icon="check" title="Nothing waits for you">
-            <p>When an agent asks for an approval or an answer, it stands here, whichever space it is in.</p>
+          <Empty icon="check" title="Nothing is waiting for you">
+            <p>When an agent in any of your spaces needs an approval or an answer, its request appears here.</p>
           </Empty>
         ) : (
           <ul className="waiting-list">
             {calls.map((call) => (
-              <Waiting key={call.id} call={call} />
+              <Boundary key={call.id} what="tool call" version={call} text={() => plainCall(call)}>
+                <Waiting call={call} />
+              </Boundary>
             ))}
           </ul>
         )}
@@ -65,7 +66,7 @@ function Waiting({ call }: { call: WaitingCall }) {
   )
 }
 
-/** Asks the browser whether it may say that something waits; nothing where it was asked already. */
+/** Asks the browser for permission to notify, unless it was asked before. */
 function NotifyButton() {
   const [permission, setPermission] = useState(() => ('Notification' in window ? Notification.permission : 'denied'))
   if (permission !== 'default') return null

@@ -3,6 +3,7 @@ import { Link, useSearchParams } from 'wouter'
 import { useAsk } from '../ask.ts'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Field } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
@@ -15,7 +16,7 @@ import { type AuditEntry, addressOf, detailsOf, idsIn, isId, type Named, nameOf,
 import { AUDIT_LOG, MUTATIONS, NAMES } from './operations.ts'
 
 const EVERY_MS = 5000
-/** What is on record and is no mutation. */
+/** Audited actions that are not mutations. */
 const OTHER_ACTIONS = ['redeemInvitation', 'tool:stop_run', 'tool:send_message', 'tool:set_memories', 'tool:set_goals']
 
 interface Filter {
@@ -24,7 +25,7 @@ interface Filter {
   targetId: string | null
 }
 
-/** Who did what to the server, and what was refused to whom, newest first. The address holds what is looked for. */
+/** The audit log, newest first. The address contains the filter. */
 export function AuditPage() {
   const [sought, setSought] = useSearchParams()
   const filter = { action: sought.get('action'), actorId: sought.get('actor'), targetId: sought.get('target') }
@@ -44,7 +45,7 @@ export function AuditPage() {
           <ActionField action={filter.action} onAction={onAction} />
           {isNarrowed && (
             <Button icon="cross" onClick={() => setSought(filter.action === null ? {} : { action: filter.action })}>
-              {filter.actorId === null ? 'Done to anything' : 'By anybody'}
+              {filter.actorId === null ? 'Any target' : 'Any actor'}
             </Button>
           )}
         </div>
@@ -59,10 +60,10 @@ function ActionField({ action, onAction }: { action: string | null; onAction(act
   const mutations = (data?.__schema.mutationType?.fields ?? []).map(({ name }) => name)
   const known = new Set([...mutations, ...OTHER_ACTIONS, ...(action === null ? [] : [action])])
   return (
-    <Field label="What was done">
+    <Field label="Action">
       {(given) => (
         <select {...given} value={action ?? ''} onChange={(event) => onAction(event.target.value)}>
-          <option value="">Anything</option>
+          <option value="">Any action</option>
           {[...known].sort().map((name) => (
             <option key={name} value={name}>
               {name}
@@ -84,8 +85,8 @@ function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
   if (!log) return <Unanswered what="the log" ask={ask} />
   if (entries.length === 0 && after === null) {
     return (
-      <Empty icon="record" title="Nothing of this is on record">
-        <p>What people, services and agents change stands here from the moment they do.</p>
+      <Empty icon="record" title="No audit entries">
+        <p>Every change by a person, a service or an agent is recorded here.</p>
       </Empty>
     )
   }
@@ -94,7 +95,9 @@ function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
     <>
       <ul className="rows">
         {entries.map((entry) => (
-          <EntryRow key={entry.id} entry={entry} named={named} />
+          <Boundary key={entry.id} what="entry" version={entry} text={() => entry.action}>
+            <EntryRow entry={entry} named={named} />
+          </Boundary>
         ))}
       </ul>
       <More page={page} pageInfo={log.pageInfo}>
@@ -135,7 +138,7 @@ function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
   )
 }
 
-/** What an id names, and the way there where there is a page for it. */
+/** The name of an object, with a link to its page if there is one. */
 function Target({ id, named }: { id: string; named: Names }) {
   const known = named.get(id)
   const address = addressOf(id, known)
@@ -143,7 +146,7 @@ function Target({ id, named }: { id: string; named: Names }) {
   return address === null ? <b title={id}>{words}</b> : <Link href={address}>{words}</Link>
 }
 
-/** Texts are not on record; that they were given is. */
+/** Texts are not recorded, only the names of the fields that had one. */
 function Details({ entry, named }: { entry: AuditEntry; named: Names }) {
   const { shown, texts } = detailsOf(entry)
   if (shown.length === 0 && texts.length === 0) return null

@@ -1,17 +1,20 @@
 import type { ConsoleAuditLogQuery, ConsoleNamesQuery } from '../../generated/graphql.ts'
 
 export type AuditEntry = NonNullable<ConsoleAuditLogQuery['auditLog']>['edges'][number]['node']
-/** What an id names; null where it is gone. */
+/** The object of an id; null if it no longer exists. */
 export type Named = NonNullable<ConsoleNamesQuery['nodes'][number]>
 
 const TOOL = 'tool:'
 
-/** What was done, and what was tried: `createAgent` made an agent, or would have. */
+/**
+ * Past tense for an action that was performed, infinitive for one that was refused: “created agent”, “tried to
+ * create agent”.
+ */
 const VERBS: Record<string, readonly [done: string, tried: string]> = {
   add: ['added', 'add'],
   claim: ['claimed', 'claim'],
   confirm: ['confirmed', 'confirm'],
-  create: ['made', 'make'],
+  create: ['created', 'create'],
   decide: ['decided on', 'decide on'],
   delete: ['deleted', 'delete'],
   erase: ['erased', 'erase'],
@@ -32,7 +35,7 @@ const VERBS: Record<string, readonly [done: string, tried: string]> = {
   update: ['changed', 'change'],
 }
 
-/** An action in words: `updateAgent` as “changed agent”, or “tried to change agent”. */
+/** Describes an action: `updateAgent` as “changed agent”, or “tried to change agent”. */
 export function wordsOfDeed({ action, refused }: Pick<AuditEntry, 'action' | 'refused'>): string {
   if (action.startsWith(TOOL)) return `${refused ? 'tried to use' : 'used'} the tool ${action.slice(TOOL.length)}`
   const [verb = '', ...object] = action.split(/(?=[A-Z])/).map((word) => word.toLowerCase())
@@ -40,7 +43,7 @@ export function wordsOfDeed({ action, refused }: Pick<AuditEntry, 'action' | 're
   return [...(refused ? ['tried to', tried] : [done]), ...object].join(' ')
 }
 
-/** Where the console shows what an id names; null where it has no page for it. */
+/** Returns the console's address for an object; null if it has no page. */
 export function addressOf(id: string, named: Named | undefined): string | null {
   if (id.startsWith('agt_')) return `/agents/${id}`
   if (id.startsWith('spc_')) return `/spaces/${id}`
@@ -54,7 +57,7 @@ export function addressOf(id: string, named: Named | undefined): string | null {
   return null
 }
 
-/** What an id names, in words. */
+/** Returns a readable name for an object. */
 export function nameOf(id: string, named: Named): string {
   if ('space' in named) return `a message of ${named.sender.name} in ${named.space.name}`
   if ('toolName' in named) return `a call of ${named.toolName}`
@@ -65,13 +68,16 @@ export function nameOf(id: string, named: Named): string {
   return 'agent' in named && 'name' in named.agent ? `${named.agent.name}’s run` : id
 }
 
-/** One thing that was asked for, by its path: a choice, a switch, a number, or the ids of what was named. */
+/** One input field by its path: an enum, a boolean, a number, or ids. */
 export interface Detail {
   path: string
   values: readonly unknown[]
 }
 
-/** What was asked for, but not what it was done to; and the names of the texts in it, which nobody keeps. */
+/**
+ * Returns the input fields of an action, except its target, and the names of its text fields, whose values are
+ * not recorded.
+ */
 export function detailsOf({ detail, targetId }: AuditEntry): { shown: Detail[]; texts: string[] } {
   const shown: Detail[] = []
   const texts: string[] = []
@@ -93,7 +99,7 @@ const isObject = (value: unknown): value is object =>
 
 const MOST_NAMED = 100
 
-/** Whatever entries name, to be asked for by name: first what was done something to. */
+/** Returns the ids in entries whose names must be loaded, targets first. */
 export function idsIn(entries: readonly AuditEntry[]): string[] {
   const targets = entries.flatMap(({ targetId }) => targetId ?? [])
   const others = entries.flatMap((entry) => detailsOf(entry).shown.flatMap(({ values }) => values.filter(isId)))

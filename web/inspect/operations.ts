@@ -44,10 +44,10 @@ export const RUNS = graphql(`
 `)
 
 export const RUN_STEPS = graphql(`
-  query ConsoleRunSteps($id: ID!, $after: String) {
+  query ConsoleRunSteps($id: ID!, $after: String, $first: Int!) {
     run(id: $id) {
       internals {
-        steps(first: 20, after: $after) {
+        steps(first: $first, after: $after) {
           edges {
             node {
               index

@@ -15,7 +15,10 @@ const KINDS = [
   ['cycles', 'think cycle', 'think cycles'],
 ] as const
 
-/** For admins: whom a run works for, what it knows in confidence, and what of its agent's was kept from it, step by step. */
+/**
+ * For admins: the requesters of a run, the confidential spaces that it has read from, and what was withheld from
+ * each step.
+ */
 export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolean }) {
   const { data } = useAsk(RUN_CONFIDENCE, { id: runId }, isOver ? {} : { everyMs: EVERY_MS })
   const internals = data?.run?.internals
@@ -24,16 +27,16 @@ export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolea
   const stretches = stretchesOf(steps.edges.map(({ node }) => node))
   const hasSecrets = stretches.some(({ step }) => step.withheld.length > 0 || step.confidentialTo.length > 0)
   return (
-    <section className="block" aria-label="In confidence">
-      <h2>In confidence</h2>
+    <section className="block" aria-label="Confidentiality">
+      <h2>Confidentiality</h2>
       <p>
-        It works for {askers === null ? 'nobody in particular' : <b>{namesOf(askers)}</b>}, and{' '}
+        The run works for {askers === null ? 'nobody in particular' : <b>{namesOf(askers)}</b>}, and{' '}
         {confidentialTo.length === 0 ? (
-          'was shown nothing that was said in confidence.'
+          'has read nothing from confidential spaces.'
         ) : (
           <>
-            knows what was said in <InConfidence spaces={confidentialTo} />: it can say that only where everyone who
-            hears it belongs there too.
+            has read messages of <InConfidence spaces={confidentialTo} />. It can repeat them only where everyone who
+            can read them is also a member there.
           </>
         )}
       </p>
@@ -44,12 +47,12 @@ export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolea
           ))}
         </ol>
       )}
-      {steps.pageInfo.hasNextPage && <p className="hint">The first 50 steps.</p>}
+      {steps.pageInfo.hasNextPage && <p className="hint">Showing the first {steps.edges.length} steps.</p>}
     </section>
   )
 }
 
-/** Steps in a row that knew the same, and that the same was kept from. */
+/** Consecutive steps with the same confidential spaces and the same withheld items. */
 interface Stretch {
   from: number
   to: number
@@ -63,7 +66,7 @@ function StretchLine({ from, to, step: { confidentialTo, withheld } }: Stretch) 
       <div>
         {confidentialTo.length > 0 && (
           <p>
-            Knew what was said in <InConfidence spaces={confidentialTo} />
+            Had read messages of <InConfidence spaces={confidentialTo} />
           </p>
         )}
         {withheld.map((one) => (
@@ -71,7 +74,7 @@ function StretchLine({ from, to, step: { confidentialTo, withheld } }: Stretch) 
             Not shown: {wordsOf(one)} from <InConfidence spaces={[one.space]} />
           </p>
         ))}
-        {confidentialTo.length === 0 && withheld.length === 0 && <p className="hint">Nothing in confidence.</p>}
+        {confidentialTo.length === 0 && withheld.length === 0 && <p className="hint">Nothing confidential.</p>}
       </div>
     </li>
   )

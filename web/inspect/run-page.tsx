@@ -1,3 +1,4 @@
+import { useState } from 'react'
 import { Link } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import { useRun } from '../../client/react.ts'
@@ -6,9 +7,11 @@ import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { RETRY_RUN, STOP_RUN } from '../talk/operations.ts'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
+import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment, wordsOfDuration } from '../ui/time.tsx'
 import { RUN } from './operations.ts'
@@ -18,19 +21,24 @@ import { SentSteps } from './sent-steps.tsx'
 import { StepView } from './step-view.tsx'
 
 type Run = NonNullable<ConsoleRunQuery['run']>
-/** As the events tell it, which is newer. */
+/** From events, which are newer than the query. */
 type Now = Pick<Run, 'status' | 'stopReason' | 'queuedAt' | 'startedAt' | 'finishedAt' | 'usage'>
 
 const EVERY_MS = 3000
 const OVER = ['COMPLETED', 'FAILED', 'CANCELED']
 
-/** A run from what set it off to its end: its steps, tools and waits, what each was sent, and what it cost. */
+/** A run from its trigger to its end: steps, tool calls, waiting, model input, and cost. */
 export function RunPage({ runId }: { runId: string }) {
+  const [attempt, setAttempt] = useState(0)
+  return <FollowedRun key={attempt} runId={runId} onRetry={() => setAttempt(attempt + 1)} />
+}
+
+function FollowedRun({ runId, onRetry }: { runId: string; onRetry(): void }) {
   const { connection } = useSession()
   const live = useRun(connection, runId)
   const ask = useAsk(RUN, { id: runId }, live.status === 'ended' ? {} : { everyMs: EVERY_MS })
   const { data } = ask
-  if (data?.run) return <RunView run={data.run} live={live} />
+  if (data?.run) return <RunView run={data.run} live={live} onRetry={onRetry} />
   return (
     <>
       <PageHead title="Run" />
@@ -39,15 +47,22 @@ export function RunPage({ runId }: { runId: string }) {
           <Unanswered what="the run" ask={ask} />
         </div>
       ) : (
-        <Empty icon="branch" title="There is no such run">
-          <p>Or none that you may see: a run belongs to the spaces that triggered it and that it wrote in.</p>
+        <Empty icon="branch" title="Run not found">
+          <p>The run does not exist, or you are not a member of a space that triggered it or that it posted in.</p>
         </Empty>
       )}
     </>
   )
 }
 
-function RunView({ run, live }: { run: Run; live: ReturnType<typeof useRun> }) {
+interface RunViewProps {
+  run: Run
+  live: ReturnType<typeof useRun>
+  /** Follows the run again. */
+  onRetry(): void
+}
+
+function RunView({ run, live, onRetry }: RunViewProps) {
   const { isAdmin } = useSession()
   const verbs = useRunVerbs(run.id)
   const { steps } = live
@@ -69,10 +84,12 @@ function RunView({ run, live }: { run: Run; live: ReturnType<typeof useRun> }) {
       </PageHead>
       <div className="page-scroll">
         <Refused error={verbs.retry.error ?? verbs.stop.error} />
-        <Facts run={run} now={now} />
+        <Boundary what="summary" version={now}>
+          <Facts run={run} now={now} />
+        </Boundary>
         {now.error !== null && (
           <p className="failure">
-            <strong>It failed.</strong> {now.error}
+            <strong>The run failed.</strong> {now.error}
             {isAdmin && now.stopReason === 'OVER_BUDGET' && (
               <>
                 {' '}
@@ -83,31 +100,39 @@ function RunView({ run, live }: { run: Run; live: ReturnType<typeof useRun> }) {
         )}
         {run.summary !== null && run.summary !== '' && (
           <section className="block">
-            <h2>Closing words</h2>
-            <p className="hint">Internal: nobody in the space saw them.</p>
-            <blockquote dir="auto">{run.summary}</blockquote>
+            <h2>Closing text</h2>
+            <p className="hint">Internal: not posted to any space.</p>
+            <blockquote>
+              <PlainText text={run.summary} />
+            </blockquote>
           </section>
         )}
         <section className="block">
-          <h2>What happened</h2>
-          {steps.length === 0 && (
-            <p className="hint">{isOver ? 'It ended before its first step.' : 'It has not begun yet.'}</p>
+          <h2>Steps</h2>
+          <Refused error={live.error} onRetry={onRetry} />
+          {steps.length === 0 && live.error === null && (
+            <p className="hint">{isOver ? 'The run ended before its first step.' : 'The run has not started yet.'}</p>
           )}
           <ol className="steps">
             {steps.map((step) => (
-              <StepView key={step.index} step={step} isLast={step === steps.at(-1) && !isOver} />
+              <Boundary key={step.index} what="step" version={step} text={() => step.text}>
+                <StepView step={step} isLast={step === steps.at(-1) && !isOver} />
+              </Boundary>
             ))}
           </ol>
         </section>
-        <RunTree rootId={run.rootId} currentId={run.id} isOver={isOver} />
-        {isAdmin && <RunConfidence key={String(isOver)} runId={run.id} isOver={isOver} />}
-        {isAdmin && <SentSteps runId={run.id} stepCount={now.stepCount} />}
+        <Boundary what="list of runs">
+          <RunTree rootId={run.rootId} currentId={run.id} isOver={isOver} />
+        </Boundary>
+        <Boundary what="part of the page">
+          {isAdmin && <RunConfidence key={String(isOver)} runId={run.id} isOver={isOver} />}
+        </Boundary>
+        <Boundary what="part of the page">{isAdmin && <SentSteps runId={run.id} stepCount={now.stepCount} />}</Boundary>
       </div>
     </>
   )
 }
 
-/** What is known of it at a glance. */
 function Facts({ run, now }: { run: Run; now: Now }) {
   const { usage } = now
   const tookMs =
@@ -125,7 +150,7 @@ function Facts({ run, now }: { run: Run; now: Now }) {
         <Link href={`/agents/${run.agent.id}`}>{run.agent.name}</Link>
       </Fact>
       {run.triggerSpace !== null && (
-        <Fact name="Set off in">
+        <Fact name="Triggered in">
           <Link
             href={`/spaces/${run.triggerSpace.id}${run.triggerMessage === null ? '' : `#${run.triggerMessage.id}`}`}
           >
@@ -136,15 +161,15 @@ function Facts({ run, now }: { run: Run; now: Now }) {
       <Fact name="Queued">
         <Moment at={now.queuedAt} />
       </Fact>
-      {tookMs !== null && <Fact name="Took">{wordsOfDuration(tookMs)}</Fact>}
+      {tookMs !== null && <Fact name="Duration">{wordsOfDuration(tookMs)}</Fact>}
       <Fact name="Tokens">{wordsOfUsage(usage)}</Fact>
       {run.retryOf !== null && (
-        <Fact name="Repeats">
+        <Fact name="Retry of">
           <Link href={`/runs/${run.retryOf.id}`}>a failed run</Link>
         </Fact>
       )}
       {run.retriedBy !== null && (
-        <Fact name="Repeated by">
+        <Fact name="Retried by">
           <Link href={`/runs/${run.retriedBy.id}`}>another run</Link>
         </Fact>
       )}

@@ -14,7 +14,7 @@ interface RunTreeProps {
   isOver: boolean
 }
 
-/** Every run that one message, plan or service set off, each under the one that set it off. */
+/** All runs of one root, each below the run that started it. */
 export function RunTree({ rootId, currentId, isOver }: RunTreeProps) {
   const { data } = useAsk(RUNS, { filter: { rootId }, after: null }, isOver ? {} : { everyMs: 3000 })
   const runs = (data?.runs.edges ?? []).map(({ node }) => node).toReversed()
@@ -22,13 +22,13 @@ export function RunTree({ rootId, currentId, isOver }: RunTreeProps) {
   const tops = runs.filter(({ parent }) => parent === null || !runs.some(({ id }) => id === parent.id))
   return (
     <section className="block">
-      <h2>What the same trigger set off</h2>
+      <h2>Runs of the same trigger</h2>
       <ul className="tree">
         {tops.map((run) => (
           <Branch key={run.id} run={run} runs={runs} currentId={currentId} />
         ))}
       </ul>
-      {data?.runs.pageInfo.hasNextPage && <p className="hint">The newest 50 of them.</p>}
+      {data?.runs.pageInfo.hasNextPage && <p className="hint">Showing the newest {runs.length}.</p>}
     </section>
   )
 }

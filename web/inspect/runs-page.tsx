@@ -4,6 +4,7 @@ import type { ConsoleRunFragment, RunFilter, RunStatus } from '../../generated/g
 import { useAsk } from '../ask.ts'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
@@ -13,10 +14,10 @@ import { RUNS } from './operations.ts'
 
 const CHOICES: readonly (readonly [string, readonly RunStatus[]])[] = [
   ['All', []],
-  ['At work', ['QUEUED', 'RUNNING', 'WAITING_TOOL']],
+  ['Active', ['QUEUED', 'RUNNING', 'WAITING_TOOL']],
   ['Failed', ['FAILED']],
   ['Completed', ['COMPLETED']],
-  ['Stopped', ['CANCELED']],
+  ['Canceled', ['CANCELED']],
 ]
 const EVERY_MS = 4000
 
@@ -26,9 +27,9 @@ export function RunsPage() {
   const statuses = CHOICES[choice]?.[1] ?? []
   return (
     <>
-      <PageHead title="Runs" note="Every wake-up of an agent, newest first" />
+      <PageHead title="Runs" note="All runs of agents, newest first" />
       <div className="page-scroll">
-        <fieldset className="chips" aria-label="Which runs">
+        <fieldset className="chips" aria-label="Filter runs">
           {CHOICES.map(([words], at) => (
             <Button key={words} aria-pressed={at === choice} onClick={() => setChoice(at)}>
               {words}
@@ -41,7 +42,7 @@ export function RunsPage() {
   )
 }
 
-/** A list of runs, kept up to date. */
+/** A list of runs, refreshed periodically. */
 export function RunList({ filter }: { filter: RunFilter }) {
   return <Pages>{(page) => <RunRows filter={filter} page={page} />}</Pages>
 }
@@ -53,7 +54,7 @@ function RunRows({ filter, page }: { filter: RunFilter; page: PageOfList }) {
   const { edges, pageInfo } = ask.data.runs
   if (edges.length === 0 && after === null) {
     return (
-      <Empty icon="branch" title="No run here yet">
+      <Empty icon="branch" title="No runs yet">
         <p>An agent runs when something wakes it: a message in one of its spaces, a plan, or a service.</p>
       </Empty>
     )
@@ -62,7 +63,9 @@ function RunRows({ filter, page }: { filter: RunFilter; page: PageOfList }) {
     <>
       <ul className="rows">
         {edges.map(({ node }) => (
-          <RunRow key={node.id} run={node} />
+          <Boundary key={node.id} what="run" version={node} text={() => node.error ?? node.triggerSummary}>
+            <RunRow run={node} />
+          </Boundary>
         ))}
       </ul>
       <More page={page} pageInfo={pageInfo}>

@@ -1,11 +1,13 @@
 import { memo } from 'react'
 import type { RunStep } from '../../client/index.ts'
-import { CallValue } from '../talk/call-card.tsx'
+import { CallValue, plainCall } from '../talk/call-card.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Icon } from '../ui/icons.tsx'
+import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Countdown } from '../ui/time.tsx'
 
-/** One generation of the model: what it thought and said to itself, the tools it called, and what they gave. */
+/** One generation of the model: its reasoning, its internal text, and its tool calls with their results. */
 export const StepView = memo(function StepView({ step, isLast }: { step: RunStep; isLast: boolean }) {
   const { index, text, reasoning, inputs, calls, usage } = step
   const unfinished = inputs.filter(({ toolCallId }) => !calls.some(({ id }) => id === toolCallId))
@@ -23,28 +25,29 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
       {reasoning !== '' && (
         <details>
           <summary>Reasoning</summary>
-          <p className="thought" dir="auto">
-            {reasoning}
-          </p>
+          <PlainText className="thought" text={reasoning} />
         </details>
       )}
       {text !== '' && (
-        <p className="thought" dir="auto">
-          <span className="kind">to itself</span> {text}
-        </p>
+        <div>
+          <span className="kind">internal text</span>
+          <PlainText className="thought" text={text} />
+        </div>
       )}
       {calls.map((call) => (
-        <section key={call.id} className="call" aria-label={`Tool call ${call.toolName}`}>
-          <header>
-            <Icon name="wrench" size={16} />
-            <code>{call.toolName}</code>
-            <Status of={call.status} />
-            {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
-          </header>
-          <CallValue label="Input" value={call.input} />
-          {call.error !== null && <p className="why bad">{call.error}</p>}
-          <CallValue label="Result" value={call.output} />
-        </section>
+        <Boundary key={call.id} what="tool call" version={call} text={() => plainCall(call)}>
+          <section className="call" aria-label={`Tool call ${call.toolName}`}>
+            <header>
+              <Icon name="wrench" size={16} />
+              <code>{call.toolName}</code>
+              <Status of={call.status} />
+              {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
+            </header>
+            <CallValue label="Input" value={call.input} />
+            {call.error !== null && <PlainText className="why bad" text={call.error} />}
+            <CallValue label="Result" value={call.output} />
+          </section>
+        </Boundary>
       ))}
       {unfinished.map(({ toolCallId, toolName, json }) => (
         <section key={toolCallId} className="call" aria-label={`Tool call ${toolName}`}>
@@ -53,7 +56,7 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
             <code>{toolName}</code>
             <Status of="STREAMING" />
           </header>
-          <pre className="unfinished">{json}</pre>
+          <PlainText className="unfinished" text={json} />
         </section>
       ))}
     </li>

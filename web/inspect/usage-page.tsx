@@ -18,7 +18,7 @@ const DIMENSIONS: readonly (readonly [UsageDimension, string])[] = [
 ]
 const SHORT_DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
-/** What everything used and cost, by day, and by agent, space and model. */
+/** Tokens and cost by day, and by agent, space or model. */
 export function UsagePage() {
   const [days, setDays] = useState<number>(7)
   const [dimension, setDimension] = useState<UsageDimension>('AGENT')
@@ -32,7 +32,7 @@ export function UsagePage() {
     <>
       <PageHead title="Usage" note="Tokens and cost of every generation, by UTC day" />
       <div className="page-scroll">
-        <fieldset className="chips" aria-label="How far back">
+        <fieldset className="chips" aria-label="Period">
           {SPANS.map((span) => (
             <Button key={span} aria-pressed={span === days} onClick={() => setDays(span)}>
               {span} days
@@ -40,7 +40,7 @@ export function UsagePage() {
           ))}
         </fieldset>
         <ByDay span={span} days={days} />
-        <fieldset className="chips" aria-label="By what">
+        <fieldset className="chips" aria-label="Group by">
           {DIMENSIONS.map(([value, words]) => (
             <Button key={value} aria-pressed={value === dimension} onClick={() => setDimension(value)}>
               {words}
@@ -69,8 +69,8 @@ function ByDay({ span, days }: { span: Span; days: number }) {
   )
   if (total === 0) {
     return (
-      <Empty icon="chart" title="Nothing was used in this time">
-        <p>Each generation of a model counts when it ends.</p>
+      <Empty icon="chart" title="No usage in this period">
+        <p>A generation is counted when it ends.</p>
       </Empty>
     )
   }

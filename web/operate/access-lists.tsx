@@ -2,31 +2,41 @@ import { payloadOf } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
-import { Refused } from '../ui/notice.tsx'
+import { Refused, Unanswered } from '../ui/notice.tsx'
+import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Moment } from '../ui/time.tsx'
 import { DELETE_WEBHOOK, REVOKE_TOKEN, TOKENS, WEBHOOKS } from './operations.ts'
 
-/** The tokens and webhooks that there are, and their end. */
+/** Lists tokens and webhooks, and revokes or deletes them. */
 export function AccessLists() {
   return (
     <>
-      <Tokens />
-      <Webhooks />
+      <section className="block card">
+        <h2>Tokens</h2>
+        <Pages>{(page) => <Tokens page={page} />}</Pages>
+      </section>
+      <section className="block card">
+        <h2>Webhooks</h2>
+        <Pages>{(page) => <Webhooks page={page} />}</Pages>
+      </section>
     </>
   )
 }
 
-function Tokens() {
+function Tokens({ page }: { page: PageOfList }) {
   const { connection } = useSession()
-  const { data } = useAsk(TOKENS, {})
+  const ask = useAsk(TOKENS, { after: page.after })
   const revoke = useDo(async (id: string) =>
     payloadOf((await connection.ask(REVOKE_TOKEN, { id })).revokeAccessToken, 'RevokeAccessTokenPayload'),
   )
-  const tokens = (data?.accessTokens?.edges ?? []).map(({ node }) => node).filter(({ revokedAt }) => revokedAt === null)
+  if (ask.data === undefined) return <Unanswered what="tokens" ask={ask} />
+  const { accessTokens } = ask.data
+  const tokens = (accessTokens?.edges ?? []).map(({ node }) => node).filter(({ revokedAt }) => revokedAt === null)
   return (
-    <section className="block card">
-      <h2>Tokens</h2>
-      {tokens.length === 0 && <p className="hint">None is good now, but the operator’s own.</p>}
+    <>
+      {tokens.length === 0 && page.after === null && page.isLast && (
+        <p className="hint">No valid tokens except the operator’s own.</p>
+      )}
       <ul className="rows">
         {tokens.map(({ id, scope, serviceName, human, createdAt, lastUsedAt }) => {
           const whose = human?.name ?? serviceName ?? 'an operator'
@@ -36,7 +46,7 @@ function Tokens() {
               <span className="grow">
                 <b>{whose}</b>{' '}
                 <span className="note">
-                  made <Moment at={createdAt} />,{' '}
+                  created <Moment at={createdAt} />,{' '}
                   {lastUsedAt === null ? (
                     'never used'
                   ) : (
@@ -53,23 +63,28 @@ function Tokens() {
           )
         })}
       </ul>
-      {data?.accessTokens?.pageInfo.hasNextPage && <p className="hint">The first 100.</p>}
+      {accessTokens && (
+        <More page={page} pageInfo={accessTokens.pageInfo}>
+          More tokens
+        </More>
+      )}
       <Refused error={revoke.error} />
-    </section>
+    </>
   )
 }
 
-function Webhooks() {
+function Webhooks({ page }: { page: PageOfList }) {
   const { connection } = useSession()
-  const { data } = useAsk(WEBHOOKS, {})
+  const ask = useAsk(WEBHOOKS, { after: page.after })
   const remove = useDo(async (id: string) =>
     payloadOf((await connection.ask(DELETE_WEBHOOK, { id })).deleteWebhook, 'DeleteWebhookPayload'),
   )
-  const hooks = (data?.webhooks?.edges ?? []).map(({ node }) => node)
+  if (ask.data === undefined) return <Unanswered what="webhooks" ask={ask} />
+  const { webhooks } = ask.data
+  const hooks = (webhooks?.edges ?? []).map(({ node }) => node)
   return (
-    <section className="block card">
-      <h2>Webhooks</h2>
-      {hooks.length === 0 && <p className="hint">None: an agent’s page makes them.</p>}
+    <>
+      {hooks.length === 0 && <p className="hint">None yet. Create one on an agent’s page.</p>}
       <ul className="rows">
         {hooks.map(({ id, url, serviceName, agent, lastUsedAt }) => (
           <li key={id} className="plain-row">
@@ -87,13 +102,18 @@ function Webhooks() {
               </span>
               <code className="note"> {url}</code>
             </span>
-            <Button look="danger" onClick={() => remove.start(id)} aria-label={`End the webhook of ${serviceName}`}>
-              End it
+            <Button look="danger" onClick={() => remove.start(id)} aria-label={`Delete the webhook of ${serviceName}`}>
+              Delete
             </Button>
           </li>
         ))}
       </ul>
+      {webhooks && (
+        <More page={page} pageInfo={webhooks.pageInfo}>
+          More webhooks
+        </More>
+      )}
       <Refused error={remove.error} />
-    </section>
+    </>
   )
 }

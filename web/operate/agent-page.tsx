@@ -7,6 +7,7 @@ import { useAsk, useDo } from '../ask.ts'
 import { RunList } from '../inspect/runs-page.tsx'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
 import { Status } from '../ui/status.tsx'
@@ -21,7 +22,7 @@ import { WakeUp } from './wake-up.tsx'
 
 const EVERY_MS = 4000
 
-/** An agent: what it is made of, what it does, and what it keeps in mind. */
+/** An agent: its runs, settings, tools, memory and plans. */
 export function AgentPage({ agentId, tab }: { agentId: string; tab: string | undefined }) {
   const { isAdmin } = useSession()
   const [, go] = useLocation()
@@ -41,9 +42,9 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
     return (
       <>
         <PageHead title="Agent" />
-        <Empty icon="agent" title="There is no such agent">
+        <Empty icon="agent" title="Agent not found">
           <p>
-            It may have been deleted. <Link href="/agents">See the agents that there are</Link>
+            The agent may have been deleted. <Link href="/agents">See all agents</Link>
           </p>
         </Empty>
       </>
@@ -62,12 +63,14 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
             <Tabs.Tab value="runs">Runs</Tabs.Tab>
             {isAdmin && <Tabs.Tab value="settings">Settings</Tabs.Tab>}
             {isAdmin && <Tabs.Tab value="tools">Tools</Tabs.Tab>}
-            {isAdmin && <Tabs.Tab value="mind">Mind</Tabs.Tab>}
+            {isAdmin && <Tabs.Tab value="mind">Memory</Tabs.Tab>}
             {isAdmin && <Tabs.Tab value="plans">Plans</Tabs.Tab>}
-            {isAdmin && <Tabs.Tab value="wake">Wake it</Tabs.Tab>}
+            {isAdmin && <Tabs.Tab value="wake">Trigger</Tabs.Tab>}
           </Tabs.List>
           <Tabs.Panel value="runs">
-            <RunList filter={{ agentId }} />
+            <Boundary what="list of runs">
+              <RunList filter={{ agentId }} />
+            </Boundary>
           </Tabs.Panel>
           {agent.internals !== null && <AdminPanels agent={agent} />}
         </Tabs.Root>
@@ -76,7 +79,7 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
   )
 }
 
-/** Nothing wakes a paused agent; what it does now goes on. */
+/** Pauses an agent, so that nothing wakes it. Active runs continue. */
 function PauseButton({ agent: { id, paused } }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
   const set = useDo(async (next: boolean) => {
@@ -85,12 +88,12 @@ function PauseButton({ agent: { id, paused } }: { agent: ConsoleAgentSettingsFra
   })
   return (
     <Button icon={paused ? 'retry' : 'stop'} isBusy={set.isBusy} onClick={() => set.start(!paused)}>
-      {paused ? 'Wake it again' : 'Pause'}
+      {paused ? 'Resume' : 'Pause'}
     </Button>
   )
 }
 
-/** Its end, which is asked about twice. */
+/** Deletes the agent, after a confirmation. */
 function DeleteAgent({ agent: { id, name } }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
   const [, go] = useLocation()
@@ -101,9 +104,9 @@ function DeleteAgent({ agent: { id, name } }: { agent: ConsoleAgentSettingsFragm
   })
   return (
     <section className="block end">
-      <h2>Its end</h2>
+      <h2>Delete</h2>
       <p className="hint">
-        What it said stays, under its name; its runs end, and its mind, tools, webhooks and plans are gone.
+        The agent’s messages stay, under its name. Its runs end, and its memory, tools, webhooks and plans are deleted.
       </p>
       <Button look="danger" isBusy={remove.isBusy} onClick={() => (isAsked ? remove.start(null) : setAsked(true))}>
         <span className="one-line">{isAsked ? `Yes, delete ${name}` : 'Delete this agent…'}</span>
@@ -117,24 +120,36 @@ function AdminPanels({ agent }: { agent: ConsoleAgentSettingsFragment }) {
   return (
     <>
       <Tabs.Panel value="settings" className="beside">
-        <AgentSettings agent={agent} />
-        <ScratchSpace agent={agent} />
+        <Boundary what="form">
+          <AgentSettings agent={agent} />
+        </Boundary>
+        <Boundary what="conversation">
+          <ScratchSpace agent={agent} />
+        </Boundary>
         <div>
           <AgentBudget agent={agent} />
           <DeleteAgent agent={agent} />
         </div>
       </Tabs.Panel>
       <Tabs.Panel value="tools">
-        <AgentTools agent={agent} />
+        <Boundary what="list of tools">
+          <AgentTools agent={agent} />
+        </Boundary>
       </Tabs.Panel>
       <Tabs.Panel value="mind">
-        <MindView agentId={agent.id} />
+        <Boundary what="view of its memory">
+          <MindView agentId={agent.id} />
+        </Boundary>
       </Tabs.Panel>
       <Tabs.Panel value="plans">
-        <Plans agentId={agent.id} />
+        <Boundary what="list of plans">
+          <Plans agentId={agent.id} />
+        </Boundary>
       </Tabs.Panel>
       <Tabs.Panel value="wake">
-        <WakeUp agent={agent} />
+        <Boundary what="form">
+          <WakeUp agent={agent} />
+        </Boundary>
       </Tabs.Panel>
     </>
   )

@@ -7,7 +7,7 @@ import { AreaField, Form, numberIn, TextField, textIn } from '../ui/field.tsx'
 import { jsonIn } from './json-input.ts'
 import { UPDATE_AGENT } from './operations.ts'
 
-/** What an agent is told and how its model is asked, to change. */
+/** Edits an agent's instructions and model settings. */
 export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
   const [isSaved, setSaved] = useState(false)
@@ -45,38 +45,38 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
         <TextField label="Name" name="name" defaultValue={agent.name} required maxLength={200} />
         <TextField label="Model" name="model" defaultValue={agent.model} required />
       </div>
-      <TextField label="What it is for" name="description" defaultValue={agent.description ?? ''} />
+      <TextField label="Description" name="description" defaultValue={agent.description ?? ''} />
       <AreaField label="Instructions" name="instructions" defaultValue={internals.instructions} rows={10} required />
       <TextField
-        label="Where its model fails, ask"
+        label="Fallback models"
         name="fallbackModels"
         defaultValue={internals.fallbackModels.join(', ')}
-        hint="Models in order, separated by commas"
+        hint="Tried in order when the model’s provider fails; separated by commas"
       />
       <div className="columns">
         <TextField
-          label="Steps of a run, at most"
+          label="Maximum steps per run"
           name="maxSteps"
           type="number"
           min={1}
           defaultValue={internals.maxSteps}
         />
         <TextField
-          label="Tool calls of a run, at most"
+          label="Maximum tool calls per run"
           name="maxToolCalls"
           type="number"
           min={1}
           defaultValue={internals.maxToolCalls}
         />
         <TextField
-          label="Runs at a time"
+          label="Concurrent runs"
           name="maxConcurrentRuns"
           type="number"
           min={1}
           defaultValue={internals.maxConcurrentRuns}
         />
         <TextField
-          label="Tokens of a run"
+          label="Token limit per run"
           name="tokenBudget"
           type="number"
           min={1}
@@ -98,12 +98,12 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
         rows={3}
         spellCheck={false}
         defaultValue={phases.length === 0 ? '[]' : JSON.stringify(phases, null, 2)}
-        hint="JSON: which tools it may or must use from which step on"
+        hint="JSON: which tools the model may or must use, from which step"
       />
       <p role="status" className="hint">
         {isSaved
           ? 'Saved.'
-          : `${agent.mind === 'PERSISTENT' ? 'It has a persistent mind' : 'It is stateless'}, and acts by ${agent.toolset.toLowerCase()}; these two stay as they were made.`}
+          : `Memory: ${agent.mind.toLowerCase()}. Toolset: ${agent.toolset.toLowerCase()}. These two cannot be changed.`}
       </p>
     </Form>
   )

@@ -17,12 +17,12 @@ type Agent = ConsoleAgentSettingsFragment
 
 const EXECUTIONS = [
   ['SPACE', 'A person in the space answers'],
-  ['EXTERNAL', 'A service of yours answers'],
-  ['HTTP', 'The server calls an address'],
-  ['INTERNAL', 'Nothing is done: what goes in is shown'],
+  ['EXTERNAL', 'A service submits the result'],
+  ['HTTP', 'The server calls a URL'],
+  ['INTERNAL', 'Nothing is executed: the input is shown'],
 ] as const
 
-/** The tools that an agent brings, and the MCP servers that it knows. */
+/** The agent's custom tools and MCP servers. */
 export function AgentTools({ agent }: { agent: Agent }) {
   const { connection } = useSession()
   const [edited, setEdited] = useState<Tool | 'new' | null>(null)
@@ -43,8 +43,11 @@ export function AgentTools({ agent }: { agent: Agent }) {
           </Button>
         </div>
         {tools.length === 0 && (
-          <Empty icon="wrench" title="No tools of its own">
-            <p>It can speak, read and remember. A tool lets it ask people, call a service, or show something.</p>
+          <Empty icon="wrench" title="No custom tools">
+            <p>
+              The agent can post, read and remember. A custom tool lets it ask people, call a service, or show
+              something.
+            </p>
           </Empty>
         )}
         <ul className="rows">
@@ -91,7 +94,10 @@ export function AgentTools({ agent }: { agent: Agent }) {
   )
 }
 
-/** A tool as it is given back: headers are never told, and stay. */
+/**
+ * Converts a tool to its input. Headers are omitted: the API never returns them, and keeps them if they are
+ * absent.
+ */
 function inputOf({ headerNames: _, approval, ...tool }: Tool) {
   return { ...tool, approval: approval === null ? null : policyInputOf(approval) }
 }
@@ -113,7 +119,7 @@ function policyInputOf({
   }
 }
 
-/** The policy of a tool's form; null where nobody is asked. */
+/** Returns the approval policy of the form; null if no approval is required. */
 function policyIn(values: FormData, known: Tool['approval']) {
   const quorum = numberIn(values, 'quorum')
   if (quorum === null || quorum < 1) return null
@@ -162,28 +168,26 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
     <Form label="Tool" submit="Save" isBusy={isBusy} error={failure ?? error} onSubmit={submit}>
       <TextField label="Name" name="name" defaultValue={tool?.name} required pattern="[A-Za-z0-9_\-]{1,64}" />
       <AreaField
-        label="What it does, for the model"
+        label="Description for the model"
         name="description"
         defaultValue={tool?.description}
         rows={2}
         required
       />
       <SelectField
-        label="Who carries it out"
+        label="Execution"
         name="execution"
         value={execution}
         onChange={(event) => setExecution(event.target.value as ToolExecution)}
         options={EXECUTIONS}
       />
-      {execution === 'HTTP' && (
-        <TextField label="Address" name="url" type="url" defaultValue={tool?.url ?? ''} required />
-      )}
+      {execution === 'HTTP' && <TextField label="URL" name="url" type="url" defaultValue={tool?.url ?? ''} required />}
       {execution === 'HTTP' && (
         <AreaField
           label="Headers"
           name="headers"
           rows={2}
-          hint="JSON, name to value. Kept encrypted and never shown again; empty: as they are."
+          hint="JSON object of names and values. Stored encrypted and never shown again. Empty: the current headers stay."
         />
       )}
       <AreaField
@@ -199,12 +203,12 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
         )}
       />
       <TextField
-        label="Time to answer, in milliseconds"
+        label="Timeout in milliseconds"
         name="timeoutMs"
         type="number"
         min={1}
         defaultValue={tool?.timeoutMs ?? ''}
-        placeholder="as the server has it"
+        placeholder="server default"
       />
       {(execution === 'SPACE' || execution === 'EXTERNAL') && (
         <AreaField
@@ -213,32 +217,32 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           rows={3}
           spellCheck={false}
           defaultValue={tool?.resultSchema == null ? '' : JSON.stringify(tool.resultSchema, null, 2)}
-          hint="JSON Schema of the answer: people get a form of it. Empty: anything goes."
+          hint="JSON Schema of the answer, which people see as a form. Empty: any answer is accepted."
         />
       )}
       <div className="columns">
         <TextField
-          label="People who must approve each call"
+          label="Approvals that each call needs"
           name="quorum"
           type="number"
           min={0}
           max={50}
           defaultValue={tool?.approval?.quorum ?? ''}
-          placeholder="nobody is asked"
+          placeholder="none"
         />
         <TextField
-          label="Seconds they have"
+          label="Seconds to approve"
           name="expiresInSeconds"
           type="number"
           min={1}
           defaultValue={tool?.approval?.expiresInSeconds ?? ''}
-          placeholder="as the server has it"
+          placeholder="server default"
         />
       </div>
       {execution !== 'SPACE' && (
         <label className="choice">
           <input type="checkbox" name="visible" defaultChecked={tool?.visible ?? false} />
-          <span>Its calls show in the space</span>
+          <span>Show calls in the space</span>
         </label>
       )}
     </Form>

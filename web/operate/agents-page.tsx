@@ -13,11 +13,11 @@ import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
 import { AGENTS, CREATE_AGENT } from './operations.ts'
 
-/** The directory of agents. */
+/** All agents, with search. */
 export function AgentsPage() {
   const { isAdmin } = useSession()
   const [search, setSearch] = useState('')
-  // In the address, so that whoever makes one comes here from anywhere.
+  // In the address, so that other pages can link to the dialog.
   const [asked, setAsked] = useSearchParams()
   const setMaking = (isMaking: boolean) => setAsked(isMaking ? { new: '' } : {}, { replace: true })
   return (
@@ -54,8 +54,8 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
   const { edges, pageInfo } = ask.data.agents
   if (edges.length === 0 && after === null) {
     return (
-      <Empty icon="agent" title={search === '' ? 'No agent yet' : 'No agent of this name'}>
-        <p>An agent has instructions, a model and tools; it speaks in the spaces that it belongs to.</p>
+      <Empty icon="agent" title={search === '' ? 'No agents yet' : 'No agent with this name'}>
+        <p>An agent has instructions, a model and tools, and posts in the spaces that it is a member of.</p>
       </Empty>
     )
   }
@@ -72,7 +72,7 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
               </span>
               {node.active && <Status of="RUNNING" />}
               {node.paused && <span className="kind">paused</span>}
-              {node.mind === 'PERSISTENT' && <span className="kind">mind</span>}
+              {node.mind === 'PERSISTENT' && <span className="kind">persistent</span>}
               <span className="note">{node.model}</span>
             </Link>
           </li>
@@ -104,11 +104,7 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
     <Dialog title="New agent" open={open} onOpenChange={onOpenChange}>
       <Form label="New agent" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
         <TextField label="Name" name="name" required maxLength={200} autoFocus />
-        <TextField
-          label="What it is for"
-          name="description"
-          placeholder="Shown in the directory, and to other agents"
-        />
+        <TextField label="Description" name="description" placeholder="Shown in the directory, and to other agents" />
         <AreaField label="Instructions" name="instructions" required rows={5} placeholder="You are …" />
         <TextField
           label="Model"
@@ -117,19 +113,19 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
           hint="provider:model, e.g. openai:gpt-5-mini, or demo"
         />
         <SelectField
-          label="Mind"
+          label="Memory"
           name="mind"
           options={[
-            ['STATELESS', 'Stateless: each message wakes a run of its own'],
-            ['PERSISTENT', 'Persistent: it has an inbox, thinks in cycles, and remembers'],
+            ['STATELESS', 'Stateless: every trigger starts a run with fresh context'],
+            ['PERSISTENT', 'Persistent: an inbox, think cycles, and lasting context'],
           ]}
         />
         <SelectField
-          label="How it acts"
+          label="Toolset"
           name="toolset"
           options={[
-            ['ACTIVE_SPACE', 'It enters one space at a time'],
-            ['SPACE_TOOLS', 'Every tool call names its space'],
+            ['ACTIVE_SPACE', 'Active space: the agent enters one space at a time'],
+            ['SPACE_TOOLS', 'Space tools: every tool call names its space'],
           ]}
         />
       </Form>

@@ -13,7 +13,7 @@ type Budget = ConsoleBudgetFragment
 const DAY_MS = 86_400_000
 const EVERY_MS = 5000
 
-/** Whether what a day allows is used up: nothing wakes it then until the next one (UTC). */
+/** Whether a daily budget is exhausted: nothing wakes the agent until the next day (UTC). */
 export function isDaySpent(budget: Budget | null): boolean {
   if (budget === null) return false
   const { tokensPerDay, tokensSpentToday, usdPerDay, usdSpentToday } = budget
@@ -22,7 +22,7 @@ export function isDaySpent(budget: Budget | null): boolean {
 
 const isReached = (limit: number | null, spent: number | null) => limit !== null && spent !== null && spent >= limit
 
-/** What an agent may spend, and has spent today. */
+/** Shows and edits an agent's budget, with what was spent today. */
 export function AgentBudget({ agent: { id, internals } }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
   const save = async (budget: BudgetInput) => {
@@ -36,7 +36,7 @@ export function AgentBudget({ agent: { id, internals } }: { agent: ConsoleAgentS
   )
 }
 
-/** The same of a space: its members see it, an operator sets it. */
+/** The budget of a space: visible to its members, set by an operator. */
 export function SpaceBudget({ spaceId }: { spaceId: string }) {
   const { connection, isAdmin } = useSession()
   const { data } = useAsk(SPACE_BUDGET, { id: spaceId }, { everyMs: EVERY_MS })
@@ -67,7 +67,7 @@ function BudgetView({ whose, budget, save }: BudgetViewProps) {
       {budget === null ? <SpentToday {...whose} /> : <Meters budget={budget} />}
       {isDaySpent(budget) && (
         <p className="over-budget" role="status">
-          Today’s budget is spent: it goes on with the next day, at midnight UTC, or with another budget.
+          Today’s budget is exhausted. Work resumes at midnight UTC, or when the budget is raised.
         </p>
       )}
       {isAdmin && <BudgetForm budget={budget} save={save} />}
@@ -75,7 +75,7 @@ function BudgetView({ whose, budget, save }: BudgetViewProps) {
   )
 }
 
-/** Where nothing is limited. */
+/** Shown if there is no limit. */
 function SpentToday(whose: BudgetViewProps['whose']) {
   const day = new Date()
   day.setUTCHours(0, 0, 0, 0)
@@ -102,7 +102,7 @@ function Meters({ budget }: { budget: Budget }) {
       <Meter name="Tokens today" spent={tokensSpentToday} limit={tokensPerDay} wordsOf={(of) => of.toLocaleString()} />
       <Meter name="Cost today" spent={usdSpentToday} limit={usdPerDay} wordsOf={wordsOfCost} />
       {perRoot.length > 0 && (
-        <p className="hint">Whatever one message, plan or call sets off may use {perRoot.join(' and ')}.</p>
+        <p className="hint">All runs of one message, plan or service call may use {perRoot.join(' and ')}.</p>
       )}
     </>
   )
@@ -112,14 +112,14 @@ const wordsOfTokens = (tokens: number) => `${tokens.toLocaleString()} tokens`
 
 interface MeterProps {
   name: string
-  /** Null where it is not known. */
+  /** Null if unknown. */
   spent: number | null
   limit: number | null
   wordsOf(amount: number): string
 }
 
 function Meter({ name, spent, limit, wordsOf }: MeterProps) {
-  const words = `${spent === null ? 'not known' : wordsOf(spent)}${limit === null ? '' : ` of ${wordsOf(limit)}`}`
+  const words = `${spent === null ? 'unknown' : wordsOf(spent)}${limit === null ? '' : ` of ${wordsOf(limit)}`}`
   const share = spent === null || limit === null ? 0 : limit === 0 ? 100 : Math.min(100, (spent / limit) * 100)
   return (
     <div className={`meter ${isReached(limit, spent) ? 'spent' : ''}`}>
@@ -136,10 +136,10 @@ function Meter({ name, spent, limit, wordsOf }: MeterProps) {
 }
 
 const LIMITS = [
-  ['tokensPerDay', 'Tokens a day', 1],
-  ['usdPerDay', 'US dollars a day', 'any'],
-  ['tokensPerRoot', 'Tokens for one root', 1],
-  ['usdPerRoot', 'US dollars for one root', 'any'],
+  ['tokensPerDay', 'Tokens per day', 1],
+  ['usdPerDay', 'US dollars per day', 'any'],
+  ['tokensPerRoot', 'Tokens per root', 1],
+  ['usdPerRoot', 'US dollars per root', 'any'],
 ] as const
 
 function BudgetForm({ budget, save }: Pick<BudgetViewProps, 'budget' | 'save'>) {
@@ -167,8 +167,8 @@ function BudgetForm({ budget, save }: Pick<BudgetViewProps, 'budget' | 'save'>) 
       </div>
       <p role="status" className="hint">
         {isSaved
-          ? 'Saved: it counts at once.'
-          : 'Days are UTC. A root is a person’s message, a plan’s firing or a service’s call, with all that comes of it.'}
+          ? 'Saved. The budget applies at once.'
+          : 'Days are UTC. A root is a person’s message, a plan’s firing or a service’s call, with all runs that follow from it.'}
       </p>
     </Form>
   )

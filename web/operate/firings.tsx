@@ -11,33 +11,33 @@ import { PLAN_FIRINGS } from './mind-operations.ts'
 
 const EVERY_MS = 3000
 const WORDS: Record<PlanFiringResult, string> = {
-  RUN: 'It ran.',
-  INBOX: 'It went to its inbox.',
-  STILL_WAITING: 'Nothing: the last one still waits in its inbox.',
-  PAUSED: 'Nothing: the agent was paused.',
-  OVER_BUDGET: 'Nothing: a budget is spent.',
-  LIMIT: 'Nothing: its plans had fired too often within the hour.',
+  RUN: 'Started a run.',
+  INBOX: 'Added an event to the inbox.',
+  STILL_WAITING: 'Skipped: the previous event is still in the inbox.',
+  PAUSED: 'Skipped: the agent was paused.',
+  OVER_BUDGET: 'Skipped: a budget is exhausted.',
+  LIMIT: 'Skipped: the agent’s plans fired too often within the hour.',
 }
 
-/** One time that a plan fired, and what came of it. */
+/** One firing of a plan, with its result. */
 export function FiringLine({ firing: { firedAt, result, run } }: { firing: ConsoleFiringFragment }) {
   return (
     <li>
       <Moment at={firedAt} />
       <span>{WORDS[result]}</span>
-      {run !== null && <Link href={`/runs/${run.id}`}>Look inside its run</Link>}
+      {run !== null && <Link href={`/runs/${run.id}`}>Open its run</Link>}
       {run !== null && <Status of={run.status} />}
       {result === 'OVER_BUDGET' && <Status of={result} />}
     </li>
   )
 }
 
-/** Every time that a plan fired, newest first, asked for when one opens it. */
+/** All firings of a plan, newest first, loaded when opened. */
 export function Firings({ planId }: { planId: string }) {
   const [isOpen, setOpen] = useState(false)
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>All its firings</summary>
+      <summary>All firings</summary>
       {isOpen && <Pages>{(page) => <FiringLines planId={planId} page={page} />}</Pages>}
     </details>
   )

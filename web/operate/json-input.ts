@@ -1,13 +1,13 @@
 import { ParleyError } from '../../client/index.ts'
 import { textIn } from '../ui/field.tsx'
 
-/** What a field of a form holds as JSON; null where it is empty. @throws ParleyError that names the field */
+/** Parses a form field as JSON; null if it is empty. @throws ParleyError that names the field */
 export function jsonIn(values: FormData, name: string, label: string): unknown {
   const text = textIn(values, name)
   if (text === null) return null
   try {
     return JSON.parse(text)
   } catch {
-    throw new ParleyError(`${label} must be JSON: names and texts stand in double quotes.`, 'BAD_INPUT')
+    throw new ParleyError(`${label} must be valid JSON: put names and strings in double quotes.`, 'BAD_INPUT')
   }
 }

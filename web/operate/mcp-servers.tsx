@@ -6,7 +6,7 @@ import { Form, TextField, textIn } from '../ui/field.tsx'
 
 type Agent = ConsoleAgentSettingsFragment
 
-/** The Model Context Protocol servers that an agent knows. */
+/** The agent's Model Context Protocol servers. */
 export function McpServers({ agent, onSave }: { agent: Agent; onSave(servers: object[]): void }) {
   const [isMaking, setMaking] = useState(false)
   const servers = agent.internals?.mcpServers ?? []
@@ -25,14 +25,14 @@ export function McpServers({ agent, onSave }: { agent: Agent; onSave(servers: ob
         </Button>
       </div>
       {servers.length === 0 && (
-        <p className="hint">None. The tools of a Model Context Protocol server become the agent’s own.</p>
+        <p className="hint">None. An MCP server (Model Context Protocol) adds its tools to the agent.</p>
       )}
       <ul className="rows">
         {servers.map(({ name, url, allowedTools }) => (
           <li key={name} className="plain-row">
             <b>{name}</b>
             <span className="note grow">{url}</span>
-            <span className="note">{allowedTools === null ? 'all its tools' : allowedTools.join(', ')}</span>
+            <span className="note">{allowedTools === null ? 'all tools' : allowedTools.join(', ')}</span>
             <IconButton
               label={`Remove ${name}`}
               icon="cross"
@@ -59,13 +59,8 @@ export function McpServers({ agent, onSave }: { agent: Agent; onSave(servers: ob
           }}
         >
           <TextField label="Name" name="name" required />
-          <TextField label="Address" name="url" type="url" required />
-          <TextField
-            label="Only these of its tools"
-            name="allowedTools"
-            placeholder="all"
-            hint="Names, separated by commas"
-          />
+          <TextField label="URL" name="url" type="url" required />
+          <TextField label="Allowed tools" name="allowedTools" placeholder="all" hint="Names, separated by commas" />
         </Form>
       </Dialog>
     </section>

@@ -4,11 +4,13 @@ import type { ConsoleAgentMindQuery, GoalStatus } from '../../generated/graphql.
 import { useAsk, useDo } from '../ask.ts'
 import { listOf, ModelMessages } from '../inspect/model-messages.tsx'
 import { useSession } from '../session.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Confided } from '../ui/confided.tsx'
 import { AreaField, Form, TextField, textIn } from '../ui/field.tsx'
 import { Json } from '../ui/json.tsx'
 import { Refused, Unanswered } from '../ui/notice.tsx'
+import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
 import {
@@ -24,27 +26,35 @@ import {
 type Internals = NonNullable<NonNullable<ConsoleAgentMindQuery['agent']>['internals']>
 const EVERY_MS = 3000
 
-/** What an agent keeps: what waits for it, what it remembers and wants, and what it thought. */
+/** An agent's stored state: inbox, consciousness, memories and goals. */
 export function MindView({ agentId }: { agentId: string }) {
   const ask = useAsk(AGENT_MIND, { id: agentId }, { everyMs: EVERY_MS })
   const agent = ask.data?.agent
   const internals = agent?.internals
-  if (!internals) return <Unanswered what="its mind" ask={ask} />
+  if (!internals) return <Unanswered what="the agent’s memory" ask={ask} />
   return (
     <div className="mind">
       {agent?.mind === 'STATELESS' ? (
         <p className="block hint">
-          It is stateless: each message wakes a run of its own, so that there is no inbox, and no stream of thought.
-          What it remembers and wants lasts.
+          This agent is stateless: every trigger starts a run of its own, so there is no inbox and no consciousness. Its
+          memories and goals are kept.
         </p>
       ) : (
         <>
-          <Inbox inbox={internals.inbox} />
-          <Thoughts agentId={agentId} consciousness={internals.consciousness} />
+          <Boundary what="inbox" version={internals.inbox}>
+            <Inbox inbox={internals.inbox} />
+          </Boundary>
+          <Boundary what="list of think cycles" version={internals.consciousness}>
+            <Thoughts agentId={agentId} consciousness={internals.consciousness} />
+          </Boundary>
         </>
       )}
-      <Memories agentId={agentId} memories={internals.memories} />
-      <Goals agentId={agentId} goals={internals.goals} />
+      <Boundary what="list of memories" version={internals.memories}>
+        <Memories agentId={agentId} memories={internals.memories} />
+      </Boundary>
+      <Boundary what="list of goals" version={internals.goals}>
+        <Goals agentId={agentId} goals={internals.goals} />
+      </Boundary>
     </div>
   )
 }
@@ -57,7 +67,7 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
   return (
     <section className="block card">
       <h2>Inbox</h2>
-      {inbox.edges.length === 0 && <p className="hint">Empty: it has thought about everything.</p>}
+      {inbox.edges.length === 0 && <p className="hint">Empty: every event was processed.</p>}
       <ul className="rows">
         {inbox.edges.map(({ node }) => (
           <li key={node.id} className="tool-row">
@@ -69,26 +79,26 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
               </span>
               <InboxPayload payload={node.payload} />
             </div>
-            <IconButton label="Take it out, unthought" icon="cross" onClick={() => remove.start(node.id)} />
+            <IconButton label="Remove from the inbox" icon="cross" onClick={() => remove.start(node.id)} />
           </li>
         ))}
       </ul>
-      {inbox.pageInfo.hasNextPage && <p className="hint">The oldest 50.</p>}
+      {inbox.pageInfo.hasNextPage && <p className="hint">Showing the oldest {inbox.edges.length}.</p>}
       <Refused error={remove.error} />
     </section>
   )
 }
 
-/** Who said it and where, of a message. */
+/** Returns the sender and space of a message event. */
 function whenceOf(payload: unknown): string {
-  const { senderName, spaceName } = payload as { senderName?: string; spaceName?: string }
+  const { senderName, spaceName } = (payload ?? {}) as { senderName?: string; spaceName?: string }
   return senderName !== undefined && spaceName !== undefined ? `${senderName} in ${spaceName}` : ''
 }
 
-/** A message by its words, anything else by all that it says. */
+/** A message event as its text, any other event as JSON. */
 function InboxPayload({ payload }: { payload: unknown }) {
-  const { content } = payload as { content?: unknown }
-  return typeof content === 'string' ? <p dir="auto">{content}</p> : <Json label="What it is" value={payload} />
+  const { content } = (payload ?? {}) as { content?: unknown }
+  return typeof content === 'string' ? <PlainText text={content} /> : <Json label="Event" value={payload} />
 }
 
 type Cycle = NonNullable<Internals['consciousness']>['cycles']['edges'][number]['node']
@@ -110,7 +120,7 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
       <div className="block-head">
         <h2>Consciousness</h2>
         <Button look="danger" onClick={() => reset.start(null)} isBusy={reset.isBusy} disabled={cycleCount === 0}>
-          Begin anew
+          Reset
         </Button>
       </div>
       <p className="hint">
@@ -123,16 +133,18 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
       </p>
       <ol className="steps">
         {cycles.edges.toReversed().map(({ node }) => (
-          <CycleView key={node.id} cycle={node} />
+          <Boundary key={node.id} what="think cycle" version={node} text={() => node.summary ?? ''}>
+            <CycleView cycle={node} />
+          </Boundary>
         ))}
       </ol>
-      {cycles.pageInfo.hasPreviousPage && <p className="hint">The newest 20 of them.</p>}
+      {cycles.pageInfo.hasPreviousPage && <p className="hint">Showing the newest {cycles.edges.length}.</p>}
       <Refused error={reset.error} />
     </section>
   )
 }
 
-/** What it thought in one go: how it ended, and word for word. */
+/** One think cycle: its summary, and its messages. */
 function CycleView({ cycle: { endedAt, summary, messages, run, confidentialTo } }: { cycle: Cycle }) {
   return (
     <li className="step">
@@ -141,11 +153,11 @@ function CycleView({ cycle: { endedAt, summary, messages, run, confidentialTo } 
           <Moment at={endedAt} />
         </h3>
         <Confided to={confidentialTo} />
-        {run !== null && <Link href={`/runs/${run.id}`}>Look inside its run</Link>}
+        {run !== null && <Link href={`/runs/${run.id}`}>Open its run</Link>}
       </header>
-      {summary !== null && summary !== '' && <p dir="auto">{summary}</p>}
+      {summary !== null && summary !== '' && <PlainText text={summary} />}
       <details>
-        <summary>What was thought, word for word</summary>
+        <summary>Messages of the cycle</summary>
         <ModelMessages messages={listOf(messages)} />
       </details>
     </li>
@@ -166,13 +178,13 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
   return (
     <section className="block card">
       <h2>Memories</h2>
-      {memories.length === 0 && <p className="hint">It remembers nothing yet.</p>}
+      {memories.length === 0 && <p className="hint">No memories yet.</p>}
       <ul className="rows">
         {memories.map(({ id, key, value, updatedAt, confidentialTo }) => (
           <li key={id} className="tool-row">
             <div className="grow">
               <b>{key}</b> <Moment at={updatedAt} /> <Confided to={confidentialTo} />
-              <p dir="auto">{value}</p>
+              <PlainText text={value} />
             </div>
             <IconButton label={`Forget ${key}`} icon="cross" onClick={() => remove.start(key)} />
           </li>
@@ -183,7 +195,7 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
         <summary>Write a memory</summary>
         <Form label="Write a memory" submit="Write" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
           <TextField label="Key" name="key" required />
-          <AreaField label="What it remembers" name="value" rows={2} required />
+          <AreaField label="Value" name="value" rows={2} required />
         </Form>
       </details>
     </section>
@@ -203,7 +215,7 @@ function Goals({ agentId, goals }: { agentId: string; goals: Internals['goals'] 
   return (
     <section className="block card">
       <h2>Goals</h2>
-      {goals.length === 0 && <p className="hint">It has no goal yet.</p>}
+      {goals.length === 0 && <p className="hint">No goals yet.</p>}
       <ul className="rows">
         {goals.map(({ id, description, status, confidentialTo }) => (
           <li key={id} className="plain-row">
@@ -221,10 +233,10 @@ function Goals({ agentId, goals }: { agentId: string; goals: Internals['goals'] 
       </ul>
       <Refused error={remove.error} />
       <details>
-        <summary>Give it a goal</summary>
+        <summary>Add a goal</summary>
         <Form
-          label="Give it a goal"
-          submit="Give"
+          label="Add a goal"
+          submit="Add"
           isBusy={save.isBusy}
           error={save.error}
           onSubmit={(values) => save.start({ description: textIn(values, 'description') ?? '' })}

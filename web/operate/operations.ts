@@ -173,10 +173,10 @@ export const HUMANS = graphql(`
 `)
 
 export const TOKENS = graphql(`
-  query ConsoleTokens {
-    accessTokens(first: 100) {
+  query ConsoleTokens($after: String) {
+    accessTokens(first: 100, after: $after) {
       edges { node { id scope serviceName createdAt expiresAt revokedAt lastUsedAt human { id name } } }
-      pageInfo { hasNextPage }
+      pageInfo { hasNextPage endCursor }
     }
   }
 `)
@@ -192,10 +192,10 @@ export const REVOKE_TOKEN = graphql(`
 `)
 
 export const WEBHOOKS = graphql(`
-  query ConsoleWebhooks {
-    webhooks(first: 100) {
+  query ConsoleWebhooks($after: String) {
+    webhooks(first: 100, after: $after) {
       edges { node { id url serviceName createdAt lastUsedAt agent { id name } } }
-      pageInfo { hasNextPage }
+      pageInfo { hasNextPage endCursor }
     }
   }
 `)

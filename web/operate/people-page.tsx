@@ -13,7 +13,7 @@ import { CREATE_HUMAN, CREATE_INVITATION, CREATE_TOKEN, HUMANS } from './operati
 import { tokenFor } from './people.ts'
 import { Secret } from './secret.tsx'
 
-/** Who may come in: people, and services. */
+/** Manages people, services and their access. */
 export function PeoplePage() {
   return (
     <>
@@ -45,8 +45,8 @@ function People() {
           name="name"
           required
           maxLength={200}
-          placeholder="Whom to add"
-          hint="Then invite them: the link signs them in, once."
+          placeholder="Name of the new person"
+          hint="Then invite them with a link that works for one sign-in."
         />
       </Form>
       <input
@@ -98,12 +98,12 @@ function Person({ person: { id, name, kind, createdAt, erasedAt } }: PersonProps
               Invite
             </Button>
             <Button look="quiet" onClick={() => goOn.start(null)} isBusy={goOn.isBusy}>
-              <span className="one-line">Go on as {name}</span>
+              <span className="one-line">Continue as {name}</span>
             </Button>
           </>
         )}
       </div>
-      {link !== null && <Secret label={`${name}’s invitation, good for one sign-in`} value={link} isOnce />}
+      {link !== null && <Secret label={`${name}’s invitation (works once)`} value={link} isOnce />}
       <Refused error={invite.error ?? goOn.error} />
     </li>
   )
@@ -119,11 +119,11 @@ function NewService() {
   })
   return (
     <section className="block card">
-      <h2>A service</h2>
-      <p className="hint">A token that wakes agents and answers their EXTERNAL tools.</p>
+      <h2>Services</h2>
+      <p className="hint">With a service token, a program can trigger agents and submit results of EXTERNAL tools.</p>
       <Form
         label="New service"
-        submit="Make a token"
+        submit="Create token"
         isBusy={create.isBusy}
         error={create.error}
         onSubmit={create.start}

@@ -2,7 +2,7 @@ import { type Connection, createConnection, payloadOf } from '../../client/index
 import { CREATE_SPACE } from '../talk/operations.ts'
 import { CREATE_AGENT, CREATE_HUMAN, CREATE_TOKEN } from './operations.ts'
 
-/** Makes a person, and a token that stands for it. */
+/** Creates a person, and a token for them. */
 export async function createPerson(connection: Connection, name: string) {
   const { human } = payloadOf(
     (await connection.ask(CREATE_HUMAN, { input: { name } })).createHuman,
@@ -11,7 +11,7 @@ export async function createPerson(connection: Connection, name: string) {
   return { human, token: await tokenFor(connection, human.id) }
 }
 
-/** A new token of a human: whoever has it is that person. */
+/** Creates a token that acts as a human. */
 export async function tokenFor(connection: Connection, humanId: string): Promise<string> {
   const made = await connection.ask(CREATE_TOKEN, { input: { grant: { humanId } } })
   return payloadOf(made.createAccessToken, 'CreateAccessTokenPayload').secret
@@ -30,7 +30,7 @@ export const FIRST_AGENTS = [
   },
 ]
 
-/** From nothing to a conversation: a person, two agents, one of which asks for approvals, and a space with all three. */
+/** Creates a person, two agents, one of which asks for approvals, and a space with all three. */
 export async function startConversation(connection: Connection, name: string, model: string | null) {
   const { human, token } = await createPerson(connection, name)
   const memberIds: string[] = []
@@ -46,7 +46,7 @@ export async function startConversation(connection: Connection, name: string, mo
   return { human, token, spaceId: payloadOf(made.createSpace, 'CreateSpacePayload').space.id }
 }
 
-/** Under the name of the first space, where one looks for what to do next. */
+/** The description of the first space, which says what to do next. */
 const WHAT_TO_SAY = 'Say hello. Then write: @Iris please ask approval for the barbecue'
 
 const APPROVAL_TOOL = {

@@ -14,7 +14,7 @@ type Plan = NonNullable<NonNullable<ConsoleAgentPlansQuery['agent']>['internals'
 
 const EVERY_MS = 3000
 
-/** What an agent is woken for by the clock, and when it was. */
+/** An agent's plans, with their last firings. */
 export function Plans({ agentId }: { agentId: string }) {
   const ask = useAsk(AGENT_PLANS, { id: agentId }, { everyMs: EVERY_MS })
   const plans = ask.data?.agent?.internals?.plans
@@ -22,8 +22,8 @@ export function Plans({ agentId }: { agentId: string }) {
   return (
     <>
       {plans.length === 0 && (
-        <Empty icon="clock" title="Nothing is planned">
-          <p>A plan wakes it by the clock: once, or again and again. It makes plans of its own too.</p>
+        <Empty icon="clock" title="No plans yet">
+          <p>A plan wakes the agent once or on a schedule. Agents can also make plans themselves.</p>
         </Empty>
       )}
       <ul className="rows">
@@ -67,7 +67,7 @@ function PlanRow({ plan }: { plan: Plan }) {
       <Refused error={verbs.runNow.error ?? verbs.enable.error ?? verbs.remove.error} />
       <div className="plan-past">
         {last === undefined ? (
-          <p className="hint">It has not fired yet.</p>
+          <p className="hint">Not fired yet.</p>
         ) : (
           <ul className="firings" aria-label="Last firing">
             <FiringLine firing={last} />
@@ -108,13 +108,13 @@ function NewPlan({ agentId }: { agentId: string }) {
   })
   return (
     <section className="block card end-of-form">
-      <h2>Make a plan</h2>
-      <Form label="Make a plan" submit="Make" isBusy={make.isBusy} error={make.error} onSubmit={make.start}>
+      <h2>New plan</h2>
+      <Form label="New plan" submit="Create" isBusy={make.isBusy} error={make.error} onSubmit={make.start}>
         <TextField label="Name" name="name" required />
-        <AreaField label="What it shall do then" name="instruction" rows={2} required />
+        <AreaField label="Instruction" name="instruction" rows={2} required />
         <div className="columns">
-          <TextField label="Again and again, as cron" name="cron" placeholder="0 8 * * 1-5" hint="Five fields, UTC" />
-          <TextField label="Or once, in seconds" name="afterSeconds" type="number" min={1} defaultValue={60} />
+          <TextField label="Schedule (cron)" name="cron" placeholder="0 8 * * 1-5" hint="Five fields, UTC" />
+          <TextField label="Or once, after seconds" name="afterSeconds" type="number" min={1} defaultValue={60} />
         </div>
       </Form>
     </section>

@@ -8,6 +8,7 @@ import { ActivityBar } from '../talk/activity-bar.tsx'
 import { Announcer } from '../talk/announcer.tsx'
 import { Composer } from '../talk/composer.tsx'
 import { Timeline } from '../talk/timeline.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Empty, Loading, Refused, Unanswered } from '../ui/notice.tsx'
@@ -19,11 +20,11 @@ interface Agent {
   name: string
 }
 
-/** As whom an operator speaks who has not said otherwise. */
+/** The default name of the person as whom an operator writes. */
 const OWN_NAME = 'Operator'
 const NOBODY_YET = ''
 
-/** Tries an agent at once, beside its settings, as one person alone with it. */
+/** Tries an agent next to its settings, as a person alone with it. */
 export function ScratchSpace({ agent }: { agent: Agent }) {
   const [scratch, setScratch] = useState<Scratch | null>(null)
   const around = useQueryClient()
@@ -47,7 +48,7 @@ export function ScratchSpace({ agent }: { agent: Agent }) {
       {scratch === null ? (
         <Begin agent={agent} onBegin={setScratch} />
       ) : (
-        // What is asked here is answered to another viewer than around it: nothing of it is kept together.
+        // Queries inside belong to another viewer, so they must not share a cache with the page.
         <QueryClientProvider client={queries}>
           <SessionProvider key={scratch.token} token={scratch.token} onToken={leave} onRefused={leave}>
             <Talk key={scratch.spaceId} spaceId={scratch.spaceId} />
@@ -58,7 +59,7 @@ export function ScratchSpace({ agent }: { agent: Agent }) {
   )
 }
 
-/** Operators are nobody in a space: they say as whom they speak. */
+/** Asks as whom to write, because operators are not members of spaces. */
 function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): void }) {
   const { connection } = useSession()
   const ask = useAsk(HUMANS, { search: null, after: null })
@@ -70,7 +71,7 @@ function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): vo
     const name = textIn(values, 'name') ?? OWN_NAME
     onBegin(await openScratch(connection, agent, { humanId: humanId === NOBODY_YET ? null : humanId, name }))
   })
-  if (ask.data === undefined) return <Unanswered what="who may speak" ask={ask} />
+  if (ask.data === undefined) return <Unanswered what="people" ask={ask} />
   return (
     <Form
       label="Try it"
@@ -80,13 +81,13 @@ function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): vo
       onSubmit={begin.start}
     >
       <p className="hint">
-        A space of its own, with one person and {agent.name} alone. What you save counts from its next answer on.
+        A separate space with one person and {agent.name}. Saved settings apply from the next answer.
       </p>
       <SelectField
         label="Speak as"
         value={humanId}
         onChange={(event) => setChosen(event.target.value)}
-        options={[...people.map(({ id, name }) => [id, name] as const), [NOBODY_YET, 'somebody new']]}
+        options={[...people.map(({ id, name }) => [id, name] as const), [NOBODY_YET, 'a new person']]}
       />
       {humanId === NOBODY_YET && (
         <TextField label="Name" name="name" required maxLength={200} defaultValue={OWN_NAME} />
@@ -101,7 +102,7 @@ function Talk({ spaceId }: { spaceId: string }) {
   const { space, status, error, messages, activity } = state
   if (status === 'ended') {
     return (
-      <Empty icon="space" title="It is gone">
+      <Empty icon="space" title="The conversation has ended">
         <p>{error?.message}</p>
       </Empty>
     )
@@ -110,18 +111,20 @@ function Talk({ spaceId }: { spaceId: string }) {
   return (
     <div className="scratch-talk">
       {messages.length === 0 ? (
-        <Empty icon="space" title="Say something to it">
-          <p>It answers as its settings have it, once they are saved.</p>
+        <Empty icon="space" title="Write a message">
+          <p>The agent answers with its saved settings.</p>
         </Empty>
       ) : (
-        <Timeline
-          state={state}
-          loadEarlier={state.loadEarlier}
-          loadUntil={state.loadUntil}
-          keepNewest={state.keepNewest}
-          target={null}
-          onSeen={() => {}}
-        />
+        <Boundary what="conversation">
+          <Timeline
+            state={state}
+            loadEarlier={state.loadEarlier}
+            loadUntil={state.loadUntil}
+            keepNewest={state.keepNewest}
+            target={null}
+            onSeen={() => {}}
+          />
+        </Boundary>
       )}
       <Announcer messages={messages} ownId={humanId} />
       <ActivityBar activity={activity} />

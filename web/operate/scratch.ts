@@ -3,25 +3,25 @@ import { CREATE_SPACE } from '../talk/operations.ts'
 import { CREATE_TOKEN, DELETE_SPACE, SCRATCH_SPACES } from './operations.ts'
 import { createPerson } from './people.ts'
 
-/** A conversation beside an agent's settings, by a token of the person who speaks in it. */
+/** A conversation next to an agent's settings, with a token of the person who writes in it. */
 export interface Scratch {
   token: string
   spaceId: string
 }
 
-/** By which a scratch space is known, to find it again: what people talk about elsewhere is none. */
+/** Identifies scratch spaces, so that other spaces with the same members are not used. */
 const DESCRIPTION = 'A scratch space, made beside an agent’s settings.'
 const DAY_MS = 86_400_000
 const tokenKey = (humanId: string) => `parley.scratch.${humanId}`
 
 export interface Speaker {
-  /** Null: somebody new. */
+  /** Null for a new person. */
   humanId: string | null
-  /** Of somebody new. */
+  /** The name of a new person. */
   name: string
 }
 
-/** Opens the scratch space of a person alone with an agent: the one that there is, or a new one. */
+/** Opens the scratch space of a person and an agent, or creates one. */
 export async function openScratch(
   connection: Connection,
   agent: { id: string; name: string },
@@ -38,7 +38,7 @@ export async function openScratch(
   })
 }
 
-/** The same, with nothing said in it: the old one is gone, for the agent too. */
+/** Replaces the scratch space by an empty one. The old one is deleted, and the agent forgets it. */
 export function startOver({ token, spaceId }: Scratch, agent: { id: string; name: string }): Promise<Scratch> {
   return asPerson(token, async (own) => {
     payloadOf((await own.ask(DELETE_SPACE, { id: spaceId })).deleteSpace, 'DeleteSpacePayload')
@@ -46,7 +46,7 @@ export function startOver({ token, spaceId }: Scratch, agent: { id: string; name
   })
 }
 
-/** The token of this tab for a person is no good any more. */
+/** Removes a token that the server no longer accepts from this tab. */
 export function forgetToken(token: string): void {
   for (const key of Object.keys(sessionStorage)) {
     if (key.startsWith(tokenKey('')) && sessionStorage.getItem(key) === token) sessionStorage.removeItem(key)
@@ -59,7 +59,7 @@ const membersOf = (members: { id: string }[]) =>
     .sort()
     .join()
 
-/** Who speaks, and by which token: one for a day, kept in this tab. */
+/** Returns the person and a token that is valid for a day and stored in this tab. */
 async function speak(connection: Connection, speaker: Speaker): Promise<{ humanId: string; token: string }> {
   const humanId = speaker.humanId ?? (await createPerson(connection, speaker.name)).human.id
   const known = sessionStorage.getItem(tokenKey(humanId))

@@ -4,11 +4,11 @@ import { Button } from '../ui/button.tsx'
 interface SecretProps {
   label: string
   value: string
-  /** Shown this once, and never again. */
+  /** The secret cannot be shown again. */
   isOnce?: boolean
 }
 
-/** Something to copy and hand on. */
+/** A value to copy and pass on. */
 export function Secret({ label, value, isOnce = false }: SecretProps) {
   const [isCopied, setCopied] = useState(false)
   return (
@@ -23,7 +23,7 @@ export function Secret({ label, value, isOnce = false }: SecretProps) {
       >
         {isCopied ? 'Copied' : 'Copy'}
       </Button>
-      {isOnce && <p className="hint">Shown this once: keep it now.</p>}
+      {isOnce && <p className="hint">Shown only once. Copy it now.</p>}
     </div>
   )
 }

@@ -7,7 +7,7 @@ import { Icon } from '../ui/icons.tsx'
 import { MODELS } from './operations.ts'
 import { startConversation } from './people.ts'
 
-/** For an operator of a new server: from nothing to a conversation with two agents. */
+/** For an operator of a new server: creates a conversation with two agents. */
 export function StartPage() {
   const { connection, become } = useSession()
   const [, go] = useLocation()
@@ -25,14 +25,14 @@ export function StartPage() {
   const isOnlyDemo = withKey.every(({ name }) => name === 'demo')
   return (
     <>
-      <PageHead title="Get started" note="From nothing to a conversation with two agents, in a minute" />
+      <PageHead title="Get started" note="A conversation with two agents, in a minute" />
       <div className="page-scroll narrow-page">
         <section className="block card">
           <h2>Try it</h2>
           <p>
-            Makes you a person, two agents (Iris, who answers and may ask for your approval, and Tom, who asks back),
-            and a space with all three of you. You go on as that person; <em>Operator</em> at the foot of the side bar
-            brings you back here.
+            Creates a person for you, two agents (Iris, who answers and may ask for your approval, and Tom, who asks
+            back), and a space with all three. You continue as that person; <em>Operator</em> at the bottom of the side
+            bar brings you back here.
           </p>
           <Form label="Try it" submit="Try it" isBusy={start.isBusy} error={start.error} onSubmit={start.start}>
             <TextField label="Your name" name="name" required defaultValue="Ada" maxLength={200} />
@@ -51,8 +51,8 @@ export function StartPage() {
           <h2>Models</h2>
           {isOnlyDemo && (
             <p>
-              Only <code>demo</code> can speak now: it is scripted, deterministic, and needs no key. For a real one, set
-              a key or a local server, and start Parley again:
+              Only <code>demo</code> is available: it is scripted, deterministic, and needs no key. For a real model,
+              set an API key or a local server, and restart Parley:
             </p>
           )}
           <pre>{`export OPENAI_API_KEY=sk-…                   # OpenAI
@@ -70,7 +70,7 @@ npm start`}</pre>
                 <span className="note grow">{baseUrl ?? api}</span>
                 <span className="note">
                   {restsUntil !== null
-                    ? 'rests: it failed five times'
+                    ? 'skipped for now: five failures in a minute'
                     : hasKey
                       ? 'has a key'
                       : name === 'demo'
@@ -82,16 +82,16 @@ npm start`}</pre>
           </ul>
         </section>
         <section className="block card">
-          <h2>What next</h2>
+          <h2>Next steps</h2>
           <ul className="next">
             <li>
-              Open another browser as somebody else: <em>People and access</em> makes a person, and a token to hand on.
+              Invite somebody else: add a person under <em>People and access</em>, and send them an invitation.
             </li>
             <li>
-              Give an agent tools, a mind that lasts, or another model, under <em>Agents</em>.
+              Give an agent tools or another model, or create a persistent agent, under <em>Agents</em>.
             </li>
             <li>
-              Build your own front end: the API is explored in <a href="/graphql">GraphiQL</a>.
+              Build your own front end: explore the API in <a href="/graphql">GraphiQL</a>.
             </li>
           </ul>
         </section>

@@ -8,7 +8,7 @@ import { AreaField, Form, TextField, textIn } from '../ui/field.tsx'
 import { CREATE_WEBHOOK, TRIGGER_AGENT } from './operations.ts'
 import { Secret } from './secret.tsx'
 
-/** Wakes an agent as a service would, and makes signed addresses by which services do. */
+/** Triggers an agent as a service, and creates webhooks with which services can do the same. */
 export function WakeUp({ agent }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
   const [runId, setRunId] = useState<string | null>(null)
@@ -29,31 +29,35 @@ export function WakeUp({ agent }: { agent: ConsoleAgentSettingsFragment }) {
   return (
     <>
       <section className="block">
-        <h2>Tell it something</h2>
-        <Form label="Wake it" submit="Wake it" isBusy={wake.isBusy} error={wake.error} onSubmit={wake.start}>
+        <h2>Trigger the agent</h2>
+        <Form label="Trigger" submit="Trigger" isBusy={wake.isBusy} error={wake.error} onSubmit={wake.start}>
           <AreaField
-            label="What happened"
+            label="Event"
             name="text"
             rows={3}
             required
             placeholder="Frost tonight: cover the tomatoes in the Garden."
           />
-          <TextField label="As the service" name="service" defaultValue="console" />
+          <TextField label="Service name" name="service" defaultValue="console" />
         </Form>
         <p role="status">
           {isTold &&
-            (runId === null ? 'It is in its inbox.' : <Link href={`/runs/${runId}`}>It woke: look at its run</Link>)}
+            (runId === null ? (
+              'The event is in the agent’s inbox.'
+            ) : (
+              <Link href={`/runs/${runId}`}>The agent woke. Open its run</Link>
+            ))}
         </p>
       </section>
       <section className="block">
         <h2>Webhook</h2>
-        <p className="hint">A signed address: whoever posts there with the secret wakes {agent.name}.</p>
-        <Form label="New webhook" submit="Make one" isBusy={make.isBusy} error={make.error} onSubmit={make.start}>
+        <p className="hint">A URL for signed requests: a service that knows the secret can trigger {agent.name}.</p>
+        <Form label="New webhook" submit="Create webhook" isBusy={make.isBusy} error={make.error} onSubmit={make.start}>
           <TextField label="Name of the service" name="serviceName" required placeholder="weather station" />
         </Form>
         {hook !== null && (
           <>
-            <Secret label="Address" value={hook.url} />
+            <Secret label="URL" value={hook.url} />
             <Secret label="Secret" value={hook.secret} isOnce />
           </>
         )}

@@ -4,13 +4,13 @@ import { ParleyError } from '../../client/index.ts'
 import { Button } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
 
-/** The code of a page that an invitation led to; null of others. */
+/** The code of an invitation link; null on other pages. */
 export const invitationCode = () => /^\/invitations\/([^/]+)$/.exec(location.pathname)?.[1] ?? null
 
-const USED_UP = 'This invitation was used, or is too old: ask for a new one.'
-const UNREACHABLE = 'The server cannot be reached: try again.'
+const USED_UP = 'This invitation was already used or has expired. Ask for a new one.'
+const UNREACHABLE = 'The server cannot be reached. Try again.'
 
-/** Asks before it signs in: whoever only looks at the link, as programs do that preview it, uses nothing up. */
+/** Signs in only after a click, so that programs that preview the link do not use up the invitation. */
 export function Invitation({ code, onToken }: { code: string; onToken(token: string): void }) {
   const [error, setError] = useState<ParleyError | null>(null)
   async function accept(): Promise<void> {
@@ -29,7 +29,7 @@ export function Invitation({ code, onToken }: { code: string; onToken(token: str
           <strong>Parley</strong>
         </p>
         <h1>You are invited</h1>
-        <p>This signs you in, in this tab. The invitation is good for one sign-in.</p>
+        <p>This signs you in, in this tab. The invitation works once.</p>
         <Refused error={error} />
         <div className="form-end">
           <Button look="primary" onClick={() => void accept().catch((failure) => setError(errorOf(failure)))}>

@@ -1,7 +1,7 @@
 import { createContext, type ReactNode, use, useEffect } from 'react'
 import { IconButton } from '../ui/button.tsx'
 
-/** Opens the side bar, where it is not always there. */
+/** Opens the side bar on narrow screens, where it is hidden. */
 export const SideBarContext = createContext<{ open(): void }>({ open: () => {} })
 
 interface PageHeadProps {
@@ -10,7 +10,7 @@ interface PageHeadProps {
   children?: ReactNode
 }
 
-/** What a page is, in its first line and in the browser's title. */
+/** The title of a page, in its header and in the browser's title. */
 export function PageHead({ title, note, children }: PageHeadProps) {
   const sideBar = use(SideBarContext)
   useEffect(() => {

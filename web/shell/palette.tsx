@@ -7,7 +7,7 @@ import { Dialog } from '../ui/dialog.tsx'
 import { Icon, type IconName } from '../ui/icons.tsx'
 import { useTheme } from './theme.ts'
 
-/** Somewhere to go, or something to do. */
+/** A page to go to, or a command. */
 interface Goal {
   id: string
   icon: IconName
@@ -24,7 +24,7 @@ interface PaletteProps {
 const MOST_SPACES = 5
 const MOST_AGENTS = 5
 
-/** Goes anywhere and does what is done everywhere, by a few letters: Ctrl K. */
+/** The command palette (Ctrl K): finds spaces, agents, pages and commands. */
 export function Palette({ open, onOpenChange, onNewSpace }: PaletteProps) {
   return (
     <Dialog title="Go to" open={open} onOpenChange={onOpenChange}>
@@ -71,7 +71,7 @@ function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace(): void }) 
         }}
         onKeyDown={onKeyDown}
       />
-      <div className="palette-list" id={listId} role="listbox" aria-label="Places">
+      <div className="palette-list" id={listId} role="listbox" aria-label="Results">
         {goals.map((goal) => (
           // biome-ignore lint/a11y/useFocusableInteractive lint/a11y/useKeyWithClickEvents: the text field keeps the focus and the keys
           <div
@@ -108,7 +108,7 @@ function useGoals(text: string, onNewSpace: () => void): Goal[] {
   )
   const pages = isAdmin ? OPERATORS_PAGES : PAGES
   const isFound = ({ words }: Goal) => words.toLowerCase().includes(sought)
-  // Spaces are many: none of them pushes a page or a command out of the list.
+  // The number of spaces is limited, so that pages and commands stay in the list.
   const found = [...spaces.filter(isFound).slice(0, MOST_SPACES), ...pages.filter(isFound)]
   return [...found, ...agents.slice(0, MOST_AGENTS), ...commands.filter(isFound)]
 }
@@ -124,7 +124,7 @@ const OPERATORS_PAGES: readonly Goal[] = [
   { id: 'start', icon: 'plus', words: 'Get started', to: '/start' },
 ]
 
-/** What can be done from everywhere. */
+/** Commands that are available on every page. */
 function useCommands(onNewSpace: () => void): Goal[] {
   const { isAdmin, isHuman, mayGoBack, goBack, signOut } = useSession()
   const { isDark, toggle } = useTheme()
@@ -134,7 +134,7 @@ function useCommands(onNewSpace: () => void): Goal[] {
     isDark
       ? { id: 'light', icon: 'sun', words: 'Light colours', to: toggle }
       : { id: 'dark', icon: 'moon', words: 'Dark colours', to: toggle },
-    mayGoBack && { id: 'operator', icon: 'people', words: 'Go back to the operator', to: goBack },
+    mayGoBack && { id: 'operator', icon: 'people', words: 'Return to the operator', to: goBack },
     { id: 'out', icon: 'out', words: 'Sign out', to: signOut },
   ]
   return commands.filter((command) => command !== false)

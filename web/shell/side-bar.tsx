@@ -15,11 +15,11 @@ const MOST_SHOWN = 99
 interface SideBarProps {
   onSearch(): void
   onNewSpace(): void
-  /** A link of it was taken. */
+  /** Called when a link in the side bar is clicked. */
   onGo(): void
 }
 
-/** Where one can go: what waits, the spaces by their last activity, and for operators what runs it all. */
+/** Navigation: waiting calls, spaces by last activity, and the operator's pages. */
 export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
   const { viewer, isAdmin, isHuman } = useSession()
   const waiting = viewer.pendingToolCalls.length
@@ -27,7 +27,7 @@ export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
     // biome-ignore lint/a11y/useKeyWithClickEvents: a link that is pressed by a key is clicked
     <nav
       className="side-bar"
-      aria-label="Places"
+      aria-label="Navigation"
       onClick={({ target }) => target instanceof Element && target.closest('a') !== null && onGo()}
     >
       <div className="brand">
@@ -104,10 +104,10 @@ function SpaceList() {
   const scroller = useRef<HTMLDivElement>(null)
   return (
     <section className="space-list" ref={scroller} aria-label="Spaces">
-      <Refused error={error} />
+      <Refused error={error} onRetry={() => location.reload()} />
       {spaces.length === 0 &&
         error === null &&
-        (hasAllSpaces ? <p className="hint">No space yet.</p> : <Loading what="your spaces" />)}
+        (hasAllSpaces ? <p className="hint">No spaces yet.</p> : <Loading what="your spaces" />)}
       <Virtualizer scrollRef={scroller}>
         {spaces.map((space) => (
           <SpaceLine key={space.id} space={space} />
@@ -140,7 +140,7 @@ function SpaceLine({ space: { id, name, confidential, unreadCount, lastMessage }
       </span>
       <span className="space-last">
         <span className="grow" dir="auto">
-          {lastMessage === null ? 'Nothing was said yet' : lineOf(lastMessage)}
+          {lastMessage === null ? 'No messages yet' : lineOf(lastMessage)}
         </span>
         {unreadCount > 0 && (
           <span className="badge" role="img" aria-label={`${unreadCount} unread`}>
@@ -153,7 +153,7 @@ function SpaceLine({ space: { id, name, confidential, unreadCount, lastMessage }
 }
 
 const lineOf = ({ sender, text }: NonNullable<ListedSpace['lastMessage']>) =>
-  text === '' ? `${sender.name} shows something` : `${sender.name}: ${text.slice(0, 80)}`
+  text === '' ? `${sender.name} called a tool` : `${sender.name}: ${text.slice(0, 80)}`
 
 function Identity() {
   const { viewer, mayGoBack, goBack, signOut } = useSession()

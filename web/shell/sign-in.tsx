@@ -4,11 +4,11 @@ import { Form, TextField, textIn } from '../ui/field.tsx'
 
 interface SignInProps {
   onToken(token: string): void
-  /** Why one is here again. */
+  /** Why the viewer must sign in again. */
   reason: string | null
 }
 
-/** Who one is, by a token: the operator's stands where the server was started. */
+/** Signs in with a token. The operator's token is on the machine of the server. */
 export function SignIn({ onToken, reason }: SignInProps) {
   const [isTried, setTried] = useState(false)
   const error = reason === null || isTried ? null : new ParleyError(reason, 'UNAUTHENTICATED')
@@ -20,7 +20,9 @@ export function SignIn({ onToken, reason }: SignInProps) {
           <strong>Parley</strong>
         </p>
         <h1>Rooms for people and agents</h1>
-        <p>Several of each in one conversation. Who woke, who stayed silent, and why, is always there to see.</p>
+        <p>
+          People and AI agents share conversations. For every message you see which agents woke, which did not, and why.
+        </p>
         <Form
           label="Sign in"
           submit="Sign in"
@@ -39,11 +41,11 @@ export function SignIn({ onToken, reason }: SignInProps) {
             type="password"
             required
             spellCheck={false}
-            hint="The server printed the operator’s when it was first started, and keeps it in .parley/admin-token. It stays in this tab."
+            hint="The server printed the operator’s token at its first start, and stores it in .parley/admin-token. The token is kept only in this tab."
           />
         </Form>
         <p className="hint">
-          Building a client? <a href="/graphql">GraphiQL</a> has the API.
+          Building a client? <a href="/graphql">GraphiQL</a> documents the API.
         </p>
       </div>
     </main>

@@ -27,7 +27,7 @@ function toggle(): void {
   for (const listener of listeners) listener()
 }
 
-/** As the system has it, until one chooses: the choice is kept in this browser. */
+/** The system's colour scheme until the user chooses one; the choice is stored in this browser. */
 export function useTheme() {
   return { isDark: useSyncExternalStore(subscribe, isDark), toggle }
 }

@@ -7,13 +7,13 @@ import { Refused } from '../ui/notice.tsx'
 import { STOP_RUN } from './operations.ts'
 
 const WORDS: Record<string, string> = {
-  QUEUED: 'will begin soon',
+  QUEUED: 'is queued',
   RUNNING: 'is at work',
   WAITING_TOOL: 'waits for an answer',
 }
 const MOST_SHOWN = 4
 
-/** Which agents are at work, and the way to stop them. Nothing where none is. */
+/** The active agents, with buttons to stop them. Hidden if there are none. */
 export function ActivityBar({ activity }: { activity: readonly AgentActivity[] }) {
   const { connection } = useSession()
   const working = activity.filter(({ active, runs }) => active || runs.length > 0)

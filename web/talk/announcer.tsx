@@ -1,11 +1,19 @@
 import { useEffect, useRef, useState } from 'react'
-import type { Message } from '../../client/index.ts'
+import type { Message, MessagePart } from '../../client/index.ts'
 
 const MOST_LETTERS = 400
-/** A message so far back is not announced any more. */
+/** Older messages are not announced. */
 const MOST_LOOKED_AT = 200
 
-/** Says finished messages to who listens instead of looking: not the letters while they come, and not what was there before. */
+function wordsOf(part: MessagePart): string {
+  if (part.__typename === 'TextPart') return part.text
+  return part.__typename === 'ToolCallPart' ? `tool call ${part.toolCall.toolName}` : ''
+}
+
+/**
+ * Announces complete messages to screen readers: not text while it streams, and not messages that were there
+ * before.
+ */
 export function Announcer({ messages, ownId }: { messages: readonly Message[]; ownId: string | null }) {
   const [said, setSaid] = useState('')
   const looked = useRef<{ newest: number; unfinished: Set<string> } | null>(null)
@@ -20,7 +28,7 @@ export function Announcer({ messages, ownId }: { messages: readonly Message[]; o
         status !== 'STREAMING' && sender.id !== ownId && (seq > before.newest || before.unfinished.has(id)),
     )
     if (last === undefined) return
-    const text = last.parts.map((part) => ('text' in part ? part.text : `asks by ${part.toolCall.toolName}`)).join(' ')
+    const text = last.parts.map(wordsOf).join(' ')
     setSaid(`${last.sender.name}: ${text.slice(0, MOST_LETTERS)}`)
   }, [messages, ownId])
   return (

@@ -2,13 +2,33 @@ import { memo } from 'react'
 import type { ToolCall } from '../../client/index.ts'
 import { AnswerForm } from '../decide/answer-form.tsx'
 import { AnsweredBy, ApprovalView, Claim, verdictOf } from '../decide/approval-view.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { inBrief, Json } from '../ui/json.tsx'
+import { isSameJson, jsonText } from '../ui/json-text.ts'
+import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Countdown } from '../ui/time.tsx'
 
-/** A tool call that shows: what it is about, how it stands, and where somebody is asked, the way to answer. */
+/** A visible tool call: its input, status and result, and a form if the viewer may answer. */
 export const CallCard = memo(function CallCard({ call }: { call: ToolCall }) {
+  return (
+    <Boundary what="tool call" version={call} text={() => plainCall(call)}>
+      <Card call={call} />
+    </Boundary>
+  )
+})
+
+/** Plain text of a call, for when it cannot be rendered. */
+export const plainCall = ({
+  toolName,
+  input,
+  output,
+  error,
+}: Pick<ToolCall, 'toolName' | 'input' | 'output' | 'error'>) =>
+  [toolName, jsonText(input).text, error, output === null ? null : jsonText(output).text].filter(Boolean).join('\n')
+
+function Card({ call }: { call: ToolCall }) {
   const { toolName, status, input, output, error, expiresAt } = call
   const isAsking = status === 'WAITING'
   const verdict = verdictOf(call)
@@ -21,29 +41,32 @@ export const CallCard = memo(function CallCard({ call }: { call: ToolCall }) {
         {isAsking && expiresAt !== null && <Countdown until={expiresAt} />}
       </header>
       <CallValue label="Input" value={input} />
-      {error !== null && <p className="why bad">{error}</p>}
-      {verdict === null && JSON.stringify(output) !== JSON.stringify(input) && (
-        <CallValue label="Result" value={output} />
-      )}
+      {error !== null && <PlainText className="why bad" text={error} />}
+      {verdict === null && !isSameJson(output, input) && <CallValue label="Result" value={output} />}
       <ApprovalView call={call} />
       {isAsking && call.waitsFor === 'RESULT' && <AnswerForm call={call} />}
       {isAsking && call.waitsFor !== 'MESSAGE' && <Claim call={call} />}
       <AnsweredBy call={call} />
     </section>
   )
-})
+}
+
+/** Larger objects are shown as JSON. */
+const MOST_ENTRIES = 40
 
 interface CallValueProps {
   label: 'Input' | 'Result'
   value: unknown
 }
 
-/** What goes into a call, or comes out of it: an object of short values as a list of them, anything else as JSON. */
+/** The input or result of a call: an object of short values as a list, anything else as JSON. */
 export function CallValue({ label, value }: CallValueProps) {
   if (value === null || value === undefined) return null
   const entries = typeof value === 'object' && !Array.isArray(value) ? Object.entries(value) : []
   const isPlain =
-    entries.length > 0 && entries.every(([, value]) => typeof value !== 'object' && inBrief(value, 400).length < 400)
+    entries.length > 0 &&
+    entries.length <= MOST_ENTRIES &&
+    entries.every(([, value]) => typeof value !== 'object' && inBrief(value, 400).length < 400)
   if (!isPlain) return <Json label={label} value={value} />
   return (
     <dl className={`call-value ${label.toLowerCase()}`}>

@@ -15,7 +15,7 @@ type Agent = Space['members'][number]
 const MOST_LETTERS = 32_000
 const draftKey = (spaceId: string) => `parley.draft.${spaceId}`
 
-/** Where a person writes. A draft is kept while one looks elsewhere; `@` names the agent that is asked. */
+/** The field for a new message. Drafts are kept per space; `@` mentions an agent. */
 export const Composer = memo(function Composer({ space, send }: ComposerProps) {
   const { id: spaceId } = space
   const field = useRef<HTMLTextAreaElement>(null)
@@ -23,7 +23,8 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const mention = useMention(field, text, setText, agents)
   const named = mentionedIn(text, agents)
-  // The same for as long as the same is tried: a message whose answer was lost is not posted twice.
+  // Kept for repeated attempts with the same text, so that a message whose response was lost is not posted
+  // twice.
   const attempt = useRef({ text: '', idempotencyKey: '' })
 
   const sending = useDo((sent: string) => {
@@ -86,23 +87,23 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
         </Button>
       </div>
       <p className="composer-hint">
-        {named === null ? wordsOfRouting(space, agents) : `Asks ${named.name}.`}{' '}
-        <span className="keys">Enter sends, Shift Enter is a new line.</span>
+        {named === null ? wordsOfRouting(space, agents) : `Goes to ${named.name}.`}{' '}
+        <span className="keys">Enter sends, Shift+Enter starts a new line.</span>
       </p>
     </form>
   )
 })
 
 function wordsOfRouting({ routing, adminAgent }: Space, agents: Agent[]): string {
-  if (agents.length === 0) return 'No agent listens here.'
+  if (agents.length === 0) return 'There is no agent in this space.'
   if (routing === 'ADMIN')
-    return adminAgent === null ? 'Goes to the agent at the door.' : `Goes to ${adminAgent.name}; @ asks another.`
-  if (routing === 'MENTION_CHAIN') return 'Goes to one agent, in turn; @ says to whom.'
-  if (agents.length === 2) return `${agents[0]?.name} and ${agents[1]?.name} hear it.`
-  return agents.length === 1 ? `${agents[0]?.name} hears it.` : `All ${agents.length} agents hear it.`
+    return adminAgent === null ? 'Goes to the admin agent.' : `Goes to ${adminAgent.name}. Use @ for another agent.`
+  if (routing === 'MENTION_CHAIN') return 'Goes to the next agent in turn. Use @ to choose one.'
+  if (agents.length === 2) return `Goes to ${agents[0]?.name} and ${agents[1]?.name}.`
+  return agents.length === 1 ? `Goes to ${agents[0]?.name}.` : `Goes to all ${agents.length} agents.`
 }
 
-/** The agent whose name stands after the first `@` that names one. */
+/** Returns the agent of the first `@` that is followed by a name. */
 function mentionedIn(text: string, agents: Agent[]): Agent | null {
   const byLength = agents.toSorted((one, other) => other.name.length - one.name.length)
   const found = byLength
@@ -116,7 +117,7 @@ function mentionedIn(text: string, agents: Agent[]): Agent | null {
 
 const escapeRegExp = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
-/** What is offered while a name is written after `@`: a list that is walked by the arrows and taken by Enter or Tab. */
+/** The list of agents while a name is typed after `@`: navigated with the arrow keys, chosen with Enter or Tab. */
 function useMention(
   field: React.RefObject<HTMLTextAreaElement | null>,
   text: string,

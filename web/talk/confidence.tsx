@@ -9,9 +9,10 @@ import { Icon } from '../ui/icons.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { SPACE_CONFIDENCE, UPDATE_SPACE } from './operations.ts'
 
-export const WHAT_IT_MEANS = 'What is said here is carried only to where everyone who hears it belongs here too.'
+export const WHAT_IT_MEANS =
+  'Agents repeat what is written here only where everyone who can read it is also a member of this space.'
 
-/** Under the head of a confidential space: that it is one, and what that means. */
+/** Shown below the header of a confidential space. */
 export function ConfidenceLine() {
   return (
     <p className="confidence-line">
@@ -23,7 +24,10 @@ export function ConfidenceLine() {
   )
 }
 
-/** Whether what is said in a space stays there, and which of its agents sit in other spaces too: members set it, admins lift it. */
+/**
+ * Shows and changes whether a space is confidential, and lists its agents that are also in other spaces. Members
+ * turn it on, admins turn it off.
+ */
 export function Confidence({ space: { id, confidential } }: { space: Space }) {
   const { connection, isAdmin } = useSession()
   const [isAsked, setAsked] = useState(false)
@@ -34,13 +38,13 @@ export function Confidence({ space: { id, confidential } }: { space: Space }) {
   })
   const lift = () => (isAsked ? set.start(false) : setAsked(true))
   return (
-    <section className={`block confidence ${confidential ? 'kept' : ''}`} aria-label="Confidence">
+    <section className={`block confidence ${confidential ? 'kept' : ''}`} aria-label="Confidentiality">
       <h3>
         <Icon name="lock" size={15} /> {confidential ? 'Confidential' : 'Not confidential'}
       </h3>
       <p className="hint">
-        {confidential ? WHAT_IT_MEANS : 'Its agents may carry what they hear here into other spaces.'}
-        {confidential && !isAdmin && ' Only an admin can lift it.'}
+        {confidential ? WHAT_IT_MEANS : 'Its agents may repeat what is written here in other spaces.'}
+        {confidential && !isAdmin && ' Only an admin can turn this off.'}
       </p>
       <Elsewhere spaceId={id} />
       {!confidential && (
@@ -50,7 +54,7 @@ export function Confidence({ space: { id, confidential } }: { space: Space }) {
       )}
       {confidential && isAdmin && (
         <Button look="danger" isBusy={set.isBusy} onClick={lift}>
-          {isAsked ? 'Yes, what was said here is free' : 'Lift it…'}
+          {isAsked ? 'Yes, turn it off' : 'Turn off confidentiality…'}
         </Button>
       )}
       <Refused error={set.error} />
@@ -62,11 +66,11 @@ function Elsewhere({ spaceId }: { spaceId: string }) {
   const { data } = useAsk(SPACE_CONFIDENCE, { id: spaceId })
   const agents = data?.space?.agentsElsewhere
   if (agents === undefined) return null
-  if (agents.length === 0) return <p className="hint">None of its agents sits in another space.</p>
+  if (agents.length === 0) return <p className="hint">None of its agents is a member of another space.</p>
   return (
     <>
-      <p className="hint">In other spaces too:</p>
-      <ul className="member-chips" aria-label="Agents that sit in other spaces too">
+      <p className="hint">Also in other spaces:</p>
+      <ul className="member-chips" aria-label="Agents that are also in other spaces">
         {agents.map((agent) => (
           <li key={agent.id}>
             <Link href={`/agents/${agent.id}`}>

@@ -3,34 +3,37 @@ import type { VirtualizerHandle } from 'virtua'
 import type { Message } from '../../client/index.ts'
 
 const NEAR_PX = 80
-/** For so long after a wheel, a finger or a key, a move upwards is the person's. */
+/** A scroll upwards within this time after a wheel, touch or key event was made by a person. */
 const GESTURE_MS = 500
-/** What stays of a conversation while one looks at its end: as many messages as when it was opened, and screens enough to scroll. */
+/**
+ * What is kept of a conversation while its end is in view: as many messages as when it was opened, and enough
+ * screens to scroll.
+ */
 const KEPT = { messages: 50, screens: 3 }
-/** Fewer than this are not let go for themselves. */
+/** Fewer messages than this are not worth dropping. */
 const LEAST_LET_GO = 25
 
 interface Followed {
   messages: readonly Message[]
   scroller: RefObject<HTMLDivElement | null>
-  /** Called with the newest message while one looks at the end. */
+  /** Called with the newest message while the end is in view. */
   onSeen(last: Message): void
 }
 
-/** Whether one looks at the end of a conversation, and how one comes there. */
+/** Whether the end of the conversation is in view, and how to get there. */
 export interface Following {
-  /** As it is now; false is set by whoever goes elsewhere. */
+  /** The current value. Set it to false before scrolling elsewhere. */
   isAtEnd: RefObject<boolean>
-  /** As it was drawn. */
+  /** The value of the last render. */
   isFollowing: boolean
   toEnd(): void
-  /** Looks where one is after a scroll; answers whether somebody went upwards. */
+  /** Updates the position after a scroll. Returns whether a person scrolled up. */
   look(box: HTMLElement): boolean
-  /** For the element that scrolls: what tells that a person moves it. */
+  /** Event handlers for the scrolling element, which detect that a person scrolls. */
   gestures: Pick<React.DOMAttributes<HTMLElement>, 'onWheel' | 'onTouchMove' | 'onKeyDown' | 'onPointerDown'>
 }
 
-/** Who looks at the end goes on looking at it; whoever reads elsewhere is not moved. */
+/** Keeps the end in view for a viewer who is at the end; does not move a viewer who reads elsewhere. */
 export function useFollowing({ messages, scroller, onSeen }: Followed): Following {
   const isAtEnd = useRef(true)
   const [isFollowing, setFollowing] = useState(true)
@@ -46,7 +49,7 @@ export function useFollowing({ messages, scroller, onSeen }: Followed): Followin
   function look(box: HTMLElement): boolean {
     const { top, height } = last.current
     const isUp = box.scrollTop < top - 2
-    // What is drawn anew, grows, or is let go moves the place too: only a person leaves the end.
+    // Rendering, growing and dropping messages also scroll: only a person leaves the end.
     const isMoved = box.scrollHeight !== height && !isGesture()
     if (isNearEnd(box)) isAtEnd.current = true
     else if (isUp && !isMoved) isAtEnd.current = false
@@ -63,7 +66,7 @@ export function useFollowing({ messages, scroller, onSeen }: Followed): Followin
 
 const isNearEnd = (box: HTMLElement) => box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX
 
-/** Whether a person moves what scrolls. */
+/** Detects whether a person is scrolling. */
 function useGestures() {
   const until = useRef(0)
   return useMemo(() => {
@@ -96,7 +99,7 @@ function useStayingAtEnd(
   }, [scroller, isAtEnd, toEnd])
 }
 
-/** Tells of the newest message while one looks at the end. */
+/** Reports the newest message while the end is in view. */
 function useSeeing(messages: readonly Message[], isAtEnd: RefObject<boolean>, onSeen: (last: Message) => void): void {
   const seen = useRef(onSeen)
   seen.current = onSeen
@@ -118,7 +121,7 @@ interface KeepingNewest {
   keepNewest(count: number): void
 }
 
-/** Who looks at the end keeps the newest messages; whoever reads elsewhere keeps all that there are. */
+/** Drops old messages while the end is in view; a viewer who reads elsewhere keeps all. */
 export function useKeepingNewest({ count, following, list, keepNewest }: KeepingNewest): void {
   const { isAtEnd, isFollowing } = following
   useEffect(() => {

@@ -1,24 +1,33 @@
 import { memo } from 'react'
 import { Link } from 'wouter'
-import type { Message } from '../../client/index.ts'
+import type { Message, MessagePart } from '../../client/index.ts'
 import { Avatar } from '../ui/avatar.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
 import { Icon } from '../ui/icons.tsx'
 import { Markdown } from '../ui/markdown.tsx'
 import { Time, wordsOfDay } from '../ui/time.tsx'
-import { CallCard } from './call-card.tsx'
+import { CallCard, plainCall } from './call-card.tsx'
 import { Outcomes } from './outcomes.tsx'
 
 interface MessageViewProps {
   message: Message
-  /** The first of its day: the day is said above it. */
+  /** The first message of its day: the day is shown above it. */
   isFirstOfDay: boolean
-  /** The first that the viewer has not read. */
+  /** The first message that the viewer has not read. */
   isFirstUnread: boolean
-  /** Right after one of the same sender: its head is left out. */
+  /** Directly after a message of the same sender: the header is omitted. */
   isContinued: boolean
-  /** The one that the address names. */
+  /** The message after `#` in the address. */
   isTarget: boolean
+}
+
+/** Plain text of a message, for when it cannot be rendered. */
+export const plainMessage = ({ sender, parts }: Message) => [`${sender.name}:`, ...parts.map(plainPart)].join('\n')
+
+function plainPart(part: MessagePart): string {
+  if (part.__typename === 'TextPart') return part.text
+  return part.__typename === 'ToolCallPart' ? plainCall(part.toolCall) : ''
 }
 
 const STATUS_WORDS: Record<string, string> = {
@@ -27,7 +36,7 @@ const STATUS_WORDS: Record<string, string> = {
   INTERRUPTED: 'was interrupted',
 }
 
-/** A message, with the reasons for it and what came of it. Rendered again only when it changes. */
+/** A message with its origin, outcomes and cost. Rendered again only when it changes. */
 export const MessageView = memo(function MessageView(props: MessageViewProps) {
   const { message, isFirstOfDay, isFirstUnread, isContinued, isTarget } = props
   const { id, sender, status, parts } = message
@@ -55,13 +64,9 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
         <div className="message-main">
           {!isContinued && <MessageHead message={message} />}
           <Origin message={message} />
-          {parts.map((part) =>
-            part.__typename === 'TextPart' ? (
-              <Markdown key={part.id} text={part.text} />
-            ) : (
-              <CallCard key={part.id} call={part.toolCall} />
-            ),
-          )}
+          {parts.map((part) => (
+            <PartView key={part.id} part={part} isGrowing={status === 'STREAMING'} />
+          ))}
           {STATUS_WORDS[status] && (
             <p className={`message-status ${status.toLowerCase()}`}>
               {status === 'STREAMING' && <span className="dots" aria-hidden="true" />}
@@ -75,6 +80,25 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
     </>
   )
 })
+
+function PartView({ part, isGrowing }: { part: MessagePart; isGrowing: boolean }) {
+  switch (part.__typename) {
+    case 'TextPart':
+      return (
+        <Boundary what="text" version={part.text} text={() => part.text}>
+          <Markdown text={part.text} isGrowing={isGrowing} />
+        </Boundary>
+      )
+    case 'ToolCallPart':
+      return <CallCard call={part.toolCall} />
+    default:
+      return (
+        <p className="plain-note">
+          The console does not know this kind of part. Reload the page to update the console.
+        </p>
+      )
+  }
+}
 
 function MessageHead({ message: { id, sender, createdAt, mentionedAgent, run } }: { message: Message }) {
   return (
@@ -92,7 +116,7 @@ function MessageHead({ message: { id, sender, createdAt, mentionedAgent, run } }
         <Time at={createdAt} />
       </a>
       {run !== null && (
-        <Link className="inside" href={`/runs/${run.id}`} aria-label="Look inside the run that wrote this">
+        <Link className="inside" href={`/runs/${run.id}`} aria-label="Open the run that wrote this message">
           <Icon name="branch" size={14} /> run
         </Link>
       )}
@@ -100,13 +124,13 @@ function MessageHead({ message: { id, sender, createdAt, mentionedAgent, run } }
   )
 }
 
-/** What all that it set off has used so far. */
+/** Usage of all runs that the message started. */
 function Cost({ message: { rootUsage } }: { message: Message }) {
   if (rootUsage === null || rootUsage.totalTokens === 0) return null
   const { totalTokens, costUsd } = rootUsage
   const cost = costUsd === null || costUsd === 0 ? '' : ` · ${wordsOfCost(costUsd)}`
   return (
-    <span className="cost" title="What all that this message set off has used">
+    <span className="cost" title="Usage of all runs that this message started">
       {totalTokens.toLocaleString()} tokens{cost}
     </span>
   )
@@ -118,7 +142,7 @@ const ORIGIN_WORDS: Record<string, string> = {
   INBOX: 'its inbox',
 }
 
-/** Why it was posted, where the reason does not stand in this space. */
+/** Why the message was posted, if the trigger was outside of this space. */
 function Origin({ message: { origin } }: { message: Message }) {
   if (origin === null) return null
   const { triggerType, triggerName, triggerSenderName, triggerSpaceId, triggerSpaceName, triggerMessage } = origin

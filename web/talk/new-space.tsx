@@ -14,7 +14,7 @@ import { ROUTINGS } from './space-details.tsx'
 interface NewSpaceProps {
   open: boolean
   onOpenChange(open: boolean): void
-  /** One is in the new space. */
+  /** Called after the new space was opened. */
   onMade(): void
 }
 
@@ -33,7 +33,7 @@ export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
       routing,
       memberIds,
       adminAgentId: routing === 'ADMIN' ? (memberIds[0] ?? null) : null,
-      // Left out, it is as the server has it for new spaces.
+      // If absent, the server's default for new spaces applies.
       ...(values.get('confidential') === 'on' ? { confidential: true } : {}),
     }
     const { space } = payloadOf((await connection.ask(CREATE_SPACE, { input })).createSpace, 'CreateSpacePayload')
@@ -52,15 +52,19 @@ export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
     <Dialog title="New space" open={open} onOpenChange={onOpenChange}>
       <Form label="New space" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
         <TextField label="Name" name="name" required maxLength={200} autoFocus placeholder="Kitchen" />
-        <TextField label="What it is for" name="description" placeholder="Optional" />
-        <SelectField label="Who wakes" name="routing" options={ROUTINGS} />
-        <CheckField label="Confidential" name="confidential" hint={`${WHAT_IT_MEANS} Only an admin can lift it.`} />
+        <TextField label="Description" name="description" placeholder="Optional" />
+        <SelectField label="Which agents wake" name="routing" options={ROUTINGS} />
+        <CheckField
+          label="Confidential"
+          name="confidential"
+          hint={`${WHAT_IT_MEANS} Only an admin can turn this off.`}
+        />
         <fieldset className="choices">
-          <legend>Agents in it</legend>
+          <legend>Agents</legend>
           {found.length > 8 || search !== '' ? (
             <TextField label="Search agents" value={search} onChange={(event) => setSearch(event.target.value)} />
           ) : null}
-          {found.length === 0 && <p className="hint">There is no agent yet.</p>}
+          {found.length === 0 && <p className="hint">There are no agents yet.</p>}
           {found.slice(0, 12).map((agent) => (
             <label key={agent.id} className="choice">
               <input type="checkbox" checked={chosen.has(agent.id)} onChange={() => toggle(agent.id, agent.name)} />

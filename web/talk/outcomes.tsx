@@ -13,32 +13,33 @@ type Outcome = Message['outcomes'][number]
 
 const WORDS: Record<string, string> = {
   RUN: 'woke',
-  INBOX: 'will read it when it thinks next',
-  SKIPPED: 'read it and had nothing to say',
+  INBOX: 'will read this in the next think cycle',
+  SKIPPED: 'read this and chose not to reply',
   ANSWERED: 'was waiting for this answer',
-  NOT_ROUTED: 'was not asked',
-  LOOP_LIMIT: 'was not woken: the chain had reached its limit',
-  DUPLICATE: 'had been woken by it before',
+  NOT_ROUTED: 'was not woken',
+  LOOP_LIMIT: 'was not woken: the limit of runs from one message was reached',
+  DUPLICATE: 'had already been woken by this',
   PAUSED: 'is paused',
-  OVER_BUDGET: 'was not woken: a budget is spent',
-  DROPPED: 'left before it had read it',
+  OVER_BUDGET: 'was not woken: a budget is exhausted',
+  DROPPED: 'left before reading this',
   FAILED: 'failed',
 }
 
-/** For those who are not told the reason itself, which is for operators. */
+/** Explanations for viewers who may not see the recorded reason. */
 const EXPLAINED: Record<string, string> = {
-  RUN: 'The routing of this space had it hear this.',
-  PAUSED: 'Nothing wakes it until an operator lets it go on.',
-  NOT_ROUTED: 'The routing of this space chose somebody else for this message.',
+  RUN: 'The routing of this space chose this agent.',
+  PAUSED: 'Nothing wakes a paused agent until an operator resumes it.',
+  NOT_ROUTED: 'The routing of this space did not choose this agent.',
   LOOP_LIMIT:
-    'Agents that wake one another are stopped at a depth and a number of runs, so that they do not go on for ever.',
-  DUPLICATE: 'A message wakes an agent once at most.',
-  INBOX: 'It keeps a mind of its own: what concerns it waits in its inbox until it thinks next.',
-  OVER_BUDGET: 'What its agent, its space or what began it may use was used up. An operator sets how much that is.',
-  SKIPPED: 'It was shown the message and decided to say nothing.',
+    'The number of runs that one message can start, and their depth, are limited, so that agents do not wake each other forever.',
+  DUPLICATE: 'A message wakes an agent at most once.',
+  INBOX: 'This agent is persistent: the message waits in its inbox until the next think cycle.',
+  OVER_BUDGET:
+    'The budget of the agent, of the space or of the original trigger is exhausted. An operator can change it.',
+  SKIPPED: 'The agent read the message and decided not to reply.',
 }
 
-/** Who woke from a message, who did not, and why: in a line, and whole when one asks. Whom it failed for is said at once. */
+/** The outcomes of a message: a summary line with details on request. Failures are always shown. */
 export function Outcomes({ message }: { message: Message }) {
   const { outcomes } = message
   const failed = outcomes.filter(({ kind }) => kind === 'FAILED')
@@ -51,14 +52,14 @@ export function Outcomes({ message }: { message: Message }) {
       <OverBudget outcomes={outcomes.filter(({ kind }) => kind === 'OVER_BUDGET')} />
       <Popover.Root>
         <Popover.Trigger className="outcomes-line">
-          <span className="sr-only">Who woke? </span>
+          <span className="sr-only">Which agents woke? </span>
           {summaryOf(outcomes)}
           <Icon name="chevron" size={12} />
         </Popover.Trigger>
         <Popover.Portal>
           <Popover.Positioner sideOffset={4} align="start" className="positioner">
             <Popover.Popup className="popover">
-              <Popover.Title className="popover-title">Who woke, and why</Popover.Title>
+              <Popover.Title className="popover-title">Which agents woke, and why</Popover.Title>
               <ul className="outcome-list">
                 {outcomes.map((outcome) => (
                   <OutcomeLine
@@ -78,7 +79,7 @@ export function Outcomes({ message }: { message: Message }) {
 
 function OutcomeLine({ outcome, isMentioned }: { outcome: Outcome; isMentioned: boolean }) {
   const { agent, kind, reason, error, run } = outcome
-  const why = reason ?? (kind === 'RUN' && isMentioned ? 'It was mentioned.' : EXPLAINED[kind])
+  const why = reason ?? (kind === 'RUN' && isMentioned ? 'This agent was mentioned.' : EXPLAINED[kind])
   return (
     <li>
       <Avatar entity={{ ...agent, kind: 'AGENT' }} size={24} />
@@ -88,13 +89,13 @@ function OutcomeLine({ outcome, isMentioned }: { outcome: Outcome; isMentioned: 
         </p>
         {why && <p className="why">{why}</p>}
         {error !== null && <p className="why bad">{error}</p>}
-        {run !== null && <Link href={`/runs/${run.id}`}>Look inside its run</Link>}
+        {run !== null && <Link href={`/runs/${run.id}`}>Open its run</Link>}
       </div>
     </li>
   )
 }
 
-/** `Iris woke · 2 others were not asked`. */
+/** `Iris woke · 2 agents were not woken`. */
 function summaryOf(outcomes: readonly Outcome[]): string {
   const kinds = Map.groupBy(outcomes, ({ kind }) => kind)
   const lines = [...kinds].map(([kind, of]) => {
@@ -109,11 +110,11 @@ function summaryOf(outcomes: readonly Outcome[]): string {
 const plural = (words: string) =>
   words.replace(/^was /, 'were ').replace(/^is /, 'are ').replace(/^has /, 'have ').replaceAll(' it ', ' they ')
 
-/** Whom a spent budget kept asleep, and for an operator whose budget that is. */
+/** The agents that a budget kept from waking, with links to their budgets for an operator. */
 function OverBudget({ outcomes }: { outcomes: readonly Outcome[] }) {
   const { isAdmin } = useSession()
   if (outcomes.length === 0) return null
-  const reasons = [...new Set(outcomes.map(({ reason }) => reason ?? 'A budget is spent.'))]
+  const reasons = [...new Set(outcomes.map(({ reason }) => reason ?? 'A budget is exhausted.'))]
   return (
     <div className="over-budget">
       <Icon name="chart" size={16} />
@@ -145,7 +146,7 @@ function Failure({ outcome: { agent, error, run } }: { outcome: Outcome }) {
           <Button icon="retry" onClick={() => retry.start(run.id)} isBusy={retry.isBusy}>
             Retry
           </Button>
-          <Link href={`/runs/${run.id}`}>Look inside</Link>
+          <Link href={`/runs/${run.id}`}>Open its run</Link>
         </div>
       )}
       <Refused error={retry.error} />

@@ -14,9 +14,9 @@ import { Confidence } from './confidence.tsx'
 import { ADD_MEMBER, AGENT_CHOICES, PEOPLE_CHOICES, REMOVE_MEMBER, UPDATE_SPACE } from './operations.ts'
 
 export const ROUTINGS = [
-  ['BROADCAST', 'Every agent hears everything'],
-  ['ADMIN', 'One agent at the door, who asks others'],
-  ['MENTION_CHAIN', 'Agents take turns, and hand on by mention'],
+  ['BROADCAST', 'Every agent, for every message'],
+  ['ADMIN', 'The admin agent, which involves the others'],
+  ['MENTION_CHAIN', 'One agent in turn, or the one that is mentioned'],
 ] as const
 
 interface SpaceDetailsProps {
@@ -25,7 +25,7 @@ interface SpaceDetailsProps {
   onOpenChange(open: boolean): void
 }
 
-/** Who belongs to a space, and how it works: to look at, and to change. */
+/** Members and settings of a space. */
 export function SpaceDetails({ space, open, onOpenChange }: SpaceDetailsProps) {
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const people = space.members.filter(({ kind }) => kind === 'HUMAN')
@@ -61,7 +61,7 @@ function Members({ title, members, space }: { title: string; members: Space['mem
             <span className="grow">
               {member.kind === 'AGENT' ? <Link href={`/agents/${member.id}`}>{member.name}</Link> : member.name}
               {space.adminAgent?.id === member.id && space.routing === 'ADMIN' && (
-                <span className="kind">at the door</span>
+                <span className="kind">admin agent</span>
               )}
             </span>
             <IconButton
@@ -84,7 +84,7 @@ function AddAgent({ space }: { space: Space }) {
   return <AddMember label="Add an agent" space={space} found={found} search={search} onSearch={setSearch} />
 }
 
-/** For an operator everybody; for a person, whom it shares a space with. */
+/** An operator can add everybody, a person those with whom they share a space. */
 function AddPerson({ space }: { space: Space }) {
   const [search, setSearch] = useState('')
   const { data } = useAsk(PEOPLE_CHOICES, { search: search === '' ? null : search })
@@ -148,13 +148,13 @@ function EditSpace({ space, agents }: { space: Space; agents: Space['members'] }
   })
   return (
     <section className="block">
-      <h3>How it works</h3>
+      <h3>Settings</h3>
       <Form label="Change this space" submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
         <TextField label="Name" name="name" defaultValue={space.name} required maxLength={200} />
         <AreaField label="Description" name="description" defaultValue={space.description ?? ''} rows={2} />
-        <SelectField label="Who wakes" name="routing" defaultValue={space.routing} options={ROUTINGS} />
+        <SelectField label="Which agents wake" name="routing" defaultValue={space.routing} options={ROUTINGS} />
         <SelectField
-          label="Agent at the door"
+          label="Admin agent"
           name="adminAgentId"
           defaultValue={space.adminAgent?.id ?? ''}
           options={[['', 'none set'], ...agents.map(({ id, name }) => [id, name] as const)]}

@@ -7,7 +7,8 @@ import { useHashTarget } from '../location.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
-import { IconButton } from '../ui/button.tsx'
+import { Boundary } from '../ui/boundary.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
 import { Empty, Loading } from '../ui/notice.tsx'
 import { ActivityBar } from './activity-bar.tsx'
 import { Announcer } from './announcer.tsx'
@@ -17,8 +18,15 @@ import { MARK_READ, MESSAGE_PLACE } from './operations.ts'
 import { SpaceDetails } from './space-details.tsx'
 import { Timeline } from './timeline.tsx'
 
-/** A space: what is said in it, live, and where one says something. */
+/** A space: its live conversation, and the field for a new message. */
 export function SpacePage({ spaceId }: { spaceId: string }) {
+  const [attempt, setAttempt] = useState(0)
+  return <SpaceView key={attempt} spaceId={spaceId} onRetry={() => setAttempt(attempt + 1)} />
+}
+
+const FOR_GOOD = ['FORBIDDEN', 'NOT_FOUND', 'UNAUTHENTICATED']
+
+function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
   const { connection, isHuman, humanId } = useSession()
   const state = useSpace(connection, spaceId)
   const [isOpen, setOpen] = useState(false)
@@ -27,11 +35,17 @@ export function SpacePage({ spaceId }: { spaceId: string }) {
   const { space, status, error, messages, activity } = state
 
   if (status === 'ended') {
+    const isForGood = error === null || FOR_GOOD.includes(error.code)
     return (
       <>
         <PageHead title={space?.name ?? 'Space'} />
-        <Empty icon="space" title="This space is closed to you">
-          <p>{error?.message ?? 'It is no longer live.'}</p>
+        <Empty icon="space" title={isForGood ? 'You cannot see this space' : 'This space could not be loaded'}>
+          <p>{error?.message ?? 'Live updates have ended.'}</p>
+          {!isForGood && (
+            <Button icon="retry" onClick={onRetry}>
+              Try again
+            </Button>
+          )}
           <p>
             <Link href="/">Go to your spaces</Link>
           </p>
@@ -65,30 +79,38 @@ export function SpacePage({ spaceId }: { spaceId: string }) {
       </PageHead>
       {space.confidential && <ConfidenceLine />}
       {messages.length === 0 ? (
-        <Empty icon="space" title={`Nothing was said in ${space.name} yet`}>
+        <Empty icon="space" title={`No messages in ${space.name} yet`}>
           <p>
             {space.members.some(({ kind }) => kind === 'AGENT')
-              ? 'Say hello: its agents are listening.'
-              : 'Add an agent to it by its details, above.'}
+              ? 'Say hello to its agents.'
+              : 'Open the details above to add an agent.'}
           </p>
         </Empty>
       ) : (
-        <Timeline
-          state={state}
-          loadEarlier={state.loadEarlier}
-          loadUntil={state.loadUntil}
-          keepNewest={state.keepNewest}
-          target={target}
-          onSeen={onSeen}
-        />
+        <Boundary what="conversation">
+          <Timeline
+            state={state}
+            loadEarlier={state.loadEarlier}
+            loadUntil={state.loadUntil}
+            keepNewest={state.keepNewest}
+            target={target}
+            onSeen={onSeen}
+          />
+        </Boundary>
       )}
-      <Announcer messages={messages} ownId={humanId} />
-      <ActivityBar activity={activity} />
+      <Boundary what="part of the page" version={messages} fallback={null}>
+        <Announcer messages={messages} ownId={humanId} />
+      </Boundary>
+      <Boundary what="list of agents at work" version={activity}>
+        <ActivityBar activity={activity} />
+      </Boundary>
       {isHuman ? (
-        <Composer key={spaceId} space={space} send={state.send} />
+        <Boundary what="text field">
+          <Composer key={spaceId} space={space} send={state.send} />
+        </Boundary>
       ) : (
         <p className="spectator">
-          You see everything as the operator, and speak as nobody. <Link href="/people">Go on as a person</Link> to
+          As the operator you can read everything, but not post. <Link href="/people">Continue as a person</Link> to
           write here.
         </p>
       )}
@@ -97,7 +119,7 @@ export function SpacePage({ spaceId }: { spaceId: string }) {
   )
 }
 
-/** The message that the address names after `#`, where it is one of this space. */
+/** Returns the message after `#` in the address, if it belongs to this space. */
 function useTargetMessage(spaceId: string): { id: string; seq: number } | null {
   const id = useHashTarget()
   const { data } = useAsk(MESSAGE_PLACE, { id: id ?? '' }, { enabled: id !== null })
@@ -107,7 +129,7 @@ function useTargetMessage(spaceId: string): { id: string; seq: number } | null {
 
 const READ_PAUSE_MS = 400
 
-/** How far a person has read: said a moment later, once for all that came meanwhile. */
+/** Marks messages as read, after a short delay and once for all that were seen meanwhile. */
 function useReading(spaceId: string): (message: Message) => void {
   const { connection, isHuman } = useSession()
   const marked = useRef(0)
@@ -130,7 +152,7 @@ function useReading(spaceId: string): (message: Message) => void {
           const { markRead } = await connection.ask(MARK_READ, { spaceId, messageId })
           payloadOf(markRead, 'MarkReadPayload')
         } catch {
-          // Tried again with the next message that is seen.
+          // The next message that is seen triggers another attempt.
           marked.current = before
         }
       }

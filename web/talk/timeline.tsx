@@ -2,28 +2,29 @@ import { useCallback, useEffect, useRef, useState } from 'react'
 import { Virtualizer, type VirtualizerHandle } from 'virtua'
 import { errorOf } from '../../client/errors.ts'
 import type { Message, ParleyError, SpaceState } from '../../client/index.ts'
+import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { dayOf } from '../ui/time.tsx'
 import { useFollowing, useKeepingNewest } from './following.ts'
-import { MessageView } from './message-view.tsx'
+import { MessageView, plainMessage } from './message-view.tsx'
 
 interface TimelineProps {
   state: SpaceState
   loadEarlier(): Promise<void>
   loadUntil(seq: number): Promise<void>
   keepNewest(count: number): void
-  /** The message that the address names. */
+  /** The message after `#` in the address. */
   target: { id: string; seq: number } | null
-  /** Called with the newest whole message while one looks at the end. */
+  /** Called with the newest complete message while the end is in view. */
   onSeen(message: Message): void
 }
 
 const SOON_PX = 600
-/** Messages of one sender within this stand under one head. */
+/** Messages of one sender within this time share a header. */
 const TOGETHER_MS = 5 * 60_000
 
-/** The messages of a space, as many as there are: only those in view are drawn. */
+/** The messages of a space. Only those in view are rendered. */
 export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, onSeen }: TimelineProps) {
   const { messages, hasEarlier, firstUnread } = state
   const scroller = useRef<HTMLDivElement>(null)
@@ -32,7 +33,7 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
   const [error, setError] = useState<ParleyError | null>(null)
   const [first] = messages
   const lastFirst = useRef(first?.id)
-  // Messages were put before the first, or let go there: what one reads stays where it is.
+  // Messages were added or dropped before the first one: the scroll position must not change.
   const isShifted = lastFirst.current !== first?.id && lastFirst.current !== undefined
   lastFirst.current = first?.id
   const [unread, setUnread] = useState<SpaceState['firstUnread']>(null)
@@ -45,7 +46,7 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
     scroller,
     onSeen: (last) => {
       setSeenUpTo(last.seq)
-      // What is being written is read once it is whole; what stands before it is read by now.
+      // A streaming message counts as read when it is complete; the messages before it are read now.
       const whole = messages.findLast(({ status }) => status !== 'STREAMING')
       if (whole !== undefined) onSeen(whole)
     },
@@ -87,13 +88,15 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
         <Virtualizer ref={list} scrollRef={scroller} shift={isShifted} bufferSize={300} data={messages}>
           {(message, at) => (
             <div key={message.id} className="row">
-              <MessageView
-                message={message}
-                isFirstOfDay={at === 0 || dayOf(messages[at - 1]?.createdAt ?? '') !== dayOf(message.createdAt)}
-                isFirstUnread={firstUnread?.id === message.id}
-                isContinued={continues(messages[at - 1], message) && firstUnread?.id !== message.id}
-                isTarget={target?.id === message.id}
-              />
+              <Boundary what="message" version={message} text={() => plainMessage(message)}>
+                <MessageView
+                  message={message}
+                  isFirstOfDay={at === 0 || dayOf(messages[at - 1]?.createdAt ?? '') !== dayOf(message.createdAt)}
+                  isFirstUnread={firstUnread?.id === message.id}
+                  isContinued={continues(messages[at - 1], message) && firstUnread?.id !== message.id}
+                  isTarget={target?.id === message.id}
+                />
+              </Boundary>
             </div>
           )}
         </Virtualizer>
@@ -120,7 +123,7 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
   )
 }
 
-/** Apart from the timeline, whose messages it would keep as they were when it was made. */
+/** Outside of the component, whose closure would keep the old messages alive. */
 function useLoading(loadEarlier: () => Promise<void>, setError: (error: ParleyError | null) => void): () => void {
   return useCallback(() => {
     setError(null)
@@ -134,7 +137,7 @@ interface Filling {
   load(): void
 }
 
-/** In a window so high that all there is fits, nobody can scroll to what was before: it comes by itself, until one can. */
+/** If everything fits into a high window, nobody can scroll up: loads earlier messages until the window scrolls. */
 function useFilling({ scroller, mayLoad, load }: Filling): void {
   useEffect(() => {
     const box = scroller.current
@@ -156,7 +159,7 @@ function continues(before: Message | undefined, message: Message): boolean {
 
 interface Targeting {
   target: { id: string; seq: number } | null
-  /** Where on the screen it is to stand. */
+  /** Where in the window the message should be. */
   align: 'start' | 'center'
   state: SpaceState
   loadUntil(seq: number): Promise<void>
@@ -165,7 +168,7 @@ interface Targeting {
   onError(error: ParleyError): void
 }
 
-/** Goes to a message, once. */
+/** Scrolls to a message, once. */
 function useTarget({ target, align, state, loadUntil, list, isAtEnd, onError }: Targeting): void {
   const gone = useRef<string | null>(null)
   const { messages, status } = state

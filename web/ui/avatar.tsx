@@ -1,4 +1,4 @@
-/** People are round and warm, agents square and cool: told apart at a glance, and each by a colour of its own. */
+/** People are round with warm colours, agents square with cool ones. The hue depends on the id. */
 export function Avatar({ entity, size = 32 }: { entity: { id: string; name: string; kind: string }; size?: number }) {
   const isAgent = entity.kind === 'AGENT'
   const [from, range] = isAgent ? [165, 150] : [5, 85]
@@ -20,7 +20,7 @@ function initialsOf(name: string): string {
   return letters.map((word = '') => [...word][0]?.toUpperCase() ?? '').join('')
 }
 
-/** A number from 0 to 1, the same for the same id, and far from those of ids made right before and after. */
+/** Returns a number from 0 to 1 for an id. Ids created one after the other get distant numbers. */
 function shareOf(id: string): number {
   let hash = 2_166_136_261
   for (const letter of id) hash = Math.imul(hash ^ (letter.codePointAt(0) ?? 0), 16_777_619)

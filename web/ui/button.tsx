@@ -28,7 +28,7 @@ interface IconButtonProps extends Omit<ComponentProps<'button'>, 'children'> {
   icon: IconName
 }
 
-/** A button with a drawing only: its name is read out, and shown beside it. */
+/** A button with only an icon. Its label is its accessible name and its tooltip. */
 export function IconButton({ label, icon, className = '', ...props }: IconButtonProps) {
   return (
     <Tooltip.Root>

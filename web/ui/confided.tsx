@@ -2,7 +2,7 @@ import { Icon } from './icons.tsx'
 
 type Named = readonly { id: string; name: string }[]
 
-/** Names of confidential spaces, within a sentence. */
+/** Names of confidential spaces, inline. */
 export function InConfidence({ spaces }: { spaces: Named }) {
   return (
     <span className="confided">
@@ -11,12 +11,12 @@ export function InConfidence({ spaces }: { spaces: Named }) {
   )
 }
 
-/** The confidential spaces that something comes from; nothing where there are none. */
+/** The confidential spaces that content comes from; nothing if there are none. */
 export function Confided({ to }: { to: Named }) {
   if (to.length === 0) return null
   return (
     <>
-      <span className="sr-only">In confidence, from</span> <InConfidence spaces={to} />
+      <span className="sr-only">Confidential, from</span> <InConfidence spaces={to} />
     </>
   )
 }

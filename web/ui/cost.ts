@@ -5,7 +5,7 @@ const CENTS = new Intl.NumberFormat(undefined, {
   maximumFractionDigits: 4,
 })
 
-/** An amount of money, as small as models make it. */
+/** Formats an amount in US dollars with enough digits for the prices of models. */
 export function wordsOfCost(usd: number): string {
   return usd > 0 && usd < 0.0001 ? 'under $0.0001' : CENTS.format(usd)
 }

@@ -1,17 +1,18 @@
 import { Dialog as Base } from '@base-ui/react/dialog'
 import type { ReactElement, ReactNode } from 'react'
+import { Boundary } from './boundary.tsx'
 import { IconButton } from './button.tsx'
 
 interface DialogProps {
   title: string
   open: boolean
   onOpenChange(open: boolean): void
-  /** `sheet` comes from the side and is as high as the page. */
+  /** `sheet` slides in from the side and is as high as the page. */
   look?: 'card' | 'sheet'
   children: ReactNode
 }
 
-/** Something that is done before one goes on: closed by Escape, beside it, or its button. */
+/** A modal dialog, closed by Escape, a click beside it, or its button. */
 export function Dialog({ title, open, onOpenChange, look = 'card', children }: DialogProps) {
   return (
     <Base.Root open={open} onOpenChange={onOpenChange}>
@@ -22,7 +23,9 @@ export function Dialog({ title, open, onOpenChange, look = 'card', children }: D
             <Base.Title>{title}</Base.Title>
             <Base.Close render={(<IconButton label="Close" icon="cross" />) as ReactElement} />
           </header>
-          <div className="dialog-body">{children}</div>
+          <div className="dialog-body">
+            <Boundary what="dialog">{children}</Boundary>
+          </div>
         </Base.Popup>
       </Base.Portal>
     </Base.Root>

@@ -87,7 +87,7 @@ export function CheckField({ label, hint, ...props }: CheckProps) {
 
 interface FormProps {
   label: string
-  /** What the form holds, by the names of its fields. */
+  /** Called with the values of the form by field name. */
   onSubmit(values: FormData): void
   submit: string
   isBusy: boolean
@@ -114,7 +114,7 @@ export function Form({ label, onSubmit, submit, isBusy, error, children, look = 
   )
 }
 
-/** A text of a form, without the white space around it; null where there is none. */
+/** Returns the trimmed text of a field; null if it is empty. */
 export function textIn(values: FormData, name: string): string | null {
   const text = String(values.get(name) ?? '').trim()
   return text === '' ? null : text

@@ -1,4 +1,4 @@
-// One stroke, one size: drawn for the console.
+// The console's own icons, with one stroke width and size.
 const PATHS = {
   menu: 'M3 6h14M3 10h14M3 14h14',
   search: 'M9 15A6 6 0 1 0 9 3a6 6 0 0 0 0 12Zm8 2-3.8-3.8',
@@ -34,7 +34,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS
 
-/** A drawing beside words, or in a button that has a name: never the only thing that says something. */
+/** A decorative icon, next to words or in a labelled button; hidden from screen readers. */
 export function Icon({ name, size = 18 }: { name: IconName; size?: number }) {
   return (
     <svg

@@ -1,21 +1,47 @@
-import { memo } from 'react'
+import { memo, useState } from 'react'
+import { Button } from './button.tsx'
+import { jsonText } from './json-text.ts'
 
 const OPEN_BELOW = 320
+const LIMITS = { characters: 20_000, depth: 60 }
+const MOST = { characters: 2_000_000, depth: 1000 }
+/** Factor by which the limits grow with each request for more. */
+const GROWTH = 5
 
-/** Any JSON value, readable: short ones open, long ones folded. */
+/**
+ * A JSON value as text: open if short, folded if long. Of a very long or deep value the beginning is shown, and
+ * more on request.
+ */
 export const Json = memo(function Json({ label, value }: { label: string; value: unknown }) {
-  const text = JSON.stringify(value, null, 2) ?? 'undefined'
+  const [limits, setLimits] = useState(LIMITS)
+  const { text, isCut } = jsonText(value, limits)
+  const mayGrow = limits.characters < MOST.characters
+  const grow = () =>
+    setLimits({
+      characters: Math.min(limits.characters * GROWTH, MOST.characters),
+      depth: Math.min(limits.depth * GROWTH, MOST.depth),
+    })
   return (
     <details className="json" open={text.length < OPEN_BELOW}>
       <summary>{label}</summary>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard */}
       <pre tabIndex={0}>{text}</pre>
+      {isCut && (
+        <p className="plain-note">
+          Shortened: “…” marks omitted parts.{' '}
+          {mayGrow && (
+            <Button look="quiet" icon="down" onClick={grow}>
+              Show more
+            </Button>
+          )}
+        </p>
+      )}
     </details>
   )
 })
 
-/** A value as one short line. */
+/** Returns a value as one short line. */
 export function inBrief(value: unknown, most = 120): string {
-  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+  const text = typeof value === 'string' ? value : jsonText(value, { characters: most + 1, indent: 0 }).text
   return text.length > most ? `${text.slice(0, most)}…` : text
 }

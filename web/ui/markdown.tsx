@@ -1,88 +1,165 @@
-import { type ComponentProps, memo, useDeferredValue } from 'react'
-import ReactMarkdown from 'react-markdown'
-import remarkGfm from 'remark-gfm'
+import { Fragment, memo, type ReactNode, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
+import { Button } from './button.tsx'
+import { destinationOf } from './destination.ts'
+import { Fold } from './fold.tsx'
 import { Icon } from './icons.tsx'
+import { LIMITS, type MarkdownElement, type MarkdownLimit, type MarkdownNode, parseMarkdown } from './markdown-tree.ts'
+import { FALLBACK_TALL_PX, PlainText } from './plain-text.tsx'
 
-const PLUGINS = [remarkGfm]
-const COMPONENTS: ComponentProps<typeof ReactMarkdown>['components'] = {
-  // What others wrote sends nobody anywhere without being seen to, and loads nothing.
-  a: ({ href, children }) => {
-    const isElsewhere = href !== undefined && /^https?:/.test(href)
-    return (
-      <a href={href} target="_blank" rel="noopener noreferrer nofollow ugc" title={href}>
-        {children}
-        {isElsewhere && <span className="link-host"> ↗ {hostOf(href)}</span>}
-      </a>
-    )
-  },
-  img: ({ alt, src }) => (
-    <a href={typeof src === 'string' ? src : undefined} target="_blank" rel="noopener noreferrer nofollow ugc">
-      <Icon name="link" size={14} /> {alt || 'image'}
-    </a>
-  ),
-  // Of a list of tasks: markdown has no other.
-  input: ({ checked }) => <input type="checkbox" checked={checked} disabled aria-label={checked ? 'Done' : 'To do'} />,
-  table: ({ children }) => (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
-    <section className="table-scroller" tabIndex={0} aria-label="Table">
-      <table>{children}</table>
-    </section>
-  ),
-  pre: ({ children }) => (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
-    <pre tabIndex={0}>{children}</pre>
-  ),
+const REASONS: Record<MarkdownLimit, string> = {
+  LONG: 'it is too long to be formatted.',
+  DEEP: 'its formatting is nested too deeply.',
+  MANY: 'its formatting has too many parts.',
+  SLOW: 'its formatting takes too long to parse.',
 }
 
-const Block = memo(function Block({ text }: { text: string }) {
-  return (
-    <ReactMarkdown remarkPlugins={PLUGINS} components={COMPONENTS}>
-      {text}
-    </ReactMarkdown>
-  )
-})
+interface MarkdownProps {
+  text: string
+  /** The text is streaming. */
+  isGrowing?: boolean
+}
+
+/** Time limit after a person clicked “Try again”; a busy machine may need it even for an ordinary text. */
+const LONGEST_MS = 1000
 
 /**
- * What people and agents wrote. A text that grows is read block by block, so that only its last one is read again, and after what
- * cannot wait, as a key that was pressed.
- * HTML is shown as the text that it is, an image as a link to it.
+ * Formatted text of people and models. HTML is shown as text, an image as a link to it. A text beyond the limits
+ * of the parser is shown unformatted.
  */
-export const Markdown = memo(function Markdown({ text }: { text: string }) {
-  const blocks = blocksOf(useDeferredValue(text))
+export const Markdown = memo(function Markdown({ text, isGrowing = false }: MarkdownProps) {
+  const shown = usePaced(useDeferredValue(text))
+  const [timeMs, setTimeMs] = useState(LIMITS.timeMs)
+  const parsed = useMemo(() => parseMarkdown(shown, { timeMs }), [shown, timeMs])
+  // A text that only defines links has no blocks: it is shown unformatted rather than not at all.
+  if (parsed.blocks === null || parsed.blocks.length === 0) {
+    return (
+      <div className="markdown">
+        <PlainText text={shown} tallPx={FALLBACK_TALL_PX} />
+        {parsed.limit !== null && (
+          <p className="plain-note">
+            Shown as plain text: {REASONS[parsed.limit]}
+            {parsed.limit === 'SLOW' && timeMs < LONGEST_MS && (
+              <Button icon="retry" look="quiet" onClick={() => setTimeMs(LONGEST_MS)}>
+                Try again
+              </Button>
+            )}
+          </p>
+        )}
+      </div>
+    )
+  }
   return (
-    <div className="markdown" dir="auto">
-      {blocks.map((block, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: a text grows at its end
-        <Block key={at} text={block} />
-      ))}
-    </div>
+    <Fold text={shown} isGrowing={isGrowing}>
+      <div className="markdown" dir="auto">
+        {parsed.blocks.map((block, at) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: a text grows at its end
+          <Block key={at} block={block} content={JSON.stringify(block)} />
+        ))}
+      </div>
+    </Fold>
   )
 })
 
-const LEAST_BLOCK = 400
+/** Memoized by content, so that a streaming text renders only the blocks that changed. */
+const Block = memo(
+  function Block({ block }: { block: MarkdownElement; content: string }) {
+    return <>{render(block, false)}</>
+  },
+  (before, after) => before.content === after.content,
+)
 
-/** Cuts at blank lines outside of fences, where nothing indented or listed goes on. */
-function blocksOf(text: string): string[] {
-  if (text.length < LEAST_BLOCK) return [text]
-  const blocks: string[] = []
-  let block = ''
-  let isFenced = false
-  for (const line of text.split(/(?<=\n)/)) {
-    if (/^\s{0,3}(```|~~~)/.test(line)) isFenced = !isFenced
-    const mayBegin = !isFenced && /\n\s*\n$/.test(block) && /^[^\s\-*+>|\d]/.test(line)
-    if (mayBegin && block.length >= LEAST_BLOCK) {
-      blocks.push(block)
-      block = ''
-    }
-    block += line
-  }
-  return [...blocks, block]
+/** Shorter texts are updated with every change. */
+const PACED_CHARACTERS = 2000
+const CHARACTERS_PER_MS = 100
+
+/**
+ * Follows a streaming text, with a pause before each update in proportion to its length, so that parsing takes a
+ * limited share of the time regardless of the number and size of the changes.
+ */
+function usePaced(text: string): string {
+  const [shown, setShown] = useState(text)
+  const latest = useRef(text)
+  useEffect(() => {
+    latest.current = text
+  }, [text])
+  const isPaced = text.length >= PACED_CHARACTERS
+  const isBehind = isPaced && shown !== text
+  const pauseMs = shown.length / CHARACTERS_PER_MS
+  useEffect(() => {
+    if (!isBehind) return
+    const timer = setTimeout(() => setShown(latest.current), pauseMs)
+    return () => clearTimeout(timer)
+  }, [isBehind, pauseMs])
+  return isPaced ? shown : text
 }
 
-function hostOf(href: string): string {
-  try {
-    return new URL(href).host
-  } catch {
-    return ''
+/** @param isLinked inside a link, which must not contain another one */
+function render(node: MarkdownNode, isLinked: boolean): ReactNode {
+  if (typeof node === 'string') return node
+  const { tag: Tag, children, className, start, align } = node
+  const content = children.map((child, at) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: a text grows at its end
+    <Fragment key={at}>{render(child, isLinked || Tag === 'a')}</Fragment>
+  ))
+  switch (Tag) {
+    case 'a':
+      return <ForeignLink address={node.address ?? ''}>{content}</ForeignLink>
+    case 'img':
+      return <ImageLink element={node} isLinked={isLinked} />
+    case 'br':
+      return <br />
+    case 'hr':
+      return <hr />
+    case 'input':
+      return <input type="checkbox" checked={node.checked} disabled aria-label={node.checked ? 'Done' : 'To do'} />
+    case 'table':
+      return (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
+        <section className="table-scroller" tabIndex={0} aria-label="Table">
+          <table>{content}</table>
+        </section>
+      )
+    case 'pre':
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
+      return <pre tabIndex={0}>{content}</pre>
+    case 'th':
+    case 'td':
+      return <Tag style={align === undefined ? undefined : { textAlign: align }}>{content}</Tag>
+    case 'ol':
+      return (
+        <ol start={start} className={className}>
+          {content}
+        </ol>
+      )
+    default: {
+      const Plain = Tag as 'p'
+      return <Plain className={className}>{content}</Plain>
+    }
   }
+}
+
+/** A placeholder is used when a component is rendered outside of a browser. */
+const pageAddress = () => (typeof location === 'undefined' ? 'http://localhost/' : location.href)
+
+/** A link in content: shows its host, unless it stays on this server. */
+function ForeignLink({ address, children }: { address: string; children: ReactNode }) {
+  const destination = destinationOf(address, pageAddress())
+  if (destination === null) return <span>{children}</span>
+  const { href, elsewhere } = destination
+  return (
+    <a href={href} target="_blank" rel="noopener noreferrer nofollow ugc" title={href}>
+      <bdi>{children}</bdi>
+      {elsewhere !== null && <span className="link-host"> ↗ {elsewhere}</span>}
+    </a>
+  )
+}
+
+/** Images are not loaded: their server would learn who reads the message, and when. */
+function ImageLink({ element: { address = '', alt }, isLinked }: { element: MarkdownElement; isLinked: boolean }) {
+  const words = (
+    <>
+      <Icon name="link" size={14} /> {alt || 'image'}
+    </>
+  )
+  return isLinked ? words : <ForeignLink address={address}>{words}</ForeignLink>
 }

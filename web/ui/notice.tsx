@@ -4,7 +4,7 @@ import type { ParleyError } from '../../client/index.ts'
 import { Button } from './button.tsx'
 import { Icon, type IconName } from './icons.tsx'
 
-/** What something was refused with; nothing where it was not. It goes with the next try. */
+/** Shows why a request failed, if it did. Empty again with the next attempt. */
 export function Refused({ error, onRetry }: { error: ParleyError | null; onRetry?: (() => void) | undefined }) {
   return (
     <div role="alert" className="refused-place">
@@ -28,7 +28,7 @@ interface EmptyProps {
   children?: ReactNode
 }
 
-/** Where there is nothing yet: what it would be, and what to do. */
+/** An empty state: what will be here, and what to do. */
 export function Empty({ icon, title, children }: EmptyProps) {
   return (
     <div className="empty">
@@ -42,18 +42,18 @@ export function Empty({ icon, title, children }: EmptyProps) {
 }
 
 interface UnansweredProps {
-  /** What was asked for, in words that follow “Loading”. */
+  /** What is loading, as words that follow “Loading”. */
   what: string
   ask: { error: Error | null; refetch(): unknown }
 }
 
-/** In the place of what was asked for, until it is there: that it is on its way, or why it does not come, and another try. */
+/** Takes the place of data that is not there yet: a loading state, or the error with a button to retry. */
 export function Unanswered({ what, ask: { error, refetch } }: UnansweredProps) {
   if (error === null) return <Loading what={what} />
   return <Refused error={errorOf(error)} onRetry={() => void refetch()} />
 }
 
-/** Something is on its way: said to those who listen, drawn for those who look. */
+/** A loading state: text for screen readers, and an animation. */
 export function Loading({ what }: { what: string }) {
   return (
     <div className="loading" role="status">

@@ -1,14 +1,14 @@
 import { Fragment, type ReactNode, useState } from 'react'
 import { Button } from './button.tsx'
 
-/** One page of a long list: what it comes after, and how the next one is asked for. */
+/** One page of a long list: its cursor, and how to load the next one. */
 export interface PageOfList {
   after: string | null
   isLast: boolean
   onMore(after: string): void
 }
 
-/** A long list, page under page: one to begin with, another for each time that one asks for more. */
+/** A long list as a growing number of pages: one at first, another with each click on “more”. */
 export function Pages({ children }: { children(page: PageOfList): ReactNode }) {
   const [pages, setPages] = useState<readonly (string | null)[]>([null])
   return pages.map((after, at) => (
@@ -24,7 +24,7 @@ interface MoreProps {
   children: string
 }
 
-/** Under the last page of a list: the way to the next one, where there is one. */
+/** Shown below the last page of a list if there is a next one. */
 export function More({ page: { isLast, onMore }, pageInfo: { hasNextPage, endCursor }, children }: MoreProps) {
   if (!isLast || !hasNextPage || endCursor === null) return null
   return <Button onClick={() => onMore(endCursor)}>{children}</Button>

@@ -28,7 +28,7 @@ const WORDS: Record<string, string> = {
   DONE: 'done',
 }
 
-/** A status in one word, with a colour that means the same everywhere. */
+/** A status in a few words, with a colour that means the same everywhere. */
 export function Status({ of }: { of: string }) {
   return <span className={`status ${LOOKS[of] ?? 'calm'}`}>{WORDS[of] ?? of.toLowerCase().replaceAll('_', ' ')}</span>
 }

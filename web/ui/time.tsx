@@ -6,7 +6,7 @@ const DAY = new Intl.DateTimeFormat(undefined, { weekday: 'long', day: 'numeric'
 const DAY_AND_YEAR = new Intl.DateTimeFormat(undefined, { dateStyle: 'long' })
 const SHORT_DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' })
 
-/** A moment as the time of its day; the whole of it when pointed at. */
+/** The time of day; the tooltip shows the full date. */
 export function Time({ at }: { at: string }) {
   const date = new Date(at)
   return (
@@ -16,7 +16,7 @@ export function Time({ at }: { at: string }) {
   )
 }
 
-/** A moment as its time where it is today, and as its day where it is not. */
+/** The time of day if it is today, otherwise the day. */
 export function Moment({ at }: { at: string }) {
   const date = new Date(at)
   const isToday = dayOf(at) === dayOf(new Date().toISOString())
@@ -27,7 +27,7 @@ export function Moment({ at }: { at: string }) {
   )
 }
 
-/** The day of a moment where the reader is, to compare with. */
+/** A key for the day in the reader's time zone. */
 export const dayOf = (at: string) => new Date(at).toDateString()
 
 export function wordsOfDay(at: string): string {
@@ -49,7 +49,7 @@ export function wordsOfDuration(ms: number): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`
 }
 
-/** The time that is left, as it runs out. */
+/** The time left, updated as it runs out. */
 export function Countdown({ until }: { until: string }) {
   const [now, setNow] = useState(() => Date.now())
   const left = new Date(until).getTime() - now

@@ -87,6 +87,11 @@ export type PlanFiring = Prisma.PlanFiringModel
  */
 export type Space = Prisma.SpaceModel
 /**
+ * Model SpaceCreator
+ * When a human created spaces within the last day: counted here, where deleting a space gives nothing back.
+ */
+export type SpaceCreator = Prisma.SpaceCreatorModel
+/**
  * Model Membership
  * Who is in a space, since when, and how far they have read.
  */

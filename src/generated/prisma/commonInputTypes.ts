@@ -499,6 +499,17 @@ export type FloatNullableFilter<$PrismaModel = never> = {
   not?: Prisma.NestedFloatNullableFilter<$PrismaModel> | number | null
 }
 
+export type FloatFilter<$PrismaModel = never> = {
+  equals?: number | Prisma.FloatFieldRefInput<$PrismaModel>
+  in?: number[] | Prisma.ListFloatFieldRefInput<$PrismaModel>
+  notIn?: number[] | Prisma.ListFloatFieldRefInput<$PrismaModel>
+  lt?: number | Prisma.FloatFieldRefInput<$PrismaModel>
+  lte?: number | Prisma.FloatFieldRefInput<$PrismaModel>
+  gt?: number | Prisma.FloatFieldRefInput<$PrismaModel>
+  gte?: number | Prisma.FloatFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedFloatFilter<$PrismaModel> | number
+}
+
 export type EnumRunStopReasonNullableFilter<$PrismaModel = never> = {
   equals?: $Enums.RunStopReason | Prisma.EnumRunStopReasonFieldRefInput<$PrismaModel> | null
   in?: $Enums.RunStopReason[] | Prisma.ListEnumRunStopReasonFieldRefInput<$PrismaModel> | null
@@ -542,27 +553,6 @@ export type FloatNullableWithAggregatesFilter<$PrismaModel = never> = {
   _max?: Prisma.NestedFloatNullableFilter<$PrismaModel>
 }
 
-export type EnumRunStopReasonNullableWithAggregatesFilter<$PrismaModel = never> = {
-  equals?: $Enums.RunStopReason | Prisma.EnumRunStopReasonFieldRefInput<$PrismaModel> | null
-  in?: $Enums.RunStopReason[] | Prisma.ListEnumRunStopReasonFieldRefInput<$PrismaModel> | null
-  notIn?: $Enums.RunStopReason[] | Prisma.ListEnumRunStopReasonFieldRefInput<$PrismaModel> | null
-  not?: Prisma.NestedEnumRunStopReasonNullableWithAggregatesFilter<$PrismaModel> | $Enums.RunStopReason | null
-  _count?: Prisma.NestedIntNullableFilter<$PrismaModel>
-  _min?: Prisma.NestedEnumRunStopReasonNullableFilter<$PrismaModel>
-  _max?: Prisma.NestedEnumRunStopReasonNullableFilter<$PrismaModel>
-}
-
-export type FloatFilter<$PrismaModel = never> = {
-  equals?: number | Prisma.FloatFieldRefInput<$PrismaModel>
-  in?: number[] | Prisma.ListFloatFieldRefInput<$PrismaModel>
-  notIn?: number[] | Prisma.ListFloatFieldRefInput<$PrismaModel>
-  lt?: number | Prisma.FloatFieldRefInput<$PrismaModel>
-  lte?: number | Prisma.FloatFieldRefInput<$PrismaModel>
-  gt?: number | Prisma.FloatFieldRefInput<$PrismaModel>
-  gte?: number | Prisma.FloatFieldRefInput<$PrismaModel>
-  not?: Prisma.NestedFloatFilter<$PrismaModel> | number
-}
-
 export type FloatWithAggregatesFilter<$PrismaModel = never> = {
   equals?: number | Prisma.FloatFieldRefInput<$PrismaModel>
   in?: number[] | Prisma.ListFloatFieldRefInput<$PrismaModel>
@@ -577,6 +567,16 @@ export type FloatWithAggregatesFilter<$PrismaModel = never> = {
   _sum?: Prisma.NestedFloatFilter<$PrismaModel>
   _min?: Prisma.NestedFloatFilter<$PrismaModel>
   _max?: Prisma.NestedFloatFilter<$PrismaModel>
+}
+
+export type EnumRunStopReasonNullableWithAggregatesFilter<$PrismaModel = never> = {
+  equals?: $Enums.RunStopReason | Prisma.EnumRunStopReasonFieldRefInput<$PrismaModel> | null
+  in?: $Enums.RunStopReason[] | Prisma.ListEnumRunStopReasonFieldRefInput<$PrismaModel> | null
+  notIn?: $Enums.RunStopReason[] | Prisma.ListEnumRunStopReasonFieldRefInput<$PrismaModel> | null
+  not?: Prisma.NestedEnumRunStopReasonNullableWithAggregatesFilter<$PrismaModel> | $Enums.RunStopReason | null
+  _count?: Prisma.NestedIntNullableFilter<$PrismaModel>
+  _min?: Prisma.NestedEnumRunStopReasonNullableFilter<$PrismaModel>
+  _max?: Prisma.NestedEnumRunStopReasonNullableFilter<$PrismaModel>
 }
 
 export type EnumToolExecutionNullableFilter<$PrismaModel = never> = {
@@ -1180,16 +1180,6 @@ export type NestedFloatNullableWithAggregatesFilter<$PrismaModel = never> = {
   _max?: Prisma.NestedFloatNullableFilter<$PrismaModel>
 }
 
-export type NestedEnumRunStopReasonNullableWithAggregatesFilter<$PrismaModel = never> = {
-  equals?: $Enums.RunStopReason | Prisma.EnumRunStopReasonFieldRefInput<$PrismaModel> | null
-  in?: $Enums.RunStopReason[] | Prisma.ListEnumRunStopReasonFieldRefInput<$PrismaModel> | null
-  notIn?: $Enums.RunStopReason[] | Prisma.ListEnumRunStopReasonFieldRefInput<$PrismaModel> | null
-  not?: Prisma.NestedEnumRunStopReasonNullableWithAggregatesFilter<$PrismaModel> | $Enums.RunStopReason | null
-  _count?: Prisma.NestedIntNullableFilter<$PrismaModel>
-  _min?: Prisma.NestedEnumRunStopReasonNullableFilter<$PrismaModel>
-  _max?: Prisma.NestedEnumRunStopReasonNullableFilter<$PrismaModel>
-}
-
 export type NestedFloatWithAggregatesFilter<$PrismaModel = never> = {
   equals?: number | Prisma.FloatFieldRefInput<$PrismaModel>
   in?: number[] | Prisma.ListFloatFieldRefInput<$PrismaModel>
@@ -1204,6 +1194,16 @@ export type NestedFloatWithAggregatesFilter<$PrismaModel = never> = {
   _sum?: Prisma.NestedFloatFilter<$PrismaModel>
   _min?: Prisma.NestedFloatFilter<$PrismaModel>
   _max?: Prisma.NestedFloatFilter<$PrismaModel>
+}
+
+export type NestedEnumRunStopReasonNullableWithAggregatesFilter<$PrismaModel = never> = {
+  equals?: $Enums.RunStopReason | Prisma.EnumRunStopReasonFieldRefInput<$PrismaModel> | null
+  in?: $Enums.RunStopReason[] | Prisma.ListEnumRunStopReasonFieldRefInput<$PrismaModel> | null
+  notIn?: $Enums.RunStopReason[] | Prisma.ListEnumRunStopReasonFieldRefInput<$PrismaModel> | null
+  not?: Prisma.NestedEnumRunStopReasonNullableWithAggregatesFilter<$PrismaModel> | $Enums.RunStopReason | null
+  _count?: Prisma.NestedIntNullableFilter<$PrismaModel>
+  _min?: Prisma.NestedEnumRunStopReasonNullableFilter<$PrismaModel>
+  _max?: Prisma.NestedEnumRunStopReasonNullableFilter<$PrismaModel>
 }
 
 export type NestedEnumToolExecutionNullableFilter<$PrismaModel = never> = {

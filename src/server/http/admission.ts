@@ -17,21 +17,22 @@ import { type ExecuteOnce, executeBounded } from '../bounded-execution.ts'
 import type { ResponsesInFlight, Sending } from '../responses-in-flight.ts'
 import { complexityOf, excessOf, pointsOf, weightOf } from './complexity.ts'
 import { type MaskError, topLevelError } from './masking.ts'
+import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
 
-/** A subscription past the rate waits so long for its turn, since clients begin many at once. */
+/** How long a subscription over the rate waits for its turn, since clients start many at once. */
 const LONGEST_TURN_MS = 60_000
 
-/** A response counts as one more request for each of these, beyond what its fields have been counted as. */
+/** A response counts as another request for each of these, beyond what its fields have been counted as. */
 const BYTES_A_REQUEST = 64 * 1024
-/** Shorter responses are not counted among those that are on their way. */
+/** Shorter responses are not held back while others are in flight. */
 const SHORT_RESPONSE_BYTES = 64 * 1024
 
 export interface AdmissionParts {
   maskError: MaskError
   rates: Rates
   work: Work
-  /** Bytes that a response may have. */
+  /** The maximum size of a response. */
   maxResponseBytes: number
   inFlight: ResponsesInFlight
 }
@@ -46,7 +47,7 @@ interface ExecuteHook extends Hook {
   setExecuteFn(execute: (args: unknown) => Promise<unknown>): void
 }
 
-/** What says that nobody waits for the answer any more. */
+/** The signals that the client no longer waits for the response. */
 interface OfTransport {
   request?: Request
   res?: ServerResponse
@@ -55,24 +56,36 @@ interface OfTransport {
 }
 
 /**
- * Lets operations begin: those that do not cost too much, within their viewer's rate, and as many at once as there is room for. Bounds
- * their responses, and holds long ones back while too many bytes are on their way to clients.
+ * Admits operations: it checks their complexity and their viewer's rate, and limits how many run at once. It
+ * bounds the size of responses, and holds long ones back while too many bytes are in flight to clients.
  */
 export function useAdmission({ maskError, rates, work, maxResponseBytes, inFlight }: AdmissionParts): Plugin {
-  /** What the operation weighs; null where it was refused. */
+  const withdrawals = createWithdrawals()
+
+  /**
+   * @throws why the operation is refused, unless it withdraws its viewer from something or returns the
+   * refusal as a result
+   */
+  async function refuse(args: Hook['args'], error: unknown): Promise<void> {
+    const isPastRate = error instanceof RateLimitedError
+    if (!(isPastRate && (await withdrawals.admits(args, args.contextValue.viewer)))) answerItself(args, error)
+  }
+
+  /** Returns the weight of the operation; null if it was refused. */
   async function admit({ args, setResultAndStopExecution }: Hook): Promise<number | null> {
     const { contextValue: context } = args
     try {
       const isSubscription = operationOf(args)?.operation === OperationTypeNode.SUBSCRIPTION
       const refusal = isSubscription ? null : rates.refusal('requests', context.viewer)
-      if (refusal !== null) answerItself(args, refusal)
+      if (refusal !== null) await refuse(args, refusal)
       const cost = complexityOf(args)
       const excess = excessOf(cost)
       if (excess !== null) throw excess
       const points = pointsOf(cost)
       context.weight = cost.complexity
       if (isSubscription) await rates.takeInTurn('requests', context.viewer, points, LONGEST_TURN_MS)
-      else await rates.take('requests', context.viewer, points).catch((error) => answerItself(args, error))
+      else if (refusal === null)
+        await rates.take('requests', context.viewer, points).catch((error) => refuse(args, error))
       return weightOf(cost)
     } catch (error) {
       setResultAndStopExecution({ errors: [maskError(error)] })
@@ -94,7 +107,7 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
           executeBounded(execute, (given as Hook['args']).contextValue, maxResponseBytes),
         ).finally(end)
         await chargeBytes(args.contextValue, bytes)
-        // What a mutation did is not taken back: its response goes out whatever else is on its way.
+        // A mutation has taken effect: send its response even if too many bytes are in flight.
         if (operationOf(args)?.operation === OperationTypeNode.QUERY) await holdUntilSent(args.contextValue, bytes)
         return result
       } catch (error) {
@@ -103,7 +116,7 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
     })
   }
 
-  /** What a response cost beyond its fields counts towards the rate of the viewer that asked for it, never against this operation. */
+  /** Counts a response's bytes beyond its fields towards its viewer's rate, which affects later operations only. */
   async function chargeBytes({ viewer, weight = 0 }: Context, bytes: number): Promise<void> {
     const points = Math.floor(bytes / BYTES_A_REQUEST) - pointsOf({ complexity: weight })
     if (points > 0) await rates.take('requests', viewer, points).catch(() => {})
@@ -128,12 +141,15 @@ function sendingBy(response: ServerResponse): Sending {
   }
 }
 
-/** What an operation whose client has gone comes to, which nobody reads. */
-const NOBODY_WAITS = topLevelError('BAD_USER_INPUT', 'Its client has gone.')
+/** The result of an operation whose client has disconnected. Nobody reads it. */
+const NOBODY_WAITS = topLevelError('BAD_USER_INPUT', 'The client closed the connection.')
 
 const operationOf = ({ document, operationName }: ExecutionArgs) => getOperationAST(document, operationName)
 
-/** A mutation that has an answer for being past the rate gives it. @throws what is none, or has no such answer */
+/**
+ * Lets a mutation whose result union has RateLimitedError return that. @throws `error` if it is another
+ * error, or the mutation has no such result
+ */
 function answerItself(args: Hook['args'], error: unknown): void {
   const { schema, contextValue } = args
   const operation = operationOf(args)

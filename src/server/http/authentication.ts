@@ -5,8 +5,8 @@ import type { Viewer } from '../../access/viewer.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
 
 /**
- * The viewer that `Bearer <token>` stands for.
- * @throws UnauthenticatedError where it is missing, of another scheme, or not good (any more).
+ * Returns the viewer of a `Bearer <token>` header.
+ * @throws UnauthenticatedError if the token is missing, of another scheme, invalid, revoked or expired
  */
 export async function authenticate(
   signIns: SignIns,
@@ -19,14 +19,14 @@ export async function authenticate(
   return viewer
 }
 
-/** What a request carries from its arrival to the context of its operation. */
+/** The context of a request, from its arrival to its operation. */
 export interface RequestContext {
   viewer?: Viewer
-  /** The request as it came. */
+  /** The original request. */
   req?: IncomingMessage
 }
 
-/** Knows who is asking before anything of the request's body is read. */
+/** Authenticates a request before any of its body is read. */
 export function useAuthentication(signIns: SignIns): Plugin<object, RequestContext> {
   return {
     async onRequestParse({ request, serverContext }) {

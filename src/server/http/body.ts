@@ -1,9 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 import type { Plugin } from 'graphql-yoga'
+import type { Viewer } from '../../access/viewer.ts'
+import { createDeferred } from '../../lib/async.ts'
+import { RateLimitedError } from '../../lib/errors.ts'
 import type { RequestContext } from './authentication.ts'
-import { topLevelError } from './masking.ts'
+import { type MaskError, topLevelError } from './masking.ts'
 
-/** A body that is not taken: too large (413), too slow (408), or more at once than there is memory for (503). */
+/** The server refused to read the whole body: too large (413), too slow (408), or no memory for it now (503). */
 export class BodyRefusedError extends Error {
   readonly status: 408 | 413 | 503
   constructor(status: 408 | 413 | 503, message: string) {
@@ -14,62 +17,168 @@ export class BodyRefusedError extends Error {
 
 export interface BodyBounds {
   mostBytes: number
-  /** For the whole body; absent: the server's own time for a request. */
+  /** The owner to whom the memory of an incomplete body is charged. */
+  owner: string
+}
+
+/** Reads request bodies within limits of memory and time. */
+export interface BodyReader {
+  /** Returns the whole body. @throws BodyRefusedError over a limit; the rest of the body is then not read */
+  read(request: IncomingMessage, bounds: BodyBounds): Promise<Buffer>
+}
+
+export interface BodyReaderOptions {
+  /** For all incomplete bodies together. Over it, the largest body of the owner with the most bytes is refused. */
+  mostUnfinishedBytes?: number
+  /** The time for one whole body. */
   timeoutMs?: number
-  /** Shared by all bodies that are being read. */
-  budget?: BodyBudget
+  now?(): number
 }
 
-/** How many bytes may be held at a time of bodies that are not whole yet. */
-export interface BodyBudget {
-  left: number
+const MOST_UNFINISHED_BYTES = 64 * 1024 * 1024
+const TIMEOUT_MS = 30_000
+/** How long a sender may pause; a small body, which uses little memory, may pause longer. */
+const MOST_IDLE_MS = 5000
+const MOST_IDLE_OF_SMALL_MS = 10_000
+/** A body with a Content-Length up to this may take the whole time, however slow its connection is. */
+const SMALL_BYTES = 64 * 1024
+/** Any other body must arrive at this rate after the first seconds: 1 MiB within 26 s. */
+const PACE_AFTER_MS = 10_000
+const LEAST_BYTES_PER_SECOND = 64 * 1024
+const SWEEP_MS = 500
+
+/** The progress of a body. */
+export interface BodyProgress {
+  receivedBytes: number
+  /** The Content-Length; null if there is none. */
+  declaredBytes: number | null
+  elapsedMs: number
+  /** Since its last byte. */
+  idleMs: number
 }
 
-/** A request's body. @throws BodyRefusedError past its bounds; nothing more of it is read then. */
-export async function readBody(request: IncomingMessage, bounds: BodyBounds): Promise<Buffer> {
-  const { mostBytes, timeoutMs, budget = { left: Number.POSITIVE_INFINITY } } = bounds
-  if (Number(request.headers['content-length'] ?? 0) > mostBytes) throw tooLarge(mostBytes)
-  const late = new BodyRefusedError(408, 'The body did not come in time.')
-  const timer = timeoutMs === undefined ? undefined : setTimeout(() => request.destroy(late), timeoutMs)
-  const chunks: Buffer[] = []
-  let size = 0
-  try {
-    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      size += chunk.length
-      budget.left -= chunk.length
-      if (size > mostBytes) throw tooLarge(mostBytes)
-      if (budget.left < 0) throw new BodyRefusedError(503, 'Too many bodies at once: try again later.')
-      chunks.push(chunk)
+/** Whether a body arrives too slowly and is refused before the timeout. */
+export function isTooSlow({ receivedBytes, declaredBytes, elapsedMs, idleMs }: BodyProgress): boolean {
+  if (declaredBytes !== null && declaredBytes <= SMALL_BYTES) return idleMs > MOST_IDLE_OF_SMALL_MS
+  return idleMs > MOST_IDLE_MS || elapsedMs > PACE_AFTER_MS + (receivedBytes / LEAST_BYTES_PER_SECOND) * 1000
+}
+
+interface UnfinishedBody {
+  readonly owner: string
+  receivedBytes: number
+  readonly declaredBytes: number | null
+  readonly startedAt: number
+  receivedAt: number
+  refuse(error: Error): void
+}
+
+export function createBodyReader(options: BodyReaderOptions = {}): BodyReader {
+  const { mostUnfinishedBytes = MOST_UNFINISHED_BYTES, timeoutMs = TIMEOUT_MS, now = Date.now } = options
+  const unfinished = new Set<UnfinishedBody>()
+  let heldBytes = 0
+  let sweeping: NodeJS.Timeout | null = null
+
+  /** One timer serves all bodies: most are complete before it fires. */
+  function sweep(): void {
+    const time = now()
+    for (const body of unfinished) {
+      const elapsedMs = time - body.startedAt
+      const isLate = elapsedMs > timeoutMs || isTooSlow({ ...body, elapsedMs, idleMs: time - body.receivedAt })
+      if (isLate) body.refuse(new BodyRefusedError(408, 'The request body arrived too slowly: send it again, faster.'))
     }
-    return Buffer.concat(chunks)
-  } finally {
-    clearTimeout(timer)
-    budget.left += size
+    if (unfinished.size > 0 || sweeping === null) return
+    clearInterval(sweeping)
+    sweeping = null
   }
-}
 
-function tooLarge(mostBytes: number): BodyRefusedError {
-  return new BodyRefusedError(413, `At most ${mostBytes / 1024} KiB.`)
-}
-
-/**
- * Reads a posted operation from its connection. The GraphQL server's own way, through streams of the web that are bounded by another
- * one, cost an eighth of a small query.
- */
-export function usePostedBody(bounds: BodyBounds): Plugin<object, RequestContext> {
   return {
-    onRequestParse({ request, requestParser, setRequestParser, serverContext: { req } }) {
-      if (request.method !== 'POST' || requestParser === undefined || req === undefined) return
-      // What it makes of a body stays as it is.
-      setRequestParser(() => requestParser({ json: () => readJson(req, bounds) } as Request))
+    async read(request, { mostBytes, owner }) {
+      const length = request.headers['content-length']
+      const declaredBytes = length === undefined ? null : Number(length)
+      if ((declaredBytes ?? 0) > mostBytes) throw tooLarge(mostBytes)
+      const [time, { promise: refused, reject: refuse }] = [now(), createDeferred<never>()]
+      const body = { owner, receivedBytes: 0, declaredBytes, startedAt: time, receivedAt: time, refuse }
+      unfinished.add(body)
+      sweeping ??= setInterval(sweep, Math.min(SWEEP_MS, timeoutMs)).unref()
+      const chunks: Buffer[] = []
+      const receive = (chunk: Buffer) => {
+        body.receivedAt = now()
+        body.receivedBytes += chunk.length
+        heldBytes += chunk.length
+        chunks.push(chunk)
+        if (body.receivedBytes > mostBytes) refuse(tooLarge(mostBytes))
+        if (heldBytes > mostUnfinishedBytes) largestOfLargestOwner(unfinished)?.refuse(noRoom())
+      }
+      request.on('data', receive)
+      try {
+        await Promise.race([refused, endOf(request)])
+        return Buffer.concat(chunks)
+      } finally {
+        // The stream keeps flowing, and later data is dropped.
+        request.off('data', receive)
+        unfinished.delete(body)
+        heldBytes -= body.receivedBytes
+      }
     },
   }
 }
 
-async function readJson(request: IncomingMessage, bounds: BodyBounds): Promise<unknown> {
-  const body = await readBody(request, bounds).catch((error) => {
-    if (!(error instanceof BodyRefusedError)) throw error
-    throw topLevelError('BAD_USER_INPUT', 'Request body too large', { status: error.status })
+function largestOfLargestOwner(bodies: ReadonlySet<UnfinishedBody>): UnfinishedBody | undefined {
+  const byOwner = new Map<string, number>()
+  for (const { owner, receivedBytes } of bodies) byOwner.set(owner, (byOwner.get(owner) ?? 0) + receivedBytes)
+  let largest: UnfinishedBody | undefined
+  for (const body of bodies) {
+    const [held, most] = [byOwner.get(body.owner) ?? 0, largest ? (byOwner.get(largest.owner) ?? 0) : -1]
+    const isLarger = held > most || (body.owner === largest?.owner && body.receivedBytes > largest.receivedBytes)
+    if (isLarger) largest = body
+  }
+  return largest
+}
+
+/** Resolves when the request's body is complete. @throws if the connection closes before */
+function endOf(request: IncomingMessage): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const leave = () => reject(new Error('The client closed the connection before its request was complete.'))
+    request.once('end', resolve).once('error', reject).once('close', leave)
   })
-  return JSON.parse(body.toString())
+}
+
+function noRoom(): BodyRefusedError {
+  const message = 'The server has no memory left for incomplete request bodies: try again in a few seconds.'
+  return new BodyRefusedError(503, message)
+}
+
+function tooLarge(mostBytes: number): BodyRefusedError {
+  return new BodyRefusedError(413, `The request body is too large: send at most ${mostBytes / 1024} KiB.`)
+}
+
+/**
+ * Reads the body of a posted operation directly from the connection. GraphQL Yoga reads it through two layers
+ * of web streams, which took an eighth of the time of a small query.
+ */
+export function usePostedBody(
+  bodies: BodyReader,
+  maskError: MaskError,
+  mostBytes: number,
+): Plugin<object, RequestContext> {
+  return {
+    onRequestParse({ request, requestParser, setRequestParser, serverContext: { req, viewer } }) {
+      if (request.method !== 'POST' || requestParser === undefined || req === undefined) return
+      const bounds = { mostBytes, owner: viewer === undefined ? '' : ownerOf(viewer) }
+      // The parsing of the body stays unchanged.
+      setRequestParser(() => requestParser({ json: () => readJson(bodies.read(req, bounds), maskError) } as Request))
+    },
+  }
+}
+
+/** The owner under which a viewer's incomplete bodies are counted. */
+export const ownerOf = ({ scope, id }: Viewer): string => `${scope} ${id}`
+
+async function readJson(body: Promise<Buffer>, maskError: MaskError): Promise<unknown> {
+  const bytes = await body.catch((error) => {
+    if (!(error instanceof BodyRefusedError)) throw error
+    if (error.status === 503) throw maskError(new RateLimitedError(error.message, MOST_IDLE_MS))
+    throw topLevelError('BAD_USER_INPUT', error.message, { status: error.status })
+  })
+  return JSON.parse(bytes.toString())
 }

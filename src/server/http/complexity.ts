@@ -13,30 +13,33 @@ import {
 } from 'graphql'
 import { topLevelError } from './masking.ts'
 
-/** Fields an operation may come to, each counted as often as the list it stands in may be long. */
+/** The maximum number of fields of a response, with each field counted as often as its list may be long. */
 const MOST_FIELDS = 25_000
-/** Fields one within the other. */
+/** The maximum nesting of fields. */
 const DEEPEST = 20
-/** Fields that count as one request. */
+/** How many fields count as one request. */
 const FIELDS_A_REQUEST = 100
 
-/** Introspection fields that an operation may select, fragments expanded: a client's introspection query has some 150. */
+/**
+ * The maximum number of introspection fields, with fragments expanded: a client's introspection query has
+ * about 150.
+ */
 const MOST_INTROSPECTION = 300
-/** What an introspection field counts as: most of them stand in lists of types. */
+/** How many fields an introspection field counts as, since most are in lists of types. */
 const FIELDS_OF_INTROSPECTION = 10
 
-/** What an operation may come to. */
+/** The estimated cost of an operation. */
 export interface Cost {
   complexity: number
   depth: number
-  /** Introspection fields that it selects. */
+  /** The number of selected introspection fields. */
   introspection: number
 }
 
-/** What operations come to whatever their variables say. */
+/** The cost of operations whose variables do not change it. */
 const known = new WeakMap<OperationDefinitionNode, Cost>()
 
-/** Its variables count: `first` may be one. @throws for bad variables. */
+/** Computes the cost of an operation with its variables: `first` may be one. @throws for invalid variables */
 export function complexityOf({ document, operationName, schema, variableValues }: ExecutionArgs): Cost {
   const operation = getOperationAST(document, operationName)
   if (operation == null) return { complexity: 0, depth: 0, introspection: 0 }
@@ -64,7 +67,7 @@ function computed(
   return { complexity: complexity + introspection * FIELDS_OF_INTROSPECTION, depth, introspection }
 }
 
-/** Counts the fields within `__schema` and `__type`, those of a fragment once for each place that it stands in. */
+/** Counts the fields within `__schema` and `__type`; the fields of a fragment count once per use. */
 function introspectionOf(operation: OperationDefinitionNode, document: DocumentNode): number {
   const fragments = new Map(
     document.definitions.flatMap((node) =>
@@ -93,7 +96,7 @@ function introspectionOf(operation: OperationDefinitionNode, document: DocumentN
   return countOf(operation.selectionSet, false)
 }
 
-/** Whether each of its variables is a text, and given: a cost depends on numbers, on how many there are, and on what is left out. */
+/** Whether all variables are strings and provided. Only numbers, lists and missing variables change the cost. */
 function hasTextsOnly({ variableDefinitions = [] }: OperationDefinitionNode, values: Record<string, unknown>): boolean {
   return variableDefinitions.every(
     ({ type, variable }) => isText(type) && typeof values[variable.name.value] === 'string',
@@ -105,26 +108,29 @@ function isText(type: TypeNode): boolean {
   return type.kind === Kind.NAMED_TYPE && (type.name.value === 'ID' || type.name.value === 'String')
 }
 
-/** As how many requests it counts. */
+/** Returns the number of requests that the operation counts as. */
 export function pointsOf({ complexity }: Pick<Cost, 'complexity'>): number {
   return Math.max(1, Math.round(complexity / FIELDS_A_REQUEST))
 }
 
-/** Of the fields that operations at work may have together, a share for each field: its text may be long. */
+/** The weight of one field while an operation runs: its text may be long. */
 const WEIGHT_OF_FIELD = 50
-/** What a single operation weighs at most for the length of its texts, which the size of its response bounds. */
+/** The maximum weight of an operation for the length of its texts, since the response size is limited too. */
 const MOST_WEIGHT_OF_TEXTS = 6250
 
-/** What an operation weighs while it is at work (see work.ts): its fields, or what the texts in them may come to. */
+/**
+ * Returns the weight of a running operation (see work.ts): the number of its fields, or an estimate for their
+ * texts.
+ */
 export function weightOf({ complexity }: Cost): number {
   return Math.max(complexity, Math.min(complexity * WEIGHT_OF_FIELD, MOST_WEIGHT_OF_TEXTS))
 }
 
-/** Why an operation is too much; null when it is not. */
+/** Returns the error for an operation over a limit, else null. */
 export function excessOf({ complexity, depth, introspection }: Cost): GraphQLError | null {
   const reason = reasonOf({ complexity, depth, introspection })
   if (reason === null) return null
-  return topLevelError('QUERY_TOO_COMPLEX', `The operation ${reason}: ask for less at a time.`, {
+  return topLevelError('QUERY_TOO_COMPLEX', `The operation ${reason}. Select fewer fields, or smaller pages.`, {
     status: 400,
     spec: true,
   })
@@ -132,6 +138,6 @@ export function excessOf({ complexity, depth, introspection }: Cost): GraphQLErr
 
 function reasonOf({ complexity, depth, introspection }: Cost): string | null {
   if (introspection > MOST_INTROSPECTION) return `selects more than ${MOST_INTROSPECTION} introspection fields`
-  if (complexity > MOST_FIELDS) return `may come to ${complexity} fields, of ${MOST_FIELDS}`
-  return depth > DEEPEST ? `is ${depth} fields deep, of ${DEEPEST}` : null
+  if (complexity > MOST_FIELDS) return `may return ${complexity} fields; the limit is ${MOST_FIELDS}`
+  return depth > DEEPEST ? `is ${depth} fields deep; the limit is ${DEEPEST}` : null
 }

@@ -6,9 +6,9 @@ import { gzip } from 'node:zlib'
 import type { Handler } from './health.ts'
 import { sendNotFound } from './pages.ts'
 
-/** Under which everything of the console lies but its page. */
+/** The path prefix of the console's assets. */
 const ASSETS_PATH = '/console/'
-/** The addresses of its pages: all of them are one document, which shows what the address names. */
+/** The paths of the console's pages. All of them return the same document, which renders the page of the path. */
 const PAGES = /^\/(?:|(?:spaces|runs|agents)(?:\/[\w-]+){0,2}|waiting|people|start|usage|audit)\/?$/
 
 const BUILT = path.resolve(import.meta.dirname, '../../../web/dist')
@@ -18,7 +18,7 @@ const CONTENT_TYPES: Record<string, string> = {
   '.svg': 'image/svg+xml',
   '.js': 'text/javascript; charset=utf-8',
 }
-/** Nothing from elsewhere, no script or style within the page, and no text that is made into markup. */
+/** No content from other origins, no inline script or style, and no text parsed as HTML. */
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
@@ -29,9 +29,9 @@ const HEADERS = {
   'cross-origin-resource-policy': 'same-origin',
   vary: 'accept-encoding',
 }
-/** Kept by browsers, and asked about each time: a new version of the server brings a new console at once. */
+/** Browsers revalidate it each time, so that a new server version shows its new console at once. */
 const ASKED_EACH_TIME = 'no-cache'
-/** Named by what is in it: another content has another name. */
+/** Assets whose name contains a hash of their content. */
 const KEPT = 'public, max-age=31536000, immutable'
 
 interface Asset {
@@ -42,10 +42,10 @@ interface Asset {
   zipped: Buffer
 }
 
-/** Whether the console answers a path: one of its pages, or what they load. */
+/** Whether a path belongs to the console: a page or an asset. */
 export const isConsolePath = (path: string) => path.startsWith(ASSETS_PATH) || PAGES.test(path)
 
-/** The live console of web/, as `npm run generate` built it: read when a browser asks for the first of it. */
+/** Serves the console of web/ as `npm run generate` built it. The files are read at the first request. */
 export function createConsole(): Handler {
   let loading: Promise<Map<string, Asset>> | null = null
 
@@ -62,7 +62,7 @@ export function createConsole(): Handler {
     const known = await assets()
     if (known.size === 0) {
       response.writeHead(503, { 'content-type': 'text/plain; charset=utf-8' })
-      response.end('The console is not built here. Run `npm run generate`, and ask again.\n')
+      response.end('The console is not built. Run `npm run generate`, then reload this page.\n')
       loading = null
       return
     }
@@ -86,7 +86,7 @@ export function createConsole(): Handler {
   }
 }
 
-/** What was built, by its path; nothing where nothing was. */
+/** Reads the built files, by path; empty if the console was not built. */
 async function load(): Promise<Map<string, Asset>> {
   const names = await readdir(BUILT, { recursive: true }).catch(() => [])
   const files = names.filter((name) => path.extname(name) in CONTENT_TYPES)

@@ -9,29 +9,32 @@ import {
   visit,
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import { LRUCache } from 'lru-cache'
 import type { Rates } from '../../access/rates.ts'
 import type { Viewer } from '../../access/viewer.ts'
+import { FairCache } from '../../lib/fair-cache.ts'
 import { type MaskError, topLevelError } from './masking.ts'
 
-/** Tokens of one document: bounds what parsing and validating it may cost. */
+/** The maximum number of tokens of a document, which bounds the cost of parsing and validation. */
 const MOST_TOKENS = 5000
-/** What is kept of documents in all, in nodes of their trees: one is some 200 bytes, with its share of the text. */
+/** The size of the cache in AST nodes: a node takes about 200 bytes, with its share of the text. */
 const MOST_NODES = 100_000
 
-/** The valid documents seen last, each without its places in the text, and counted by what it weighs. */
+/**
+ * Caches the most recent valid documents without source locations. Each counts towards the viewer who sent it
+ * first, so that a viewer who sends many documents does not evict those of others.
+ */
 function createValidDocuments() {
-  const documents = new LRUCache<string, DocumentNode>({ maxSize: MOST_NODES })
+  const documents = new FairCache<DocumentNode>(MOST_NODES)
   return {
     get: (text: string) => documents.get(text),
-    /** Takes a document's places in its text away: they are most of what it weighs. */
-    keep: (text: string, document: DocumentNode) =>
-      void documents.set(text, document, { size: dropPlaces(document) + Math.ceil(text.length / 100) }),
+    /** Caches a document and deletes its source locations, which are most of its size. */
+    keep: (text: string, document: DocumentNode, owner: string) =>
+      documents.set(text, document, { size: dropPlaces(document) + Math.ceil(text.length / 100), owner }),
     has: (document: DocumentNode, text: string) => documents.peek(text) === document,
   }
 }
 
-/** How many nodes there are, each of them without its place from now on. */
+/** Deletes the source location of each node. Returns the number of nodes. */
 function dropPlaces(node: ASTNode): number {
   let nodes = 1
   Reflect.deleteProperty(node, 'loc')
@@ -43,9 +46,9 @@ function dropPlaces(node: ASTNode): number {
 
 const isNode = (value: unknown): value is ASTNode => typeof value === 'object' && value !== null && 'kind' in value
 
-/** What is read from an operation's document, for its context. */
+/** Facts about an operation's document, for its context. */
 export interface DocumentContext {
-  /** Whether it asks for a resume point anywhere. */
+  /** Whether the document selects `streamCursor` anywhere. */
   takesCursors?: boolean
 }
 
@@ -66,14 +69,14 @@ function asksForCursors(document: DocumentNode): boolean {
   return asks
 }
 
-/** Characters of a document that nobody has sent before which count as one request. */
+/** How many characters of an uncached document count as one request. */
 const CHARACTERS_A_REQUEST = 100
-/** Ignored characters cost next to nothing: a document has tokens for so much. */
+/** The maximum cost of a document in requests. The token limit bounds it; ignored characters cost almost nothing. */
 const MOST_POINTS = 150
-/** What is so short is read past the rate too: a mutation may then say that itself. */
+/** Shorter documents are parsed even over the rate, so that a mutation can return its RateLimitedError. */
 const SHORT = 1000
 
-/** Counts what it costs to read a document. @throws RateLimitedError where its viewer is past the rate already */
+/** Counts the cost of parsing a document. @throws RateLimitedError if the viewer is over the rate already */
 function countReading(text: string, rates: Rates, { viewer }: { viewer?: Viewer }): void {
   const points = Math.min(MOST_POINTS, Math.floor(text.length / CHARACTERS_A_REQUEST))
   if (viewer === undefined || points === 0) return
@@ -83,12 +86,12 @@ function countReading(text: string, rates: Rates, { viewer }: { viewer?: Viewer 
 }
 
 /**
- * Parses and validates each document once a process, whatever it comes by; bounds documents, and names neither fields nor
- * types that the client did not name itself. What is refused is not kept, and so counts each time.
+ * Parses and validates each document once per process, for all transports. It limits documents, and its
+ * errors never suggest fields or types. Invalid documents are not cached, and so count each time.
  */
 export function useDocuments({ rates, maskError }: { rates: Rates; maskError: MaskError }): Plugin {
   const valid = createValidDocuments()
-  /** Of documents on their way from parsing to validation. */
+  /** The texts of documents between parsing and validation. */
   const texts = new WeakMap<DocumentNode, string>()
   return {
     onParse({ context, params, parseFn, setParseFn, setParsedDocument }) {
@@ -117,7 +120,7 @@ export function useDocuments({ rates, maskError }: { rates: Rates; maskError: Ma
         else if (result !== null) take(result)
       }
     },
-    onValidate({ params: { documentAST }, setResult, setValidationFn }) {
+    onValidate({ context, params: { documentAST }, setResult, setValidationFn }) {
       const document = documentAST as DocumentNode
       const text = texts.get(document)
       if (text !== undefined && valid.has(document, text)) return setResult([])
@@ -125,13 +128,17 @@ export function useDocuments({ rates, maskError }: { rates: Rates; maskError: Ma
         validate(schema, ast, rules, { ...options, hideSuggestions: true })) as typeof validate)
       return ({ result }) => {
         for (const error of result) markRequestError(error as GraphQLError, 'GRAPHQL_VALIDATION_FAILED')
-        if (result.length === 0 && text !== undefined) valid.keep(text, document)
+        if (result.length === 0 && text !== undefined)
+          valid.keep(text, document, (context as { viewer?: Viewer }).viewer?.id ?? '')
       }
     },
   }
 }
 
-/** What is nested so deep that its reading comes to no end: a list literal in a list literal, some thousand times. */
+/**
+ * For documents nested deeply enough to overflow the parser's stack: some thousand list literals in one
+ * another.
+ */
 function tooDeep(): GraphQLError {
   return topLevelError('GRAPHQL_PARSE_FAILED', 'The document is nested too deeply.', { status: 400, spec: true })
 }

@@ -6,7 +6,7 @@ import type { Viewer } from '../../access/viewer.ts'
 import { BadInputError, UnauthenticatedError } from '../../lib/errors.ts'
 import type { Sink } from '../streams/sink.ts'
 import { authenticate } from './authentication.ts'
-import { BodyRefusedError, readBody } from './body.ts'
+import { type BodyReader, BodyRefusedError, ownerOf } from './body.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from './graphql.ts'
 import { type Handler, sendJson } from './health.ts'
 import { CHALLENGE, formatError, type MaskError } from './masking.ts'
@@ -14,12 +14,13 @@ import { errorsOf, type OperationRequest, prepareOperation, type Result } from '
 import { createUnanswered } from './unanswered.ts'
 
 /**
- * The single connection mode of "GraphQL over Server-Sent Events": PUT reserves a stream, GET opens it, POST runs an operation
- * whose answers come over it, DELETE ends one. https://github.com/enisdenjo/graphql-sse/blob/master/PROTOCOL.md
+ * The single connection mode of "GraphQL over Server-Sent Events": PUT reserves a stream, GET opens it, POST
+ * runs an operation whose results arrive on it, DELETE ends an operation.
+ * https://github.com/enisdenjo/graphql-sse/blob/master/PROTOCOL.md
  */
 export interface EventStreams {
   handle: Handler
-  /** Whether a request is of that mode, and no other. */
+  /** Whether a request belongs to this mode. */
   concerns(request: IncomingMessage): boolean
   /** See Sockets.close. */
   drain(timeoutMs: number): Promise<void>
@@ -30,23 +31,24 @@ export interface EventStreamsParts {
   signIns: SignIns
   maskError: MaskError
   maxStreamsPerViewer: number
+  bodies: BodyReader
 }
 
 const TOKEN_HEADER = 'x-graphql-event-stream-token'
 const PING_MS = 12_000
-/** How long a stream may stay reserved. */
+/** How long a reserved stream may stay unopened. */
 const RESERVED_MS = 30_000
 const MOST_OPERATIONS = 100
 
 interface Stream {
   token: string
   viewer: Viewer
-  /** Null until it is opened. */
+  /** Null until the stream is opened. */
   response: ServerResponse | null
-  /** How each of its operations is ended, by the client's id; null while it begins. */
+  /** Functions that end its operations, by the client's id; null while an operation starts. */
   operations: Map<string, (() => void) | null>
   expiry: NodeJS.Timeout
-  /** Aborts when nobody reads it any more. */
+  /** Aborts when the client closes the stream. */
   closed: AbortController
 }
 
@@ -59,6 +61,7 @@ export function createEventStreams({
   signIns,
   maskError,
   maxStreamsPerViewer,
+  bodies,
 }: EventStreamsParts): EventStreams {
   const streams = new Map<string, Stream>()
   const unanswered = createUnanswered()
@@ -66,7 +69,7 @@ export function createEventStreams({
   function reserve(viewer: Viewer, response: ServerResponse): void {
     const own = [...streams.values()].filter((stream) => isSame(stream.viewer, viewer)).length
     if (own >= maxStreamsPerViewer || unanswered.isDraining()) {
-      sendText(response, 503, 'Too many event streams.')
+      sendText(response, 503, 'Too many event streams are open, or the server is shutting down. Try again later.')
       return
     }
     const token = randomUUID()
@@ -99,7 +102,8 @@ export function createEventStreams({
   }
 
   async function post(stream: Stream, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const posted = parsed(await readBody(request, { mostBytes: LARGEST_REQUEST_BYTES }))
+    const owner = ownerOf(stream.viewer)
+    const posted = parsed(await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner }))
     const operationId = posted?.extensions?.operationId
     if (posted === null || typeof operationId !== 'string') {
       return sendErrors(response, [
@@ -107,7 +111,8 @@ export function createEventStreams({
       ])
     }
     const { operations, viewer } = stream
-    if (operations.has(operationId)) return sendText(response, 409, 'There is an operation with that id.')
+    if (operations.has(operationId))
+      return sendText(response, 409, 'This operation id is already in use. Choose another.')
     if (operations.size >= MOST_OPERATIONS || unanswered.isDraining())
       return sendText(response, 503, 'Try again later.')
     operations.set(operationId, null)
@@ -133,7 +138,7 @@ export function createEventStreams({
     }
   }
 
-  /** Never rejects: what ends an operation is the last that is told of it. */
+  /** Sends the results of an operation. Never rejects: the error that ends an operation is its last result. */
   async function answer(stream: Stream, operationId: string, running: Promise<Result>): Promise<void> {
     const { operations } = stream
     const tell = ({ errors, ...rest }: ExecutionResult) => {
@@ -234,7 +239,7 @@ function parsed(body: Buffer): Posted | null {
   }
 }
 
-/** Which stream is meant: by a header, or when one is opened also by a parameter. */
+/** Returns the stream's token: from the header, or, when a stream is opened, from the query string. */
 function tokenOf(request: IncomingMessage): string | null {
   const { headers, method } = request
   const given = headers[TOKEN_HEADER]

@@ -11,7 +11,7 @@ import type { Sink } from '../streams/sink.ts'
 import type { Subscribe } from '../streams/subscribe.ts'
 import { useAdmission } from './admission.ts'
 import { useAuthentication } from './authentication.ts'
-import { usePostedBody } from './body.ts'
+import { type BodyReader, usePostedBody } from './body.ts'
 import { type DocumentContext, useDocuments } from './document-cache.ts'
 import { useGraphqlResponseJson, useJsonOnly } from './json-only.ts'
 import type { MaskError } from './masking.ts'
@@ -21,7 +21,7 @@ import { createWork } from './work.ts'
 
 export const GRAPHQL_PATH = '/graphql'
 
-/** Bytes of a request's body, and of a frame on a socket. */
+/** The maximum size of a request body, and of a frame on a socket. */
 export const LARGEST_REQUEST_BYTES = 1024 * 1024
 
 export interface GraphqlOptions {
@@ -32,46 +32,39 @@ export interface GraphqlOptions {
   maskError: MaskError
   subscribe: Subscribe
   allowedOrigins: readonly string[]
-  /** Bytes that the response of one operation may have. */
+  /** The maximum size of an operation's response. */
   maxResponseBytes: number
+  bodies: BodyReader
 }
 
-/** What comes with an operation: over HTTP the server's own, over a socket what its session says. */
+/** The context that a transport gives to an operation: over HTTP Yoga's own, over a socket its session's. */
 export interface OperationContext extends DocumentContext {
   viewer?: Viewer
-  /** The response of an operation that came by HTTP. */
+  /** The response of an operation sent over HTTP. */
   res?: ServerResponse
   /** Called when the client cannot keep up with a subscription. */
   onSlow?: () => void
-  /** Aborts when nobody waits for the answer any more; over HTTP the request's own does. */
+  /** Aborts when nobody waits for the response; absent over HTTP, where the request has a signal. */
   signal?: AbortSignal
-  /** Where a socket's subscription is answered. */
+  /** The sink of a subscription over a socket or event stream. */
   sink?: Sink
-  /** How the operation's response goes out, where that is not by an HTTP response of its own. */
+  /** How the response is sent, if not by an HTTP response of its own. */
   sending?: Sending
 }
 
 export type Graphql = YogaServerInstance<OperationContext, Context>
 
 /**
- * The one pipeline that every operation goes through, by POST, GET, SSE and, through `getEnveloped`, by socket: who asks,
- * parsing and validation (once a process for each document), limits, execution, masking.
+ * The pipeline of every operation, over POST, GET and SSE, and over sockets by `getEnveloped`:
+ * authentication, parsing and validation (cached per process), limits, execution, error masking.
  */
-export function createGraphql({
-  domain,
-  signIns,
-  schema,
-  streams,
-  maskError,
-  subscribe,
-  allowedOrigins,
-  maxResponseBytes,
-}: GraphqlOptions): Graphql {
+export function createGraphql(options: GraphqlOptions): Graphql {
+  const { domain, signIns, schema, streams, maskError, subscribe, allowedOrigins, bodies, maxResponseBytes } = options
   return createYoga<OperationContext, Context>({
     schema,
     graphqlEndpoint: GRAPHQL_PATH,
     context: ({ viewer, res, onSlow, takesCursors = false }) => {
-      if (viewer === undefined) throw new Error('an operation without a viewer')
+      if (viewer === undefined) throw new Error('the operation has no viewer')
       return createContext({
         domain,
         streams,
@@ -83,7 +76,7 @@ export function createGraphql({
     plugins: [
       useAuthentication(signIns) as never,
       useJsonOnly(),
-      usePostedBody({ mostBytes: LARGEST_REQUEST_BYTES }) as never,
+      usePostedBody(bodies, maskError, LARGEST_REQUEST_BYTES) as never,
       useGraphqlResponseJson(),
       useMultipartSubscriptions(),
       useDeliverable(),
@@ -101,31 +94,31 @@ export function createGraphql({
     ],
     cors: (request) => corsOf(request, allowedOrigins),
     maskedErrors: { maskError: (error) => maskError(error), errorMessage: '' },
-    // Ours: see document-cache.ts.
+    // See document-cache.ts.
     parserAndValidationCache: false,
-    // Ours: see body.ts.
+    // See body.ts.
     maxRequestBodySize: false,
     multipart: false,
     batching: false,
-    // Ours: see pages.ts.
+    // See pages.ts.
     graphiql: false,
     landingPage: false,
-    // What must be logged, masking.ts logs.
+    // masking.ts logs unexpected errors.
     logging: false,
   })
 }
 
-/** What somebody may see is kept by nobody on the way. */
+/** Keeps proxies and browsers from storing responses, which depend on the viewer. */
 function useNoStore(): Plugin {
   return { onResponse: ({ response }) => void response.headers.set('cache-control', 'no-store') }
 }
 
-/** Has all subscriptions delivered in one way, whatever they come by. */
+/** Delivers subscriptions of all transports the same way. */
 function useSubscribe(subscribe: Subscribe): Plugin {
   return { onSubscribe: ({ setSubscribeFn }) => setSubscribeFn(subscribe as never) }
 }
 
-/** Headers for origins that are allowed; nothing for others, whose browsers then keep the answer from them. */
+/** Returns CORS headers for allowed origins. Without headers, browsers do not show the response to the page. */
 function corsOf(request: Request, allowedOrigins: readonly string[]) {
   const origin = request.headers.get('origin')
   if (origin === null || !allowedOrigins.includes(origin)) return false

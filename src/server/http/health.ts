@@ -3,7 +3,7 @@ import { createBell } from '../../lib/async.ts'
 import type { Clock } from '../../platform/clock.ts'
 
 export interface HealthParts {
-  /** Each answers within a second or two. */
+  /** Both must resolve within a second or two. */
   database(): Promise<boolean>
   realtime(): Promise<boolean>
   isDraining(): boolean
@@ -12,21 +12,24 @@ export interface HealthParts {
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void> | void
 
-/** Says in JSON whether the process lives, and whether it can serve. */
+/** Reports in JSON whether the process is alive, and whether it can serve. */
 export interface Health {
   live: Handler
   ready: Handler
-  /** Resolves once whoever looks (a balancer, an orchestrator) has been told of the drain; at once where nobody does. */
+  /**
+   * Resolves once the prober (a load balancer or orchestrator) has received the draining status; at once if
+   * nothing probes.
+   */
   drainIsKnown(): Promise<void>
 }
 
-/** A drain waits so many times as long as lies between two questions, and at most so many ms, for the next question. */
+/** A drain waits for the next probe for this multiple of the probe interval, at most LONGEST_WAIT_MS. */
 const PATIENCE = 1.5
 const LONGEST_WAIT_MS = 10_000
 
 export function createHealth({ database, realtime, isDraining, clock }: HealthParts): Health {
   let askedAt: number | null = null
-  /** Between the last two questions: who asks in a rhythm is waited for. */
+  /** The time between the last two probes. */
   let betweenMs = 0
   const told = createBell()
 

@@ -7,13 +7,13 @@ export const INVITATION_PATH = /^\/invitations\/([^/]+)$/
 
 export interface InvitationParts {
   invitations: Pick<Domain['invitations'], 'redeem'>
-  /** The console, which asks whether to sign in: looking at it uses nothing up. */
+  /** The console, which asks whether to sign in. Opening it does not use up the invitation. */
   page: Handler
   origins: Pick<Origins, 'allows'>
   signIns: Pick<SignIns, 'refuse'>
 }
 
-/** `/invitations/:code`: the page for it by GET; by POST 200 with a new token once, then 404. */
+/** `/invitations/:code`: GET returns the page; the first POST returns 200 with a new token, later ones 404. */
 export function createInvitationHandler({ invitations, page, origins, signIns }: InvitationParts): Handler {
   return async (request, response) => {
     if (request.method === 'GET' || request.method === 'HEAD') return page(request, response)
@@ -28,5 +28,7 @@ export function createInvitationHandler({ invitations, page, origins, signIns }:
 }
 
 function refuse(response: Parameters<Handler>[1]): void {
-  sendJson(response, 404, { error: 'There is no such invitation, or it was used, or is too old: ask for a new one.' })
+  sendJson(response, 404, {
+    error: 'The invitation does not exist, has expired or was already used. Ask for a new one.',
+  })
 }

@@ -2,7 +2,7 @@ import { getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { topLevelError } from './masking.ts'
 
-/** Whether a content type is JSON; parameters like the charset do not matter. */
+/** Whether a content type is JSON, with any parameters. */
 function isJson(contentType: string | null): boolean {
   return contentType?.split(';')[0]?.trim().toLowerCase() === 'application/json'
 }
@@ -27,8 +27,8 @@ function canParse(text: string): boolean {
 }
 
 /**
- * What a web page of another origin can send without being asked (forms, text, links) is refused: POST takes JSON
- * alone, GET runs queries alone.
+ * Refuses requests that a page of another origin can send without a CORS preflight (forms, plain text,
+ * links): POST accepts JSON only, GET runs queries only.
  */
 export function useJsonOnly(): Plugin {
   return {
@@ -53,8 +53,8 @@ export function useJsonOnly(): Plugin {
 const RESPONSE_JSON = 'application/graphql-response+json'
 
 /**
- * Without an `Accept` that says otherwise, answers have the statuses of `application/graphql-response+json`, and call themselves
- * plain JSON, which is what they are.
+ * For requests without a specific `Accept`: responses use the status codes of
+ * `application/graphql-response+json`, with the content type `application/json`.
  */
 export function useGraphqlResponseJson(): Plugin {
   return {
@@ -63,7 +63,7 @@ export function useGraphqlResponseJson(): Plugin {
     },
     onResponse({ request, response }) {
       if (!takesAnything(request) || !response.headers.get('content-type')?.startsWith(RESPONSE_JSON)) return
-      // Its own writing of the name would stay beside ours.
+      // Yoga's header, in another case, would be sent as well.
       response.headers.delete('content-type')
       response.headers.set('content-type', 'application/json; charset=utf-8')
     },

@@ -4,7 +4,7 @@ import { messageOf } from '../../lib/errors.ts'
 
 type Address = Pick<Config, 'host' | 'port'>
 
-/** Resolves once the server accepts connections. @throws one line that names the setting at fault. */
+/** Resolves once the server accepts connections. @throws one line that names the wrong setting */
 export async function listen(server: Server, { port, host }: Address): Promise<void> {
   try {
     await new Promise<void>((resolve, reject) => {
@@ -17,13 +17,15 @@ export async function listen(server: Server, { port, host }: Address): Promise<v
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EADDRINUSE') throw new Error(`PORT: ${host}:${port} is in use; stop what uses it, or set PORT`)
-    if (code === 'EACCES')
-      throw new Error(`PORT: ${host}:${port} may not be used by this user; set PORT to another one`)
-    throw new Error(`HOST: ${host}:${port} cannot be listened on: ${messageOf(error)}`)
+    if (code === 'EACCES') throw new Error(`PORT: this user may not listen on ${host}:${port}; set PORT to another one`)
+    throw new Error(`HOST: cannot listen on ${host}:${port}: ${messageOf(error)}`)
   }
 }
 
-/** Whether it could be listened on now: asked before a start makes, migrates or locks anything. @throws as `listen` does. */
+/**
+ * Checks that the address is available, before the start creates, migrates or locks anything. @throws as
+ * `listen` does
+ */
 export async function checkAddress(address: Address): Promise<void> {
   const server = createServer()
   await listen(server, address)

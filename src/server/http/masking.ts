@@ -12,7 +12,7 @@ import type { Platform } from '../../platform/platform.ts'
 import { SlowConsumerError } from '../../realtime/event-log.ts'
 import { requestIdHere } from './request-ids.ts'
 
-/** Every `extensions.code` of a top-level error that a client may meet: the contract, "Errors and growth". */
+/** Every `extensions.code` of a top-level error: the contract, "Errors and growth". */
 export type TopLevelCode =
   | 'UNAUTHENTICATED'
   | 'FORBIDDEN'
@@ -33,7 +33,7 @@ const CODE_OF_DOMAIN_ERROR: Record<DomainErrorCode, TopLevelCode> = {
   RATE_LIMITED: 'RATE_LIMITED',
 }
 
-/** What the GraphQL server itself says of a faulty request, in our words. */
+/** The codes of GraphQL Yoga's own errors, and ours for them. */
 const CODE_OF_SERVER_ERROR: Record<string, TopLevelCode> = {
   BAD_REQUEST: 'BAD_USER_INPUT',
   REQUEST_ENTITY_TOO_LARGE: 'BAD_USER_INPUT',
@@ -50,44 +50,48 @@ const OWN_CODES: ReadonlySet<string> = new Set([
 ] satisfies TopLevelCode[])
 
 /**
- * Turns whatever was thrown into what a client may read: a known fault with its code, anything else masked and logged. What is
- * readable already stays as it is.
+ * Converts an error into one for clients: expected errors get their code, any other is logged and masked. An
+ * error that is masked already is returned unchanged.
  */
 export type MaskError = (error: unknown) => GraphQLError
 
-/** How a request is answered that comes to one error and nothing else. `spec`: not for clients that ask for plain JSON. */
+/**
+ * The HTTP response of a request that failed as a whole. `spec`: only for clients that accept
+ * `application/graphql-response+json`.
+ */
 interface HttpAnswer {
   status: number
   spec?: boolean
   headers?: Record<string, string>
 }
 
-/** What goes with a 401, so that clients know what is asked of them. */
+/** The header of a 401, which names the scheme. */
 export const CHALLENGE = { 'www-authenticate': 'Bearer realm="parley"' }
 
-/** An error that is ready for clients. `http` sets the status of a request that came to nothing else. */
+/** Creates an error for clients. `http` sets the status if the whole request failed. */
 export function topLevelError(code: TopLevelCode, message: string, http?: HttpAnswer): GraphQLError {
   return new GraphQLError(message, { extensions: { code, ...(http ? { http } : {}) } })
 }
 
-/** The error itself, without the places in documents that GraphQL has put around it. */
+/** Returns the original error, without the GraphQLErrors that wrap it. */
 function rootOf(error: unknown): unknown {
   let root = error
   while (root instanceof GraphQLError && root.originalError) root = root.originalError
   return root
 }
 
-/** The code of a fault that is the client's; null for everything that is not. */
+/** Returns the code of an error that the client caused; null for any other error. */
 function codeOf(root: unknown, error: unknown): TopLevelCode | null {
   if (root instanceof UnauthenticatedError) return 'UNAUTHENTICATED'
   if (root instanceof DomainError) return CODE_OF_DOMAIN_ERROR[root.code]
-  // Its socket is closed with 1013 at the same time.
+  // The socket is closed with 1013 at the same time.
   if (root instanceof SlowConsumerError) return 'RATE_LIMITED'
   if (!(root instanceof GraphQLError)) return null
   const { code } = root.extensions
   if (typeof code === 'string' && OWN_CODES.has(code)) return code as TopLevelCode
   if (typeof code === 'string') return CODE_OF_SERVER_ERROR[code] ?? null
-  // GraphQL's own: of variables before the execution, where nothing has a path yet, and of arguments during it.
+  // Errors of graphql-js: about variables before the execution, without a path, and about arguments during
+  // it.
   const isOfRequest = !(error instanceof GraphQLError) || error.path === undefined
   return isOfRequest || root.message.startsWith('Argument "') ? 'BAD_USER_INPUT' : null
 }
@@ -98,7 +102,7 @@ function detailsOf(root: unknown): Record<string, unknown> {
   return {}
 }
 
-/** "Did you mean" would tell names that introspection may not. */
+/** A suggestion may reveal names that introspection does not show. */
 function withoutSuggestion(message: string): string {
   return message.replace(/ Did you mean [\s\S]+\?$/, '')
 }
@@ -107,7 +111,7 @@ export function createMasking({ logger, metrics }: Pick<Platform, 'logger' | 'me
   const unexpected = counter(
     metrics,
     'parley_unexpected_errors_total',
-    'Errors of operations that nobody expected: clients are told a request id, the log has the rest.',
+    'Unexpected errors of operations. Clients receive a request id; the log holds the details.',
   )
   const masked = new WeakSet<GraphQLError>()
 
@@ -121,10 +125,10 @@ export function createMasking({ logger, metrics }: Pick<Platform, 'logger' | 'me
       const requestId = requestIdHere()
       logger.error(
         { requestId, path: place?.path, error: root instanceof Error ? (root.stack ?? root.message) : messageOf(root) },
-        'unexpected',
+        'an operation failed with an unexpected error',
       )
       const extensions = { code: 'INTERNAL_SERVER_ERROR', requestId, ...(place?.path ? {} : { http: { status: 500 } }) }
-      return new GraphQLError('Something went wrong on our side. Tell the operator the request id.', {
+      return new GraphQLError('Internal server error. Report the request id to the operator.', {
         ...at,
         extensions,
       })
@@ -143,7 +147,7 @@ export function createMasking({ logger, metrics }: Pick<Platform, 'logger' | 'me
   }
 }
 
-/** A request that is none: whatever the client wants to be answered in. */
+/** For a request that cannot be parsed, independent of its `Accept` header. */
 const UNREADABLE: HttpAnswer = { status: 400 }
 
 function isUnreadable(root: unknown): boolean {
@@ -165,18 +169,18 @@ function httpOf(code: TopLevelCode, root: unknown): HttpAnswer {
   return { status: 400, spec: true }
 }
 
-/** A result as it goes over the wire: one that has been written out for others already comes with that. */
+/** Serializes a result. A subscription's result may be serialized already. */
 export function jsonOf(result: ExecutionResult & { stringify?: () => string }): string {
   if (result.stringify !== undefined) return result.stringify()
   return JSON.stringify({ ...result, ...(result.errors ? { errors: result.errors.map(formatError) } : {}) })
 }
 
-/** An error as it goes over the wire. */
+/** A serialized error. */
 export interface WireError {
   extensions: Record<string, unknown>
 }
 
-/** What goes over the wire: `extensions.http` is for the server alone. */
+/** Converts an error for the response, without `extensions.http`, which is for the server only. */
 export function formatError(error: GraphQLError): WireError {
   const { http: _, ...extensions } = error.extensions
   return { ...error.toJSON(), extensions }

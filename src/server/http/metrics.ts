@@ -8,21 +8,31 @@ import { type Handler, sendJson } from './health.ts'
 import { CHALLENGE } from './masking.ts'
 
 export interface MetricsParts {
-  /** The figures of other parts. */
+  /** The metrics of other parts. */
   others: Registry
   signIns: SignIns
   sockets(): number
   followed(): { topics: number; followers: number }
 }
 
-/** Figures for Prometheus, for admins and for who asks on the machine itself. */
+/** Serves Prometheus metrics, to admins and to requests from this machine. */
 export function createMetrics({ others, signIns, sockets, followed }: MetricsParts): Handler {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  gauge(registry, 'parley_sockets', 'WebSockets open in this process.', sockets)
-  gauge(registry, 'parley_refused_sign_ins', 'Tokens that this process has refused since its start.', signIns.refused)
-  gauge(registry, 'parley_followed_topics', 'Event log topics that this process follows.', () => followed().topics)
-  gauge(registry, 'parley_followers', 'Followers of event log topics in this process.', () => followed().followers)
+  gauge(registry, 'parley_sockets', 'Open WebSockets of this process.', sockets)
+  gauge(
+    registry,
+    'parley_refused_sign_ins',
+    'Sign-ins that this process has refused since it started.',
+    signIns.refused,
+  )
+  gauge(
+    registry,
+    'parley_followed_topics',
+    'Event log topics to which this process is subscribed.',
+    () => followed().topics,
+  )
+  gauge(registry, 'parley_followers', 'Subscribers to event log topics in this process.', () => followed().followers)
 
   return async (request, response) => {
     if (!isLocal(request) && !(await isAdmin(request, signIns))) {
@@ -35,11 +45,11 @@ export function createMetrics({ others, signIns, sockets, followed }: MetricsPar
   }
 }
 
-/** What a proxy adds, or a browser that shows a page of somewhere else. */
+/** Headers that proxies add, and browsers on a page of another origin. */
 const FROM_ELSEWHERE = ['x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'forwarded', 'via', 'origin', 'referer']
 const LOOPBACK_NAME = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i
 
-/** Asked on the machine itself, by a name of its own, and not through a proxy that runs there. */
+/** Whether a request comes from this machine, by a loopback name, and not through a local proxy. */
 function isLocal({ socket, headers }: IncomingMessage): boolean {
   if (FROM_ELSEWHERE.some((name) => headers[name] !== undefined)) return false
   if (!LOOPBACK_NAME.test(headers.host ?? '')) return false

@@ -2,13 +2,14 @@ import type { ExecutionResult } from 'graphql'
 import { type Plugin, processRegularResult } from 'graphql-yoga'
 import { jsonOf, topLevelError } from './masking.ts'
 
-/** Nothing, in a part of its own, so that proxies keep the connection. */
+/** An empty part at this interval keeps proxies from closing the connection. */
 const HEARTBEAT_MS = 12_000
 const CONTENT_TYPE = 'multipart/mixed;boundary="graphql";subscriptionSpec=1.0'
 const partOf = (body: string) => `\r\ncontent-type: application/json\r\n\r\n${body}\r\n--graphql`
 
 /**
- * Subscriptions as Apollo's clients ask for them by HTTP, with `Accept: multipart/mixed; subscriptionSpec=1.0`.
+ * Subscriptions in the protocol of Apollo's clients over HTTP, with `Accept: multipart/mixed;
+ * subscriptionSpec=1.0`.
  * https://www.apollographql.com/docs/graphos/routing/operations/subscriptions/multipart-protocol
  */
 export function useMultipartSubscriptions(): Plugin {
@@ -33,8 +34,8 @@ const HOW_TO_SUBSCRIBE =
   'Subscribe over a WebSocket, or with `Accept: text/event-stream` or `Accept: multipart/mixed; subscriptionSpec=1.0`.'
 
 /**
- * Where the request's `Accept` names nothing that there is: an answer goes out as JSON, since what it tells of has been done; a
- * subscription, which JSON cannot bring, is ended, and refused in words.
+ * Handles an `Accept` that no format matches: a result is sent as JSON, since its operation was executed; a
+ * subscription is ended and refused with instructions.
  */
 export function useDeliverable(): Plugin {
   return {
@@ -55,7 +56,10 @@ export function useDeliverable(): Plugin {
   }
 }
 
-/** An error that ends the subscription is the protocol's own; an event, which comes with its JSON, is a payload whatever it holds. */
+/**
+ * Returns the body of a part. Only an error that ends the subscription goes into the protocol's `errors`; an
+ * event, which is serialized already, is always a payload.
+ */
 function bodyOf(result: ExecutionResult & { stringify?: () => string }): string {
   return result.stringify === undefined && result.data == null && result.errors !== undefined
     ? `{"payload":null,"errors":${JSON.stringify(JSON.parse(jsonOf(result)).errors)}}`

@@ -4,21 +4,21 @@ import { type MaskError, topLevelError } from './masking.ts'
 
 export type Result = ExecutionResult | AsyncIterable<ExecutionResult>
 
-/** What a client asks for. */
+/** A GraphQL request. */
 export interface OperationRequest {
   query: string
   operationName?: string | null | undefined
   variables?: Record<string, unknown> | null | undefined
 }
 
-/** An operation that has been found valid. */
+/** A valid operation. */
 export interface Operation extends ExecutionArgs {
   isSubscription: boolean
-  /** Sends it through the pipeline that HTTP uses. */
+  /** Runs the operation through the pipeline that HTTP uses. */
   run(): Promise<Result>
 }
 
-/** Errors that are an operation's whole answer. */
+/** Errors that are the whole result of an operation. */
 export class OperationFailed extends Error {
   readonly errors: readonly GraphQLError[]
   constructor(errors: readonly GraphQLError[]) {
@@ -27,7 +27,7 @@ export class OperationFailed extends Error {
   }
 }
 
-/** Parses and validates. @throws OperationFailed, or one error, for what cannot be run. */
+/** Parses and validates. @throws OperationFailed, or a single error, if the operation cannot run */
 export function prepareOperation(graphql: Graphql, context: OperationContext, request: OperationRequest): Operation {
   const { query, operationName, variables } = request
   const params = { query, operationName: operationName ?? undefined, variables: variables ?? undefined }
@@ -41,7 +41,11 @@ export function prepareOperation(graphql: Graphql, context: OperationContext, re
   const errors = enveloped.validate(schema, document)
   if (errors.length > 0) throw new OperationFailed(errors)
   const operation = getOperationAST(document, operationName)
-  if (operation == null) throw topLevelError('BAD_USER_INPUT', 'There is no such operation in the document.')
+  if (operation == null)
+    throw topLevelError(
+      'BAD_USER_INPUT',
+      'No operation selected. Set operationName to the name of an operation in the document.',
+    )
   const isSubscription = operation.operation === 'subscription'
   const args: ExecutionArgs = { schema, document, operationName, variableValues: variables }
   return {
@@ -55,7 +59,7 @@ export function prepareOperation(graphql: Graphql, context: OperationContext, re
   }
 }
 
-/** The errors of an operation that came to nothing else, as clients may read them. */
+/** Returns the masked errors of an operation that failed as a whole. */
 export function errorsOf(error: unknown, maskError: MaskError): GraphQLError[] {
   return (error instanceof OperationFailed ? error.errors : [error]).map(maskError)
 }

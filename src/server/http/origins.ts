@@ -1,15 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 
-/** Which web pages may talk to the server: those from here, and from the origins that are allowed. */
+/** Decides which web pages may use the server: those of its own origin and of allowed origins. */
 export interface Origins {
-  /** Whether a request may be answered: others than browsers say nothing of an origin. One that is refused is logged once. */
+  /**
+   * Whether a request is allowed. Clients other than browsers send no origin and are allowed. A refused
+   * origin is logged once.
+   */
   allows(request: Pick<IncomingMessage, 'headers'>): boolean
-  /** Lets a page of an allowed origin read the answer. */
+  /** Allows a page of an allowed origin to read the response. */
   welcome(request: Pick<IncomingMessage, 'headers'>, response: Pick<ServerResponse, 'setHeader'>): void
 }
 
-/** Origins that are remembered as logged: anybody can make up more. */
+/** The maximum number of logged origins, since anybody can make up more. */
 const MOST_LOGGED = 20
 
 export function createOrigins(allowed: readonly string[], logger: Pick<Logger, 'warn'>): Origins {
@@ -18,7 +21,10 @@ export function createOrigins(allowed: readonly string[], logger: Pick<Logger, '
   function logRefused(origin: string): void {
     if (logged.has(origin) || logged.size >= MOST_LOGGED) return
     logged.add(origin)
-    logger.warn({ origin }, 'a web page of another origin is refused: if it is yours, add it to PARLEY_ALLOWED_ORIGINS')
+    logger.warn(
+      { origin },
+      'refused a web page of another origin; if the origin is yours, add it to PARLEY_ALLOWED_ORIGINS',
+    )
   }
 
   return {

@@ -15,8 +15,8 @@ const HTML = {
 }
 
 /**
- * As the console's, with what its editor needs: its own scripts within the page, by their hashes, workers made of them, and styles
- * that it writes.
+ * The console's policy, with what GraphiQL's editor needs: its inline scripts by hash, workers from blobs,
+ * and inline styles.
  */
 function policyOf(page: string): string {
   const scripts = [...page.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
@@ -30,8 +30,8 @@ function policyOf(page: string): string {
 
 const FIRST_QUERY = `# Welcome to Parley. Type your token into the Headers pane below:
 #   { "Authorization": "Bearer <token>" }
-# then run this. The token goes with every tab of this page from then on, the documentation
-# is there too, and it is kept nowhere: not in this browser either.
+# then run this query. From then on every tab of this page sends the token, and the documentation
+# is available. The token is not stored, not even in this browser.
 {
   viewer { scope unreadCount }
   spaces(first: 10) { edges { node { id name members { name kind } } } }
@@ -39,8 +39,9 @@ const FIRST_QUERY = `# Welcome to Parley. Type your token into the Headers pane 
 `
 
 /**
- * Before GraphiQL, in its page: the Authorization that was last given in a Headers pane goes with requests of tabs that have none, and
- * the question for the schema waits until there is one. It lives in the page, and what older pages stored is removed.
+ * Runs before GraphiQL in its page: adds the Authorization last entered in a Headers pane to requests of tabs
+ * without one, and delays the introspection query until there is one. The token stays in the page; this
+ * removes what older versions stored.
  */
 const KEEP_AUTHORIZATION = `<script>
   for (const key of ['graphiql:headers', 'graphiql:shouldPersistHeaders']) localStorage.removeItem(key)
@@ -63,8 +64,8 @@ const KEEP_AUTHORIZATION = `<script>
 </script>`
 
 /**
- * GraphiQL, which needs nothing from elsewhere. Its subscriptions come as server-sent events, by POST: so the
- * Authorization that is typed into its headers pane goes with them, which a browser's WebSocket could not carry.
+ * Serves GraphiQL without requests to other hosts. Its subscriptions use server-sent events by POST, so that
+ * they carry the Authorization of its Headers pane, which a browser's WebSocket cannot send.
  */
 export function createGraphiql(): Handler {
   let page: Promise<{ plain: string; zipped: Buffer; etag: string; policy: string }> | null = null
@@ -77,7 +78,7 @@ export function createGraphiql(): Handler {
       method: 'POST',
       defaultQuery: FIRST_QUERY,
       credentials: 'omit',
-      // What is typed there is a token: it stays in the page.
+      // Headers contain a token, which must not be stored.
       shouldPersistHeaders: false,
     })
     const plain = rendered.replace('<head>', () => `<head>${KEEP_AUTHORIZATION}`)
@@ -100,12 +101,12 @@ export function createGraphiql(): Handler {
   }
 }
 
-/** A browser that wants to see something, not a client that wants data. */
+/** Whether a browser requests a page, as opposed to a client that requests data. */
 export function wantsPage({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && String(headers.accept ?? '').includes('text/html')
 }
 
 export function sendNotFound(response: ServerResponse): void {
   response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' })
-  response.end('There is nothing here.\n')
+  response.end('Not found.\n')
 }

@@ -5,16 +5,16 @@ import { logContext, onBehalfOf } from '../../lib/log-context.ts'
 import type { Handler } from './health.ts'
 
 export const REQUEST_ID_HEADER = 'x-request-id'
-/** What may stand in a log as it is. */
+/** Ids that are safe to log unchanged. */
 const USABLE = /^[\w.:=+/-]{1,128}$/
 
-/** The id of the request that is being answered, else a new one. */
+/** Returns the id of the current request, else a new one. */
 export function requestIdHere(): string {
   const context = logContext()
   return context !== undefined && 'requestId' in context ? context.requestId : randomUUID()
 }
 
-/** Answers each request under its id, which is the client's (or its proxy's) where it sent one, and goes back with the answer. */
+/** Handles each request under its id, which the client or its proxy may set, and returns the id in the response. */
 export function underItsId(handle: Handler, logger: Logger): Handler {
   return (request, response) => {
     const given = request.headers[REQUEST_ID_HEADER]
@@ -37,7 +37,7 @@ function tellOfItsEnd(logger: Logger, ...[request, response]: Parameters<Handler
   })
 }
 
-/** Without what may be secret: the code of an invitation, a query. */
+/** Returns the path without secrets: the code of an invitation, and the query string. */
 export function pathToTell({ url = '/' }: IncomingMessage): string {
   return (url.split('?')[0] ?? '/').replace(/^\/invitations\/.*/, '/invitations/…')
 }

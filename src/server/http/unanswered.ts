@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
 import { createDeferred, sleep } from '../../lib/async.ts'
 
-/** Queries and mutations that run over a connection that lasts longer than they, each by what stands for it. */
+/** The queries and mutations that run on long-lived connections, by any object that identifies them. */
 export interface Unanswered {
   isDraining(): boolean
   add(operation: object): void
   delete(operation: object): void
-  /** From now on `isDraining`; resolves once none runs, after `timeoutMs` at the latest. */
+  /** Sets `isDraining`. Resolves once no operation runs, after `timeoutMs` at the latest. */
   drain(timeoutMs: number): Promise<void>
 }
 
@@ -24,7 +24,7 @@ export function createUnanswered(): Unanswered {
     async drain(timeoutMs) {
       draining = true
       if (operations.size > 0) await Promise.race([answered, sleep(timeoutMs)])
-      // The last answer is given to its connection within this turn.
+      // The last response is written to its connection within this turn.
       await setImmediate()
     },
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { DomainError, type DomainErrorCode, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
 import type { Domain } from '../../schema/domain.ts'
-import { type BodyBudget, BodyRefusedError, readBody } from './body.ts'
+import { BodyRefusedError, createBodyReader } from './body.ts'
 import { type Handler, sendJson } from './health.ts'
 
 export const WEBHOOK_PATH = /^\/hooks\/agents\/([^/]+)$/
@@ -15,23 +15,24 @@ const STATUS_OF: Record<DomainErrorCode, number> = {
   RATE_LIMITED: 429,
 }
 
-/** A body comes within this time. */
+/** The time limit for a body. */
 const BODY_TIMEOUT_MS = 10_000
-/** What is held of bodies of which nobody knows yet who sends them. */
+/** The memory limit for incomplete bodies whose sender is not authenticated yet. */
 const MOST_UNFINISHED_BYTES = 32 * 1024 * 1024
 
-/** `POST /hooks/agents/:webhookId`: 202 with the run's id, or why not. */
+/** `POST /hooks/agents/:webhookId`: returns 202 with the run's id, or an error. */
 export function createWebhookHandler(
   { webhooks, rates }: Pick<Domain, 'rates'> & { webhooks: Pick<Domain['webhooks'], 'receive'> },
   { timeoutMs = BODY_TIMEOUT_MS, mostUnfinishedBytes = MOST_UNFINISHED_BYTES } = {},
 ): Handler {
-  const budget: BodyBudget = { left: mostUnfinishedBytes }
+  // A separate reader: unauthenticated senders must not use the memory that viewers need.
+  const bodies = createBodyReader({ timeoutMs, mostUnfinishedBytes })
   return async (request, response) => {
     const [, webhookId = ''] = WEBHOOK_PATH.exec(new URL(request.url ?? '', 'http://localhost').pathname) ?? []
     try {
       const body = async (mostBytes: number) => {
         await rates.take('triggers', webhookId)
-        return readBody(request, { mostBytes, timeoutMs, budget })
+        return bodies.read(request, { mostBytes, owner: webhookId })
       }
       const accepted = await webhooks.receive(webhookId, headersOf(request), body)
       sendJson(response, 202, { runId: accepted.runId })
@@ -42,7 +43,7 @@ export function createWebhookHandler(
   }
 }
 
-/** @throws what is not the sender's fault. */
+/** @throws errors that the sender did not cause */
 function answerTo(error: unknown): [status: number, message: string] {
   if (error instanceof BodyRefusedError) return [error.status, error.message]
   if (error instanceof UnauthenticatedError) return [401, error.message]

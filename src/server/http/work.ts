@@ -1,28 +1,38 @@
 import { RateLimitedError } from '../../lib/errors.ts'
 
-/** Which operations are at work at a time, by what they weigh: the fields they may come to. */
+/** Limits the operations that run at a time, by their weight: the number of fields they may return. */
 export interface Work {
   /**
-   * Resolves when the operation may begin, with what is to be called when it has ended: at once while there is room. Those that wait are
-   * served viewer by viewer, and for each viewer in order.
-   * @throws RateLimitedError where that would take too long; the signal's reason where it aborts meanwhile
+   * Resolves when the operation may start, at once if there is room. Returns a function to call when it has
+   * ended. Waiting operations are served round-robin by viewer, and in order for each viewer.
+   * @throws RateLimitedError if the wait would be too long; the signal's reason if it aborts meanwhile
    */
   begin(viewerId: string, weight: number, signal?: AbortSignal): Promise<() => void>
 }
 
 export interface WorkOptions {
-  /** Of one viewer, and of all; one operation is at work whatever it weighs. */
+  /** The maximum weight per viewer, and of all viewers. A single operation may always run. */
   mostOfViewer?: number
   mostInAll?: number
+  /** The maximum number of running operations per viewer. */
+  mostAtOnce?: number
   mostWaitingOfViewer?: number
   longestWaitMs?: number
+  /** Operations up to this weight are small. */
+  small?: number
 }
 
-/** Many small operations, or one that is as heavy as may be. */
+/** Many small operations, or one of the maximum weight. */
 const MOST_OF_VIEWER = 25_000
 const MOST_IN_ALL = 100_000
+/** Each operation may hold a database connection, or wait for one in a queue that does not know viewers. */
+const MOST_AT_ONCE = 20
 const MOST_WAITING = 500
 const LONGEST_WAIT_MS = 10_000
+/** A viewer may send a minute's allowance of small operations at once: more of them may wait, and longer. */
+const SMALL = 500
+const MORE_IF_SMALL = 12
+const LONGER_IF_SMALL = 6
 
 interface Waiting {
   weight: number
@@ -31,8 +41,9 @@ interface Waiting {
 
 interface Queue {
   viewerId: string
-  /** At work. */
+  /** The total weight and the number of running operations. */
   weight: number
+  count: number
   waiting: Waiting[]
 }
 
@@ -43,7 +54,7 @@ export function createWork(options: WorkOptions = {}): Work {
 
 class Places implements Work {
   readonly #most: Required<WorkOptions>
-  /** In the order in which they are served next. */
+  /** In the order of their next turn. */
   readonly #queues = new Map<string, Queue>()
   #inAll = 0
   #waitingInAll = 0
@@ -53,45 +64,53 @@ class Places implements Work {
     this.#most = {
       mostOfViewer: MOST_OF_VIEWER,
       mostInAll: MOST_IN_ALL,
+      mostAtOnce: MOST_AT_ONCE,
       mostWaitingOfViewer: MOST_WAITING,
       longestWaitMs: LONGEST_WAIT_MS,
+      small: SMALL,
       ...options,
     }
   }
 
   async begin(viewerId: string, weight: number, signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted()
-    const queue = this.#queues.get(viewerId) ?? { viewerId, weight: 0, waiting: [] }
+    const queue = this.#queues.get(viewerId) ?? { viewerId, weight: 0, count: 0, waiting: [] }
     this.#queues.set(viewerId, queue)
     if (queue.waiting.length === 0 && this.#fits(queue, weight)) return this.#start(queue, weight)
-    const { mostWaitingOfViewer, longestWaitMs } = this.#most
-    if (queue.waiting.length >= mostWaitingOfViewer) throw tooBusy(longestWaitMs)
-    const begun = this.#wait(queue, weight, signal)
+    const { mostWaitingOfViewer, longestWaitMs, small } = this.#most
+    const [more, longer] = weight <= small ? [MORE_IF_SMALL, LONGER_IF_SMALL] : [1, 1]
+    if (queue.waiting.length >= mostWaitingOfViewer * more) throw tooBusy(longestWaitMs)
+    const begun = this.#wait(queue, { weight, waitMs: longestWaitMs * longer }, signal)
     this.#serveLater()
     return begun
   }
 
-  #fits({ weight: atWork }: Queue, weight: number): boolean {
-    const { mostOfViewer, mostInAll } = this.#most
+  #fits({ weight: atWork, count }: Queue, weight: number): boolean {
+    const { mostOfViewer, mostInAll, mostAtOnce, small } = this.#most
+    if (count >= mostAtOnce) return false
+    // Small operations do not wait for other viewers' heavy ones.
+    if (count === 0 && weight <= small) return true
     return (atWork === 0 || atWork + weight <= mostOfViewer) && (this.#inAll === 0 || this.#inAll + weight <= mostInAll)
   }
 
   #start(queue: Queue, weight: number): () => void {
     queue.weight += weight
+    queue.count += 1
     this.#inAll += weight
     return () => {
       queue.weight -= weight
+      queue.count -= 1
       this.#inAll -= weight
       this.#forgetIdle(queue)
       this.#serveLater()
     }
   }
 
-  #forgetIdle({ viewerId, weight, waiting }: Queue): void {
-    if (weight === 0 && waiting.length === 0) this.#queues.delete(viewerId)
+  #forgetIdle({ viewerId, count, waiting }: Queue): void {
+    if (count === 0 && waiting.length === 0) this.#queues.delete(viewerId)
   }
 
-  /** In a turn of its own, so that whatever else came meanwhile has one too. */
+  /** Runs in a turn of its own, so that other events of the loop are handled in between. */
   #serveLater(): void {
     if (this.#isServing || this.#waitingInAll === 0) return
     this.#isServing = true
@@ -111,7 +130,11 @@ class Places implements Work {
     this.#serveLater()
   }
 
-  #wait(queue: Queue, weight: number, signal?: AbortSignal): Promise<() => void> {
+  #wait(
+    queue: Queue,
+    { weight, waitMs }: { weight: number; waitMs: number },
+    signal?: AbortSignal,
+  ): Promise<() => void> {
     const { longestWaitMs } = this.#most
     this.#waitingInAll += 1
     return new Promise((resolve, reject) => {
@@ -127,7 +150,7 @@ class Places implements Work {
         reject(reason)
       }
       const onAbort = () => leave(signal?.reason)
-      const timer = setTimeout(() => leave(tooBusy(longestWaitMs)), longestWaitMs)
+      const timer = setTimeout(() => leave(tooBusy(longestWaitMs)), waitMs)
       const start = () => {
         over()
         resolve(this.#start(queue, weight))
@@ -140,5 +163,5 @@ class Places implements Work {
 }
 
 function tooBusy(retryAfterMs: number): RateLimitedError {
-  return new RateLimitedError('Too much of yours is at work: wait, and send fewer operations at once.', retryAfterMs)
+  return new RateLimitedError('You have too many operations in progress. Wait, then send fewer at once.', retryAfterMs)
 }

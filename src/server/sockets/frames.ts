@@ -1,23 +1,32 @@
 import * as ws from 'ws'
 import type { Answer } from '../streams/answer.ts'
 
-/** A part of `ws` that its types leave out: how it frames what it sends. */
+/** A part of `ws` that its types omit: the function that frames messages. */
 const { Sender } = ws as unknown as {
   Sender: { frame(data: Buffer, options: { fin: boolean; opcode: number; readOnly: boolean }): Buffer[] }
 }
-/** Up to this length what frames begin with is remembered. */
+/** Frame headers are cached for messages up to this length. */
 const MOST_KNOWN_STARTS = 4096
 const TEXT = { fin: true, opcode: 1, readOnly: true } as const
 
-/** The beginning of graphql-ws' `next` for an operation, by the client's id of it; a byte a character. */
+/**
+ * Returns the beginning of a graphql-ws `next` message for an operation, by the client's id; one byte per
+ * character.
+ */
 export function headOf(id: string): string {
   return Buffer.from(`{"id":${JSON.stringify(id)},"type":"next","payload":`).toString('latin1')
 }
 
-/** By the answers, and how long a head is: what stands between the heads in their frames, which is the same for all. */
+/**
+ * The parts of frames between the operation heads, by the answers and the length of a head; they are the same
+ * for all operations.
+ */
 const between = new WeakMap<readonly Answer[], Map<number, string[]>>()
 
-/** The frames in which these answers go to the operation of this head; a byte a character: one flat string is what Node writes fastest. */
+/**
+ * Returns the frames of these answers for an operation with this head, one byte per character: Node writes a
+ * single flat string fastest.
+ */
 export function framesOf(answers: readonly Answer[], head: string): string {
   let byLength = between.get(answers)
   if (byLength === undefined) {
@@ -41,14 +50,14 @@ function piecesOf(answers: readonly Answer[], headLength: number): string[] {
   return pieces
 }
 
-/** A byte a character. */
+/** Encodes a text as UTF-8 with one byte per character. */
 function bytesOf(text: string): string {
   return Buffer.byteLength(text) === text.length ? text : Buffer.from(text).toString('latin1')
 }
 
 const starts: string[] = []
 
-/** What a frame of so many bytes begins with. */
+/** Returns the header of a frame of this length. */
 function startOf(length: number): string {
   const known = starts[length]
   if (known !== undefined) return known

@@ -1,15 +1,16 @@
 import type { WebSocket } from 'ws'
 
-/** Asks each socket again and again whether it is there, and cuts off one that has not answered by the next time. */
+/** Pings each socket periodically, and reports one that has not answered by its next ping. */
 export interface KeepAlive {
   watch(socket: WebSocket): void
   stop(): void
 }
 
-/** Sockets are asked in so many turns: all at once would be a pause for everybody. */
+/** Sockets are pinged in this many groups, since pinging all at once would block the event loop. */
 const TURNS = 12
 
-export function createKeepAlive(everyMs: number): KeepAlive {
+/** `onSilent` must close the socket. A client that was only paused receives the close code when it reads again. */
+export function createKeepAlive(everyMs: number, onSilent: (socket: WebSocket) => void): KeepAlive {
   const turns = Array.from({ length: TURNS }, () => new Set<WebSocket>())
   const alive = new WeakSet<WebSocket>()
   let turn = 0
@@ -18,10 +19,10 @@ export function createKeepAlive(everyMs: number): KeepAlive {
   const timer = setInterval(() => {
     turn = (turn + 1) % TURNS
     for (const socket of turns[turn]!) {
-      // One that is being closed has a time of its own: see `shut`.
+      // A closing socket has its own timeout: see `shut`.
       if (socket.readyState !== socket.OPEN) continue
       if (alive.delete(socket)) socket.ping()
-      else socket.terminate()
+      else onSilent(socket)
     }
   }, everyMs / TURNS).unref()
 

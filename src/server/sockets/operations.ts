@@ -9,39 +9,39 @@ import { createUnanswered } from '../http/unanswered.ts'
 import { MOST_OF_SOCKET, tooManySubscriptions } from '../streams/subscription-limits.ts'
 import type { SocketWriter } from './socket-writer.ts'
 
-/** What a socket is from its acknowledgement on. */
+/** The state of a socket after its acknowledgement. */
 export interface Session {
   viewer: Viewer | null
-  /** The viewer's token is no longer good: nothing new is begun. */
+  /** The viewer's token is no longer valid: no operation is started. */
   ended: boolean
-  /** The subscriptions that run on it, or have just been ended, by id: each by the message that began it. */
+  /** Subscriptions that run or have just ended, by id, with the message that started each. */
   subscriptions: Map<string, SubscribePayload>
-  /** The operations that run on it by id: of each the message that began it. */
+  /** Running operations by id, with the message that started each. */
   running: Map<string, SubscribePayload>
   writer: SocketWriter
-  /** An operation was refused for its viewer's rate. */
+  /** Called when an operation was refused for its viewer's rate. */
   wasRefused(): void
   /** Aborts when the socket is closed. */
   closed: AbortSignal
 }
 
-/** What graphql-ws hands back to run it, and keeps for as long as the operation lasts. */
+/** The arguments that graphql-ws passes back to run the operation, and keeps while it lasts. */
 interface OperationArgs extends Omit<Operation, 'run'> {
-  /** The client has ended it, and has begun another one with its id. */
+  /** Whether the client has ended this operation and started another one with the same id. */
   isReplaced(): boolean
-  /** Gone once it has been called, with all that was only needed to begin. */
+  /** Null after the call, so that data needed only for the start is freed. */
   run: (() => Promise<Result>) | null
 }
 
-/** An answer that comes as an `error` message, which ends the operation. */
+/** Makes graphql-ws send an `error` message, which ends the operation. */
 async function* failing(errors: readonly GraphQLError[]): AsyncGenerator<ExecutionResult> {
   yield* []
   throw new OperationFailed(errors)
 }
 
 /**
- * An iteration that falls silent once it is replaced. graphql-ws knows operations by id alone: whatever comes of this one,
- * also its end, would be taken for the other's.
+ * Wraps an iteration so that it never settles once its operation is replaced. graphql-ws identifies
+ * operations by id alone, so its results and its end would be attributed to the new operation.
  */
 function silenced(iteration: AsyncIterable<ExecutionResult>, isReplaced: () => boolean) {
   const inner = iteration[Symbol.asyncIterator]()
@@ -62,7 +62,7 @@ function silenced(iteration: AsyncIterable<ExecutionResult>, isReplaced: () => b
   return outer
 }
 
-/** Each has its own: one for all would hold on to everybody who waits for it. */
+/** A new promise each time: a single one would retain all its waiters. */
 const never = () => new Promise<never>(() => {})
 
 type AllHooks = ServerOptions<Record<string, unknown>, { session: Session }>
@@ -72,17 +72,20 @@ type SessionHooks = { [Name in keyof Hooks]-?: NonNullable<Hooks[Name]> }
 /** The operations of all sockets. */
 export interface SocketOperations {
   hooks: SessionHooks
-  /** Begins nothing from now on; resolves once no query and no mutation runs, after `timeoutMs` at the latest. */
+  /** Starts no new operation. Resolves once no query or mutation runs, after `timeoutMs` at the latest. */
   drain(timeoutMs: number): Promise<void>
 }
 
 /**
- * How the operations of sockets go through the pipeline that HTTP uses. A fault in one is the answer to that one: nothing
- * here throws, for that would close the socket.
+ * Runs the operations of sockets through the pipeline that HTTP uses. An error becomes the result of its
+ * operation: nothing here throws, because that would close the socket.
  */
 export function socketOperations(graphql: Graphql, maskError: MaskError): SocketOperations {
   const unanswered = createUnanswered()
-  /** To be called once the operation of a message has been answered: graphql-ws completes it when the system has taken the answer. */
+  /**
+   * Callbacks for when the response of a message was sent: graphql-ws completes an operation when the kernel
+   * has accepted its response.
+   */
   const whenSent = new WeakMap<SubscribePayload, () => void>()
 
   const onSent = (session: Session, payload: SubscribePayload) => (listener: () => void) => {
@@ -98,7 +101,8 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     payload: SubscribePayload,
   ): Promise<Omit<OperationArgs, 'isReplaced'>> {
     const { viewer, writer, closed: signal } = session
-    if (viewer === null || session.ended) throw new UnauthenticatedError('Your token is no longer good.')
+    if (viewer === null || session.ended)
+      throw new UnauthenticatedError('Your token is no longer valid. Log in with another token.')
     const sending = { onSent: onSent(session, payload), cutOff: writer.giveUp }
     const context = { viewer, signal, onSlow: writer.giveUp, sink: writer.sinkOf(id), sending }
     const operation = prepareOperation(graphql, context, payload)
@@ -138,14 +142,15 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
 
   const hooks: SessionHooks = {
     async onSubscribe({ extra: { session }, subscriptions }, id, payload) {
-      // Its socket is closed soon: the client sends it again, elsewhere.
+      // The server is draining: the client sends the operation again after reconnecting.
       if (unanswered.isDraining()) return never()
       const { running } = session
       const replaced = running.get(id)
       if (replaced !== undefined) unanswered.delete(replaced)
       running.set(id, payload)
       unanswered.add(payload)
-      // One that had this id is over for the client, or the socket were closed.
+      // An operation with a repeated id has ended for the client; otherwise graphql-ws would have closed the
+      // socket.
       session.subscriptions.delete(id)
       const isReplaced = () => running.has(id) && running.get(id) !== payload
       try {
@@ -180,7 +185,10 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
   return { hooks, drain: unanswered.drain }
 }
 
-/** graphql-ws wraps what an iteration throws; what is inside is final already, or has still to be masked. */
+/**
+ * Unwraps an error of an iteration from graphql-ws' wrapper. The inner error is masked already, or is masked
+ * here.
+ */
 function wireErrorsOf(error: GraphQLError, maskError: MaskError): WireError[] {
   const inner = error.originalError ?? error
   if (inner instanceof OperationFailed) return inner.errors.map(formatError)

@@ -1,23 +1,27 @@
 import type { WebSocket } from 'ws'
 
-/** After so much the client is asked again. */
+/** A ping is sent after this much. */
 const TEXTS_A_PING = 250
 const BYTES_A_PING = 1024 * 1024
-/** What may lie after an unanswered ping: texts for each subscription, and bytes. */
+/** The maximum that may be sent after an unanswered ping: messages per subscription, and bytes. */
 const MOST_TEXTS = 1000
 const MOST_BYTES = 4 * 1024 * 1024
 const PATIENCE_MS = 4000
 
 /**
- * Whether a client reads: what the system has taken for it may still wait, in buffers that hold megabytes for who reads nothing. Every
- * client answers a ping when it has read what came before it. One is on its way at a time.
+ * Detects whether a client reads. Data that the kernel has accepted may still be in buffers of several
+ * megabytes. A client answers a ping only after reading everything sent before it. At most one ping is in
+ * flight.
  */
 export class PingProgress {
   readonly #socket: WebSocket
   readonly #subscriptions: ReadonlyMap<string, unknown>
   #isAsked = false
   #askedAt = 0
-  /** Since the client was asked last. The first time it is one of several: those who are told the same are not all asked at the same event. */
+  /**
+   * Messages since the last ping. It starts at a random number, so that subscribers of the same events are
+   * not all pinged at the same event.
+   */
   #texts = Math.floor(Math.random() * TEXTS_A_PING)
   #bytes = 0
 
@@ -40,7 +44,7 @@ export class PingProgress {
     this.#socket.ping()
   }
 
-  /** Whether more was sent since an unanswered ping than a client may have waiting, and it has had its time. */
+  /** Whether the client has exceeded both the amount and the time allowed after an unanswered ping. */
   get isOverdue(): boolean {
     if (!this.#isAsked) return false
     const most = MOST_TEXTS * Math.max(this.#subscriptions.size, 1)

@@ -1,12 +1,13 @@
 import type { WebSocket } from 'ws'
 
 const WINDOW_MS = 1000
-/** Within a window. */
+/** The maximum number of refusals per window. */
 const MOST_REFUSALS = 100
 
 /**
- * Slows down who does not: to be called for each operation that was refused for its viewer's rate. After a hundred within a second the
- * socket is not read until that is over, so that refusing costs others little; what it sends then waits on its own side.
+ * Returns a function to call for each operation that was refused for its viewer's rate. After 100 refusals
+ * within a second, the socket is not read until the second is over, so that refusals cost the server little;
+ * what the client sends waits on its own side.
  */
 export function createSlowing(socket: WebSocket): () => void {
   let since = Number.NEGATIVE_INFINITY

@@ -15,46 +15,47 @@ import { authenticate } from '../http/authentication.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from '../http/graphql.ts'
 import type { MaskError } from '../http/masking.ts'
 import { createKeepAlive } from './keep-alive.ts'
+import { createLateCloses } from './late-closes.ts'
 import { type Session, socketOperations } from './operations.ts'
 import { createSlowing } from './slowing.ts'
 import { SocketWriter } from './socket-writer.ts'
+import { createStalledSockets } from './stalled-sockets.ts'
 import type { WriteSchedule } from './write-schedule.ts'
 
 export interface SocketsOptions {
   graphql: Graphql
   maskError: MaskError
   signIns: SignIns
-  /** Tells when a viewer's token ceases to be good; comes back with the way to stop. */
+  /** Calls `onEnd` when a viewer's token is no longer valid. Returns a function that stops watching. */
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxSocketsPerViewer: number
   schedule: WriteSchedule
   logger: Logger
   metrics: Registry
-  /** How often a socket is asked whether it is there; one that has not answered by the next time is cut off. */
+  /** How often a socket is pinged. One that has not answered by the next ping is closed. */
   keepAliveMs?: number | undefined
 }
 
 /** GraphQL over WebSocket, `graphql-transport-ws`. */
 export interface Sockets {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
-  /** Open now: those that are being closed do not count. */
+  /** The number of open sockets, without closing ones. */
   count(): number
   /**
-   * Takes no new operation; waits up to `drainMs` for queries and mutations to be answered; closes all with 1001, which clients
-   * take as a call to come back with what was not answered. Those that do not close then are cut off.
+   * Accepts no new operation, waits up to `drainMs` for queries and mutations, and closes all sockets with
+   * 1001, after which clients reconnect and repeat unanswered operations. Sockets that do not close are then
+   * destroyed.
    */
   close(drainMs: number): Promise<void>
 }
 
 const INIT_TIMEOUT_MS = 3000
 const KEEP_ALIVE_MS = 12_000
-/** How long a socket has to answer a close, before it is cut off. */
+/** How long a client has to answer a close frame before its socket is destroyed. */
 const CLOSE_TIMEOUT_MS = 5000
-/** The same for one that has not been reading: it costs nothing more, and learns why when it reads on. */
-const SLOW_CLOSE_TIMEOUT_MS = 30_000
 const GOING_AWAY = 1001
 const TRY_AGAIN_LATER = 1013
-/** What sockets end with; a client may say anything. */
+/** The close codes of the metric, since a client may send any code. */
 const CODES: ReadonlySet<number> = new Set([
   ...[1000, GOING_AWAY, 1002, 1003, 1005, 1006, 1007, 1008, 1009, 1011, TRY_AGAIN_LATER],
   ...Object.values(CloseCode).filter((code) => typeof code === 'number'),
@@ -68,11 +69,12 @@ export function createSockets(options: SocketsOptions): Sockets {
     perMessageDeflate: false,
     handleProtocols,
   })
-  const closes = counter(options.metrics, 'parley_socket_closes_total', 'WebSockets that have ended, by close code.', [
-    'code',
-  ])
+  const closes = counter(options.metrics, 'parley_socket_closes_total', 'WebSockets closed, by close code.', ['code'])
   const socketsOfViewer = new Map<string, number>()
-  const keepAlive = createKeepAlive(options.keepAliveMs ?? KEEP_ALIVE_MS)
+  const lateCloses = createLateCloses()
+  const stalled = createStalledSockets()
+  const silent = new WeakMap<WebSocket, () => void>()
+  const keepAlive = createKeepAlive(options.keepAliveMs ?? KEEP_ALIVE_MS, (socket) => silent.get(socket)?.())
 
   function countViewer(key: string, change: number): number {
     const count = (socketsOfViewer.get(key) ?? 0) + change
@@ -81,7 +83,7 @@ export function createSockets(options: SocketsOptions): Sockets {
     return count
   }
 
-  /** The client's token, its viewer, and a place among the viewer's sockets. False closes with 4403. */
+  /** Authenticates the client and counts its socket. Returning false closes the socket with 4403. */
   async function connect(connection: Connection, parameters: Record<string, unknown> = {}): Promise<boolean> {
     const { socket, session, authorization } = connection
     const given = parameters['authorization'] ?? parameters['Authorization'] ?? authorization
@@ -94,12 +96,12 @@ export function createSockets(options: SocketsOptions): Sockets {
       connection.onClosed(leave)
       if (socket.readyState !== socket.OPEN) return true
       connection.onClosed(() => countViewer(key, -1))
-      if (countViewer(key, 1) > maxSocketsPerViewer) shut(socket, TRY_AGAIN_LATER, 'Too many sockets of one viewer')
+      if (countViewer(key, 1) > maxSocketsPerViewer) shut(socket, TRY_AGAIN_LATER, 'Too many sockets for one viewer')
       session.viewer = viewer
       return true
     } catch (error) {
       if (error instanceof UnauthenticatedError) return false
-      logger.warn({ error: messageOf(error) }, 'a socket could not be authenticated')
+      logger.warn({ error: messageOf(error) }, 'could not authenticate a socket')
       shut(socket, TRY_AGAIN_LATER, 'Try again later')
       return true
     }
@@ -114,22 +116,35 @@ export function createSockets(options: SocketsOptions): Sockets {
 
   function opened(socket: WebSocket, request: IncomingMessage, transport: Duplex): void {
     const subscriptions: Session['subscriptions'] = new Map()
+    let end: (code: number, reason: string) => void = () => {}
+    const closeLate = (reason: string) => {
+      lateCloses.close(socket, TRY_AGAIN_LATER, reason)
+      // Stop its operations now: the client may take 30 s to receive the close frame.
+      end(TRY_AGAIN_LATER, reason)
+    }
     const writer = new SocketWriter(socket, transport, {
       schedule: options.schedule,
-      onFull: () => shut(socket, TRY_AGAIN_LATER, 'Too far behind: resume by cursor', SLOW_CLOSE_TIMEOUT_MS),
+      onFull: () => closeLate('Too far behind: resume by cursor'),
       subscriptions,
+      stalled,
+      viewerId: () => connection.session.viewer?.id ?? '',
     })
     const connection = createConnection(socket, request, { subscriptions, writer })
+    silent.set(socket, () => closeLate('No answer to a ping: resume by cursor'))
     keepAlive.watch(socket)
-    // A frame that is too large or none at all: ws closes the socket with the code that fits.
-    socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket had a fault'))
+    // An invalid or oversized frame: ws closes the socket with the right code.
+    socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket reported an error'))
     const closed = protocol.opened(portOf(socket, writer, logger), connection)
+    end = (code, reason) => {
+      end = () => {}
+      Promise.resolve(closed(code, reason)).catch((error) =>
+        logger.warn({ error: messageOf(error) }, 'could not end the operations of a closed socket'),
+      )
+    }
     socket.once('close', (code, reason) => {
       closes.inc({ code: CODES.has(code) ? String(code) : OTHER })
       connection.close()
-      Promise.resolve(closed(code, String(reason))).catch((error) =>
-        logger.warn({ error: messageOf(error) }, 'a socket did not close well'),
-      )
+      end(code, String(reason))
     })
   }
 
@@ -151,12 +166,12 @@ export function createSockets(options: SocketsOptions): Sockets {
   }
 }
 
-/** One socket and what is to be put away with it. */
+/** A socket and its clean-up functions. */
 interface Connection {
   socket: WebSocket
-  /** The header that the upgrade came with. */
+  /** The Authorization header of the upgrade request. */
   authorization: string | undefined
-  /** Whence it comes. */
+  /** The client's IP address. */
   address: string | undefined
   session: Session
   onClosed(cleanUp: () => void): void
@@ -195,15 +210,18 @@ function createConnection(
   }
 }
 
-/** Asks the client to close, and cuts it off when it does not. */
-function shut(socket: WebSocket, code: number, reason: string, timeoutMs = CLOSE_TIMEOUT_MS): void {
+/** Sends a close frame, and destroys the socket if the client does not answer it. */
+function shut(socket: WebSocket, code: number, reason: string): void {
   if (socket.readyState !== socket.OPEN) return
   socket.close(code, reason)
-  const cutOff = setTimeout(() => socket.terminate(), timeoutMs).unref()
+  const cutOff = setTimeout(() => socket.terminate(), CLOSE_TIMEOUT_MS).unref()
   socket.once('close', () => clearTimeout(cutOff))
 }
 
-/** The socket as the protocol sees it. A send resolves when the system has taken it, so that each operation waits for its client. */
+/**
+ * Adapts a socket to graphql-ws. A send resolves when the kernel has accepted it, so that each operation
+ * waits for its client.
+ */
 function portOf(socket: WebSocket, writer: SocketWriter, logger: Logger) {
   return {
     protocol: socket.protocol,
@@ -214,8 +232,9 @@ function portOf(socket: WebSocket, writer: SocketWriter, logger: Logger) {
     },
     onMessage(listener: (data: string) => Promise<void>) {
       socket.on('message', (data) => {
+        if (socket.readyState !== socket.OPEN) return
         onBehalfOf({ requestId: randomUUID() }, () => listener(String(data))).catch((error) => {
-          logger.error({ error: messageOf(error) }, 'a message could not be handled')
+          logger.error({ error: messageOf(error) }, 'could not handle a socket message')
           shut(socket, CloseCode.InternalServerError, 'Internal server error')
         })
       })

@@ -1,25 +1,25 @@
-/** Subscribers served in a row, before the process turns to what else has come: some 7 ms. */
+/** How many subscribers are served before the event loop continues: about 7 ms. */
 const SERVED_A_SLICE = 512
 /**
- * How many times as long as a round of writing its rest is, at most, and at least: what comes within that leaves in one write. A long
- * round gathers more by itself, and lets others have their turn between its slices.
+ * The pause after a round, relative to its duration, with its limits. Events that arrive within the pause
+ * leave in one write. A long round batches more by itself, and yields to the event loop between its slices.
  */
 const REST_TO_ROUND = 0.3
 const LONGEST_REST_MS = 5
 const SHORTEST_REST_MS = 1
 
-/** Serves at most so many subscribers with what there is for them; answers how many it was. Fewer: it has come to its end. */
+/** Serves at most `most` subscribers and returns how many it served. Fewer means that none are left. */
 export type Serve = (most: number) => number
 
-/** The rhythm in which a server writes to its sockets. */
+/** Schedules the writes to all sockets. */
 export interface WriteSchedule {
   /**
-   * Calls in the next round: at the end of this tick, or after the rest of the round before, where that is not over. So the more
-   * there is to write, the more events leave in one write. A long round is done in slices, between which everything else has
-   * its turn.
+   * Calls `serve` in the next round: at the end of this tick, or after the pause of the previous round. So
+   * the more there is to write, the more events share a write. A long round is divided into slices, between
+   * which the event loop continues.
    */
   next(serve: Serve): void
-  /** Calls when everything that is written in the same slice, or else in this tick, has been given. */
+  /** Calls `flush` when everything written in this slice, or else in this tick, was sent. */
   atEnd(flush: () => void): void
 }
 
@@ -53,7 +53,7 @@ export function createWriteSchedule(): WriteSchedule {
     slice()
   }
 
-  /** Those that are done leave. */
+  /** Removes those that are done. */
   function serveSlice(serving: Serve[]): void {
     isServing = true
     let left = SERVED_A_SLICE

@@ -10,13 +10,20 @@ import type { SecondLook } from './second-look.ts'
 import { createSharedWatch } from './shared-watch.ts'
 
 /**
- * The runs of watched agents that have not ended: read once, then kept by what is told of each change, so that however many watch,
- * and however often something changes, nobody looks. What was not told, or told to nobody, is found at a second look.
+ * The active runs of watched agents. They are read once and then updated by signals, so that neither many
+ * subscribers nor many changes cause database queries. A periodic recheck finds changes whose signal was
+ * lost.
  */
 export interface ActiveRuns {
-  /** Resolves once the agent's runs are known; calls at each change. Comes back with the way to leave. */
+  /**
+   * Resolves once the agent's runs are cached. Calls `onChange` at each change. Returns a function that stops
+   * watching.
+   */
   watch(agentId: string, onChange: () => void): Promise<() => void>
-  /** Newest first, the same list until a change is told; null where they are not known yet, and of an agent that nobody watches. */
+  /**
+   * The active runs, newest first; the same array until a change. Null if they are not cached yet, or nobody
+   * watches the agent.
+   */
   of(agentId: string): readonly ToldRun[] | null
 }
 
@@ -27,13 +34,16 @@ export function createActiveRuns(
   const known = new Map<string, KnownRuns>()
   const rows = rowsOf(domain)
 
-  /** What could not be looked up is at the second look; until the first, those who are told look for themselves. */
+  /**
+   * Reads the runs of an agent. After a failure the periodic recheck retries; until the first success,
+   * subscribers query for themselves.
+   */
   async function look(agentId: string, agent: KnownRuns): Promise<boolean> {
     const takeIn = agent.beginLook()
     try {
       return takeIn(await rows.load(agentId))
     } catch (error) {
-      logger.warn({ agentId, error: messageOf(error) }, 'what an agent does could not be looked up')
+      logger.warn({ agentId, error: messageOf(error) }, 'could not look up the active runs of an agent')
       return false
     }
   }
@@ -67,7 +77,7 @@ export function createActiveRuns(
   }
 }
 
-/** All who look at one moment look together. */
+/** Batches the lookups of one tick. */
 function rowsOf({ runs }: Pick<Domain, 'runs'>) {
   return new DataLoader(
     async (agentIds: readonly string[]) => {

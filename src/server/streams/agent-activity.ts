@@ -13,7 +13,10 @@ import { SPACE_DELETED } from './space-messages.ts'
 
 const FOREVER_MS = 2 ** 31 - 1
 
-/** What the agents of a space do: all of them first, then each whose runs changed. Changes of one agent that come before it was told of are one. */
+/**
+ * The activity of the agents of a space: first all agents, then each agent whose runs changed. Several
+ * changes of one agent before its delivery become one event.
+ */
 export function createAgentActivity(
   { signals, clock, logger }: Pick<Platform, 'signals' | 'clock' | 'logger'>,
   { guards, domain, activeRuns }: { guards: Guards; domain: Pick<Domain, 'members'>; activeRuns: ActiveRuns },
@@ -23,7 +26,7 @@ export function createAgentActivity(
     return members.filter(({ kind }) => kind === 'AGENT').map(({ id }) => id)
   }
 
-  /** Listens to a space and its agents, and says of whom there is something to tell. */
+  /** Listens to a space and its agents, and calls `onChange` with the agent to deliver. */
   async function watchAgents(spaceId: string, lifeline: Lifeline, onChange: (agentId: string) => void): Promise<void> {
     let agentIds: string[] = []
     const agentsNow = async () => {
@@ -36,7 +39,9 @@ export function createAgentActivity(
         for (const id of agentIds) if (came.includes(id)) onChange(id)
       })
     const refreshLater = () =>
-      void refresh().catch((error) => logger.warn({ spaceId, error: messageOf(error) }, 'activity is incomplete'))
+      void refresh().catch((error) =>
+        logger.warn({ spaceId, error: messageOf(error) }, 'could not refresh the agents of an activity subscription'),
+      )
 
     const stop = await signals.subscribe(spaceChannel(spaceId), ({ type }) => {
       if (type === 'member-joined' || type === 'member-left') refreshLater()
@@ -66,7 +71,8 @@ export function createAgentActivity(
       function toldOf(agentId: string): Told<AgentActivityEvent> {
         const activeRuns = runsOf(agentId)
         const event = { at: new Date(clock.now()), spaceId, agentId, activeRuns }
-        // Of a change all are told at one time; how it is found at the beginning, each at its own.
+        // Subscribers receive a change at the same time and share its answer; the initial state is delivered
+        // to each at its own time.
         const of = known.has(agentId) ? activeRuns : null
         known.add(agentId)
         return { of, event }

@@ -1,22 +1,23 @@
 import { type DocumentNode, getOperationAST, Kind, type OperationDefinitionNode, visit } from 'graphql'
 import type { Viewer } from '../../access/viewer.ts'
 
-/** Where a subscriber begins is its own affair. */
+/** The argument that may differ between subscribers that share answers. */
 const OWN_ARGUMENT = 'after'
 
 interface Shape {
   number: number
-  /** The variable that says where to begin, and says nothing else. */
+  /** The variable that provides `after` and nothing else; null if there is none. */
   ownVariable: string | null
 }
 
 let lastNumber = 0
-/** By document as it was parsed: a cached one is looked at once. */
+/** By parsed document: a cached document is analysed once. */
 const shapes = new WeakMap<DocumentNode, Map<string, Shape>>()
 
 /**
- * What two subscriptions must have in common for their events to be answered alike, as far as they ask nothing of their viewers:
- * the operation of a valid document, its variables but for the place to begin at, and the scope.
+ * Returns the key that two subscriptions must share so that their events have the same answers, unless an
+ * answer depends on the viewer: the operation of a valid document, its variables without the one for `after`,
+ * and the scope.
  */
 export function answerKey(
   document: DocumentNode,
@@ -42,7 +43,10 @@ function shapeOf(document: DocumentNode, name: string): Shape {
   return shape
 }
 
-/** Where the root field stands plainly; one that hides in a fragment begins where it begins for all who share the key. */
+/**
+ * Only if the root field is selected directly. A subscription whose root field is in a fragment shares its
+ * key only with those that begin at the same cursor.
+ */
 function ownVariableOf(
   document: DocumentNode,
   { selectionSet: { selections } }: OperationDefinitionNode,

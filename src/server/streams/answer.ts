@@ -1,28 +1,39 @@
 import type { GraphQLError } from 'graphql'
 import type { Viewer } from '../../access/viewer.ts'
 
-/** What an event comes to, as it goes over the wire: of what it was made of only what is asked about it stays. */
+/**
+ * The result of executing an event, as it is sent to clients: the serialized selection, without the event
+ * itself.
+ */
 export interface Answer {
   text: string
-  /** As clients may read them. */
+  /** Masked, as clients receive them. */
   errors: readonly GraphQLError[]
   hasData: boolean
   asOf: Span
+  /**
+   * Bytes that were serialized in vain, since the event was too large at first. They count towards the
+   * subscriber's pace.
+   */
+  discardedBytes?: number
 }
 
-/** The moments between which something was looked up, by a clock that counts. Where nothing was looked up, it holds at any time. */
+/**
+ * The versions, by a logical clock, between which the data of an answer was read. An answer that read nothing
+ * is valid at any version.
+ */
 export interface Span {
   from: number
   to: number
 }
 
-/** What an event comes to for each viewer by itself, by identity; an error is what ends that viewer's subscription. */
+/** The answers to an event that differ per viewer, by identity. An error ends that viewer's subscription. */
 export type PersonalAnswers = ReadonlyMap<string, Answer | Error>
 
-/** One answer for all, or one for each. */
+/** One answer for all viewers, or one for each. */
 export type Outcome = Answer | PersonalAnswers
 
-/** Viewers of one scope with the same identity are the same. */
+/** Viewers of one scope with the same identity get the same answers. */
 export const identityOf = ({ id, tokenId }: Viewer): string => `${id} ${tokenId}`
 
 export function isPersonal(answer: Outcome): answer is PersonalAnswers {

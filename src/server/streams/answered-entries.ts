@@ -3,16 +3,21 @@ import type { LiveSeat, LiveWindow, LogEntry, SizedEntry } from '../../realtime/
 import { type Answer, isPersonal, type PersonalAnswers } from './answer.ts'
 import { type Answers, isTold } from './answers.ts'
 import type { LiveRules } from './feed.ts'
+import { largeCharactersOf } from './pace.ts'
 
-/** What an entry comes to; null for one that is not told, an error for one that ends the subscription of who would be told it. */
+/**
+ * The result of answering a log entry: null if it is not delivered, an Error if it ends the
+ * subscription of a recipient.
+ */
 type Outcome = Answer | PersonalAnswers | Error | null
 
 /**
- * What lies before a seat, as far as it is answered: for all alike, or one entry that has to be looked at for each. `special`: the
- * feed has to tell it to some; `rest` is what it is for the others.
+ * A batch of answered entries after a position: `common` has the same answers for all; `each` is one entry
+ * with per-viewer answers. `special` is an entry that the feed itself must deliver to some viewers; `rest` is
+ * its batch for the others. `large`: characters that count towards the subscriber's pace.
  */
 export type Portion =
-  | { type: 'common'; to: number; answers: readonly Answer[] }
+  | { type: 'common'; to: number; answers: readonly Answer[]; large: number }
   | { type: 'each'; to: number; outcome: PersonalAnswers | Error }
   | { type: 'special'; entry: LogEntry; rest: Portion | null }
 
@@ -20,32 +25,37 @@ export interface AnsweredEntriesParts {
   answers: Answers
   window: LiveWindow
   rules: LiveRules<object>
-  /** Answers what comes after this entry. */
+  /** Answers the entries after this offset. */
   after: number
   viewers(): Iterable<Viewer>
-  /** Whether there is anybody to answer for. */
+  /** Whether there is any subscriber to answer for. */
   isNeeded(): boolean
-  /** The window no longer covers the place. */
+  /** The window no longer covers the position. */
   onLost(): void
-  /** One more is answered. */
+  /** Called after each answered entry. */
   onAnswered(entry: SizedEntry): void
 }
 
-/** Of what is kept for those who lag, in characters: who lags further behind asks for itself. */
+/**
+ * The size of the answers kept for lagging subscribers, in characters. A subscriber that lags further is
+ * answered separately.
+ */
 const MOST_KEPT_CHARACTERS = 4 * 1024 * 1024
+/** The size of one batch: the most that a client that does not read holds in this process, besides one event. */
+const MOST_PORTION_CHARACTERS = 256 * 1024
 
-/** The entries of a window from a place on, answered one after the other as they come. */
+/** The entries of a window after a position, answered one after another as they arrive. */
 export class AnsweredEntries {
   readonly #parts: AnsweredEntriesParts
-  /** The last one that is answered. */
+  /** The offset of the last answered entry. */
   last: number
-  /** Nothing that was looked up before this moment is an answer here. */
+  /** Data read before this version must not be used in an answer here. */
   known = 0
-  /** By number, from the first that somebody has yet to take. */
+  /** By offset, from the first entry that some subscriber has not taken. */
   readonly #outcomes = new Map<number, Outcome>()
-  /** Of all of them together. */
+  /** The size of all outcomes. */
   #characters = 0
-  /** By the place before them, until more is answered. */
+  /** By the offset before the batch; cleared when another entry is answered. */
   readonly #portions = new Map<number, Portion | null>()
   #isAnswering = false
 
@@ -54,7 +64,7 @@ export class AnsweredEntries {
     this.last = parts.after
   }
 
-  /** Answers what has come. */
+  /** Answers all entries that have arrived. */
   async catchUp(): Promise<void> {
     if (this.#isAnswering) return
     this.#isAnswering = true
@@ -69,19 +79,12 @@ export class AnsweredEntries {
         const outcome = answered instanceof Promise ? await answered : answered
         this.#note(sized.n, outcome)
         onAnswered(sized)
-        const paced = this.#pace(outcome)
-        if (paced !== undefined) await paced
       }
     }
     this.#isAnswering = false
   }
 
-  #pace(outcome: Outcome): Promise<void> | undefined {
-    const { answers, viewers, isNeeded } = this.#parts
-    return outcome === null || outcome instanceof Error ? undefined : answers.pace(outcome, viewers, isNeeded)
-  }
-
-  /** Null for what has to be told to a seat by itself. */
+  /** Returns null if the subscriber at this position must be answered separately. */
   portionAt(seat: LiveSeat): Portion | null {
     const known = this.#portions.get(seat.n)
     if (known !== undefined) return known
@@ -90,7 +93,10 @@ export class AnsweredEntries {
     return portion
   }
 
-  /** Forgets what everybody has: up to `first`. What is each one's own is not kept for those who lag: they ask for it themselves. */
+  /**
+   * Drops the outcomes that every subscriber has taken: up to `first`. Per-viewer outcomes are not kept for
+   * lagging subscribers, which are answered separately.
+   */
   forget(first: number, firstOfReady: number): void {
     for (const [n, outcome] of this.#outcomes) {
       if (n <= (outcome instanceof Map ? firstOfReady : first)) this.#drop(n, outcome)
@@ -141,22 +147,30 @@ export class AnsweredEntries {
     if (single?.type !== 'common') return single
     const answers: Answer[] = []
     let to = first.n
+    let large = 0
+    let characters = 0
     for (const { n, entry } of entries) {
       const outcome = this.#outcomes.get(n)
       if (outcome === undefined || rules.isSpecial(entry)) break
       if (outcome instanceof Map || outcome instanceof Error) break
-      if (outcome !== null && isTold(outcome as Answer)) answers.push(outcome as Answer)
+      if (outcome !== null && isTold(outcome as Answer)) {
+        const answer = outcome as Answer
+        characters += answer.text.length
+        if (characters > MOST_PORTION_CHARACTERS && answers.length > 0) break
+        large += largeCharactersOf(answer)
+        answers.push(answer)
+      }
       to = n
     }
-    return { type: 'common', to, answers }
+    return { type: 'common', to, answers, large }
   }
 
   #singleOf({ n }: SizedEntry): Portion | null {
     const outcome = this.#outcomes.get(n)
     if (outcome === undefined) return null
-    if (outcome === null) return { type: 'common', to: n, answers: [] }
+    if (outcome === null) return { type: 'common', to: n, answers: [], large: 0 }
     if (outcome instanceof Error || isPersonal(outcome)) return { type: 'each', to: n, outcome }
-    return { type: 'common', to: n, answers: isTold(outcome) ? [outcome] : [] }
+    return { type: 'common', to: n, answers: isTold(outcome) ? [outcome] : [], large: largeCharactersOf(outcome) }
   }
 }
 

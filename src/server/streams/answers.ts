@@ -1,39 +1,37 @@
-import { type ExecutionArgs, type ExecutionResult, execute, type GraphQLError } from 'graphql'
+import { type ExecutionArgs, execute, type GraphQLError } from 'graphql'
 import { LRUCache } from 'lru-cache'
 import type { Viewer } from '../../access/viewer.ts'
 import { sleep } from '../../lib/async.ts'
-import { GoneError } from '../../lib/errors.ts'
+import { GoneError, HiddenError } from '../../lib/errors.ts'
 import { createContext } from '../../schema/context.ts'
 import type { Domain } from '../../schema/domain.ts'
 import { type CommonLoaders, createCommonLoaders } from '../../schema/loaders.ts'
 import type { Streams } from '../../schema/streams.ts'
-import { executeBounded } from '../bounded-execution.ts'
+import { type BoundedResult, executeBounded } from '../bounded-execution.ts'
 import { formatError, type MaskError } from '../http/masking.ts'
 import { type Answer, identityOf, isPersonal, type Outcome, type PersonalAnswers, type Span } from './answer.ts'
 import type { Told } from './feed.ts'
-import { createPace, type Pace } from './pace.ts'
 import { createPlainAnswer } from './plain-answers.ts'
 import { probeOf } from './viewer-probe.ts'
 
-/** Answers the events of one operation for all who ask it with the same scope and variables. */
+/** Answers the events of one operation for all subscribers with the same scope and variables. */
 export interface Answers {
   /**
-   * Executes an event once and remembers its answer for as long as its entry is held; what the event itself says is not even executed
-   * (plain-answers.ts). Where an answer asks for anything of the viewer, the event is executed for each of `viewers` instead, with
-   * what is looked up for many in one statement. What was looked up
-   * before the moment `since` is looked up again: nobody is told what is older than what it knows.
-   * @throws what ends everybody's subscription, after some more tries: an event is never left out.
+   * Executes an event once and caches its answer as long as its log entry is held. An event whose own fields suffice is
+   * not even executed (plain-answers.ts). If the answer depends on the viewer, the event is executed for each of
+   * `viewers`, with batched lookups. Data read before version `since` is read again, so that no subscriber receives
+   * data older than what it has.
+   * @throws the error that ends every subscription, after some retries: an event is never skipped
    */
   answer(told: Told<object>, viewers: () => Iterable<Viewer>, since: number): MaybePromise<Outcome>
-  pace: Pace
 }
 
 type MaybePromise<T> = T | Promise<T>
 
 export interface AnswersParts {
-  /** Nothing in it is one subscriber's. */
+  /** Shared by all subscribers. */
   operation: Pick<ExecutionArgs, 'schema' | 'document' | 'operationName' | 'variableValues'>
-  /** One of those who ask it. */
+  /** Any viewer who subscribed with this operation. */
   anyViewer: Viewer
   domain: Domain
   streams: Streams
@@ -41,26 +39,26 @@ export interface AnswersParts {
   /** See Feed. */
   shownIn: string | null
   maskError: MaskError
-  /** Bytes that one event may have. */
+  /** The maximum size of the answer to one event. */
   maxResponseBytes: number
 }
 
-/** Pauses before an event that could not be answered is tried again: what is looked up may be away for a moment. */
+/** Pauses before an event that failed is executed again: the database may be unreachable for a moment. */
 const RETRIES_AFTER_MS = [100, 500]
-/** Executions in a row for one event. */
+/** The maximum number of concurrent executions of one event. */
 const VIEWERS_AT_ONCE = 512
-/** Viewers beyond this many characters of their answers to one event are answered one by one, when they are ready for it. */
+/** Over this size of the answers to one event, in characters, the remaining viewers are answered one by one. */
 const MOST_PERSONAL_CHARACTERS = 16 * 1024 * 1024
-/** Of all answers that this process keeps with their entries, in characters. */
+/** The size of the cache of answers in this process, in characters. */
 const MOST_KEPT_CHARACTERS = 16 * 1024 * 1024
 const NO_ERRORS: readonly GraphQLError[] = []
-/** Of a subscription's field, and of what its event names. */
+/** The length of a path to the subscription field, or to the entity that its event names. */
 const PATH_TO_SUBJECT = 2
 const ANY_TIME: Span = { from: Number.POSITIVE_INFINITY, to: 0 }
 
 let moments = 0
 
-/** A moment after all that have been. */
+/** Returns the next version of the logical clock. */
 export function moment(): number {
   moments += 1
   return moments
@@ -97,7 +95,7 @@ export function createAnswers(parts: AnswersParts): Answers {
     let loaders: CommonLoaders | null = null
     const common = () => (loaders ??= createCommonLoaders(parts))
     let personal: Promise<PersonalAnswers> | null = null
-    // At the first question, so that everybody's look-ups go out together with those of the probe.
+    // The probe calls back at its first read, so that the lookups of all viewers join its batch.
     const probe = probeOf(anyViewer, () => {
       personal = answerEach(event, viewers, common)
     })
@@ -118,7 +116,7 @@ export function createAnswers(parts: AnswersParts): Answers {
     return outcome
   }
 
-  /** Who comes while it is under way may know of more already, and asks again. */
+  /** A viewer who subscribes meanwhile may hold newer data, and is answered separately. */
   function begin({ event, of }: Told<object>, asking: Iterable<Viewer>): MaybePromise<Outcome> {
     const viewers = [...asking]
     const checked = (outcome: Outcome) =>
@@ -132,8 +130,9 @@ export function createAnswers(parts: AnswersParts): Answers {
   const beginTogether = createGathering(begin)
 
   /**
-   * Those who wait for the same wait for the first look-up that begins late enough for them. Where each gets an answer of its own, all
-   * who have waited are answered together next, while those who come meanwhile wait for that: so a crowd that comes back takes a few statements.
+   * Waits for an execution in progress and uses its answer if it began late enough for this subscriber. If answers
+   * differ per viewer, all waiting viewers are executed together next, and later ones wait for that; so many
+   * subscribers that reconnect cost a few statements.
    */
   async function answerAfter(other: Promise<Outcome>, ...asked: Parameters<Answers['answer']>): Promise<Outcome> {
     const [told, viewers, since] = asked
@@ -144,17 +143,17 @@ export function createAnswers(parts: AnswersParts): Answers {
 
   const answer: Answers['answer'] = (told, viewers, since) => {
     const text = plainAnswer(told.event)
-    // Cheaper made again than remembered.
+    // Composing a plain answer again is cheaper than caching it.
     if (text !== null) return { text, errors: NO_ERRORS, hasData: true, asOf: ANY_TIME }
     const known = told.of === null ? undefined : remembered.get(told.of)
     if (known instanceof Promise) return answerAfter(known, told, viewers, since)
     return known !== undefined && known.asOf.from >= since ? known : begin(told, viewers())
   }
 
-  return { answer, pace: createPace(parts.domain.rates) }
+  return { answer }
 }
 
-/** Begins what is asked for in one breath once, for all who ask for it. */
+/** Batches the requests for one event in one tick into a single execution. */
 function createGathering(begin: (told: Told<object>, viewers: Iterable<Viewer>) => MaybePromise<Outcome>) {
   const gathered = new Map<Told<object>['of'], { viewers: Viewer[]; outcome: Promise<Outcome> }>()
   return (told: Told<object>, viewers: Iterable<Viewer>): Promise<Outcome> => {
@@ -180,36 +179,36 @@ function run(
   rootValue: object,
   viewer: Viewer,
   common: () => CommonLoaders,
-): MaybePromise<ExecutionResult> {
+): MaybePromise<BoundedResult> {
   const { operation, domain, streams, takesCursors, shownIn, maxResponseBytes } = parts
   const context = createContext({ domain, streams, viewer, takesCursors, onSlow, common, shownIn })
-  const bounded = executeBounded(
+  return executeBounded(
     (contextValue, fieldResolver) => execute({ ...operation, rootValue, contextValue, fieldResolver }),
     context,
     maxResponseBytes,
   )
-  return bounded instanceof Promise ? bounded.then(({ result }) => result) : bounded.result
 }
 
-function answerOf(result: ExecutionResult, asOf: Span, maskError: MaskError): Answer {
+function answerOf({ result, discardedBytes }: BoundedResult, asOf: Span, maskError: MaskError): Answer {
+  const hasData = result.data != null
   if (result.errors === undefined)
-    return { text: JSON.stringify(result), errors: NO_ERRORS, hasData: result.data != null, asOf }
-  // Nor is it a fault, to be logged, that what an event is about has been deleted.
-  if (result.errors.every(isOfGone)) return { text: UNTOLD, errors: NO_ERRORS, hasData: result.data != null, asOf }
+    return { text: JSON.stringify(result), errors: NO_ERRORS, hasData, asOf, discardedBytes }
+  // Not a fault to be logged: the event's subject was deleted, or is hidden from this viewer.
+  if (result.errors.every(isUndeliverable)) return { text: UNTOLD, errors: NO_ERRORS, hasData, asOf, discardedBytes }
   const errors = result.errors.map(maskError)
-  // Its error is delivered in place of the event: a large event does not end a subscription.
-  const hasData = result.data != null || errors.some(isTooComplex)
-  return { text: JSON.stringify({ ...result, errors: errors.map(formatError) }), errors, hasData, asOf }
+  const text = JSON.stringify({ ...result, errors: errors.map(formatError) })
+  // An event that is too large is delivered as its error, and does not end the subscription.
+  return { text, errors, hasData: hasData || errors.some(isTooComplex), asOf, discardedBytes }
 }
 
 const isTooComplex = ({ extensions }: GraphQLError) => extensions['code'] === 'QUERY_TOO_COMPLEX'
 
-/** Whether what the event itself names is gone, and not something deep in what is asked about it. */
-const isOfGone = ({ originalError, path = [] }: GraphQLError) =>
-  originalError instanceof GoneError && path.length <= PATH_TO_SUBJECT
+/** Whether the event's own subject is deleted or hidden, and not something nested in what is selected of it. */
+const isUndeliverable = ({ originalError, path = [] }: GraphQLError) =>
+  (originalError instanceof GoneError || originalError instanceof HiddenError) && path.length <= PATH_TO_SUBJECT
 
 interface Kept {
-  /** Undefined once too much has come after it. */
+  /** Undefined once the cache has evicted it. */
   answer: Answer | undefined
 }
 
@@ -222,7 +221,7 @@ const newest = new LRUCache<Kept, true>({
   },
 })
 
-/** Keeps an answer until so many have come after it, of whatever operation, as `MOST_KEPT_CHARACTERS` allows. */
+/** Caches an answer until `MOST_KEPT_CHARACTERS` evicts it; all operations share the limit. */
 function keptOf(answer: Answer): Kept {
   const kept = { answer }
   newest.set(kept, true, { size: answer.text.length + 1 })
@@ -230,8 +229,8 @@ function keptOf(answer: Answer): Kept {
 }
 
 /**
- * Outcomes by what they are of: an entry's for as long as that is held by anybody, or until too much has come after it; a
- * snapshot's while it is looked up. What is personal is not kept.
+ * Caches outcomes: for a log entry, as long as the entry is held and until the cache evicts the outcome; for a
+ * snapshot, while it is being executed. Per-viewer answers are not cached.
  */
 function createMemory() {
   const ofEntries = new WeakMap<object, Kept | Promise<Outcome>>()
@@ -263,30 +262,30 @@ function createMemory() {
   return { keep, get }
 }
 
-/** The text of what is told to nobody, since what it is about was deleted. */
+/** The text of an event that is not delivered, since what it is about was deleted or is hidden. */
 const UNTOLD = ''
 
-/** Whether it is to be told. */
+/** Whether the answer is delivered. */
 export const isTold = ({ text }: Answer) => text !== UNTOLD
 
-/** Whether there is nothing in it to be told, though there should be. */
+/** Whether the answer has no data although it should be delivered. */
 const isLost = (answer: Answer) => !answer.hasData && isTold(answer)
 
-/** What ends the subscription of who is told it. */
+/** The error that ends the subscription of a recipient of this answer. */
 function lossOf({ errors }: Answer): Error {
-  return errors[0] ?? new Error('an event came to nothing')
+  return errors[0] ?? new Error('the execution of an event returned neither data nor errors')
 }
 
 const isWhole = (outcome: Outcome) => !mayPass(outcome) && (isPersonal(outcome) || !isLost(outcome))
 
-/** Of the answers of many those that did not fail, where there are any: who has none asks again alone, and nobody waits for it. */
+/** Returns the per-viewer answers that did not fail; null if there are none. The others are answered again, alone. */
 function wholeOnesOf(outcome: Outcome): PersonalAnswers | null {
   if (!isPersonal(outcome)) return null
   const whole = new Map([...outcome].filter(([, one]) => !(one instanceof Error ? isOfMoment(one) : mayPass(one))))
   return whole.size > 0 ? whole : null
 }
 
-/** Whether something failed that is not the client's fault, or was deleted between two looks, and so may pass. */
+/** Whether the outcome has an error that a retry may resolve: an internal one, or a deletion between two lookups. */
 function mayPass(outcome: Outcome): boolean {
   if (isPersonal(outcome))
     return [...outcome.values()].some((one) => (one instanceof Error ? isOfMoment(one) : mayPass(one)))

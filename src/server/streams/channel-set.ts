@@ -1,11 +1,14 @@
 import { createSerial } from '../../lib/async.ts'
 import type { Lifeline } from './lifeline.ts'
 
-/** The channels, or whatever else goes by a name, that a subscriber listens to as long as its lifeline holds: `listen` begins with one, and answers with the way to stop. */
+/**
+ * The set of channels (or other named sources) to which a subscriber listens during its lifeline. `listen`
+ * starts listening to one and returns a function that stops it.
+ */
 export interface ChannelSet {
   /**
-   * Listens to what `channelsNow` answers, from before this resolves, and to nothing else. One at a time: which channels came
-   * and which went is told before the next one looks.
+   * Listens to exactly the channels that `channelsNow` returns, before this resolves. Refreshes run one at a
+   * time: `tell` is called with the difference before the next one starts.
    */
   refresh(tell?: (change: { came: string[]; went: string[] }) => void): Promise<void>
 }
@@ -29,7 +32,7 @@ export function createChannelSet(
 
   async function join(channel: string): Promise<void> {
     const stop = await listen(channel)
-    // Where another of them failed meanwhile, nobody comes for this one.
+    // If another channel failed meanwhile, nothing else would stop this one.
     if (lifeline.signal.aborted) stop()
     else joined.set(channel, stop)
   }

@@ -4,9 +4,12 @@ import type { Platform } from '../../platform/platform.ts'
 import type { Domain } from '../../schema/domain.ts'
 import type { Run } from '../../schema/shapes.ts'
 
-/** Notices that watched runs are over, where their end was never announced: who ended them may have died in between. */
+/**
+ * Detects watched runs that have ended without a published end event: the process that ended them may have
+ * died in between.
+ */
 export interface EndedRuns {
-  /** Calls once with the run, or null when it is gone, after it has been over for at least one look. */
+  /** Calls `onOver` once, with the run or null if it was deleted, at the second check that finds the run ended. */
   watch(runId: string, onOver: (run: Run | null) => void): () => void
   close(): Promise<void>
 }
@@ -15,7 +18,7 @@ const LOOK_INTERVAL_MS = 5000
 
 interface Watch {
   onOver: (run: Run | null) => void
-  /** The look before found it over: whatever was to be announced has been. */
+  /** The previous check already found the run ended, so its end event must have been published by now. */
   seenOver: boolean
 }
 
@@ -46,7 +49,9 @@ export function createEndedRuns(
   async function keepLooking(): Promise<void> {
     while (!stop.signal.aborted) {
       await sleep(intervalMs, stop.signal)
-      await look().catch((error) => logger.warn({ error: messageOf(error) }, 'watched runs could not be looked up'))
+      await look().catch((error) =>
+        logger.warn({ error: messageOf(error) }, 'could not recheck the state of watched runs'),
+      )
     }
   }
   const looking = keepLooking()

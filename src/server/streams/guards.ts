@@ -9,21 +9,31 @@ import type { Lifeline } from './lifeline.ts'
 import type { SecondLook } from './second-look.ts'
 import { createSharedWatch } from './shared-watch.ts'
 
-/** What a viewer's own channel says, and that it may have missed something, or has. */
+/**
+ * A signal on the viewer's own channel; `reconnected`: signals may have been lost; `missed`: a recheck found
+ * a change without a signal.
+ */
 export type EntityChange = EntitySignal | { type: 'reconnected' | 'missed' }
 
 /**
- * Ends what a viewer watches as soon as it may not any more, on whichever process that was decided. Each guard stands when
- * its promise resolves, and leaves with the lifeline; each looks first and listens from before it looked.
+ * Guards end a subscription as soon as its viewer loses access, whichever process decided that. A guard is
+ * active when its promise resolves, and ends with the lifeline. Each one subscribes to signals before it
+ * checks the database.
  */
 export interface Guards {
-  /** UnauthenticatedError once the viewer's token is revoked or has expired. */
+  /** Fails with UnauthenticatedError once the viewer's token is revoked or expires. */
   viewer(viewer: Viewer, lifeline: Pick<Lifeline, 'fail' | 'onEnd'>): Promise<void>
-  /** ForbiddenError once the viewer is no member any more. @throws NotFoundError where it is none now. */
+  /**
+   * Fails with ForbiddenError once the viewer is no longer a member. @throws NotFoundError if it is not a
+   * member now
+   */
   space(viewer: Viewer, spaceId: string, lifeline: Lifeline): Promise<void>
-  /** ForbiddenError once the viewer may not see the run any more. @throws NotFoundError where it may not now. */
+  /**
+   * Fails with ForbiddenError once the viewer may no longer read the run. @throws NotFoundError if it may not
+   * now
+   */
   run(viewer: Viewer, runId: string, lifeline: Lifeline): Promise<Run>
-  /** What happens to a human, to whom many may listen. */
+  /** Listens to the changes of a human. All listeners of one human share a subscription. */
   entityChanges(entityId: string, listener: (change: EntityChange) => void): Promise<() => void>
 }
 
@@ -31,7 +41,7 @@ type GuardsPlatform = Pick<Platform, 'signals' | 'clock' | 'logger'>
 type GuardsDomain = Pick<Domain, 'tokens' | 'visibility' | 'spaces' | 'runs'>
 
 const RETRY_MS = 500
-/** setTimeout takes no more. */
+/** The maximum of setTimeout. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export function createGuards(
@@ -41,13 +51,13 @@ export function createGuards(
 ): Guards {
   const { tokens, visibility } = app
 
-  /** Looks until it can: a database that is away must not keep a door open for good. */
+  /** Retries the check until it succeeds: access must not outlive a database outage. */
   async function lookAgain(look: () => Promise<void>, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
         return await look()
       } catch (error) {
-        logger.warn({ error: messageOf(error) }, 'what a viewer may watch could not be looked up')
+        logger.warn({ error: messageOf(error) }, 'could not look up what a subscriber may watch')
         await sleep(RETRY_MS, signal)
       }
     }
@@ -60,7 +70,10 @@ export function createGuards(
       const look = async () => {
         if (!(await tokens.stands(token))) emit('revoked')
       }
-      const leave = await signals.subscribe(tokenChannel(tokenId), () => emit('revoked'))
+      // A signal only triggers the check. The database decides whether the token is revoked, which is final.
+      const leave = await signals.subscribe(tokenChannel(tokenId), (payload) => {
+        if (isRevocation(payload)) void lookAgain(look, over.signal)
+      })
       const leaveReconnect = signals.onReconnect(() => void lookAgain(look, over.signal))
       const leaveLooks = secondLook.token(tokenId, () => emit('revoked'))
       const stop = () => {
@@ -99,7 +112,7 @@ export function createGuards(
     }
   })
 
-  /** Calls once the human of a sign-in is no more. */
+  /** Calls `end` once the human of a sign-in was deleted. */
   async function watchHuman(viewer: Viewer, end: () => void): Promise<() => void> {
     const over = new AbortController()
     const look = async () => {
@@ -114,13 +127,13 @@ export function createGuards(
     }
   }
 
-  /** Looks now, and again whenever the viewer may have lost a membership. */
+  /** Checks now, and again whenever the viewer may have lost access. */
   async function keepLooking(
     viewer: Viewer,
     lifeline: Lifeline,
     sees: () => Promise<boolean>,
     concerns: (change: EntityChange) => boolean,
-    why: () => Promise<Error> = async () => new ForbiddenError('You may not see this any more.'),
+    why: () => Promise<Error> = async () => new ForbiddenError('You no longer have access to this.'),
   ): Promise<boolean> {
     const look = async () => {
       if (!(await sees())) lifeline.fail(await why())
@@ -141,20 +154,23 @@ export function createGuards(
   return {
     async viewer(viewer, lifeline) {
       const { tokenId, expiresAt } = viewer
-      const end = () => lifeline.fail(new UnauthenticatedError('Your token is no longer good.'))
-      // Nobody revokes a sign-in by JWT: it ends with its human.
+      const end = () =>
+        lifeline.fail(new UnauthenticatedError('Your token is no longer valid. Log in with another token.'))
+      // A JWT cannot be revoked: access ends when its human is deleted.
       if (tokenId === null && viewer.scope === 'HUMAN') lifeline.onEnd(await watchHuman(viewer, end))
       if (expiresAt !== null) lifeline.onEnd(callAt(expiresAt.getTime(), clock.now, end))
       if (tokenId !== null) lifeline.onEnd(await revocations.join(tokenId, end))
     },
     async space(viewer, spaceId, lifeline) {
       const exists = async () => (await app.spaces.getMany([spaceId]))[0] != null
-      // An admin sees every space, also one that there is not.
+      // Admins may read every space, so check that the space exists.
       const sees = async () =>
         (await visibility.spaces(viewer, [spaceId])).has(spaceId) && (viewer.scope !== 'ADMIN' || (await exists()))
       const concerns = (change: EntityChange) => change.type === 'member-left' && change.spaceId === spaceId
       const why = async () =>
-        (await exists()) ? new ForbiddenError('You may not see this any more.') : new NotFoundError(NO_SUCH_SPACE)
+        (await exists())
+          ? new ForbiddenError('You are no longer a member of this space.')
+          : new NotFoundError(NO_SUCH_SPACE)
       if (!(await keepLooking(viewer, lifeline, sees, concerns, why))) throw new NotFoundError(NO_SUCH_SPACE)
     },
     async run(viewer, runId, lifeline) {
@@ -168,11 +184,14 @@ export function createGuards(
   }
 }
 
+const isRevocation = (payload: unknown): boolean =>
+  typeof payload === 'object' && payload !== null && 'type' in payload && payload.type === 'revoked'
+
 const mayHaveMissed = (type: EntityChange['type']): boolean => type === 'reconnected' || type === 'missed'
 
 const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
 
-/** Calls at a time, however far away it is; comes back with the way to call it off. */
+/** Calls `call` at a time, however distant. Returns a function that cancels it. */
 function callAt(time: number, now: () => number, call: () => void): () => void {
   let timer: NodeJS.Timeout
   const wait = () => {

@@ -1,32 +1,38 @@
 import type { ChangedRun } from '../../realtime/topics.ts'
 import type { ToldRun } from '../../schema/shapes.ts'
 
-/** What is known of the runs of one agent that have not ended, from looks, and from what is told of them at most once, late and in any order. */
+/**
+ * The active runs of one agent, as cached from database lookups and from signals, which arrive at most once,
+ * late and in any order.
+ */
 export interface KnownRuns {
-  /** Takes in what is told of a run. @returns whether it is news */
+  /** Applies a signal about a run. @returns whether it changed anything */
   hear(run: ChangedRun): boolean
-  /** To be called where a look begins; comes back with what takes in what it finds, which answers whether anything is another than was known. */
+  /**
+   * Call it before a lookup. It returns a function that applies the rows found, and returns whether they
+   * changed anything.
+   */
   beginLook(): (found: readonly ToldRun[]) => boolean
-  /** Newest first, the same list until something is heard or looked up; null before the first look is over. */
+  /** The runs, newest first; the same array until a signal or lookup. Null before the first lookup has finished. */
   list(): readonly ToldRun[] | null
 }
 
 interface Known {
-  /** `at`: how much was known when it was heard of. */
+  /** `at`: the version at which the run was recorded. */
   runs: Map<string, { run: ToldRun; at: number }>
-  /** Runs that are known to have ended, and since when: what is told of them later is older. */
+  /** Runs that have ended, and when that was recorded. Later signals about them are outdated. */
   over: Map<string, number>
 }
 
 const ENDS: readonly ToldRun['status'][] = ['COMPLETED', 'FAILED', 'CANCELED']
-/** So long may something be under way that was told before a run's end. */
+/** How long a signal may be in flight that was sent before the run ended. */
 const OVER_KEPT_MS = 60_000
 
 export function createKnownRuns(): KnownRuns {
   const agent: Known = { runs: new Map(), over: new Map() }
   let isWhole = false
   let listed: readonly ToldRun[] | null = null
-  /** Counts what is heard and looked up: of two of them, which came first. */
+  /** A logical clock that orders signals and lookups. */
   let moments = 0
   return {
     hear(run) {
@@ -52,7 +58,10 @@ export function createKnownRuns(): KnownRuns {
 
 const byNewest = (a: ToldRun, b: ToldRun) => (a.id < b.id ? 1 : -1)
 
-/** What a look found, which had begun at a moment: what was heard of before and is not among it has ended. */
+/**
+ * Applies the rows of a lookup that began at version `began`: a run that was recorded before and is not among
+ * them has ended.
+ */
 function takeAll(agent: Known, found: readonly ToldRun[], began: number): boolean {
   const { runs, over } = agent
   const past = performance.now() - OVER_KEPT_MS
@@ -63,7 +72,7 @@ function takeAll(agent: Known, found: readonly ToldRun[], began: number): boolea
     runs.delete(id)
     over.set(id, performance.now())
   }
-  // Of the same age, what is in the database counts: somebody may have been erased from it.
+  // For equal states the database wins: a person may have been erased from the summary.
   const taken = found.filter((run) => {
     const before = runs.get(run.id)?.run
     if (before === undefined || ageOf(before) !== ageOf(run)) return take(agent, run, began)
@@ -73,7 +82,7 @@ function takeAll(agent: Known, found: readonly ToldRun[], began: number): boolea
   return gone.length > 0 || taken.length > 0
 }
 
-/** @returns whether it is news */
+/** @returns whether it changed anything */
 function take({ runs, over }: Known, run: ToldRun, at: number): boolean {
   if (over.has(run.id)) return false
   if (ENDS.includes(run.status)) {
@@ -86,10 +95,13 @@ function take({ runs, over }: Known, run: ToldRun, at: number): boolean {
   return true
 }
 
-/** Later statuses of a run have greater ones: QUEUED comes first, each claim begins with RUNNING, and may come to WAITING_TOOL. */
+/**
+ * Orders the states of a run: QUEUED comes first; each attempt begins with RUNNING and may continue with
+ * WAITING_TOOL.
+ */
 const ageOf = ({ attempt, status }: ToldRun) => 2 * attempt + (status === 'WAITING_TOOL' ? 1 : 0)
 
-/** Who tells of a run may have read its summary before somebody was erased from it: what was known of it first, or looked up since, stays. */
+/** A signal may carry a summary that was read before an erasure, so keep the summary that is cached already. */
 const heardOf = ({ queuedAt, startedAt, ...run }: ChangedRun, { runs }: Known): ToldRun => ({
   ...run,
   triggerSummary: runs.get(run.id)?.run.triggerSummary ?? run.triggerSummary,

@@ -1,17 +1,17 @@
-/** What a source of events holds on to: how it learns of its end, and how it brings it about. */
+/** The lifetime of a subscription, as its event source sees it: the source learns of the end, and can cause it. */
 export interface Lifeline {
-  /** Aborts when the subscription is over, however it ended. */
+  /** Aborts when the subscription has ended for any reason. */
   signal: AbortSignal
-  /** Ends the subscription with this error, at once, also in the middle of a wait. */
+  /** Ends the subscription with this error, at once, also during a wait. */
   fail(error: Error): void
-  /** Called once the subscription is over; at once when it is over already. */
+  /** Calls `cleanUp` when the subscription ends; at once if it has ended. */
   onEnd(cleanUp: () => void): void
 }
 
-/** A lifeline in the hands of whoever began the subscription. */
+/** The lifetime of a subscription, for the code that opened it. */
 export interface OwnLifeline extends Lifeline {
   end(): void
-  /** What ended it; null where nothing failed. */
+  /** The error that ended the subscription; null if there was none. */
   failure(): Error | null
 }
 

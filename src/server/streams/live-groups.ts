@@ -7,38 +7,44 @@ import { identityOf } from './answer.ts'
 import { AnsweredEntries, type Portion } from './answered-entries.ts'
 import { type Answers, isTold } from './answers.ts'
 import type { LiveRules } from './feed.ts'
+import { largeCharactersOf, type Pace } from './pace.ts'
 import type { Sink } from './sink.ts'
 
-/** A subscriber who has had everything, at its seat. */
+/** A caught-up subscriber at its position. */
 export interface LiveSubscriber {
   answers: Answers
   viewer: Viewer
   sink: Sink
+  pace: Pace
   window: LiveWindow
   seat: LiveSeat
   rules: LiveRules<object>
-  /** Nothing that was looked up before this moment is told to it. */
+  /** Data read before this version must not be delivered to it. */
   known: number
 }
 
 /**
- * Those who have had everything: what comes is answered once for each group of them that asks the same, and then taken and
- * written for one after the other, without a wait in between.
+ * Delivers to caught-up subscribers: each entry is answered once per group of subscribers with the same
+ * answer key, and then sent to one after another without awaiting in between.
  */
 export interface LiveGroups {
-  /** Resolves with what is known then, when the subscriber has to go on by itself, or the signal aborts. @throws what ends its subscription. */
+  /**
+   * Attaches a subscriber. Resolves with its data version when it must continue alone or at its own pace, or
+   * when the signal aborts.
+   * @throws the error that ends its subscription
+   */
   sit(subscriber: LiveSubscriber, until: AbortSignal): Promise<number>
 }
 
 interface Member extends LiveSubscriber {
-  /** Cheaper to look at, for each of many, than whether it is in the set. */
+  /** Faster to check, for each of many members, than membership in the set. */
   isGone: boolean
   leave(error?: Error): void
 }
 
-/** Entries, after so many of which it is looked who has fallen too far behind. */
+/** How often, in entries, members are checked for lag. */
 const ENTRIES_A_LOOK = 64
-/** Given to one member in a row, before the next one has its turn. */
+/** The number of batches sent to one member before the next member's turn. */
 const MOST_PORTIONS = 4
 
 const LAG_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
@@ -47,7 +53,7 @@ export function createLiveGroups(schedule: WriteSchedule, metrics: Registry): Li
   const lag = histogram(
     metrics,
     'parley_fanout_lag_seconds',
-    'From when an event was appended, by the clock of the process that did so, until all subscribers here who ask the same have it.',
+    'Time from the append of an event, by the clock of the appending process, until all subscribers of a group in this process were sent it.',
     { buckets: LAG_SECONDS },
   )
   const groups = new WeakMap<Answers, Map<LiveWindow, LiveGroup>>()
@@ -86,7 +92,7 @@ export function createLiveGroups(schedule: WriteSchedule, metrics: Registry): Li
   }
 }
 
-/** Subscribers at one window who ask the same. */
+/** The subscribers of one window with the same answer key. */
 class LiveGroup {
   readonly entries: AnsweredEntries
   readonly #window: LiveWindow
@@ -96,10 +102,10 @@ class LiveGroup {
   readonly #stop: () => void
   readonly #members = new Set<Member>()
   #round: Iterator<Member> | null = null
-  /** The first place at which this round has left somebody. */
+  /** The lowest offset at which this round has left a member. */
   #first = Number.POSITIVE_INFINITY
   #isScheduled = false
-  /** When the first entry of this round was appended; null where it brings late ones what they have missed. */
+  /** When the first entry of this round was appended; null for a round that serves lagging members. */
   #roundOf: number | null = null
 
   constructor(
@@ -145,7 +151,7 @@ class LiveGroup {
     if (this.#members.size === 0) this.#stop()
   }
 
-  /** Serves one who could not take everything when the others did. */
+  /** Serves a member that could not take everything during its round. */
   serveLater(member: Member): void {
     if (member.seat.n >= this.entries.last) return
     this.#schedule.next(() => {
@@ -187,7 +193,7 @@ class LiveGroup {
     const { last } = this.entries
     let first = last
     let firstOfReady = last
-    // Nearly always everybody has had everything, and nobody has to be looked at again.
+    // Nearly always every member is caught up, and this loop is skipped.
     if (this.#first < last) {
       for (const { seat, sink } of this.#members) {
         if (seat.n < first) first = seat.n
@@ -199,13 +205,13 @@ class LiveGroup {
     if (firstOfReady < last) this.#onAnswered(firstOfReady, null)
   }
 
-  /** Gives a member what there is, as far as it takes it. */
+  /** Sends a member the waiting batches, as far as its sink takes them. */
   #serve(member: Member): void {
     const { seat, sink } = member
     for (let given = 0; given < MOST_PORTIONS; given++) {
       if (seat.n >= this.entries.last || member.isGone) return
       if (sink.isBusy()) {
-        // It declines what there is now; what it was never asked to take does not make it slow.
+        // Record what this sink refused; entries it was never offered do not count towards lag.
         if (given === 0) this.#window.offer(seat, this.entries.last)
         return
       }
@@ -223,21 +229,34 @@ class LiveGroup {
 
   #give(portion: Exclude<Portion, { type: 'special' }>, member: Member): void {
     if (portion.type === 'common') {
+      if (portion.large > 0 && !this.#isInPace(member, portion.large)) return
       if (portion.answers.length > 0) member.sink.send(portion.answers)
     } else {
       const { outcome } = portion
       const own = outcome instanceof Error ? outcome : outcome.get(identityOf(member.viewer))
-      // It came after the entry was answered, or must not be told it.
+      // The member attached after the entry was answered, or must not receive it.
       if (own === undefined || own instanceof Error) {
         member.leave(own)
         return
       }
+      const large = largeCharactersOf(own)
+      if (large > 0 && !this.#isInPace(member, large)) return
       if (isTold(own)) member.sink.send([own])
     }
     this.#window.skip(member.seat, portion.to)
   }
 
-  /** Those who are too slow, whom no round reaches: what they have not taken must not be kept. */
+  /**
+   * Whether the member's pace allows this many characters. If not, the member leaves the group, so that
+   * nobody waits for it.
+   */
+  #isInPace(member: Member, largeCharacters: number): boolean {
+    if (member.pace.take(largeCharacters)) return true
+    member.leave()
+    return false
+  }
+
+  /** Removes members that lag too far behind and that no round reaches, so that their entries are not kept. */
   #dismissLost(): void {
     for (const member of [...this.#members]) if (this.#window.isLost(member.seat)) member.leave()
     const first = Math.min(this.entries.last, ...Array.from(this.#members, ({ seat }) => seat.n))

@@ -1,56 +1,204 @@
-import type { Rates } from '../../access/rates.ts'
-import type { Viewer } from '../../access/viewer.ts'
 import { sleep } from '../../lib/async.ts'
-import { identityOf, isPersonal, type Outcome } from './answer.ts'
+import type { Answer } from './answer.ts'
 
-/** What any event may bring. */
-const FREE_CHARACTERS = 16 * 1024
-/** Of a longer one, so many are one of the requests that a viewer may send a minute: as much as of a query's answer. */
-const CHARACTERS_A_POINT = 4096
-/** How often it is looked whether somebody else has come who waits for the same. */
-const LOOK_MS = 1000
+/** The size of an ordinary event. Only characters beyond it count. */
+export const FREE_CHARACTERS = 16 * 1024
+/**
+ * The budget of large characters of one viewer, over all its subscriptions in this process: at once, and per
+ * second.
+ */
+const BURST_CHARACTERS = 32 * 1024 * 1024
+const CHARACTERS_A_SECOND = 2 * 1024 * 1024
+/**
+ * A viewer past its pace receives nothing large until this much of the burst is free again, so that several
+ * waiting events can be merged.
+ */
+const RELEASE_CHARACTERS = 512 * 1024
+/**
+ * The pause between the turns of two subscriptions of a viewer, so that the first one's events are counted
+ * before the second one's turn.
+ */
+const TURN_MS = 10
+/** The longest delay of one event; after it the subscription ends. */
+const LONGEST_DELAY_MS = 60_000
 
 /**
- * To be waited for between an event's answer and the next one, with those whom it is for. One viewer alone, who asks for so much of each
- * event that it is past its rate, is told the next when its rate allows; what is answered for several is theirs in common.
+ * The pace of one subscription. All subscriptions of a viewer share a budget of characters. Only their events
+ * use it: queries, mutations and other viewers' subscriptions neither use it nor are limited by it.
  */
-export type Pace = (
-  outcome: Outcome,
-  viewers: () => Iterable<Viewer>,
-  isNeeded: () => boolean,
-) => Promise<void> | undefined
+export interface Pace {
+  /** The subscription must wait for its turn before its next event. */
+  readonly isHeld: boolean
+  /**
+   * Counts the characters of an event beyond the free ones. Returns false if the viewer is past its pace:
+   * then nothing is counted, and the event must wait for `turn`.
+   */
+  take(largeCharacters: number): boolean
+  /** Counts an event that has waited for its turn: it is delivered in any case, and delays the next one. */
+  spend(largeCharacters: number): void
+  /**
+   * Resolves when the subscription may continue, or the signal aborts. Returns false if the longest delay has
+   * passed.
+   */
+  turn(signal: AbortSignal): Promise<boolean>
+  /** How long the viewer stays past its pace, in ms. */
+  retryAfterMs(): number
+}
 
-export function createPace(rates: Pick<Rates, 'take' | 'refusal'>): Pace {
-  async function wait(viewer: Viewer, points: number, isAlone: () => boolean): Promise<void> {
-    await rates.take('requests', viewer, points).catch(() => {})
-    for (;;) {
-      const refusal = isAlone() ? rates.refusal('requests', viewer) : null
-      if (refusal === null) return
-      await sleep(Math.min(LOOK_MS, refusal.retryAfterMs))
+export interface Paces {
+  /** Joins the viewer's budget. Call `leave` when the subscription ends. */
+  join(viewerId: string): { pace: Pace; leave(): void }
+}
+
+export interface PacesOptions {
+  burst?: number
+  perSecond?: number
+  longestDelayMs?: number
+}
+
+/** The characters of an answer that count towards the pace. */
+export function largeCharactersOf({ text, discardedBytes = 0 }: Pick<Answer, 'text' | 'discardedBytes'>): number {
+  return Math.max(0, text.length - FREE_CHARACTERS) + discardedBytes
+}
+
+/**
+ * The budgets of this process. They are not shared between processes, because a budget protects the process
+ * that executes and writes the events; a viewer with subscriptions on several processes is slowed on those
+ * where it receives too much.
+ */
+export function createPaces(options: PacesOptions = {}): Paces {
+  const budgets = new Map<string, Budget>()
+  const { longestDelayMs = LONGEST_DELAY_MS } = options
+
+  return {
+    join(viewerId) {
+      const budget = budgets.get(viewerId) ?? new Budget(options)
+      budgets.set(viewerId, budget)
+      budget.users += 1
+      return {
+        pace: paceOf(budget, longestDelayMs),
+        leave() {
+          budget.users -= 1
+          if (budget.users > 0) return
+          // Keep the budget for a while: reconnecting must not give a fresh one.
+          setTimeout(() => {
+            if (budget.users === 0 && budgets.get(viewerId) === budget) budgets.delete(viewerId)
+          }, budget.recoveryMs()).unref()
+        },
+      }
+    },
+  }
+}
+
+function paceOf(budget: Budget, longestDelayMs: number): Pace {
+  let isHeld = false
+  function spend(largeCharacters: number): void {
+    if (largeCharacters === 0) return
+    budget.spend(largeCharacters)
+    isHeld = budget.isSpent()
+  }
+  return {
+    get isHeld() {
+      return isHeld
+    },
+    spend,
+    take(largeCharacters) {
+      if (largeCharacters === 0) return true
+      isHeld = budget.isSpent()
+      if (isHeld) return false
+      spend(largeCharacters)
+      return true
+    },
+    async turn(signal) {
+      const isOver = new AbortController()
+      const waited = budget.wait(AbortSignal.any([signal, isOver.signal])).then(() => true)
+      const late = sleep(longestDelayMs, AbortSignal.any([signal, isOver.signal])).then(() => signal.aborted)
+      const isInTime = await Promise.race([waited, late])
+      isOver.abort()
+      if (isInTime) isHeld = false
+      return isInTime
+    },
+    retryAfterMs: () => budget.releaseMs(),
+  }
+}
+
+/** The characters that the subscriptions of one viewer have received, less the refill over time. */
+class Budget {
+  users = 0
+  readonly #burst: number
+  readonly #perMs: number
+  readonly #release: number
+  #spent = 0
+  #at = performance.now()
+  #isSpent = false
+  /** Subscriptions that wait for their turn, in order. */
+  readonly #waiting = new Set<() => void>()
+  #timer: NodeJS.Timeout | null = null
+
+  constructor({ burst = BURST_CHARACTERS, perSecond = CHARACTERS_A_SECOND }: PacesOptions) {
+    this.#burst = burst
+    this.#perMs = perSecond / 1000
+    this.#release = Math.max(0, burst - Math.min(RELEASE_CHARACTERS, burst / 2))
+  }
+
+  spend(characters: number): void {
+    this.#refill()
+    this.#spent += characters
+    if (this.#spent > this.#burst) this.#isSpent = true
+  }
+
+  /** Whether the viewer is past its pace: from the moment the burst is used up until enough of it is free again. */
+  isSpent(): boolean {
+    if (!this.#isSpent) return false
+    this.#refill()
+    if (this.#spent <= this.#release) this.#isSpent = false
+    return this.#isSpent
+  }
+
+  /** The time until the viewer is within its pace again, in ms, at least 1. */
+  releaseMs(): number {
+    this.#refill()
+    return Math.max(1, Math.ceil((this.#spent - this.#release) / this.#perMs))
+  }
+
+  /** The time until the whole budget is free, in ms. */
+  recoveryMs(): number {
+    this.#refill()
+    return Math.ceil(this.#spent / this.#perMs)
+  }
+
+  /** Resolves at the subscription's turn, or when the signal aborts. */
+  wait(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return Promise.resolve()
+    return new Promise((resolve) => {
+      const go = () => {
+        this.#waiting.delete(go)
+        signal.removeEventListener('abort', go)
+        resolve()
+      }
+      this.#waiting.add(go)
+      signal.addEventListener('abort', go)
+      this.#callNext(TURN_MS)
+    })
+  }
+
+  #callNext(afterMs: number): void {
+    if (this.#timer !== null) return
+    const call = () => {
+      this.#timer = null
+      const [first] = this.#waiting
+      if (first === undefined) return
+      if (!this.isSpent()) first()
+      if (this.#waiting.size > 0) this.#callNext(TURN_MS)
     }
+    const waitMs = this.isSpent() ? Math.max(afterMs, this.releaseMs()) : afterMs
+    this.#timer = setTimeout(call, Math.min(waitMs, LONGEST_DELAY_MS))
+    this.#timer.unref()
   }
 
-  return (outcome, viewers, isNeeded) => {
-    const points = Math.floor(charactersOf(outcome) / CHARACTERS_A_POINT)
-    if (points < FREE_CHARACTERS / CHARACTERS_A_POINT) return
-    const viewer = onlyOne(viewers())
-    if (viewer === null) return
-    return wait(viewer, points, () => isNeeded() && onlyOne(viewers()) !== null)
+  #refill(): void {
+    const now = performance.now()
+    this.#spent = Math.max(0, this.#spent - (now - this.#at) * this.#perMs)
+    this.#at = now
   }
-}
-
-function charactersOf(outcome: Outcome): number {
-  if (!isPersonal(outcome)) return outcome.text.length
-  const lengths = Array.from(outcome.values(), (one) => (one instanceof Error ? 0 : one.text.length))
-  return Math.max(0, ...lengths)
-}
-
-/** Null where there are several, or none. */
-function onlyOne(viewers: Iterable<Viewer>): Viewer | null {
-  let only: Viewer | null = null
-  for (const viewer of viewers) {
-    if (only !== null && identityOf(only) !== identityOf(viewer)) return null
-    only = viewer
-  }
-  return only
 }

@@ -21,14 +21,14 @@ import {
 import { collectFields, collectSubfields } from 'graphql/execution/collectFields.js'
 
 /**
- * The text of an answer for which nothing but the event is needed: of what is asked of it all is its own scalars, and in order.
- * Null for any other, which has to be executed.
+ * Composes the answer to an event from the event alone. Returns null unless the selection consists only of
+ * the event's own scalar fields; such an event must be executed.
  */
 export type PlainAnswer = (event: object) => string | null
 
 type Operation = Pick<ExecutionArgs, 'schema' | 'document' | 'operationName' | 'variableValues'>
 
-/** What is asked of an event, with the variables as they are for all of its events. */
+/** The selection of a subscription, with its variables, which are the same for all its events. */
 interface Question {
   schema: GraphQLSchema
   fragments: Record<string, FragmentDefinitionNode>
@@ -39,7 +39,7 @@ interface Question {
   given: Record<string, unknown>
 }
 
-/** A scalar of the event, after the text that stands before it. */
+/** A scalar field of the event, and the text before it. */
 interface Part {
   before: string
   name: string
@@ -53,8 +53,9 @@ interface Plan {
 }
 
 /**
- * Answers a valid subscription's events by what execution would look up anew for each: which fields are selected, of which type, under
- * which names. What is executed and what is answered here have the same bytes: test/server/plain-answers.test.ts.
+ * Creates a function that answers the events of a valid subscription from a precomputed plan: the selected
+ * fields, their types and response names, which execution would resolve again for each event. Both ways
+ * produce the same bytes: test/server/plain-answers.test.ts.
  */
 export function createPlainAnswer(operation: Operation, maxBytes: number): PlainAnswer {
   const question = questionOf(operation)
@@ -76,7 +77,10 @@ export function createPlainAnswer(operation: Operation, maxBytes: number): Plain
 
 type Plans = Map<string, Plan | null>
 
-/** Of operations whose variables say nothing about what is selected, by document and name: spaces that are watched alike share them. */
+/**
+ * Plans by document and operation name, shared by subscriptions to different topics; `own` if variables
+ * change the selection.
+ */
 const sharedPlans = new WeakMap<DocumentNode, Map<string, Plans> | 'own'>()
 
 function plansOf({ document, operationName }: Operation): Plans {
@@ -87,7 +91,7 @@ function plansOf({ document, operationName }: Operation): Plans {
   return plans
 }
 
-/** `@include` and `@skip` do, where they ask a variable. */
+/** Whether an `@include` or `@skip` depends on a variable. */
 function selectsByVariables(document: DocumentNode): boolean {
   let isFound = false
   visit(document, {
@@ -98,7 +102,7 @@ function selectsByVariables(document: DocumentNode): boolean {
   return isFound
 }
 
-/** Null where it is not one field that is asked for. */
+/** Returns null unless the operation selects exactly one root field. */
 function questionOf({ schema, document, operationName, variableValues }: Operation): Question | null {
   const operation = getOperationAST(document, operationName)
   const root = schema.getSubscriptionType()
@@ -122,13 +126,13 @@ function fragmentsOf({ definitions }: DocumentNode): Record<string, FragmentDefi
   return fragments
 }
 
-/** What the field makes of an event; null where it needs more than that. */
+/** Resolves the root field for an event; null if that needs a context. */
 function sourceOf(event: object, { field, given }: Question): object | null {
   const source = alone(() => field.resolve?.(event, given, undefined, undefined as never))
   return typeof source === 'object' ? source : null
 }
 
-/** The name of an event's type; null where more is needed to say. */
+/** Returns the type name of an event; null if that needs a context. */
 function typeOf(event: object, { field }: Question): string | null {
   const type = getNullableType(field.type)
   if (!isAbstractType(type)) return isObjectType(type) ? type.name : null
@@ -136,7 +140,7 @@ function typeOf(event: object, { field }: Question): string | null {
   return typeof found === 'string' ? found : null
 }
 
-/** What comes of it at once, without a context; null where it asks for more. */
+/** Returns the synchronous result of a call without a context; null if it fails or returns a promise. */
 function alone(resolve: () => unknown): unknown {
   try {
     const value = resolve()
@@ -148,7 +152,7 @@ function alone(resolve: () => unknown): unknown {
   }
 }
 
-/** Null where something is asked for that has to be resolved. */
+/** Returns null if the selection has a field that needs a resolver. */
 function planOf(typeName: string, { schema, fragments, variables, key, nodes, field }: Question): Plan | null {
   const type = schema.getType(typeName)
   const declared = getNullableType(field.type)
@@ -173,7 +177,7 @@ function planOf(typeName: string, { schema, fragments, variables, key, nodes, fi
   return { parts, end: `${before}}}}` }
 }
 
-/** Null for what is no scalar, or is found by a resolver. */
+/** Returns null for a field that is not a scalar, or has a resolver or arguments. */
 function partOf(parent: GraphQLObjectType, name: string, before: string): Part | null {
   const field = parent.getFields()[name]
   if (field === undefined || field.resolve !== undefined || field.args.length > 0) return null
@@ -181,10 +185,10 @@ function partOf(parent: GraphQLObjectType, name: string, before: string): Part |
   return isLeafType(type) ? { before, name, type, isNonNull: isNonNullType(field.type) } : null
 }
 
-/** Bytes that a UTF-16 unit may have in UTF-8. */
+/** The maximum number of UTF-8 bytes of a UTF-16 unit. */
 const MOST_BYTES_A_UNIT = 3
 
-/** Null where a value is not as its type has it, or the text may be too long: then the event is executed. */
+/** Returns null if a value does not match its type, or the text may be too long: the event is then executed. */
 function textOf(event: Record<string, unknown>, { parts, end }: Plan, maxBytes: number): string | null {
   let text = ''
   for (const { before, name, type, isNonNull } of parts) {

@@ -24,13 +24,16 @@ const THOUGHTS: ReadonlySet<string> = new Set([
   'RunToolInputDelta',
 ] satisfies RunLogEvent['type'][])
 
-/** Where a subscriber begins in the log, and what is told first because the log does not hold it (any more). */
+/**
+ * Where a subscriber begins in the log, and the events to deliver first, because the log does not hold them
+ * (any more).
+ */
 interface Beginning {
   after: string
   told: RunEvent[]
 }
 
-/** The events of one run, as its subscribers get them: from its start or from where they were, to its one end. */
+/** The events of one run for its subscribers: from its start or their cursor, to its single end event. */
 export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>, parts: RunEventsParts) {
   const { guards, domain, journal, endedRuns } = parts
 
@@ -41,7 +44,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     runId,
   })
 
-  /** The entry at a cursor. */
+  /** Returns the log entry at a cursor. */
   async function entryAt(topic: string, cursor: string): Promise<LogEntry | null> {
     const { epoch, n } = decodeCursor(cursor)
     if (n === 0) return null
@@ -58,19 +61,20 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     const isWhole =
       first === undefined ? run.status === 'QUEUED' : first.event.type === 'RunStarted' || ENDS.has(first.event.type)
     if (isWhole && delivery.type === 'entries') return { after: start, told: [] }
-    // The log begins later than the run: what the database holds was there before this head, or is told twice.
+    // The log begins later than the run: events that the database holds happened before this head, or are
+    // delivered twice.
     const [now] = await domain.runs.getMany([run.id])
     const replayed = replayOf(now ?? run, await journal.read(run.id))
     return { after: head, told: replayed.map(({ at, event }) => eventOf(run.id, head, at, event)) }
   }
 
-  /** A cycle that was rolled back has no row any more: it ended as CANCELED. */
+  /** A think cycle that was rolled back has no row any more and counts as CANCELED. */
   function endEvent(runId: string, cursor: string, run: Run | null): RunEvent | null {
     const end = run === null ? { at: new Date(), event: { type: 'RunCanceled' as const } } : endOf(run)
     return end && eventOf(runId, cursor, end.at, end.event)
   }
 
-  /** What a gap comes to: the run as it is now, and its end where it has ended. */
+  /** Replaces a gap by a snapshot of the run, and its end event if it has ended. */
   async function* acrossGap(runId: string, cursor: string): AsyncGenerator<RunEvent> {
     const [run = null] = await domain.runs.getMany([runId])
     if (run !== null) yield { type: 'RunSnapshot', cursor, at: new Date(clock.now()), runId }
@@ -83,7 +87,10 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     else for (const entry of delivery.entries) yield { of: entry, event: eventOfEntry(runId, entry) }
   }
 
-  /** What follows on a cursor. It ends after the run's end, or when it is known that none will come. */
+  /**
+   * Delivers the entries after a cursor. Resolves after the run's end event, or when that event is known to
+   * be missing.
+   */
   async function follow(
     { run, onSlow, signal, rules }: Following,
     after: string,
@@ -108,11 +115,14 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
         },
       })
       for await (const delivery of deliveries) {
-        for await (const told of toldOf(delivery, run.id)) {
-          cursor = told.event.cursor
-          await to.tell([told])
-          if (ENDS.has(told.event.type)) return
+        const told: Told<RunEvent>[] = []
+        for await (const one of toldOf(delivery, run.id)) {
+          told.push(one)
+          if (ENDS.has(one.event.type)) break
         }
+        await to.tell(told)
+        cursor = told.at(-1)?.event.cursor ?? cursor
+        if (ENDS.has(told.at(-1)?.event.type ?? '')) return
       }
     } finally {
       leave()
@@ -121,12 +131,15 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     if (end !== null && !(await hasEndedBefore(runTopic(run.id), cursor))) await to.tell([{ of: null, event: end }])
   }
 
-  /** Whether the end was what stands at the cursor. */
+  /** Whether the entry at the cursor is the end event. */
   async function hasEndedBefore(topic: string, cursor: string): Promise<boolean> {
     return ENDS.has((await entryAt(topic, cursor))?.event.type ?? '')
   }
 
-  /** An event with what is known of what it names, should that be gone when it is delivered; null for one not to be told. */
+  /**
+   * Adds the last known state of the entity that the event names, in case it is deleted before delivery.
+   * Returns null if this viewer does not receive the event.
+   */
   function asShown(
     event: RunEvent,
     { run, showsThoughts, isAdmin }: Watched,
@@ -142,7 +155,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     return call == null ? null : { ...event, lastKnownCall: call }
   }
 
-  /** Lets through what is shown. */
+  /** Filters the events that this viewer may receive. */
   function shownTo(to: Receiver<RunEvent>, watched: Watched): Receiver<RunEvent> {
     return {
       async tell(told) {
@@ -153,11 +166,15 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
         }
         if (shown.length > 0) await to.tell(shown)
       },
+      isPastPace: to.isPastPace,
       sit: to.sit,
     }
   }
 
-  /** Whoever watches a run may see the same of it as all of its scope: a service only watches what it triggered. */
+  /**
+   * All viewers of one scope who may watch a run receive the same events: a service only watches runs that it
+   * triggered.
+   */
   const rulesOf = (watched: Watched): LiveRules<RunEvent> => ({
     eventOf: (entry) => asShown(eventOfEntry(watched.run.id, entry), watched),
     isSpecial: ({ event }) => ENDS.has(event.type) || event.type === 'RunStarted',
@@ -188,7 +205,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     })
 }
 
-/** A run, and whether what its agent thinks is told. */
+/** A run, and whether the viewer receives its agent's thoughts. */
 interface Watched {
   run: Run
   showsThoughts: boolean
@@ -206,7 +223,7 @@ function eventOfEntry(runId: string, { cursor, at, event }: LogEntry): RunEvent 
   return { ...(event as RunLogEvent), cursor, at: new Date(at), runId }
 }
 
-/** For who was told of the start already. */
+/** For a subscriber that has already received the start event. */
 function withoutStart(to: Receiver<RunEvent>): Receiver<RunEvent> {
-  return { tell: (told) => to.tell(told.filter(({ event }) => event.type !== 'RunStarted')), sit: to.sit }
+  return { ...to, tell: (told) => to.tell(told.filter(({ event }) => event.type !== 'RunStarted')) }
 }

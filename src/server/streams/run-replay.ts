@@ -2,7 +2,7 @@ import { usdOf } from '../../lib/model-cost.ts'
 import type { RunLogEvent } from '../../realtime/topics.ts'
 import type { Run } from '../../schema/shapes.ts'
 
-/** What the database keeps of a run's steps: the journal. */
+/** The stored steps of a run. */
 export interface RunJournal {
   read(runId: string): Promise<JournaledStep[]>
 }
@@ -12,7 +12,7 @@ interface JournaledStep {
     index: number
     startedAt: Date
     durationMs: number | null
-    /** The AI SDK's assistant message: what the model said, thought and called. */
+    /** The AI SDK's assistant message: text, reasoning and tool calls of the model. */
     assistant: unknown
     inputTokens: number
     cachedInputTokens: number
@@ -23,15 +23,15 @@ interface JournaledStep {
   calls: { id: string; createdAt: Date; settledAt: Date | null }[]
 }
 
-/** An event that is told again, with its time. */
+/** An event from the journal, with its original time. */
 export interface ReplayedEvent {
   at: Date
   event: RunLogEvent
 }
 
 /**
- * What a run's log held, in short, where the log is gone: its start, what it said and thought in each step as one delta, its
- * tool calls, and its end if it has one.
+ * Rebuilds the events of a run whose log is lost from its journal: the start, the text and reasoning of each
+ * step as one delta, the tool calls, and the end event if the run has ended.
  */
 export function replayOf(run: Run, steps: JournaledStep[]): ReplayedEvent[] {
   const began = run.startedAt === null ? [] : [{ at: run.startedAt, event: { type: 'RunStarted' as const } }]
@@ -39,7 +39,7 @@ export function replayOf(run: Run, steps: JournaledStep[]): ReplayedEvent[] {
   return [...began, ...steps.flatMap(replayStep), ...(end === null ? [] : [end])]
 }
 
-/** The one end event of a run; null while it lives. */
+/** Returns the end event of a run; null while it is active. */
 export function endOf(run: Run): ReplayedEvent | null {
   const at = run.finishedAt ?? new Date(0)
   switch (run.status) {
@@ -65,7 +65,7 @@ function replayStep({ step, calls }: JournaledStep): ReplayedEvent[] {
   return [...deltas, ...calls.flatMap(replayCall), ...(isOver ? [finished] : [])]
 }
 
-/** What the model thought, and what it said. */
+/** The model's reasoning, and its text. */
 function deltasOf({ index: step, assistant }: JournaledStep['step']): RunLogEvent[] {
   const { content } = assistant as { content: string | { type: string; text?: string }[] }
   const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content

@@ -4,21 +4,21 @@ import type { Platform } from '../../platform/platform.ts'
 import type { Domain } from '../../schema/domain.ts'
 
 /**
- * What ends a viewer's watching is looked up again now and then, for all that this process watches at once: news can be lost, and a
- * process can die between a commit and its news.
+ * Periodically rechecks the access of all subscribers of this process in batches: a signal can be lost, and a
+ * process can die between a commit and its signal.
  */
 export interface SecondLook {
-  /** Calls once the token is good no more. */
+  /** Calls `onEnded` once the token is no longer valid. */
   token(tokenId: string, onEnded: () => void): () => void
-  /** Calls whenever the human's memberships, or whether there is such a human, are not what they were at the look before. */
+  /** Calls `onChanged` whenever the human's memberships, or its existence, differ from the previous recheck. */
   human(humanId: string, onChanged: () => void): Promise<() => void>
-  /** Calls at each look. */
+  /** Calls `onLook` at each recheck. */
   each(onLook: () => void): () => void
   close(): void
 }
 
 const LOOK_MS = 15_000
-/** In one statement. */
+/** The maximum number of ids in one statement. */
 const MOST_AT_ONCE = 5000
 
 interface Watched {
@@ -74,7 +74,7 @@ export function createSecondLook(
   }
 }
 
-/** Those who begin to watch at one moment are asked for together. */
+/** Batches the lookups of viewers that subscribe in one tick. */
 function marksOf(visibility: Parts['visibility']) {
   return new DataLoader(
     async (ids: readonly string[]) => {
@@ -92,14 +92,14 @@ async function lookAtTokens(tokens: Parts['tokens'], watched: Map<string, () => 
   }
 }
 
-/** Looks again and again, never twice at once. @returns the way to stop */
+/** Calls `look` periodically, never concurrently. @returns a function that stops it */
 function again(logger: Platform['logger'], lookMs: number, look: () => Promise<void>): () => void {
   let isLooking = false
   const timer = setInterval(() => {
     if (isLooking) return
     isLooking = true
     look()
-      .catch((error) => logger.warn({ error: messageOf(error) }, 'what viewers may watch could not be looked up again'))
+      .catch((error) => logger.warn({ error: messageOf(error) }, 'could not recheck the access of subscribers'))
       .finally(() => {
         isLooking = false
       })

@@ -1,19 +1,22 @@
-/** Listens to something on behalf of many: opened for the first, closed after the last. */
+/** Shares one subscription among many listeners: opened for the first, closed after the last. */
 export interface SharedWatch<T> {
-  /** Resolves when it stands; comes back with the way to leave. */
+  /** Resolves when the subscription is active, with a function that removes the listener. */
   join(key: string, listener: (value: T) => void): Promise<() => void>
-  /** How many are listened to now. */
+  /** The number of open subscriptions. */
   size(): number
 }
 
 interface Entry<T> {
   listeners: Set<(value: T) => void>
   opened: Promise<() => void>
-  /** What a `final` value was: who joins later is told at once. */
+  /** The `final` value, which later listeners receive at once. */
   last: { value: T } | null
 }
 
-/** `open` begins to listen to a key and answers with the way to stop. Where values are `final`, the first is the last word. */
+/**
+ * `open` subscribes to a key and returns a function that ends it. With `final`, the first value is the last
+ * one.
+ */
 export function createSharedWatch<T>(
   open: (key: string, emit: (value: T) => void) => Promise<() => void>,
   { final = false } = {},

@@ -1,10 +1,18 @@
 import type { Answer } from './answer.ts'
 
-/** Where the answers of one subscription leave. */
+/** The output of one subscription. */
 export interface Sink {
   send(answers: readonly Answer[]): void
-  /** It takes no more until it calls who asked to be told. What it is given nevertheless waits. */
+  /**
+   * Whether the client must read before the sink should get more; `whenReady` announces that. The sink
+   * buffers what it is sent nevertheless.
+   */
   isBusy(): boolean
-  /** Calls whenever it takes more again; answers with the way to stop. */
+  /** Calls the listener each time the sink can take more. Returns a function that stops it. */
   whenReady(listener: () => void): () => void
+  /**
+   * Closes the whole connection in such a way that clients reconnect and resume. Absent: only the
+   * subscription ends, with an error.
+   */
+  giveUp?(): void
 }

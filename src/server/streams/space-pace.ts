@@ -1,15 +1,18 @@
 const INTERVAL_MS = 500
 
-/** Lets changes of a space through: the first at once, then at most one in half a second, and never not the last. */
+/**
+ * Debounces the changes of each space: the first passes at once, later ones at most every half second, and
+ * the last one is never lost.
+ */
 export interface SpacePace {
   changed(spaceId: string): void
-  /** The space is no longer anybody's concern. */
+  /** Drops the pending change of a space that the viewer has left. */
   forget(spaceId: string): void
   close(): void
 }
 
 export function createSpacePace(tell: (spaceId: string) => void, intervalMs = INTERVAL_MS): SpacePace {
-  /** Spaces that were told of within the last interval, and whether they have changed since. */
+  /** Spaces that were delivered within the last interval, and whether they have changed since. */
   const resting = new Map<string, { timer: NodeJS.Timeout; changed: boolean }>()
 
   function rest(spaceId: string): void {

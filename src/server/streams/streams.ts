@@ -20,9 +20,9 @@ export interface StreamsParts {
   journal: RunJournal
 }
 
-/** Where this process's subscriptions get their events. */
+/** The event sources of this process's subscriptions. */
 export interface OwnStreams extends Streams {
-  /** Tells when a viewer's token ceases to be good; comes back with the way to stop. */
+  /** Calls `onEnd` when the viewer's token is no longer valid. Returns a function that stops watching. */
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   close(): Promise<void>
 }

@@ -1,24 +1,27 @@
 import { createSourceEventStream, type ExecutionArgs, type ExecutionResult, getOperationAST, Kind } from 'graphql'
 import { Repeater } from 'graphql-yoga'
 import type { Viewer } from '../../access/viewer.ts'
-import { createTurns, type Turns } from '../../lib/turns.ts'
+import { RateLimitedError } from '../../lib/errors.ts'
+import { createTurns } from '../../lib/turns.ts'
 import type { Context } from '../../schema/context.ts'
 import type { Domain } from '../../schema/domain.ts'
 import type { Streams } from '../../schema/streams.ts'
 import type { MaskError } from '../http/masking.ts'
-import { type Answer, identityOf, isPersonal, type Outcome } from './answer.ts'
+import type { Answer } from './answer.ts'
 import { answerKey } from './answer-key.ts'
-import { type Answers, createAnswers, isTold, moment } from './answers.ts'
-import type { Feed, Receiver, Told } from './feed.ts'
+import { type Answers, createAnswers } from './answers.ts'
+import type { Feed } from './feed.ts'
 import type { OwnLifeline } from './lifeline.ts'
 import type { LiveGroups } from './live-groups.ts'
+import type { Pace, Paces } from './pace.ts'
+import { receiverOf, type Subscriber } from './receiver.ts'
 import type { Sink } from './sink.ts'
 import { createSubscriptionLimits } from './subscription-limits.ts'
 
-/** What a transport adds to an operation's context, where it takes the answers as they go over the wire. */
+/** Additions to an operation's context by a transport that writes serialized answers itself. */
 export interface SinkContext {
   sink?: Sink
-  /** Is given the iteration, which the pipeline would wrap in others, with all that came with the operation. */
+  /** Receives the iteration directly, because the pipeline would wrap it. */
   onBegun?(iteration: AsyncIterable<never>): void
 }
 
@@ -27,21 +30,29 @@ export interface SubscribeParts {
   streams: Streams
   maskError: MaskError
   live: LiveGroups
-  /** Over sockets, event streams and multipart together. */
+  /** Over all transports: sockets, event streams and multipart. */
   maxSubscriptionsPerViewer: number
-  /** Bytes that one event may have. */
+  /** The maximum size of the answer to one event. */
   maxResponseBytes: number
+  paces: Paces
 }
 
 export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | AsyncIterable<ExecutionResult>>
 
-/** Of those who are behind: each of them writes out up to 250 events. */
+/** The number of lagging subscribers served per round; each of them may get up to 250 events. */
 const GOING_ON_A_ROUND = 16
+/**
+ * How long a client that does not read may take to receive the error that ended its subscription, before its
+ * connection is closed.
+ */
+const LAST_WORDS_MS = 30_000
+const LEAST_RETRY_MS = 1000
 
 /**
- * The one way in which subscriptions are delivered: guards stand, the events are followed, each is answered once for all who
- * ask the same, and the answers go to a sink. Where the transport has none of its own, an iteration comes back that gives them;
- * otherwise `onBegun` is given one that gives nothing, and lasts as long as the subscription.
+ * The only delivery path of subscriptions: guards are activated, the feed is followed, each event is answered
+ * once for all subscribers with the same answer key, and the answers go to a sink. If the transport has no
+ * sink, it gets an iteration of the answers; otherwise `onBegun` gets an iteration that yields nothing and
+ * ends with the subscription.
  */
 export function createSubscribe(parts: SubscribeParts): Subscribe {
   const join = createRegistry(parts)
@@ -49,9 +60,12 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
   const turns = createTurns({ few: GOING_ON_A_ROUND })
 
   return async (args) => {
+    const context = args.contextValue as Context & SinkContext
+    const { viewer, sink, onBegun, onSlow: cutOff } = context
+    let onTooSlow = () => {}
+    context.onSlow = () => onTooSlow()
     const source = (await createSourceEventStream(args)) as Feed<object> | ExecutionResult
     if (!('deliver' in source)) return source
-    const { viewer, sink, onBegun } = args.contextValue as Context & SinkContext
     const { answers, leave } = join(args, viewer, source.shownIn)
     source.lifeline.onEnd(leave)
     try {
@@ -60,11 +74,35 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
       source.lifeline.end()
       throw error
     }
-    const begin = (to: Sink) => deliver(source, { answers, viewer, sink: to, turns, live: parts.live })
+    const { pace, leave: leavePace } = parts.paces.join(viewer.id)
+    source.lifeline.onEnd(leavePace)
+    const begin = (to: Sink) => {
+      onTooSlow = () => endSlow(source, { sink: to, pace, cutOff })
+      return deliver(source, { answers, viewer, sink: to, pace, turns, live: parts.live, onTooSlow })
+    }
     if (sink === undefined) return resultsOf(source, begin, parts.maskError)
     onBegun?.(silence(source, () => begin(sink)))
     return {}
   }
+}
+
+/**
+ * Ends the subscription of a client that cannot keep up or is too far past its pace: a socket with a close
+ * code after which clients reconnect, any other transport with an error, which the client has some time to
+ * read.
+ */
+function endSlow({ lifeline }: Feed<object>, to: { sink: Sink; pace: Pace; cutOff(): void }): void {
+  const { sink, pace, cutOff } = to
+  if (lifeline.signal.aborted) return
+  sink.giveUp?.()
+  if (sink.giveUp === undefined) setTimeout(() => sink.isBusy() && cutOff(), LAST_WORDS_MS).unref()
+  const retryAfterMs = Math.max(LEAST_RETRY_MS, pace.retryAfterMs())
+  lifeline.fail(
+    new RateLimitedError(
+      'Too many events are waiting for this subscription. Subscribe again after the last cursor.',
+      retryAfterMs,
+    ),
+  )
 }
 
 function askedBy({ document, operationName, contextValue }: ExecutionArgs) {
@@ -73,7 +111,7 @@ function askedBy({ document, operationName, contextValue }: ExecutionArgs) {
   return { weight, isOfViewer: root?.kind === Kind.FIELD && root.name.value === 'viewerEvents' }
 }
 
-/** The answers of operations that somebody subscribes by, by what they have in common. */
+/** Shares the `Answers` of active subscriptions by answer key. */
 function createRegistry({ domain, streams, maskError, maxResponseBytes }: SubscribeParts) {
   const known = new Map<string, { answers: Answers; users: number }>()
   return (
@@ -107,15 +145,7 @@ function createRegistry({ domain, streams, maskError, maxResponseBytes }: Subscr
   }
 }
 
-interface Subscriber extends Pick<SubscribeParts, 'live'> {
-  /** Of those who are behind: before they go on, and once something was looked up for which all may have waited. */
-  turns: Turns
-  answers: Answers
-  viewer: Viewer
-  sink: Sink
-}
-
-/** Delivers a feed until it is over. @throws what ended it. */
+/** Delivers a feed until it ends. @throws the error that ended it */
 async function deliver(feed: Feed<object>, subscriber: Subscriber): Promise<void> {
   const { lifeline } = feed
   try {
@@ -128,76 +158,6 @@ async function deliver(feed: Feed<object>, subscriber: Subscriber): Promise<void
   if (failure !== null) throw failure
 }
 
-function receiverOf(
-  { lifeline: { signal } }: Feed<object>,
-  { answers, viewer, sink, live, turns }: Subscriber,
-): Receiver<object> {
-  /** What it has been told is at most as new as this; what it knows from elsewhere is older than its beginning. */
-  let known = moment()
-  const viewers = () => [viewer]
-  const isThere = () => !signal.aborted
-
-  async function ownAnswer(told: Told<object>): Promise<Answer> {
-    const found = answers.answer(told, viewers, known)
-    const answer = found instanceof Promise ? await inTurn(found, turns) : found
-    const own = isPersonal(answer) ? answer.get(identityOf(viewer)) : answer
-    // It failed, where others' did not.
-    if (own === undefined) return ownAnswer({ ...told, of: null })
-    if (own instanceof Error) throw own
-    known = Math.max(known, own.asOf.to)
-    return own
-  }
-
-  async function tell(told: readonly Told<object>[]): Promise<void> {
-    await turns.next()
-    const given: Answer[] = []
-    const send = () => {
-      if (isThere() && given.length > 0) sink.send(given.splice(0))
-    }
-    try {
-      for (const one of told) {
-        if (!isThere()) return
-        const own = await ownAnswer(one)
-        if (isTold(own)) given.push(own)
-        const paced = answers.pace(own, viewers, isThere)
-        if (paced === undefined) continue
-        send()
-        await paced
-      }
-    } finally {
-      send()
-    }
-    await ready(sink, signal)
-  }
-  return {
-    tell,
-    async sit(window, seat, until, rules) {
-      known = await live.sit({ answers, viewer, sink, window, seat, rules, known }, until)
-    },
-  }
-}
-
-/** What was looked up, once there is room to tell it. */
-async function inTurn(outcome: Promise<Outcome>, turns: Turns): Promise<Outcome> {
-  const settled = await outcome
-  await turns.next()
-  return settled
-}
-
-/** Resolves once the sink takes more, or the signal aborts. */
-function ready(sink: Sink, signal: AbortSignal): Promise<void> | void {
-  if (!sink.isBusy() || signal.aborted) return
-  return new Promise((resolve) => {
-    const done = () => {
-      stop()
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    const stop = sink.whenReady(done)
-    signal.addEventListener('abort', done)
-  })
-}
-
 function silence({ lifeline }: Feed<object>, begin: () => Promise<void>): AsyncIterable<never> {
   const iteration = new Repeater<never>(async (_, stop) => {
     await begin()
@@ -206,7 +166,7 @@ function silence({ lifeline }: Feed<object>, begin: () => Promise<void>): AsyncI
   return endedBy(iteration, lifeline)
 }
 
-/** Whoever returns an iteration, also before it has begun, ends what stands behind it. */
+/** Returning the iteration ends the subscription, also before its first `next()`. */
 function endedBy<T>(iteration: Repeater<T>, lifeline: OwnLifeline): AsyncIterableIterator<T> {
   const outer: AsyncIterableIterator<T> = {
     [Symbol.asyncIterator]: () => outer,
@@ -219,18 +179,19 @@ function endedBy<T>(iteration: Repeater<T>, lifeline: OwnLifeline): AsyncIterabl
   return outer
 }
 
-/** The answers one by one; what ends them is the last one. */
+/** Yields the answers one by one, and last the error that ended the subscription. */
 function resultsOf(
   { lifeline }: Feed<object>,
   begin: (sink: Sink) => Promise<void>,
   maskError: MaskError,
 ): AsyncIterable<ExecutionResult> {
   const iteration = new Repeater<ExecutionResult>(async (push, stop) => {
-    const { sink, emptied } = createQueue(push)
+    const { sink, drop, emptied } = createQueue(push)
     try {
       await begin(sink)
       await emptied()
     } catch (error) {
+      if (error instanceof RateLimitedError) drop()
       await emptied()
       await push({ errors: [maskError(error)] })
     }
@@ -239,7 +200,7 @@ function resultsOf(
   return endedBy(iteration, lifeline)
 }
 
-/** A sink that gives one answer after the other, each when it is asked for. */
+/** A sink that yields one answer at a time, when the consumer asks for it. */
 function createQueue(push: (result: ExecutionResult) => Promise<unknown>) {
   const waiting: Answer[] = []
   const listeners = new Set<() => void>()
@@ -264,5 +225,5 @@ function createQueue(push: (result: ExecutionResult) => Promise<unknown>) {
       return () => void listeners.delete(listener)
     },
   }
-  return { sink, emptied: async () => giving }
+  return { sink, drop: () => void waiting.splice(0), emptied: async () => giving }
 }

@@ -1,47 +1,50 @@
 import type { Viewer } from '../../access/viewer.ts'
 import { RateLimitedError } from '../../lib/errors.ts'
 
-/** The subscriptions that stand in this process, by whatever transport they came: what one viewer may have standing. */
+/** Limits the subscriptions of each viewer in this process, over all transports. */
 export interface SubscriptionLimits {
   /**
-   * A place for one more; comes back with the way to leave it.
-   * @throws RateLimitedError where its viewer has as many as it may
+   * Counts a subscription. Returns a function that releases it.
+   * @throws RateLimitedError if the viewer is at a limit
    */
   take(viewer: Viewer, subscription: StandingSubscription): () => void
 }
 
 export interface StandingSubscription {
-  /** What tells of events: a space, or null for the viewer's own. */
+  /** The source of events: a space, or null for the viewer's own events. */
   topic: string | null
-  /** What is the same for all that are answered by the same execution. */
+  /** The `Answers` object, shared by subscriptions with the same execution. */
   answers: object
-  /** The fields that an event may come to. */
+  /** The number of fields that one event may return. */
   weight: number
   isOfViewer: boolean
 }
 
-/** One event may come to so many fields for one viewer, in all different ways in which it asked to be told. */
+/**
+ * The maximum number of fields that one event may return for one viewer, summed over its different operations
+ * on a topic.
+ */
 const MOST_FIELDS_AN_EVENT = 50_000
-/** What a further way costs at least. */
+/** The minimum weight of an operation. */
 const LEAST_WEIGHT = 500
-/** Of what is told to the viewer as such, which follows all its spaces. */
+/** The maximum number of viewerEvents subscriptions of a viewer. Each of them follows all spaces of the viewer. */
 const MOST_OF_VIEWER = 200
-/** Subscriptions that one viewer may have, however many sockets it may have. */
+/** The maximum number of subscriptions of a viewer, however many sockets it may open. */
 const MOST_SUBSCRIPTIONS = 5000
-/** That one socket carries. */
+/** The maximum number of subscriptions on one socket. */
 export const MOST_OF_SOCKET = 100
 const TRY_AGAIN_MS = 10_000
 
-/** As many as its sockets carry, up to a number that is one for each where it may have very many. */
+/** As many as the viewer's sockets carry, up to `MOST_SUBSCRIPTIONS`, but at least one per socket. */
 export function mostSubscriptions(maxSocketsPerViewer: number): number {
   return Math.min(MOST_OF_SOCKET * maxSocketsPerViewer, Math.max(MOST_SUBSCRIPTIONS, maxSocketsPerViewer))
 }
 
 interface Held {
   count: number
-  /** Of its own: viewerEvents. */
+  /** Subscriptions to viewerEvents. */
   ofViewer: number
-  /** By topic: each way in which it is answered, with how often it stands. */
+  /** By topic, the different operations with their weight and the number of subscriptions. */
   ways: Map<string | null, Map<object, { users: number; weight: number }>>
 }
 
@@ -56,12 +59,12 @@ export function createSubscriptionLimits(mostOfViewer: number): SubscriptionLimi
       const others = [...ways.values()].reduce((sum, { weight }) => sum + weight, 0)
       if (viewer.scope !== 'ADMIN') {
         if (own.count >= mostOfViewer)
-          throw tooManySubscriptions(`At most ${mostOfViewer} subscriptions stand at a time.`)
+          throw tooManySubscriptions(`You may have at most ${mostOfViewer} subscriptions at a time.`)
         if (isOfViewer && own.ofViewer >= MOST_OF_VIEWER)
-          throw tooManySubscriptions(`At most ${MOST_OF_VIEWER} subscriptions to viewerEvents stand at a time.`)
+          throw tooManySubscriptions(`You may have at most ${MOST_OF_VIEWER} subscriptions to viewerEvents at a time.`)
         if (way.users === 0 && ways.size > 0 && others + way.weight > MOST_FIELDS_AN_EVENT)
           throw tooManySubscriptions(
-            'Your subscriptions here ask for too much, in too many ways: ask for less, or in one way.',
+            'Your subscriptions to this topic use too many different selections. Select less, or use one selection for all.',
           )
       }
       held.set(viewer.id, own)
@@ -82,7 +85,7 @@ export function createSubscriptionLimits(mostOfViewer: number): SubscriptionLimi
   }
 }
 
-/** `message` says of what there are too many. */
+/** `message` names the limit. */
 export function tooManySubscriptions(message: string): RateLimitedError {
   return new RateLimitedError(`${message} End some, then try again.`, TRY_AGAIN_MS)
 }

@@ -8,12 +8,48 @@ import { createSpacePace } from './space-pace.ts'
 import { createViewerSources, type SourcesDomain, type ViewerChange } from './viewer-sources.ts'
 
 const FOREVER_MS = 2 ** 31 - 1
-/** Waiting events of one subscriber; what is joined counts once. */
+/** The maximum number of waiting events of one subscriber, after merging. */
 const MOST_WAITING = 1000
 
 /**
- * What a side bar needs. Everything is joined that can be: a snapshot makes what waited before it superfluous, and of one
- * space at most two changes a second are told.
+ * The waiting changes of a subscriber, merged: a snapshot replaces all changes before it, and a change of the
+ * same type as the last waiting one of its space or call is not added, since the entity is read at delivery.
+ */
+export function createWaitingChanges() {
+  const waiting: ViewerChange[] = []
+  /** The type of the last waiting change of each space and call. */
+  const lastTypes = new Map<string, ViewerChange['type']>()
+
+  return {
+    add(change: ViewerChange): void {
+      if (change.type === 'ViewerSnapshot') {
+        waiting.length = 0
+        lastTypes.clear()
+      }
+      const subject = subjectOf(change)
+      if (lastTypes.get(subject) === change.type) return
+      lastTypes.set(subject, change.type)
+      waiting.push(change)
+    },
+    next(): ViewerChange | undefined {
+      const change = waiting.shift()
+      if (change === undefined) return undefined
+      const subject = subjectOf(change)
+      if (!waiting.some((other) => subjectOf(other) === subject)) lastTypes.delete(subject)
+      return change
+    },
+    count: () => waiting.length,
+  }
+}
+
+function subjectOf(change: ViewerChange): string {
+  if ('spaceId' in change) return change.spaceId
+  return 'toolCallId' in change ? change.toolCallId : ''
+}
+
+/**
+ * The events that a side bar needs, merged as far as possible: see createWaitingChanges. A space is delivered
+ * at most twice a second.
  */
 export function createViewerEvents(
   platform: Pick<Platform, 'signals' | 'clock' | 'logger'>,
@@ -25,14 +61,14 @@ export function createViewerEvents(
   return ({ viewer, onSlow }: Watcher): Promise<Feed<ViewerEvent>> =>
     openFeed(async (lifeline) => {
       const { signal } = lifeline
-      const waiting: ViewerChange[] = [{ type: 'ViewerSnapshot' }]
+      const waiting = createWaitingChanges()
+      waiting.add({ type: 'ViewerSnapshot' })
       const bell = createBell()
 
       function push(change: ViewerChange): void {
-        if (change.type === 'ViewerSnapshot') waiting.length = 0
-        waiting.push(change)
+        waiting.add(change)
         bell.ring()
-        if (waiting.length > MOST_WAITING) onSlow()
+        if (waiting.count() > MOST_WAITING) onSlow()
       }
 
       const pace = createSpacePace((spaceId) => push({ type: 'ViewerSpaceChanged', spaceId }))
@@ -46,11 +82,11 @@ export function createViewerEvents(
       lifeline.onEnd(pace.close)
       await guards.viewer(viewer, lifeline)
       await sources.listen(viewer, lifeline, onChange, (error) =>
-        logger.warn({ error: messageOf(error) }, 'what a viewer watches is incomplete'),
+        logger.warn({ error: messageOf(error) }, 'could not update the topics of a viewer subscription'),
       )
       return async (to) => {
         while (!signal.aborted) {
-          for (let change = waiting.shift(); change !== undefined && !signal.aborted; change = waiting.shift()) {
+          for (let change = waiting.next(); change !== undefined && !signal.aborted; change = waiting.next()) {
             await to.tell([{ of: null, event: { ...change, at: new Date(clock.now()) } }])
           }
           await bell.wait(FOREVER_MS, signal)

@@ -1,9 +1,9 @@
 import type { Viewer } from '../../access/viewer.ts'
 
 /**
- * A viewer by which one can tell whether an answer depends on more of it than its scope: whatever is authorised or answered for
- * a viewer asks for its id, its token or its grants. `onAsked` is called at the first of these. It sees what is read, and not
- * who compares viewers by identity: see test/shape.test.ts.
+ * Returns a viewer that detects whether an answer depends on more than the viewer's scope: authorisation and
+ * per-viewer fields read the id, the token or the grants. `onAsked` is called at the first such read. The
+ * probe detects property reads, but not comparisons of viewers by identity: see test/shape.test.ts.
  */
 export function probeOf(viewer: Viewer, onAsked: () => void): Viewer {
   let asked = false

@@ -16,25 +16,25 @@ import { createChannelSet } from './channel-set.ts'
 import type { EntityChange, Guards } from './guards.ts'
 import type { Lifeline } from './lifeline.ts'
 
-/** An event before it has its time. */
+/** An event without its time. */
 export type ViewerChange = ViewerEvent extends infer Event
   ? Event extends { at: Date }
     ? Omit<Event, 'at'>
     : never
   : never
 
-/** Where a viewer's changes come from: its own channel, and those of its spaces and agents. */
+/** The sources of a viewer's changes: its own channel, and those of its spaces and agents. */
 export interface ViewerSources {
-  /** Resolves when everything is listened to. What cannot be looked up later goes to `onError`. */
+  /** Resolves when all channels are subscribed. Errors of later lookups go to `onError`. */
   listen(viewer: Viewer, lifeline: Lifeline, onChange: OnChange, onError: (error: unknown) => void): Promise<void>
 }
 
 export type SourcesDomain = Pick<Domain, 'members' | 'spaces' | 'toolCalls' | 'agents' | 'visibility' | 'control'>
 
-/** Spaces and agents that one who sees all of them listens to: the newest ones. */
+/** The maximum number of spaces and agents to which a viewer that may read all of them listens: the newest. */
 const MOST_WATCHED = 1000
 const PAGE = 100
-/** Nobody tells an admin of new spaces, nor a service of new agents: they look. */
+/** How often admins look up new spaces and services new agents, since no signal announces these. */
 const LOOK_INTERVAL_MS = 2000
 
 const CHANGE_BY_SIGNAL = {
@@ -47,7 +47,10 @@ export function createViewerSources(
   { signals }: Pick<Platform, 'signals'>,
   { guards, domain }: { guards: Guards; domain: SourcesDomain },
 ): ViewerSources {
-  /** The channels that a viewer should listen to now. Who sees everything adds what is new to what is `known`. */
+  /**
+   * Returns the channels to which a viewer should listen. For viewers that may read everything, it adds new
+   * ones to `known`.
+   */
   async function channelsOf(viewer: Viewer, known: readonly string[]): Promise<string[]> {
     if (viewer.scope === 'HUMAN') return (await domain.members.spacesOf(viewer.id)).map(spaceChannel)
     if (viewer.scope === 'SERVICE' && viewer.agentIds !== null) return viewer.agentIds.map(agentChannel)
@@ -60,7 +63,10 @@ export function createViewerSources(
     return viewer.scope === 'ADMIN' ? [ADMIN_CHANNEL, ...newestFirst] : newestFirst
   }
 
-  /** The same, look by look; without those of spaces that were `deleted`, which a look that was under way then still knows. */
+  /**
+   * Keeps the channels from lookup to lookup. It omits channels of `deleted` spaces, which a lookup in
+   * progress may still contain.
+   */
   function channelsByLooks(viewer: Viewer) {
     let known: string[] = []
     const deleted = new Set<string>()
@@ -73,15 +79,17 @@ export function createViewerSources(
 
   async function concerns(viewer: Viewer, channel: string, { toolCallId, audience }: ToolSignal): Promise<boolean> {
     if (audience === 'deciders' && viewer.scope !== 'HUMAN') return false
-    // Who decides as a human of the space is known by the channel; who is asked by name may be one who may not hear it.
+    // A decider in the space is identified by the channel; a decider asked by name may not be allowed to read
+    // the space.
     if (audience === 'deciders' && channel !== entityChannel(viewer.id)) return true
     const [call] = await domain.toolCalls.getMany([toolCallId])
     if (call == null) return false
-    if (audience === 'deciders') return (await domain.visibility.toolCalls(viewer, [call])).has(call.id)
+    // The decision of others is the last event about a call that a decider asked by name receives.
+    if (audience === 'deciders') return (await domain.visibility.toolCallsAskedAbout(viewer, [call])).has(call.id)
     return isForViewer(viewer, call)
   }
 
-  /** What waits for a human in spaces that it has come into. */
+  /** Delivers the waiting calls of spaces that a human has joined. */
   async function tellWaiting(viewer: Viewer, came: string[], onChange: OnChange): Promise<void> {
     for (const { id, spaceId } of await domain.control.pendingToolCalls(viewer)) {
       const isThere = spaceId !== null && came.includes(spaceChannel(spaceId))
@@ -94,7 +102,7 @@ export function createViewerSources(
       const serial = createSerial()
 
       function onToolSignal(channel: string, payload: SignalPayload): void {
-        // An admin hears of every call once, wherever it shows.
+        // Admins receive each call once, by their own channel.
         if (!('toolCallId' in payload) || (viewer.scope === 'ADMIN' && channel !== ADMIN_CHANNEL)) return
         const signal = payload as ToolSignal
         const tellIfIts = async () => {
@@ -164,9 +172,9 @@ function spaceOf(channel: string): string | null {
   return channel.startsWith('space:') ? channel.slice('space:'.length) : null
 }
 
-/** Whether the viewer may answer a call: the rule of runs/control.ts, for a space or agent that is the viewer's already. */
+/** Whether the viewer may answer a call in a space or of an agent it may access: the rule of runs/control.ts. */
 function isForViewer({ scope }: Viewer, { execution, expiresAt }: ToolCall): boolean {
-  // A built-in call with a time asks for a message.
+  // A built-in call with a deadline waits for a message.
   if (execution === null) return scope === 'HUMAN' && expiresAt !== null
   if (scope === 'ADMIN') return execution === 'SPACE' || execution === 'EXTERNAL'
   return execution === (scope === 'HUMAN' ? 'SPACE' : 'EXTERNAL')
@@ -175,7 +183,7 @@ function isForViewer({ scope }: Viewer, { execution, expiresAt }: ToolCall): boo
 type NewestPage = Awaited<ReturnType<Domain['spaces']['page']>> | Awaited<ReturnType<Domain['agents']['page']>>
 type NewestRequest = Parameters<Domain['spaces']['page']>[1]
 
-/** The ids of the newest things, page by page. */
+/** Returns the ids of the newest entities, page by page. */
 async function newest(page: (request: NewestRequest) => Promise<NewestPage>, most: number): Promise<string[]> {
   const ids: string[] = []
   for (;;) {

@@ -1,34 +1,35 @@
 import ipaddr from 'ipaddr.js'
 
 /**
- * Whether an IP address is one of the public internet, where tools may send requests: not private, loopback, link-local,
- * carrier-grade NAT, multicast, documentation, reserved or unspecified, not a cloud's metadata service, and not an IPv6
- * address that leads to such an IPv4 address. What is no IP address is not public.
+ * Whether an IP address belongs to the public internet, where tools may send requests. Not public: private,
+ * loopback, link-local, carrier-grade NAT, multicast, documentation, reserved and unspecified addresses,
+ * cloud metadata services, IPv6 addresses that map to such IPv4 addresses, and anything that is not an IP
+ * address.
  */
 export function isPublicAddress(address: string): boolean {
-  // `isValid` accepts what old C libraries accept: 127.1, 0177.0.0.1, 0x7f.1, 2130706433.
+  // `isValid` also accepts the legacy forms of C libraries: 127.1, 0177.0.0.1, 0x7f.1, 2130706433.
   if (!ipaddr.isValid(address)) return false
   const parsed = ipaddr.parse(address)
   return parsed.kind() === 'ipv4' ? isPublicIPv4(parsed as ipaddr.IPv4) : isPublicIPv6(parsed as ipaddr.IPv6)
 }
 
-/** Reachable from inside a cloud only, though their addresses look public: Azure's platform services. */
+/** Public addresses that lead to a cloud's internal services: Azure's platform services. */
 const METADATA_SERVICES = new Set(['168.63.129.16'])
 
 function isPublicIPv4(address: ipaddr.IPv4): boolean {
   return address.range() === 'unicast' && !METADATA_SERVICES.has(address.toString())
 }
 
-/** The only block that is given out for public use (RFC 4291, 2.4). */
+/** The only block for public use (RFC 4291, 2.4). */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
 
-/** NAT64 with the well-known prefix (RFC 6052): the last 32 bits are the IPv4 address that it leads to. */
+/** NAT64 with the well-known prefix (RFC 6052): the last 32 bits are the IPv4 address. */
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
 
 function isPublicIPv6(address: ipaddr.IPv6): boolean {
   if (address.zoneId !== undefined && address.zoneId !== null) return false
   if (address.isIPv4MappedAddress()) return isPublicIPv4(address.toIPv4Address())
   if (address.match(NAT64)) return isPublicIPv4(new ipaddr.IPv4(address.toByteArray().slice(-4)))
-  // 6to4 and Teredo, which hold IPv4 addresses too, are ranges of their own and so refused.
+  // 6to4 and Teredo addresses also contain IPv4 addresses; they have other ranges and are refused.
   return address.match(GLOBAL_UNICAST) && address.range() === 'unicast'
 }

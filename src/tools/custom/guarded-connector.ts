@@ -3,34 +3,34 @@ import { isIP, type LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
 import { isPublicAddress } from './addresses.ts'
 
-/** The addresses of a host name, as `dns.promises.lookup` gives them with `all`. */
+/** Resolves a host name to its addresses, as `dns.promises.lookup` with `all` does. */
 export type ResolveAddresses = (hostname: string) => Promise<{ address: string; family: number }[]>
 
 export interface AddressGuardOptions {
-  /** Which IP addresses may be connected to; those of the public internet where not given. */
+  /** Decides which IP addresses are allowed; default: those of the public internet. */
   isAllowed?: (address: string) => boolean
-  /** The system's resolver where not given. */
+  /** Default: the system's resolver. */
   resolve?: ResolveAddresses
 }
 
-/** A connection was refused because of the address that it would have gone to. */
+/** A connection was refused because of its address. */
 export class BlockedAddressError extends Error {
   constructor(hostname: string) {
-    // The address itself stays untold: it would show outsiders what is behind internal names.
+    // The message omits the address, which would reveal the address of an internal name.
     super(`The address of "${hostname}" is not allowed.`)
   }
 }
 
 /**
- * Opens sockets for undici, to allowed addresses only. The check is made on the very addresses that the socket then connects
- * to, and once more on the connected socket, so that a name which changes its address between check and use gains nothing.
+ * Opens sockets for undici, to allowed addresses only. The addresses that are checked are those that the
+ * socket connects to, and the connected socket is checked again, so that DNS rebinding has no effect.
  */
 export function createGuardedConnector(options: AddressGuardOptions): buildConnector.connector {
   const { isAllowed = isPublicAddress, resolve = (hostname) => systemLookup(hostname, { all: true }) } = options
 
   async function resolveAllowed(hostname: string) {
     const addresses = await resolve(hostname)
-    // One address that is not allowed is reason enough to distrust the name.
+    // A single disallowed address is enough to refuse the name.
     if (!addresses.every(({ address }) => isAllowed(address))) throw new BlockedAddressError(hostname)
     if (addresses.length === 0) throw new Error(`The host "${hostname}" has no address.`)
     return addresses
@@ -53,7 +53,7 @@ export function createGuardedConnector(options: AddressGuardOptions): buildConne
     const hostname = target.hostname.replace(/^\[|\]$/g, '')
     if (isIP(hostname) !== 0 && !isAllowed(hostname)) return callback(new BlockedAddressError(hostname), null)
     connect(target, (...result) => {
-      // On an error there is no second value, whatever its type says.
+      // On an error there is no second argument, despite its type.
       const socket = result[1] ?? null
       if (socket !== null && !isAllowed(socket.remoteAddress ?? '')) {
         socket.destroy()

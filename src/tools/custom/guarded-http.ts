@@ -8,9 +8,9 @@ export interface GuardedRequest {
   url: string
   headers?: Record<string, string>
   body?: string
-  /** An answer that redirects is not followed, and so no 2xx. */
+  /** Do not follow redirects: a redirect is a failure, since its status is not 2xx. */
   stays?: true
-  /** For the whole exchange: names, connections, redirects and the body. */
+  /** The time limit for the whole exchange: DNS, connections, redirects and the body. */
   timeoutMs: number
   signal?: AbortSignal
 }
@@ -30,29 +30,32 @@ export type GuardedOutcome =
   /** `message` is a sentence for a model or a person. */
   | { type: 'failure'; code: GuardedFailureCode; message: string }
 
-/** HTTP to servers that others named: to public addresses only, and bounded in time, size and redirects. */
+/** HTTP requests to untrusted servers: only to public addresses, with limits of time, size and redirects. */
 export interface GuardedHttp {
-  /** One exchange. Never throws: whatever goes wrong is a failure, also an answer that is not 2xx. */
+  /** Sends one request. Never throws: every error is a failure, and so is a response that is not 2xx. */
   send(request: GuardedRequest): Promise<GuardedOutcome>
-  /** The same guard in the shape of `fetch`, for libraries; a streamed body is bounded as it arrives. Throws as `fetch` does. */
+  /**
+   * The same guard as a `fetch` function, for libraries. A streamed body is limited as it arrives. Throws as
+   * `fetch` does.
+   */
   fetch: typeof globalThis.fetch
-  /** Cuts what is under way. */
+  /** Aborts all requests in progress. */
   close(): Promise<void>
 }
 
 export interface GuardedHttpOptions extends AddressGuardOptions {
-  /** Let requests go to private addresses too (PARLEY_ALLOW_PRIVATE_TOOLS). */
+  /** Allow requests to private addresses (PARLEY_ALLOW_PRIVATE_TOOLS). */
   allowPrivate?: boolean
-  /** The most bytes of an answer's body that `send` takes. */
+  /** The maximum size of a response body for `send`. */
   maxBytes?: number
-  /** The most bytes of an answer's body that `fetch` takes. */
+  /** The maximum size of a response body for `fetch`. */
   maxFetchBytes?: number
 }
 
 const MIB = 1_048_576
 const MAX_REDIRECTS = 5
 
-/** What is sent on to another origin; whatever else was given may be a secret of the first. */
+/** The headers that a redirect to another origin keeps. Any other header may be a secret of the first origin. */
 const HEADERS_FOR_ANY_ORIGIN = new Set(['accept', 'accept-encoding', 'content-type', 'idempotency-key', 'user-agent'])
 
 class GuardedHttpError extends Error {
@@ -66,15 +69,15 @@ class GuardedHttpError extends Error {
 export function createGuardedHttp(options: GuardedHttpOptions = {}): GuardedHttp {
   const { allowPrivate = false, maxBytes = MIB, maxFetchBytes = 4 * MIB, isAllowed, resolve } = options
   const connect = createGuardedConnector({ isAllowed: allowPrivate ? () => true : isAllowed, resolve })
-  // A connection for each request: one kept open may have been closed by the server by the time of the next POST, which
-  // must not be sent twice. Time is bounded by the request's signal.
+  // Use a new connection for each request: a kept connection may have been closed by the server before the
+  // next POST, which must not be sent twice. The request's signal limits the time.
   const dispatcher = new Agent({ connect, pipelining: 0, headersTimeout: 0, bodyTimeout: 0 })
 
   async function send({ timeoutMs, signal, ...given }: GuardedRequest): Promise<GuardedOutcome> {
     const deadline = AbortSignal.timeout(timeoutMs)
     const stop = signal === undefined ? deadline : AbortSignal.any([signal, deadline])
     try {
-      // undici notices an abort only after it has a connection, which may take 10 s to fail.
+      // undici reacts to an abort only once it is connected, which may take 10 s to fail.
       return await unlessAborted(stop, exchange(given, stop))
     } catch (error) {
       if (signal?.aborted === true) return { type: 'failure', code: 'CANCELED', message: 'The request was canceled.' }
@@ -142,7 +145,7 @@ interface Hop {
 
 function firstHop(given: { method: string; url: string; headers?: RequestInit['headers']; body?: string }): Hop {
   const headers = new Headers(given.headers)
-  // An answer that unpacks to a thousand times its size would pass the bound.
+  // Compression would circumvent the size limit.
   headers.set('accept-encoding', 'identity')
   return { url: checkedUrl(given.url), method: given.method, headers, body: given.body }
 }
@@ -198,7 +201,7 @@ async function readAnswer(response: Dispatcher.ResponseData, maxBytes: number): 
 async function readBounded(body: AsyncIterable<Buffer>, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = []
   let size = 0
-  // Leaving the loop by an exception destroys the body and with it the connection.
+  // Throwing inside the loop destroys the body and its connection.
   for await (const chunk of body) {
     size += chunk.length
     if (size > maxBytes) throw tooLarge(maxBytes)
@@ -229,7 +232,7 @@ function tooLarge(maxBytes: number): GuardedHttpError {
   return new GuardedHttpError('TOO_LARGE', `The server's answer is larger than ${maxBytes} bytes.`)
 }
 
-/** What went wrong, whether one of ours or something that a library wrapped around it. */
+/** Converts an error to a failure, whether it is ours or wrapped by a library. */
 export function failureOf(error: unknown): Extract<GuardedOutcome, { type: 'failure' }> {
   let innermost = error
   for (let cause = error; cause instanceof Error; cause = cause.cause) {

@@ -6,8 +6,9 @@ import { LRUCache } from 'lru-cache'
 import type { JsonObject } from '../../lib/json.ts'
 
 /**
- * Why a schema cannot be a tool's input schema, in a sentence; null where it can. It must be a JSON Schema (draft 7, 2019-09
- * or 2020-12; draft 7 where it does not say) that compiles, and of an object at the top: models' providers refuse others.
+ * Returns why a schema cannot be a tool's input schema, in a sentence; null if it can. It must be a JSON
+ * Schema (draft 7, 2019-09 or 2020-12; draft 7 if not specified) that compiles and describes an object: model
+ * providers refuse others.
  */
 export function checkInputSchema(schema: unknown): string | null {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
@@ -20,7 +21,7 @@ export function checkInputSchema(schema: unknown): string | null {
   return faultOf(top, 'input schema')
 }
 
-/** Why a schema cannot be that of what is submitted as a result, in a sentence; null where it can: any JSON Schema that compiles. */
+/** Returns why a schema cannot be a result schema, in a sentence; null if it can: any JSON Schema that compiles. */
 export function checkSchema(schema: unknown): string | null {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema))
     return 'The schema must be a JSON Schema object.'
@@ -36,19 +37,22 @@ function faultOf(schema: JsonObject, what: string): string | null {
   }
 }
 
-/** Whose schema it is. */
+/** The origin of a schema. */
 interface SchemaOrigin {
-  /** A built-in tool's: it needs no check itself, for the first of which a process stands still for some 30 ms. */
+  /**
+   * The schema of a built-in tool. It is not validated, because the first validation blocks the process for
+   * about 30 ms.
+   */
   isOurs?: boolean
 }
 
-/** What is wrong with a tool's input, in words that a model can act on; null where nothing is. */
+/** Returns what is wrong with a tool's input, in words that a model can act on; null if it is valid. */
 export function checkInput(schema: JsonObject, input: unknown, origin?: SchemaOrigin): string | null {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return 'The input must be a JSON object.'
   return checkJson(schema, input, origin)
 }
 
-/** The same of any JSON, such as what is submitted as a call's result. */
+/** The same for any JSON value, such as the submitted result of a call. */
 export function checkJson(schema: JsonObject, value: unknown, origin?: SchemaOrigin): string | null {
   let validate: ValidateFunction
   try {
@@ -63,11 +67,11 @@ export function checkJson(schema: JsonObject, value: unknown, origin?: SchemaOri
   return `${shown.join('; ')}${more}.`
 }
 
-/** How many faults of an input are told at once. */
+/** The maximum number of faults in one message. */
 const SHOWN = 5
 
 const OPTIONS = {
-  // Schemas come from people and MCP servers: unknown keywords and formats are left aside, as the specification says.
+  // Schemas come from people and MCP servers: ignore unknown keywords and formats, as the specification says.
   strict: false,
   validateFormats: false,
   allErrors: true,
@@ -76,13 +80,16 @@ const OPTIONS = {
 
 const DIALECTS = { 'draft-07': Ajv, '2019-09': Ajv2019, '2020-12': Ajv2020 }
 
-/** Where a schema is checked against its dialect's own: nothing of it is kept there. */
+/** Instances that validate schemas against their dialect. They compile none of these schemas. */
 const metaSchemas = new Map<keyof typeof DIALECTS, Ajv>()
 
-/** Compiling takes milliseconds, so what was compiled is kept: the most recently used, by the schema's JSON text and its length. */
+/** Compiling takes milliseconds, so compiled schemas are cached by their JSON text. */
 const cache = new LRUCache<string, ValidateFunction>({ maxSize: 2_000_000, sizeCalculation: (_, text) => text.length })
 
-/** Each schema is compiled by itself: what it calls itself and its parts means nothing to another one. @throws why it cannot be */
+/**
+ * Compiles a schema in isolation: ids in one schema do not affect others. @throws the reason why it does not
+ * compile
+ */
 function compiled(schema: JsonObject, { isOurs = false }: SchemaOrigin = {}): ValidateFunction {
   const key = JSON.stringify(schema)
   const known = cache.get(key)
@@ -97,7 +104,7 @@ function compiled(schema: JsonObject, { isOurs = false }: SchemaOrigin = {}): Va
   return validate
 }
 
-/** @throws what is wrong with it */
+/** @throws the faults of the schema */
 function checkAgainstDialect(schema: JsonObject, dialect: keyof typeof DIALECTS): void {
   const meta = metaSchemas.get(dialect) ?? new DIALECTS[dialect](OPTIONS)
   metaSchemas.set(dialect, meta)
@@ -105,8 +112,9 @@ function checkAgainstDialect(schema: JsonObject, dialect: keyof typeof DIALECTS)
 }
 
 /**
- * A copy in which no part has an address of its own: that could stand in the way of the specification's schemas, and nothing of a
- * tool's schema is found by address. @throws for one that is to be checked by asking somebody (ajv's `$async`)
+ * Returns a copy without `$id` and `id`: an id could collide with those of the specification's schemas, and
+ * references by id are not supported.
+ * @throws for a schema with asynchronous checks (ajv's `$async`)
  */
 function withoutIds(schema: JsonObject): JsonObject {
   const copy = structuredClone(schema)
@@ -117,7 +125,7 @@ function withoutIds(schema: JsonObject): JsonObject {
   return copy
 }
 
-/** `days must be integer`, `address.city is required`, … */
+/** Describes an error: `days must be integer`, `address.city is required`, … */
 function inWords({ instancePath, keyword, params, message = 'is not valid' }: ErrorObject): string {
   const path = instancePath
     .slice(1)

@@ -3,7 +3,7 @@ import { DEEPEST_JSON, isTooDeep, type Json, type JsonObject } from '../../lib/j
 import { type CarriedCall, type Tool, ToolFailure } from '../tool.ts'
 import type { GuardedHttp } from './guarded-http.ts'
 
-/** A tool that an agent brings, as it is stored. */
+/** An agent's own tool, as it is stored. */
 export interface OwnToolSettings {
   name: string
   description: string
@@ -17,13 +17,13 @@ export interface OwnToolSettings {
 
 export interface OwnToolParts {
   http: GuardedHttp
-  /** The request's headers, decrypted; asked for at the moment of the call. */
+  /** Returns the request's headers, decrypted at the time of the call. */
   headers(): Record<string, string>
 }
 
 /**
- * An agent's own tool, by its execution: HTTP calls its `url`, SPACE and EXTERNAL wait for an answer, INTERNAL returns its
- * input.
+ * Builds an agent's own tool by its execution: HTTP posts to its `url`, SPACE and EXTERNAL wait for a result
+ * from outside, INTERNAL returns its input.
  */
 export function ownTool(settings: OwnToolSettings, parts: OwnToolParts): Tool {
   const { name, description, inputSchema, execution, visible, timeoutMs, mayReceiveConfidential } = settings
@@ -45,7 +45,10 @@ export function ownTool(settings: OwnToolSettings, parts: OwnToolParts): Tool {
   }
 }
 
-/** POSTs the input as JSON. The call's id goes as `Idempotency-Key`: a call that is repeated after a crash has the same. */
+/**
+ * POSTs the input as JSON. The `Idempotency-Key` is the call's id, which stays the same if the call is
+ * repeated after a crash.
+ */
 async function call(
   { url, timeoutMs }: OwnToolSettings,
   { http, headers }: OwnToolParts,
@@ -70,16 +73,16 @@ async function call(
   return answerOf(outcome.contentType, outcome.body)
 }
 
-/** A server that repeats what it was sent does not show the model the headers that it was sent. */
+/** Removes header values from a message, in case the server echoes them, so that the model does not see them. */
 function withoutValues(message: string, headers: Record<string, string>): string {
   const secrets = Object.values(headers).filter(({ length }) => length >= SHORTEST_SECRET)
   return secrets.reduce((cleaned, secret) => cleaned.replaceAll(secret, '[removed]'), message)
 }
 
-/** Shorter values would take words out of a text that are none. */
+/** Shorter values could match ordinary words. */
 const SHORTEST_SECRET = 6
 
-/** JSON where the answer says that it is, else its text. */
+/** Parses the response as JSON if its content type is JSON, else returns its text. */
 function answerOf(contentType: string, body: string): Json {
   if (!/[/+]json\b/.test(contentType)) return body
   try {

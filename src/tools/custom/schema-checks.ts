@@ -1,57 +1,94 @@
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import path from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { LRUCache } from 'lru-cache'
+import type { Run } from '../../generated/prisma/client.ts'
 import { sleep } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
+import { createFairQueue, type Requester } from '../../lib/fair-queue.ts'
 import { type Json, type JsonObject, jsonBytes } from '../../lib/json.ts'
 import { LARGEST_JSON_BYTES } from '../../lib/validate.ts'
 import type { Tool } from '../tool.ts'
 import * as here from './json-schema.ts'
 import type { SchemaQuestion } from './schema-thread.ts'
 
-/** What one check may take of the thread's own time, compiling included: a machine that has much else to do is not the schema's fault. */
+/** The CPU time that a check may use, including compilation. Load of the machine does not count. */
 const LONGEST_CHECK_MS = 500
-/** What it may take whoever is to blame. */
+/** The elapsed time that a check may take, for any reason. */
 const LONGEST_WAIT_MS = 10_000
-/** A schema whose check took longer is not tried again for so long, or who wrote it would have a thread for themselves. */
-const REST_MS = 60_000
-const TOO_SLOW = 'To check this against the input schema takes too long'
+/** How long a slow check of a requester is not repeated. */
+const PAUSE_MS = 60_000
+const TOO_SLOW = 'Checking this against the schema takes too long'
+/** The maximum number of waiting checks per requester, each with up to 256 KiB of input. */
+const MOST_WAITING = 20
 
 /**
- * Why a schema that somebody wrote cannot be a tool's input schema, in a sentence; null where it can: as `checkInputSchema` of
- * json-schema.ts, in a thread of its own that is ended where that takes too long.
+ * Returns the requester to whom a run's checks are charged: the humans on whose behalf it works, else the
+ * service that triggered it, else its agent. Each requester has a queue of its own, and a slow schema pauses
+ * only that requester's checks.
  */
-export async function checkInputSchema(schema: unknown): Promise<string | null> {
-  return ask({ schema: JSON.stringify(schema) ?? 'null', of: 'input' })
+export function requesterOf({
+  askers,
+  triggerServiceId,
+  agentId,
+}: Pick<Run, 'askers' | 'triggerServiceId' | 'agentId'>): Requester {
+  return { id: askers.length > 0 ? askers.join(' ') : (triggerServiceId ?? agentId), isPatient: true }
 }
 
-/** The same of a schema of what is submitted as a call's result: any JSON Schema that compiles. */
-export async function checkSchema(schema: unknown): Promise<string | null> {
-  return ask({ schema: JSON.stringify(schema) ?? 'null', of: 'result' })
+/**
+ * Returns why an untrusted schema cannot be a tool's input schema, in a sentence; null if it can. It works
+ * like `checkInputSchema` of json-schema.ts, in a thread that is terminated if the check takes too long. All
+ * checks of untrusted schemas throw RateLimitedError if too many checks of an impatient requester wait.
+ */
+export async function checkInputSchema(schema: unknown, requester: Requester): Promise<string | null> {
+  return checkSchemaItself({ schema: JSON.stringify(schema) ?? 'null', of: 'input' }, requester)
 }
 
-/** What is wrong with a result, by the schema that somebody wrote for it; null where nothing is. */
-export async function checkJson(schema: JsonObject, value: unknown): Promise<string | null> {
-  return ask({ schema: JSON.stringify(schema), of: 'result', value })
+/** The same for the schema of a call's result: any JSON Schema that compiles. */
+export async function checkSchema(schema: unknown, requester: Requester): Promise<string | null> {
+  return checkSchemaItself({ schema: JSON.stringify(schema) ?? 'null', of: 'result' }, requester)
+}
+
+/** Returns what is wrong with a result, by an untrusted schema; null if it is valid. */
+export async function checkJson(schema: JsonObject, value: unknown, requester: Requester): Promise<string | null> {
+  return checkValue({ schema: JSON.stringify(schema), of: 'result', value }, requester)
 }
 
 type Checked = Pick<Tool, 'inputSchema' | 'isForeign'>
 
-/** What is wrong with a tool's input, in words for the model; null where nothing is. What others wrote is checked in that thread. */
-export async function checkInput({ inputSchema, isForeign }: Checked, input: unknown): Promise<string | null> {
-  if (isForeign !== true) return here.checkInput(inputSchema, input, { isOurs: true })
+/**
+ * Returns what is wrong with a tool's input, in words for the model; null if it is valid. Untrusted schemas
+ * are checked in the thread.
+ */
+export async function checkInput(
+  { inputSchema, isForeign }: Checked,
+  input: unknown,
+  requester: Requester,
+): Promise<string | null> {
+  if (isForeign !== true) return checkOurs(inputSchema, input)
   if (jsonBytes(input) > LARGEST_JSON_BYTES) return 'The input is larger than 256 KiB: send less.'
-  return ask({ schema: JSON.stringify(inputSchema), of: 'input', value: input })
+  return checkValue({ schema: JSON.stringify(inputSchema), of: 'input', value: input }, requester)
+}
+
+/** The same for a built-in tool, whose schema is trusted and fast. */
+export function checkOurs(inputSchema: JsonObject, input: unknown): string | null {
+  return here.checkInput(inputSchema, input, { isOurs: true })
 }
 
 /**
- * An input in which a null stands for what was left out, as many models write it: without the nulls of optional properties.
- * One that the schema takes as it is means its nulls, and stays.
+ * Removes nulls of optional properties, which many models write for omitted values. An input that is valid
+ * with its nulls stays unchanged.
  */
-export async function withoutNulls(tool: Checked, input: Json): Promise<Json> {
-  if (!hasNull(input) || (await checkInput(tool, input)) === null) return input
+export async function withoutNulls(tool: Checked, input: Json, requester: Requester): Promise<Json> {
+  if (!hasNull(input) || (await checkInput(tool, input, requester)) === null) return input
   return dropNulls(tool.inputSchema, input)
+}
+
+/** The same for a built-in tool. */
+export function withoutOurNulls(inputSchema: JsonObject, input: Json): Json {
+  if (!hasNull(input) || checkOurs(inputSchema, input) === null) return input
+  return dropNulls(inputSchema, input)
 }
 
 const hasNull = (value: Json): boolean =>
@@ -70,23 +107,70 @@ function dropNulls(schema: Json | undefined, value: Json): Json {
 const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Schemas that took too long, by their text. */
-const slow = new LRUCache<string, true>({ max: 100, ttl: REST_MS })
+/** Checks that took too long, by requester and schema, with the size in bytes of the smallest value that did. */
+const slow = new LRUCache<string, number>({ max: 10_000, ttl: PAUSE_MS })
+
+/** The results of checking schemas themselves. They are final, and needed again by each run. */
+const verdicts = new LRUCache<string, { fault: string | null }>({ max: 2_000 })
 
 let thread: Promise<Worker> | null = null
-/** One question at a time: the next one begins, and its time too, when this one has its answer. */
-let turn: Promise<unknown> = Promise.resolve()
 
-function ask(question: SchemaQuestion): Promise<string | null> {
-  const answer = turn.then(() => (slow.has(question.schema) ? `${TOO_SLOW}.` : askThread(question)))
-  turn = answer
-  return answer
+/** The thread handles one request at a time; the time limit of a request starts with its turn. */
+const queue = createFairQueue({
+  mostWaiting: MOST_WAITING,
+  refusal: `At most ${MOST_WAITING} of your inputs and results may wait to be checked against a schema. Wait, then try again.`,
+})
+
+async function checkSchemaItself(question: SchemaQuestion, requester: Requester): Promise<string | null> {
+  const key = `${question.of} ${digestOf(question.schema)}`
+  const known = verdicts.get(key)
+  if (known !== undefined) return known.fault
+  const answer = await ask(question, requester)
+  if (answer.type === 'answered') verdicts.set(key, answer)
+  return wordsOf(answer)
 }
 
+async function checkValue(question: SchemaQuestion & { value: unknown }, requester: Requester): Promise<string | null> {
+  return wordsOf(await ask(question, requester))
+}
+
+type Answer =
+  | { type: 'answered'; fault: string | null }
+  /** The check itself took too long. */
+  | { type: 'slow' }
+  /** The check failed for any other reason. */
+  | { type: 'broken'; reason: string }
+
+function wordsOf(answer: Answer): string | null {
+  if (answer.type === 'answered') return answer.fault
+  return answer.type === 'slow' ? `${TOO_SLOW}.` : `This could not be checked: ${answer.reason}.`
+}
+
+async function ask(question: SchemaQuestion, requester: Requester): Promise<Answer> {
+  const key = `${requester.id} ${digestOf(question.schema)}`
+  const bytes = 'value' in question ? jsonBytes(question.value) : 0
+  const work = async (): Promise<Answer> => {
+    if (isPaused(key, bytes)) return { type: 'slow' }
+    const answer = await askThread(question)
+    if (answer.type === 'slow') slow.set(key, bytes)
+    return answer
+  }
+  return isPaused(key, bytes) ? { type: 'slow' } : queue.run(requester, work)
+}
+
+/** Much smaller values are checked even so. Each further slow one halves the size limit, so that there are few. */
+function isPaused(key: string, bytes: number): boolean {
+  const slowBytes = slow.get(key)
+  return slowBytes !== undefined && 2 * bytes >= slowBytes
+}
+
+const digestOf = (text: string) => createHash('sha256').update(text).digest('base64url')
+
 /** Never rejects. */
-async function askThread(question: SchemaQuestion): Promise<string | null> {
+async function askThread(question: SchemaQuestion): Promise<Answer> {
   const deadline = new AbortController()
   const over = new AbortController()
+  let isSlow = false
   try {
     thread ??= startThread()
     const worker = await thread
@@ -94,23 +178,26 @@ async function askThread(question: SchemaQuestion): Promise<string | null> {
     const usedMs = await stopwatchOf(worker)
     const answered = once(worker, 'message', { signal: deadline.signal })
     worker.postMessage(question)
-    void watch(usedMs, over.signal).then(() => deadline.abort())
-    const [answer] = await answered
+    void watch(usedMs, over.signal).then((hasUsedItsTime) => {
+      isSlow = hasUsedItsTime
+      deadline.abort()
+    })
+    const [fault] = await answered
     worker.unref()
-    return answer as string | null
+    return { type: 'answered', fault: fault as string | null }
   } catch (error) {
     void thread?.then((worker) => worker.terminate()).catch(() => {})
     thread = null
-    if (deadline.signal.aborted) slow.set(question.schema, true)
-    return deadline.signal.aborted ? `${TOO_SLOW}.` : `This could not be checked: ${messageOf(error)}.`
+    if (!deadline.signal.aborted) return { type: 'broken', reason: messageOf(error) }
+    return isSlow ? { type: 'slow' } : { type: 'broken', reason: 'the server is too busy' }
   } finally {
     over.abort()
   }
 }
 
 /**
- * Starts measuring how long a thread computes. Node before 24.6 does not report the CPU time of a thread: there it is the time in which
- * the thread's event loop is busy, which on a machine that is too busy itself is a little longer.
+ * Starts measuring how long a thread computes. Node before 24.6 does not report the CPU time of a thread. There, the result is the
+ * time in which the thread's event loop was busy, which is a little longer on a busy machine.
  */
 async function stopwatchOf(worker: Worker): Promise<() => Promise<number>> {
   const reportsCpu = typeof (worker as Partial<Worker>).cpuUsage === 'function'
@@ -125,27 +212,32 @@ async function stopwatchOf(worker: Worker): Promise<() => Promise<number>> {
   return async () => worker.performance.eventLoopUtilization(before).active
 }
 
-/** Resolves when a check has had its time, or is over. */
-async function watch(readUsedMs: () => Promise<number>, over: AbortSignal): Promise<void> {
+/**
+ * Resolves when a check has used up its time, or has finished. Returns whether it used the CPU time itself,
+ * as opposed to waiting for a busy machine.
+ */
+async function watch(readUsedMs: () => Promise<number>, over: AbortSignal): Promise<boolean> {
   const since = performance.now()
-  for (let usedMs = 0; usedMs < LONGEST_CHECK_MS && performance.now() - since < LONGEST_WAIT_MS; ) {
+  let usedMs = 0
+  while (usedMs < LONGEST_CHECK_MS && performance.now() - since < LONGEST_WAIT_MS) {
     await sleep(LONGEST_CHECK_MS - usedMs, over)
-    if (over.aborted) return
-    // A thread that does not even say is cut off.
+    if (over.aborted) return false
+    // A thread that does not report its CPU time is terminated.
     const used = await Promise.race([readUsedMs().catch(() => null), sleep(LONGEST_WAIT_MS, over)])
     usedMs = used ?? LONGEST_CHECK_MS
   }
-  // An answer that came while this thread was busy is heard first.
+  // Lets a result be received that arrived while this thread was busy.
   await new Promise((resolve) => setImmediate(resolve))
+  return usedMs >= LONGEST_CHECK_MS
 }
 
-/** Ends with whoever started it, and takes no more memory than a few schemas need. */
+/** Starts the thread, with a limit of memory that is enough for a few schemas. It ends with this process. */
 async function startThread(): Promise<Worker> {
   const worker = new Worker(new URL(`./schema-thread${path.extname(import.meta.url)}`, import.meta.url), {
     execArgv: ['--disable-warning=ExperimentalWarning'],
     resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 },
   })
-  // Heard by who waits for its answer; where nobody does, the next one starts another.
+  // The pending request fails by itself; the next request starts a new thread.
   worker.on('error', () => {
     thread = null
   })

@@ -1,9 +1,10 @@
-// A worker thread of schema-checks.ts: checks schemas and inputs that others wrote, and may be ended in the middle of it.
+// The worker thread of schema-checks.ts. It checks untrusted schemas and inputs, and may be terminated during
+// a check.
 import { parentPort } from 'node:worker_threads'
 import type { JsonObject } from '../../lib/json.ts'
 import { checkInput, checkInputSchema, checkJson, checkSchema } from './json-schema.ts'
 
-/** A schema by its JSON text, of what it is, and what is to be checked against it; the schema alone without that. */
+/** A request to check a schema, given as JSON text; with `value`, to check that value against it. */
 export interface SchemaQuestion {
   schema: string
   of: 'input' | 'result'

@@ -4,7 +4,7 @@ import type { JsonObject } from '../../lib/json.ts'
 import type { Tool } from '../tool.ts'
 import { missingOf, refusable, textsOf } from './refusals.ts'
 
-/** Adds goals, and changes those that there are. */
+/** Adds goals, and changes existing ones. */
 export function setGoalsTool(name: string, goals: Goals): Tool {
   return {
     name,
@@ -53,7 +53,6 @@ function goalInput({ status, ...goal }: JsonObject): GoalInput {
   return { ...goal, status: typeof status === 'string' ? (status.toUpperCase() as GoalStatus) : null }
 }
 
-/** Removes goals. */
 export function deleteGoalsTool(name: string, goals: Goals): Tool {
   return {
     name,

@@ -6,17 +6,20 @@ import { deleteGoalsTool, setGoalsTool } from './goals.ts'
 import { deleteMemoriesTool, setMemoriesTool } from './memories.ts'
 import { deletePlansTool, getPlansTool, setPlansTool } from './plans.ts'
 
-/** What knowledge tools are made from. */
+/** The dependencies of knowledge tools. */
 export interface KnowledgeParts {
   memories: Memories
   goals: Goals
   plans: Plans
 }
 
-/** How tools are named: `set_memories` for ACTIVE_SPACE agents, `setMemories` for SPACE_TOOLS ones. */
+/** The naming style of tools: `set_memories` for ACTIVE_SPACE agents, `setMemories` for SPACE_TOOLS agents. */
 export type NameStyle = 'snake' | 'camel'
 
-/** What every agent has to remember, to pursue and to plan with: one definition, two names. Each acts for the run's own agent. */
+/**
+ * The tools for memories, goals and plans, which every agent has, in one of two naming styles. Each applies
+ * to the run's own agent.
+ */
 export function knowledgeTools({ memories, goals, plans }: KnowledgeParts, style: NameStyle): Tool[] {
   const named = (name: string) => (style === 'snake' ? name : camelCase(name))
   return [

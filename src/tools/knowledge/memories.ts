@@ -2,7 +2,7 @@ import type { Memories, MemoryInput } from '../../agents/memories.ts'
 import type { Tool } from '../tool.ts'
 import { missingOf, refusable, textsOf } from './refusals.ts'
 
-/** Writes down facts by key, for every later run. */
+/** Stores facts by key, for all later runs. */
 export function setMemoriesTool(name: string, memories: Memories): Tool {
   return {
     name,
@@ -39,7 +39,7 @@ export function setMemoriesTool(name: string, memories: Memories): Tool {
   }
 }
 
-/** Forgets facts by key. */
+/** Deletes facts by key. */
 export function deleteMemoriesTool(name: string, memories: Memories): Tool {
   return {
     name,

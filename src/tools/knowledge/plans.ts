@@ -5,7 +5,7 @@ import type { PlanInput, Plans } from '../../plans/plans.ts'
 import type { Tool } from '../tool.ts'
 import { missingOf, refusable, textsOf } from './refusals.ts'
 
-/** Makes plans that will wake the agent. */
+/** Creates plans, which wake the agent later. */
 export function setPlansTool(name: string, plans: Plans): Tool {
   return {
     name,
@@ -33,7 +33,7 @@ export function setPlansTool(name: string, plans: Plans): Tool {
   }
 }
 
-/** The agent's plans, those that are over included. */
+/** Lists the agent's plans, past ones included. */
 export function getPlansTool(name: string, plans: Plans): Tool {
   return {
     name,
@@ -49,7 +49,7 @@ export function getPlansTool(name: string, plans: Plans): Tool {
   }
 }
 
-/** Removes plans: they wake the agent no more. */
+/** Deletes plans. */
 export function deletePlansTool(name: string, plans: Plans): Tool {
   return {
     name,
@@ -90,13 +90,13 @@ const PLAN_SCHEMA = {
   required: ['name', 'instruction'],
 }
 
-/** A plan as an agent is shown it. */
+/** A plan as the model sees it. */
 function planEntry({ id, name, instruction, cron, timeZone, nextRunAt, enabled }: Plan): JsonObject {
   const zone: JsonObject = timeZone === 'UTC' ? {} : { timeZone }
   return { id, name, instruction, cron, ...zone, nextRunAt: nextRunAt?.toISOString() ?? null, enabled }
 }
 
-/** A date, or a time with its offset: one without would be read in this machine's own time zone. */
+/** Parses a date, or a time with an offset: without an offset, a time would be read in this machine's time zone. */
 const INSTANT = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/
 
 function planInput({ at, ...plan }: JsonObject, index: number): PlanInput {

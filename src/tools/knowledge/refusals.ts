@@ -1,7 +1,7 @@
 import { BadInputError, DomainError } from '../../lib/errors.ts'
 import { ToolFailure } from '../tool.ts'
 
-/** Does what a tool is for; what the domain refuses is a failure that tells the model where its input is at fault. */
+/** Runs a tool's action. A refusal by the domain becomes a failure that tells the model which input is wrong. */
 export async function refusable<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -12,12 +12,12 @@ export async function refusable<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Texts of an input's list. */
+/** Returns the strings of an input list. */
 export function textsOf(input: unknown): string[] {
   return Array.isArray(input) ? input.map(String) : []
 }
 
-/** Those of a list that there were not. */
+/** Returns the entries of a list that do not exist. */
 export function missingOf(asked: readonly string[], found: readonly string[]): string[] {
   return [...new Set(asked)].filter((text) => !found.includes(text))
 }

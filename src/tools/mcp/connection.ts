@@ -4,36 +4,36 @@ import { unlessAborted } from '../../lib/async.ts'
 import { failureOf, type GuardedHttp } from '../custom/guarded-http.ts'
 import { type McpOutcome, readResult } from './results.ts'
 
-/** Where a server is, and how to be let in. */
+/** The address of a server, and the headers that authenticate us. */
 export interface McpAddress {
   url: string
   headers: Record<string, string>
 }
 
 export interface McpCallOptions {
-  /** Goes with the request as `Idempotency-Key`: a call that is repeated after a crash has the same. */
+  /** The request's `Idempotency-Key`. A call that is repeated after a crash has the same one. */
   callId: string
   timeoutMs: number
   signal: AbortSignal
 }
 
-/** The client of one server: connected when it is needed, let go when it fails, connected again at the next need. */
+/** The client of one server. It connects on demand, and is discarded after a failure. */
 export interface McpConnection {
-  /** What the server offers now; throws an Error in words for a person. */
+  /** Lists the server's tools. @throws Error with a message for people */
   list(timeoutMs: number): Promise<ListToolsResult['tools']>
-  /** Calls a tool by the server's own name for it. Never throws. */
+  /** Calls a tool by the server's name for it. Never throws. */
   call(toolName: string, input: Record<string, unknown>, options: McpCallOptions): Promise<McpOutcome>
-  /** Lets go of the client; the session at the server is ended if that works within a second. */
+  /** Discards the client, and ends the server's session if that works within a second. */
   disconnect(): Promise<void>
 }
 
 const CONNECT_TIMEOUT_MS = 5_000
 
-/** A server that still has pages after so many repeats itself. */
+/** The maximum number of pages of a list, in case a server repeats itself. */
 const MOST_PAGES = 20
 
 export function createMcpConnection({ url, headers }: McpAddress, http: GuardedHttp): McpConnection {
-  /** The protocol has no place for it, but its transport is HTTP. */
+  /** MCP has no field for an idempotency key, so it is sent as an HTTP header. */
   const callBeingMade = new AsyncLocalStorage<string>()
   let client: Promise<MCPClient> | null = null
   let stop = new AbortController()
@@ -52,9 +52,9 @@ export function createMcpConnection({ url, headers }: McpAddress, http: GuardedH
     const connecting = createMCPClient({
       transport: { type: 'http', url, headers, fetch: withKey },
       clientName: 'parley',
-      // Not the signal of whoever is first: others may wait for the same client.
+      // A signal of its own, not that of the first caller: other callers may wait for the same client.
       initializationOptions: { timeout: CONNECT_TIMEOUT_MS, signal: stop.signal },
-      // What goes wrong outside of a request (the stream of notifications, which we do not need) costs nothing.
+      // Ignore errors outside of requests: they concern the notification stream, which we do not use.
       onUncaughtError: () => {},
     })
     connecting.catch(() => letGoOf(connecting))
@@ -81,7 +81,8 @@ export function createMcpConnection({ url, headers }: McpAddress, http: GuardedH
       return await (await connected).callTool(request)
     } catch (error) {
       if (!isSessionExpired(error)) throw error
-      // The server has forgotten the session and did nothing: the one failure after which a call may be sent again.
+      // The session expired, so the server did not execute the call: the only failure after which it may be
+      // sent again.
       letGoOf(connected)
       return await (await connect()).callTool(request)
     }
@@ -105,7 +106,7 @@ export function createMcpConnection({ url, headers }: McpAddress, http: GuardedH
         if (signal.aborted) return { type: 'failure', code: 'CANCELED', message: 'The call was canceled.' }
         if (deadline.aborted) return { type: 'failure', code: 'TIMED_OUT', message: lateAfter(timeoutMs) }
         const failure = describe(error)
-        // With a refusal the server has answered: the connection is sound.
+        // The server answered with an error: keep the connection.
         if (failure.code !== 'TOOL_FAILED') letGoOf(client)
         return { type: 'failure', ...failure }
       }

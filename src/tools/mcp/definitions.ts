@@ -1,26 +1,27 @@
 import { createHash } from 'node:crypto'
 import type { ListToolsResult } from '@ai-sdk/mcp'
 import { MCP_NAME_SEPARATOR } from '../../agents/tool-names.ts'
-import { canonicalText, cut, DEEPEST_JSON, isTooDeep, type JsonObject, storableText } from '../../lib/json.ts'
+import { canonicalText, cut, DEEPEST_JSON, isTooDeep, type JsonObject } from '../../lib/json.ts'
+import { hasNameCharacters } from '../../lib/validate.ts'
 
-/** A tool of an MCP server, as a model is shown it. */
+/** A tool of an MCP server, as a model sees it. */
 export interface McpTool {
-  /** `<server>__<tool>`, made to fit what providers allow. */
+  /** `<server>__<tool>`, changed where needed to the characters and length that providers allow. */
   name: string
   serverName: string
-  /** The server's own name for it, for calls. */
+  /** The server's name for the tool, used in calls. */
   toolName: string
   description: string
   inputSchema: JsonObject
-  /** Changes whenever what the model is shown of it does. */
+  /** Changes whenever the definition that the model sees changes. */
   fingerprint: string
 }
 
-/** What a server offers. What cannot be taken for a tool is left out, with the reason. */
+/** The tools of a server. Unusable tools are skipped with a reason. */
 export interface McpDefinitions {
   tools: McpTool[]
   refused: { toolName: string; reason: string }[]
-  /** The fingerprints of all that it lists, allowed or not, by its own names. */
+  /** The fingerprints of all listed tools, allowed or not, by the server's names. */
   seen: Record<string, string>
 }
 
@@ -28,12 +29,12 @@ const MOST_TOOLS = 100
 const MOST_LISTED = 2000
 const LONGEST_DESCRIPTION = 8_000
 const LONGEST_SCHEMA = 65_536
-/** Of all that are read of one server, in characters: they are kept with it. */
+/** The maximum size of all tools of one server in characters: they are stored with it. */
 const LONGEST_LIST = 1_048_576
 
 /**
- * Reads a server's list of tools; of the allowed ones only, where `allowedTools` is not null. What it costs to read one is bounded
- * by its size: whether its schema can be used is asked of those that are offered (`checkInputSchema`).
+ * Reads a server's list of tools; only those in `allowedTools`, unless that is null. Only sizes are checked
+ * here; `checkInputSchema` checks the schemas of the offered tools.
  */
 export function readDefinitions(
   serverName: string,
@@ -53,11 +54,11 @@ export function readDefinitions(
     const reason = read.reason ?? (isRepeated ? 'Another tool of the server has the same name.' : null)
     if (reason !== null) refused.push({ toolName: definition.name, reason })
     else if (tools.length >= MOST_TOOLS)
-      refused.push({ toolName: definition.name, reason: `Only ${MOST_TOOLS} tools of a server are offered.` })
+      refused.push({ toolName: definition.name, reason: `A server may offer at most ${MOST_TOOLS} tools.` })
     else if (size + sizeOf(read.tool) > LONGEST_LIST)
       refused.push({
         toolName: definition.name,
-        reason: `The tools of a server have ${LONGEST_LIST} characters in all.`,
+        reason: `The tools of a server may have at most ${LONGEST_LIST} characters in all.`,
       })
     else {
       tools.push(read.tool)
@@ -75,11 +76,11 @@ function readDefinition(
   definition: ListToolsResult['tools'][number],
 ): { tool: McpTool; reason: string | null } {
   const { name: toolName, description = '', inputSchema } = definition
-  // From JSON, whatever its type says.
+  // The list comes from JSON, so the type is not guaranteed.
   const given = inputSchema as JsonObject
   const schema: JsonObject = { ...given, type: given.type ?? 'object', properties: given.properties ?? {} }
   const reason = faultOf(toolName, schema)
-  // Of the whole definition, so that a change behind what is cut off shows too.
+  // Hash the whole definition, so that a change in the truncated part counts too.
   const fingerprint = createHash('sha256')
     .update(reason === null ? canonicalText({ name: toolName, description, inputSchema: given }) : '')
     .digest('base64url')
@@ -94,17 +95,19 @@ function readDefinition(
   return { tool, reason }
 }
 
-/** Why a tool cannot be offered, in a sentence; null where it can. */
+const isText = (name: string) => hasNameCharacters(name) && name.isWellFormed()
+
+/** Returns why a tool cannot be offered, in a sentence; null if it can. */
 function faultOf(toolName: string, schema: JsonObject): string | null {
-  if (toolName === '' || toolName.length > LONGEST_OWN_NAME || storableText(toolName) !== toolName)
-    return `Its name is empty, longer than ${LONGEST_OWN_NAME} characters, or no text.`
+  if (toolName === '' || toolName.length > LONGEST_OWN_NAME || !isText(toolName))
+    return `Its name is empty, longer than ${LONGEST_OWN_NAME} characters, or contains control characters.`
   if (isTooDeep(schema)) return `Its input schema is nested deeper than ${DEEPEST_JSON}.`
   if (JSON.stringify(schema).length > LONGEST_SCHEMA)
     return `Its input schema is longer than ${LONGEST_SCHEMA} characters.`
   return null
 }
 
-/** Whether what a model calls by this name can be a tool of that server. */
+/** Whether a name that a model calls may belong to a tool of that server. */
 export function mayBeOf(serverName: string, offered: string): boolean {
   return offered.startsWith(`${serverName}${MCP_NAME_SEPARATOR}`.slice(0, LONGEST_NAME - HASH_LENGTH - 1))
 }
@@ -113,7 +116,10 @@ const LONGEST_OWN_NAME = 200
 const LONGEST_NAME = 64
 const HASH_LENGTH = 8
 
-/** Providers allow letters, digits, `_` and `-`, 64 at most; what does not fit ends with a part of its hash, to stay unique. */
+/**
+ * Providers allow at most 64 letters, digits, `_` and `-`. A name that does not fit is shortened and ends
+ * with a hash, so that it stays unique.
+ */
 function offeredName(serverName: string, toolName: string): string {
   const name = `${serverName}${MCP_NAME_SEPARATOR}${toolName}`
   if (/^[A-Za-z0-9_-]+$/.test(name) && name.length <= LONGEST_NAME) return name

@@ -7,37 +7,37 @@ import { createMcpConnection, type McpAddress, type McpCallOptions, type McpConn
 import { type McpTool, readDefinitions } from './definitions.ts'
 import type { McpOutcome } from './results.ts'
 
-/** An MCP server of an agent, its headers opened. */
+/** An MCP server of an agent, with decrypted headers. */
 export interface McpServerAccess extends McpAddress {
-  /** Unique in its agent. */
+  /** Unique per agent. */
   name: string
-  /** By the server's own names; null for all that it offers. */
+  /** The server's names of the allowed tools; null to allow all. */
   allowedTools: string[] | null
   /**
-   * The fingerprint of each tool's definition that is trusted, by the server's own name of the tool; null for a server that was never
-   * listed: whoever gave it to the agent trusts it as it is.
+   * The trusted fingerprint of each tool, by the server's name for it; null for a server that was never
+   * listed, whose first list is trusted because an admin added the server.
    */
   fingerprints: Record<string, string> | null
-  /** It is asked again also where it has just failed. */
+  /** Lists the server even if it has just failed. */
   again?: true
 }
 
 export interface McpListing {
-  /** What a model may be offered now. */
+  /** The tools that a model may be offered now. */
   tools: McpTool[]
-  /** Tools that a known server has added, or whose definition is not the trusted one any more: not offered until an admin confirms. */
+  /** Tools that are new or whose definition has changed. They are not offered until an admin confirms them. */
   unconfirmed: { serverName: string; toolName: string; fingerprint: string }[]
-  /** Servers that could not be asked, and single tools (`toolName` set) that models' providers would refuse. */
+  /** Servers that could not be listed, and single tools (`toolName` set) that model providers would refuse. */
   failed: { serverName: string; toolName: string | null; reason: string }[]
-  /** Of each server that answered: what it lists of what the agent may use, offered or not, and the fingerprints of all. */
+  /** By server: the listed tools that the agent may use, offered or not, and the fingerprints of all tools. */
   listed: Record<string, { tools: McpTool[]; seen: Record<string, string> }>
 }
 
-/** The tools that agents have from MCP servers. One client for each server is shared by all runs of this process. */
+/** The tools of agents' MCP servers. All runs of this process share one client per server. */
 export interface McpTools {
-  /** Asks all servers at once. Never throws, and takes 5 s at most: a server that is down costs its tools, not the run. */
+  /** Lists all servers concurrently, within 5 s. Never throws: if a server is down, its tools are missing. */
   list(servers: McpServerAccess[]): Promise<McpListing>
-  /** Calls a tool by the server's own name for it. Never throws. */
+  /** Calls a tool by the server's name for it. Never throws. */
   call(
     server: McpAddress,
     toolName: string,
@@ -51,11 +51,11 @@ export interface McpTools {
 export interface McpToolsOptions {
   http: GuardedHttp
   clock: Clock
-  /** How long connecting and listing together may take. */
+  /** The time limit for connecting and listing together. */
   listTimeoutMs?: number
-  /** How long a list is used before it is asked for again. */
+  /** How long a list is cached. */
   listFreshMs?: number
-  /** How long a server that failed is left alone. */
+  /** How long a server that failed is not listed again. */
   failureFreshMs?: number
   /** How long an unused connection is kept. */
   idleMs?: number
@@ -66,7 +66,8 @@ export function createMcpTools(options: McpToolsOptions): McpTools {
 
   async function listServer({ name, allowedTools, fingerprints, ...server }: McpServerAccess): Promise<McpListing> {
     try {
-      return await compare(name, await servers.list(server), allowedTools, fingerprints)
+      const list = await servers.list(server)
+      return await compare({ name, url: server.url, allowedTools, fingerprints }, list)
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
       return { tools: [], unconfirmed: [], failed: [{ serverName: name, toolName: null, reason }], listed: {} }
@@ -88,19 +89,18 @@ export function createMcpTools(options: McpToolsOptions): McpTools {
   }
 }
 
-/** What a server lists against what is trusted of it. The schemas of what is not trusted are not even looked at. */
+/** Compares a server's list with the trusted fingerprints. Schemas of untrusted tools are not compiled. */
 async function compare(
-  serverName: string,
+  { name: serverName, url, allowedTools, fingerprints }: Omit<McpServerAccess, 'headers' | 'again'>,
   list: ListToolsResult['tools'],
-  allowedTools: string[] | null,
-  fingerprints: Record<string, string> | null,
 ): Promise<McpListing> {
   const { tools: listed, refused, seen } = readDefinitions(serverName, list, allowedTools)
   const trusted = new Map(Object.entries(fingerprints ?? seen))
   const [confirmed = [], unconfirmed = []] = [true, false].map((isTrusted) =>
     listed.filter(({ toolName, fingerprint }) => (trusted.get(toolName) === fingerprint) === isTrusted),
   )
-  const faults = await Promise.all(confirmed.map(({ inputSchema }) => checkInputSchema(inputSchema)))
+  const requester = { id: url, isPatient: true }
+  const faults = await Promise.all(confirmed.map(({ inputSchema }) => checkInputSchema(inputSchema, requester)))
   const unusable = confirmed.flatMap(({ toolName }, index) => {
     const reason = faults[index] ?? null
     return reason === null ? [] : [{ toolName, reason }]
@@ -117,11 +117,14 @@ interface Server {
   connection: McpConnection
   listing: { at: number; tools: Promise<ListToolsResult['tools']>; failed: boolean } | null
   usedAt: number
-  /** Calls under way. */
+  /** The number of calls in progress. */
   calls: number
 }
 
-/** The servers in use, by address and headers: agents with the same ones share a session, others never do. */
+/**
+ * The servers in use, by address and headers: agents with the same address and headers share a session,
+ * others never do.
+ */
 function createServers({ http, clock, ...times }: McpToolsOptions) {
   const { listTimeoutMs = 5_000, listFreshMs = 60_000, failureFreshMs = 30_000, idleMs = 300_000 } = times
   const servers = new Map<string, Server>()
@@ -157,7 +160,7 @@ function createServers({ http, clock, ...times }: McpToolsOptions) {
   }
 
   return {
-    /** Asks the server, or gives what it answered, its failure too, while that is fresh. */
+    /** Lists the server, or returns its cached list or failure while that is fresh. */
     list({ again = false, ...address }: McpAddress & { again?: boolean }): Promise<ListToolsResult['tools']> {
       const server = serverAt(address)
       const { listing: last } = server

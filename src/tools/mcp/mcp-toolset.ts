@@ -5,25 +5,30 @@ import type { McpServer } from '../../generated/prisma/client.ts'
 import { messageOf } from '../../lib/errors.ts'
 import { type JsonObject, jsonbText } from '../../lib/json.ts'
 import type { Platform } from '../../platform/platform.ts'
+import { digestOf } from '../../runs/approval.ts'
 import { askedApproval } from '../asked-approval.ts'
 import { type CarriedCall, type Tool, ToolFailure } from '../tool.ts'
 import { type McpTool, mayBeOf } from './definitions.ts'
 import type { McpListing, McpServerAccess, McpTools } from './mcp-tools.ts'
 
-/** The tools that an agent has from its MCP servers, as a run gets them. */
+/** The MCP tools of an agent, as a run gets them. */
 export interface McpToolset {
-  /** Asks the servers; one that is down costs its tools and a line in the log. What a server lists first is trusted from then on. */
+  /**
+   * Lists the servers. If a server is down, its tools are missing and the log says so. The first list of a
+   * server is trusted.
+   */
   toolsFor(servers: McpServer[]): Promise<Tool[]>
   /**
-   * The same of one tool, by the name that a model calls it by, for a call that was made earlier: a server that has just failed is asked
-   * again. Undefined: it is not offered any more. @throws ToolFailure where the server cannot be asked
+   * Returns one tool, by the name that the model called, for an earlier call; a server that has just failed
+   * is listed again. Undefined: the tool is no longer offered.
+   * @throws ToolFailure if the server cannot be listed
    */
   toolNamed(servers: McpServer[], name: string): Promise<Tool | undefined>
 }
 
 const CALL_TIMEOUT_MS = 60_000
 
-/** Whether a server's calls ask first, or those of this tool. */
+/** Returns the approval policy of a tool; null if its calls need no approval. */
 function policyOf(servers: McpServer[], { serverName, toolName }: McpTool): ApprovalPolicy | null {
   const server = servers.find(({ name }) => name === serverName)
   const named = (server?.approvalTools ?? null) as string[] | null
@@ -37,7 +42,10 @@ function mayReceiveConfidential(servers: McpServer[], { serverName, toolName }: 
 }
 
 export function createMcpToolset({ db, secretBox, logger, config }: Platform, mcp: McpTools): McpToolset {
-  /** Nothing for a server whose headers cannot be opened: it is left out as one that is down is. */
+  /**
+   * Returns an empty array if the headers cannot be decrypted, so that the server is skipped like one that is
+   * down.
+   */
   function accessTo(row: McpServer): McpServerAccess[] {
     const { name: serverName, url, restricted, allowedTools } = row
     const known = row.fingerprints as Record<string, string>
@@ -46,12 +54,12 @@ export function createMcpToolset({ db, secretBox, logger, config }: Platform, mc
       const headers = openHeaders('mcp', row, secretBox)
       return [{ name: serverName, url, headers, allowedTools: restricted ? allowedTools : null, fingerprints }]
     } catch (error) {
-      logger.warn({ serverName, reason: messageOf(error) }, 'an MCP server was left out')
+      logger.warn({ serverName, reason: messageOf(error) }, 'skipped an MCP server: could not decrypt its headers')
       return []
     }
   }
 
-  /** Keeps what a server lists where that is new, for who confirms it; of one that was never listed it is trusted. */
+  /** Stores a changed list, for an admin to confirm. The first list of a server is trusted. */
   async function keep(servers: McpServer[], listed: McpListing['listed']): Promise<void> {
     for (const { agentId, name, listing } of servers) {
       const { tools, seen } = listed[name] ?? { tools: null, seen: {} }
@@ -67,11 +75,11 @@ export function createMcpToolset({ db, secretBox, logger, config }: Platform, mc
   async function ask(servers: McpServer[], accesses: McpServerAccess[]): Promise<McpListing> {
     const listing = await mcp.list(accesses)
     for (const { serverName, toolName, reason } of listing.failed)
-      logger.warn({ serverName, toolName, reason }, 'an MCP server was left out')
+      logger.warn({ serverName, toolName, reason }, 'skipped an MCP server or one of its tools')
     for (const { serverName, toolName } of listing.unconfirmed) {
       logger.warn(
         { serverName, toolName },
-        'an MCP tool is new or has changed since it was first used: an admin must confirm it (confirmMcpTools)',
+        'withheld an MCP tool that is new or has changed; an admin must confirm it (confirmMcpTools)',
       )
     }
     await keep(servers, listing.listed)
@@ -85,12 +93,19 @@ export function createMcpToolset({ db, secretBox, logger, config }: Platform, mc
       if (outcome.type === 'failure') throw new ToolFailure(outcome.code, outcome.message)
       return outcome.output
     }
-    const { name, description, inputSchema } = tool
+    const { name, description, inputSchema, serverName, toolName, fingerprint } = tool
+    const versionDigest = digestOf({ serverName, url: access.url, toolName, fingerprint })
     const policy = policyOf(servers, tool)
     const outside = { mayReceiveConfidential: mayReceiveConfidential(servers, tool) }
-    const terms = { inputSchema, visible: false, answerMs: null }
+    const terms = { inputSchema, versionDigest, visible: false, answerMs: null }
     return {
-      ...{ name, description, inputSchema, isForeign: true, presence: { type: 'hidden' }, execution: null },
+      name,
+      description,
+      inputSchema,
+      isForeign: true,
+      versionDigest,
+      presence: { type: 'hidden' },
+      execution: null,
       outside,
       ...(policy === null ? {} : { approval: askedApproval(policy, terms, config.limits) }),
       carryOut,

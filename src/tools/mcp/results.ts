@@ -2,12 +2,12 @@ import type { CallToolResult } from '@ai-sdk/mcp'
 import { cut, DEEPEST_JSON, isTooDeep, type Json, jsonBytes, toJson } from '../../lib/json.ts'
 import { LARGEST_JSON_BYTES } from '../../lib/validate.ts'
 
-/** What a call gave. `message` is a sentence for the model. */
+/** The result of a call. `message` is a sentence for the model. */
 export type McpOutcome = { type: 'result'; output: Json } | { type: 'failure'; code: string; message: string }
 
 /**
- * A server's result as a tool's result: its structured content where it has any, else its texts. What is no text (images,
- * sounds) is named and left out.
+ * Converts a server's result to a tool's result: the structured content if there is any, else the texts.
+ * Images and sounds are replaced by their names.
  */
 export function readResult(result: CallToolResult): McpOutcome {
   const content = 'content' in result && Array.isArray(result.content) ? (result.content as ContentPart[]) : []

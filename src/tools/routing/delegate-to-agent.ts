@@ -5,8 +5,9 @@ import type { Tool, ToolScene } from '../tool.ts'
 import { failIfOver, orFail } from './failures.ts'
 
 /**
- * Under ADMIN routing: for the admin agent of a space with another agent in it, in runs that this space set off. Persistent
- * minds take such an event alone, so that the cycle's trigger is what is handed on.
+ * Whether `delegateToAgent` is offered: under ADMIN routing, to the admin agent of a space with another
+ * agent, in runs that this space triggered. A persistent agent takes such an event alone, so that the trigger
+ * of the cycle is what it delegates.
  */
 export function isOfferedDelegation(
   { agent, spaces }: ToolScene,
@@ -17,7 +18,10 @@ export function isOfferedDelegation(
   return space.members.some(({ id, kind }) => kind === 'AGENT' && id !== agent.id)
 }
 
-/** Hands what woke the admin agent to another agent, as if that had been woken by it. The admin's run is CANCELED. */
+/**
+ * Delegates the trigger of the admin agent's run to another agent, as if it had woken that agent. The admin's
+ * run is CANCELED.
+ */
 export function delegateToAgentTool(handingOn: Pick<HandingOn, 'refuseDelegation'>): Tool {
   return {
     name: 'delegateToAgent',

@@ -3,7 +3,10 @@ import { noActiveSpace } from '../space/failures.ts'
 import type { Tool } from '../tool.ts'
 import { failIfOver, orFail } from './failures.ts'
 
-/** Hands the run's trigger to another agent without a word: the run is CANCELED, the other takes its place in the chain. */
+/**
+ * Delegates the run's trigger to another agent without posting: the run is CANCELED, and the other agent
+ * takes its turn in the chain.
+ */
 export function delegateTool(handingOn: HandingOn, namesItsSpaces: boolean): Tool {
   return {
     name: 'delegate',
@@ -23,7 +26,7 @@ export function delegateTool(handingOn: HandingOn, namesItsSpaces: boolean): Too
       failIfOver(run)
       const { run: row } = run.claim
       const { id: activeSpaceId = null } = run.activeSpace ?? {}
-      // Who names its spaces enters none.
+      // An agent that names its spaces enters none.
       const spaceId = namesItsSpaces
         ? (row.triggerSpaceId ?? (await handingOn.placeOf(row, activeSpaceId)))
         : (activeSpaceId ?? row.triggerSpaceId)

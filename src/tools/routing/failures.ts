@@ -6,7 +6,7 @@ export function orFail(refusal: Refusal | null): void {
   if (refusal !== null) throw new ToolFailure(refusal.code, refusal.message)
 }
 
-/** @throws ToolFailure where a tool of the same step has ended the run already */
+/** @throws ToolFailure if a tool of the same step has already ended the run */
 export function failIfOver({ ending }: { ending: unknown }): void {
   if (ending !== null)
     throw new ToolFailure('RUN_IS_OVER', 'You have ended this run already: nothing more of it counts.')

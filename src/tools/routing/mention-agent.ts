@@ -3,7 +3,10 @@ import { noActiveSpace } from '../space/failures.ts'
 import type { Tool } from '../tool.ts'
 import { failIfOver, orFail } from './failures.ts'
 
-/** Gives the next turn to another agent once this run has ended. Its result is what the run's end acts on: it is in the journal. */
+/**
+ * Gives another agent the next turn, once this run has ended. The end of the run reads the mention from the
+ * call's journaled result.
+ */
 export function mentionAgentTool(handingOn: HandingOn, namesItsSpaces: boolean): Tool {
   return {
     name: 'mentionAgent',

@@ -8,7 +8,7 @@ import type { Tool } from '../tool.ts'
 
 const STATUSES = ['queued', 'running', 'waiting_tool', 'completed', 'failed', 'canceled']
 const MOST = 50
-/** Of what a cycle took. */
+/** The maximum number of inbox events named for a think cycle. */
 const MOST_NAMED = 10
 interface GetMyRunsParts {
   progress: Pick<RunProgress, 'lastWords'>
@@ -18,7 +18,7 @@ interface GetMyRunsParts {
   isMember(spaceId: string): boolean
 }
 
-/** The agent's own runs: those under way, or those of one status, past ones included. */
+/** Lists the agent's own runs: the active ones, or those of one status, past ones included. */
 export function getMyRunsTool(
   runs: Pick<Runs, 'ofAgent' | 'activeOf'>,
   { progress, inbox, isMember, discretion }: GetMyRunsParts,
@@ -58,7 +58,10 @@ export function getMyRunsTool(
   }
 }
 
-/** What woke a run: nothing of a space that the agent is no member of any more; of a think cycle what it took, without a word of that. */
+/**
+ * Describes what woke a run: for a think cycle the sources of its inbox events. Spaces that the agent has
+ * left are not named.
+ */
 function summaryOf(run: Run, taken: InboxEvent[], isMember: (spaceId: string) => boolean): string {
   const { triggerType, triggerSpaceId, triggerSummary } = run
   if (triggerType !== 'INBOX')
@@ -70,7 +73,7 @@ function summaryOf(run: Run, taken: InboxEvent[], isMember: (spaceId: string) =>
   return names.length === 0 ? triggerSummary : `${triggerSummary}: ${[...new Set(names)].join('; ')}`
 }
 
-/** Of a run that is for others. */
+/** The entry of a run that works for other requesters. */
 const bareEntryOf = (run: Run) => ({
   runId: run.id,
   status: run.status.toLowerCase(),

@@ -27,7 +27,7 @@ export function stopRunTool(runs: Pick<Runs, 'getMany'>, lifecycle: Pick<Lifecyc
       if (other == null || other.agentId !== run.agent.id) {
         throw new ToolFailure('NOT_FOUND', 'You have no run with that id: get_my_runs lists yours.')
       }
-      // A call that is taken up again after a crash finds the run stopped by itself.
+      // A call that is repeated after a crash finds the run stopped by its first attempt.
       const detail = { runId: run.claim.run.id, toolCallId: callId }
       const deed = { actorId: run.agent.id, serviceName: null, action: 'tool:stop_run', targetId: id, detail }
       const alongside = (tx: Tx) => noteDeed(tx, deed)

@@ -2,7 +2,10 @@ import type { JsonObject } from '../../lib/json.ts'
 import { PLACEMENT_FIELDS } from '../placement.ts'
 import type { Tool } from '../tool.ts'
 
-/** A visible tool for an agent whose calls name their space: the model says in which it shows, and whom that should wake. */
+/**
+ * Adapts a visible tool to an agent whose calls name their space: adds input fields for the space and a
+ * mention.
+ */
 export function displayTool(tool: Tool): Tool {
   if (tool.presence.type !== 'part') return tool
   const properties = { ...(tool.inputSchema.properties as JsonObject | undefined), ...PLACEMENT_PROPERTIES }

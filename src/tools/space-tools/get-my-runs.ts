@@ -7,7 +7,7 @@ import type { Tool } from '../tool.ts'
 
 const MOST = 50
 
-/** The agent's other runs that are under way, with what each has done so far. */
+/** Lists the agent's other active runs, with their progress. */
 export function getMyRunsTool(
   runs: Pick<Runs, 'activeOf'>,
   progress: RunProgress,
@@ -43,7 +43,7 @@ export function getMyRunsTool(
         .slice(0, MOST)
       const reports = await progress.ofRuns(found)
       const told = await discretion.toCompare(run.claim.run, idsOf(found))
-      // Of a run that is for others it is not told either whether it is from there.
+      // For a run of other requesters, its space is confidential too.
       const others = triggerSpaceId === undefined ? found : found.filter(({ id }) => told.has(id))
       return {
         currentRunId: run.claim.run.id,
@@ -57,7 +57,7 @@ export function getMyRunsTool(
 
 const idsOf = (runs: readonly Run[]) => runs.map(({ id }) => id)
 
-/** Of a run that is for others. */
+/** The entry of a run that works for other requesters. */
 const bareEntryOf = ({ id: runId, status, startedAt }: Run) => ({
   ...{ runId, status: status.toLowerCase(), startedAt: startedAt?.toISOString() ?? null },
 })

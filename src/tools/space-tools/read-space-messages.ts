@@ -7,7 +7,7 @@ import type { Tool } from '../tool.ts'
 const DEFAULT_LIMIT = 15
 const MOST = 50
 
-/** Reads the last messages of a space by its id, oldest first: who said what, and when. */
+/** Reads the last messages of a space by its id, oldest first, with senders and times. */
 export function readSpaceMessagesTool({
   history,
   discretion,

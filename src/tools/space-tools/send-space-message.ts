@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../../lib/json.ts'
 import type { ReplyWaits, WaitState } from '../../runs/reply-waits.ts'
 import type { Replies } from '../../spaces/replies.ts'
 import type { Reply, WaitCondition } from '../../spaces/reply-search.ts'
-import { checkInput, withoutNulls } from '../custom/schema-checks.ts'
+import { checkOurs, withoutOurNulls } from '../custom/schema-checks.ts'
 import { type CompositeSpeech, type Tool, ToolFailure, type ToolUse } from '../tool.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 60
@@ -15,12 +15,12 @@ interface SendParts {
   speech: CompositeSpeech
   replies: Replies
   replyWaits: ReplyWaits
-  /** Whether the space has MENTION_CHAIN routing: its agents act in turn. */
+  /** Whether the space has MENTION_CHAIN routing, where agents take turns. */
   isChain(spaceId: string): boolean
   inbox: Pick<Inbox, 'answered'>
 }
 
-/** Says something in a space by its id; may wake an agent there, and may wait for an answer. */
+/** Posts in a space by its id. It may wake an agent there, and may wait for a reply. */
 export function sendSpaceMessageTool(parts: SendParts): Tool {
   return {
     name: 'sendSpaceMessage',
@@ -30,7 +30,7 @@ export function sendSpaceMessageTool(parts: SendParts): Tool {
     presence: { type: 'speech', field: 'text', refuse: (before) => refuseBefore(parts, before) },
     execution: null,
     async execute({ spaceId, text, mention, wait }, use) {
-      // Some models fill in what they leave out.
+      // Some models write empty strings for omitted fields.
       const utterance = { spaceId: String(spaceId), text: String(text), mention: mention ? String(mention) : null }
       if (wait !== undefined) return sayAndWait(parts, use, utterance, wait as JsonObject)
       const message = await parts.speech.say(use, {
@@ -43,18 +43,21 @@ export function sendSpaceMessageTool(parts: SendParts): Tool {
   }
 }
 
-/** What can be known to be wrong before the text is written: models write the fields in whatever order. @throws ToolFailure */
+/** Checks the fields that the model wrote before the text, in any order. @throws ToolFailure */
 async function refuseBefore(parts: SendParts, before: JsonObject): Promise<void> {
-  const tool = { inputSchema: { ...INPUT_SCHEMA, required: [] } }
-  const fields = (await withoutNulls(tool, before)) as JsonObject
-  const fault = await checkInput(tool, fields)
+  const schema = { ...INPUT_SCHEMA, required: [] }
+  const fields = withoutOurNulls(schema, before) as JsonObject
+  const fault = checkOurs(schema, fields)
   if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
   if (fields['wait'] === undefined) return
   const { isInVain } = asked(parts, String(fields['spaceId']), fields['wait'] as JsonObject)
   if (isInVain) throw new ToolFailure('NOBODY_CAN_ANSWER', NOBODY_CAN_ANSWER)
 }
 
-/** For whom a wait waits, whether people are among them, and whether nobody can answer. @throws ToolFailure */
+/**
+ * Returns the conditions of a wait, whether people can meet them, and whether nobody can reply. @throws
+ * ToolFailure
+ */
 function asked({ isChain }: SendParts, spaceId: string, wait: JsonObject) {
   const conditions = conditionsOf(wait['for'] as JsonObject[])
   const people = conditions.some(mayBeMetByPeople)
@@ -66,7 +69,7 @@ const NOBODY_CAN_ANSWER =
 
 const sent = (messageId: string) => ({ messageId, sent: true })
 
-/** The subscription stands before anything is posted. A run that is taken up again waits for what is left of the time. */
+/** Subscribes before it posts, so that no reply is missed. A resumed run waits for the remaining time. */
 async function sayAndWait(
   parts: SendParts,
   use: ToolUse,
@@ -131,7 +134,7 @@ function timeoutMs({ timeout = DEFAULT_TIMEOUT_SECONDS }: JsonObject): number {
   return Math.max(0, Math.min(Number(timeout), LONGEST_TIMEOUT_SECONDS)) * 1000
 }
 
-/** @throws ToolFailure where a condition does not say whom it waits for */
+/** @throws ToolFailure for an incomplete condition */
 function conditionsOf(given: JsonObject[]): WaitCondition[] {
   return given.map(({ type, entityId }): WaitCondition => {
     if (type !== 'entity') return { type: type as 'any' | 'agent' | 'human' }

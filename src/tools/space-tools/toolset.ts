@@ -7,7 +7,7 @@ import { sendSpaceMessageTool } from './send-space-message.ts'
 /** SPACE_TOOLS: every call names its space. */
 export function spaceTools({ speech, scene }: ToolboxInput, parts: ToolboxParts): Tool[] {
   const { runs, runProgress } = parts
-  if (speech.composite === null) throw new Error('this run is heard in the space that it has entered')
+  if (speech.composite === null) throw new Error('a SPACE_TOOLS run has no composite speech')
   const isChain = (spaceId: string) =>
     scene.spaces.some(({ id, routing }) => id === spaceId && routing === 'MENTION_CHAIN')
   return [

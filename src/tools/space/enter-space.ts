@@ -5,7 +5,7 @@ import type { Tool } from '../tool.ts'
 import { notAMember, orConfidential } from './failures.ts'
 import { readOnFrom } from './read-messages.ts'
 
-/** Makes a space the active one, and shows what was said there last. Members do not notice. */
+/** Makes a space the active one and returns its recent messages. Members are not notified. */
 export function enterSpaceTool(
   { history, discretion }: { history: History; discretion: Pick<Discretion, 'toEnter'> },
   historyLimit: number,

@@ -4,21 +4,24 @@ import { type History, labelOf, RESULT_CHARACTERS, readable } from '../../spaces
 import { type Tool, ToolFailure } from '../tool.ts'
 import { noActiveSpace, notAMember, orConfidential } from './failures.ts'
 
-/** How the whole of a message that was cut is read, from its place among those up to where the run entered. */
+/** Tells the model how to read the whole of a truncated message, `back` messages before the newest at entry. */
 export const readOnFrom = (back: number): string =>
   ` (all of it: read_messages with offset ${back} and limit 1, in that space)`
 
 const MOST_AT_ONCE = 100
-/** No space has more messages: the greatest `seq`. */
+/** The maximum `seq`: no space has more messages. */
 const FARTHEST_BACK = 2_147_483_647
 
-/** What tools that read spaces are made from. */
+/** The dependencies of tools that read spaces. */
 export interface ReadingParts {
   history: History
   discretion: Pick<Discretion, 'toEnter'>
 }
 
-/** Pages back through the active space. Counted from where the run entered it, so that new messages shift nothing. */
+/**
+ * Pages back through the active space. Offsets count from the newest message at entry, so that new messages
+ * do not shift them.
+ */
 export function readMessagesTool({ history, discretion }: ReadingParts): Tool {
   return {
     name: 'read_messages',

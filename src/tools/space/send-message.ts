@@ -1,6 +1,6 @@
 import type { Speech, Tool } from '../tool.ts'
 
-/** Says something in the active space; members see the text while the model writes it. */
+/** Posts in the active space. Members see the text while the model writes it. */
 export function sendMessageTool(speech: Speech): Tool {
   return {
     name: 'send_message',

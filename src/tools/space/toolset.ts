@@ -6,7 +6,7 @@ import { enterSpaceTool } from './enter-space.ts'
 import { readMessagesTool } from './read-messages.ts'
 import { sendMessageTool } from './send-message.ts'
 
-/** ACTIVE_SPACE: the space entered is where everything happens. */
+/** ACTIVE_SPACE: calls apply to the space that the run has entered. */
 export function activeSpaceTools(
   { speech, scene }: ToolboxInput,
   { history, discretion, historyLimit, runs, runProgress, inbox, lifecycle }: ToolboxParts,

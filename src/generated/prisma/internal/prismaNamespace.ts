@@ -406,6 +406,7 @@ export const ModelName = {
   Plan: 'Plan',
   PlanFiring: 'PlanFiring',
   Space: 'Space',
+  SpaceCreator: 'SpaceCreator',
   Membership: 'Membership',
   FormerMember: 'FormerMember',
   Message: 'Message',
@@ -441,7 +442,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProviderHealth" | "dailyUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "webhook" | "invitation"
+    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProviderHealth" | "dailyUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "webhook" | "invitation"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -1108,6 +1109,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.SpaceCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.SpaceCountAggregateOutputType> | number
+        }
+      }
+    }
+    SpaceCreator: {
+      payload: Prisma.$SpaceCreatorPayload<ExtArgs>
+      fields: Prisma.SpaceCreatorFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.SpaceCreatorFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SpaceCreatorPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.SpaceCreatorFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SpaceCreatorPayload>
+        }
+        findFirst: {
+          args: Prisma.SpaceCreatorFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SpaceCreatorPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.SpaceCreatorFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SpaceCreatorPayload>
+        }
+        findMany: {
+          args: Prisma.SpaceCreatorFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SpaceCreatorPayload>[]
+        }
+        create: {
+          args: Prisma.SpaceCreatorCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SpaceCreatorPayload>
+        }
+        createMany: {
+          args: Prisma.SpaceCreatorCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.SpaceCreatorCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SpaceCreatorPayload>[]
+        }
+        delete: {
+          args: Prisma.SpaceCreatorDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SpaceCreatorPayload>
+        }
+        update: {
+          args: Prisma.SpaceCreatorUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SpaceCreatorPayload>
+        }
+        deleteMany: {
+          args: Prisma.SpaceCreatorDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.SpaceCreatorUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.SpaceCreatorUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SpaceCreatorPayload>[]
+        }
+        upsert: {
+          args: Prisma.SpaceCreatorUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SpaceCreatorPayload>
+        }
+        aggregate: {
+          args: Prisma.SpaceCreatorAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateSpaceCreator>
+        }
+        groupBy: {
+          args: Prisma.SpaceCreatorGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SpaceCreatorGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.SpaceCreatorCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SpaceCreatorCountAggregateOutputType> | number
         }
       }
     }
@@ -2791,6 +2866,14 @@ export const SpaceScalarFieldEnum = {
 export type SpaceScalarFieldEnum = (typeof SpaceScalarFieldEnum)[keyof typeof SpaceScalarFieldEnum]
 
 
+export const SpaceCreatorScalarFieldEnum = {
+  humanId: 'humanId',
+  createdAt: 'createdAt'
+} as const
+
+export type SpaceCreatorScalarFieldEnum = (typeof SpaceCreatorScalarFieldEnum)[keyof typeof SpaceCreatorScalarFieldEnum]
+
+
 export const MembershipScalarFieldEnum = {
   spaceId: 'spaceId',
   entityId: 'entityId',
@@ -2870,6 +2953,8 @@ export const RunScalarFieldEnum = {
   outputTokens: 'outputTokens',
   usageEstimated: 'usageEstimated',
   costNanos: 'costNanos',
+  reservedTokens: 'reservedTokens',
+  reservedNanos: 'reservedNanos',
   usageDay: 'usageDay',
   usageSpaceId: 'usageSpaceId',
   usageModel: 'usageModel',
@@ -3023,6 +3108,7 @@ export const ToolCallScalarFieldEnum = {
   escalatedAt: 'escalatedAt',
   inputDigest: 'inputDigest',
   claimedById: 'claimedById',
+  claimChanges: 'claimChanges',
   answeredById: 'answeredById',
   answeredByService: 'answeredByService',
   carryAt: 'carryAt',
@@ -3702,6 +3788,7 @@ export type GlobalOmitConfig = {
   plan?: Prisma.PlanOmit
   planFiring?: Prisma.PlanFiringOmit
   space?: Prisma.SpaceOmit
+  spaceCreator?: Prisma.SpaceCreatorOmit
   membership?: Prisma.MembershipOmit
   formerMember?: Prisma.FormerMemberOmit
   message?: Prisma.MessageOmit

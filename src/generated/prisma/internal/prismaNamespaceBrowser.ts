@@ -60,6 +60,7 @@ export const ModelName = {
   Plan: 'Plan',
   PlanFiring: 'PlanFiring',
   Space: 'Space',
+  SpaceCreator: 'SpaceCreator',
   Membership: 'Membership',
   FormerMember: 'FormerMember',
   Message: 'Message',
@@ -259,6 +260,14 @@ export const SpaceScalarFieldEnum = {
 export type SpaceScalarFieldEnum = (typeof SpaceScalarFieldEnum)[keyof typeof SpaceScalarFieldEnum]
 
 
+export const SpaceCreatorScalarFieldEnum = {
+  humanId: 'humanId',
+  createdAt: 'createdAt'
+} as const
+
+export type SpaceCreatorScalarFieldEnum = (typeof SpaceCreatorScalarFieldEnum)[keyof typeof SpaceCreatorScalarFieldEnum]
+
+
 export const MembershipScalarFieldEnum = {
   spaceId: 'spaceId',
   entityId: 'entityId',
@@ -338,6 +347,8 @@ export const RunScalarFieldEnum = {
   outputTokens: 'outputTokens',
   usageEstimated: 'usageEstimated',
   costNanos: 'costNanos',
+  reservedTokens: 'reservedTokens',
+  reservedNanos: 'reservedNanos',
   usageDay: 'usageDay',
   usageSpaceId: 'usageSpaceId',
   usageModel: 'usageModel',
@@ -491,6 +502,7 @@ export const ToolCallScalarFieldEnum = {
   escalatedAt: 'escalatedAt',
   inputDigest: 'inputDigest',
   claimedById: 'claimedById',
+  claimChanges: 'claimChanges',
   answeredById: 'answeredById',
   answeredByService: 'answeredByService',
   carryAt: 'carryAt',

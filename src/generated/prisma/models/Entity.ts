@@ -197,6 +197,7 @@ export type EntityWhereInput = {
   agent?: Prisma.XOR<Prisma.AgentNullableScalarRelationFilter, Prisma.AgentWhereInput> | null
   memberships?: Prisma.MembershipListRelationFilter
   formerMemberships?: Prisma.FormerMemberListRelationFilter
+  spaceCreator?: Prisma.XOR<Prisma.SpaceCreatorNullableScalarRelationFilter, Prisma.SpaceCreatorWhereInput> | null
 }
 
 export type EntityOrderByWithRelationInput = {
@@ -210,6 +211,7 @@ export type EntityOrderByWithRelationInput = {
   agent?: Prisma.AgentOrderByWithRelationInput
   memberships?: Prisma.MembershipOrderByRelationAggregateInput
   formerMemberships?: Prisma.FormerMemberOrderByRelationAggregateInput
+  spaceCreator?: Prisma.SpaceCreatorOrderByWithRelationInput
 }
 
 export type EntityWhereUniqueInput = Prisma.AtLeast<{
@@ -226,6 +228,7 @@ export type EntityWhereUniqueInput = Prisma.AtLeast<{
   agent?: Prisma.XOR<Prisma.AgentNullableScalarRelationFilter, Prisma.AgentWhereInput> | null
   memberships?: Prisma.MembershipListRelationFilter
   formerMemberships?: Prisma.FormerMemberListRelationFilter
+  spaceCreator?: Prisma.XOR<Prisma.SpaceCreatorNullableScalarRelationFilter, Prisma.SpaceCreatorWhereInput> | null
 }, "id" | "externalId">
 
 export type EntityOrderByWithAggregationInput = {
@@ -265,6 +268,7 @@ export type EntityCreateInput = {
   agent?: Prisma.AgentCreateNestedOneWithoutEntityInput
   memberships?: Prisma.MembershipCreateNestedManyWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberCreateNestedManyWithoutEntityInput
+  spaceCreator?: Prisma.SpaceCreatorCreateNestedOneWithoutHumanInput
 }
 
 export type EntityUncheckedCreateInput = {
@@ -278,6 +282,7 @@ export type EntityUncheckedCreateInput = {
   agent?: Prisma.AgentUncheckedCreateNestedOneWithoutEntityInput
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutEntityInput
+  spaceCreator?: Prisma.SpaceCreatorUncheckedCreateNestedOneWithoutHumanInput
 }
 
 export type EntityUpdateInput = {
@@ -291,6 +296,7 @@ export type EntityUpdateInput = {
   agent?: Prisma.AgentUpdateOneWithoutEntityNestedInput
   memberships?: Prisma.MembershipUpdateManyWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUpdateManyWithoutEntityNestedInput
+  spaceCreator?: Prisma.SpaceCreatorUpdateOneWithoutHumanNestedInput
 }
 
 export type EntityUncheckedUpdateInput = {
@@ -304,6 +310,7 @@ export type EntityUncheckedUpdateInput = {
   agent?: Prisma.AgentUncheckedUpdateOneWithoutEntityNestedInput
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUncheckedUpdateManyWithoutEntityNestedInput
+  spaceCreator?: Prisma.SpaceCreatorUncheckedUpdateOneWithoutHumanNestedInput
 }
 
 export type EntityCreateManyInput = {
@@ -403,6 +410,20 @@ export type EntityUpdateOneRequiredWithoutAgentNestedInput = {
   update?: Prisma.XOR<Prisma.XOR<Prisma.EntityUpdateToOneWithWhereWithoutAgentInput, Prisma.EntityUpdateWithoutAgentInput>, Prisma.EntityUncheckedUpdateWithoutAgentInput>
 }
 
+export type EntityCreateNestedOneWithoutSpaceCreatorInput = {
+  create?: Prisma.XOR<Prisma.EntityCreateWithoutSpaceCreatorInput, Prisma.EntityUncheckedCreateWithoutSpaceCreatorInput>
+  connectOrCreate?: Prisma.EntityCreateOrConnectWithoutSpaceCreatorInput
+  connect?: Prisma.EntityWhereUniqueInput
+}
+
+export type EntityUpdateOneRequiredWithoutSpaceCreatorNestedInput = {
+  create?: Prisma.XOR<Prisma.EntityCreateWithoutSpaceCreatorInput, Prisma.EntityUncheckedCreateWithoutSpaceCreatorInput>
+  connectOrCreate?: Prisma.EntityCreateOrConnectWithoutSpaceCreatorInput
+  upsert?: Prisma.EntityUpsertWithoutSpaceCreatorInput
+  connect?: Prisma.EntityWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.EntityUpdateToOneWithWhereWithoutSpaceCreatorInput, Prisma.EntityUpdateWithoutSpaceCreatorInput>, Prisma.EntityUncheckedUpdateWithoutSpaceCreatorInput>
+}
+
 export type EntityCreateNestedOneWithoutMembershipsInput = {
   create?: Prisma.XOR<Prisma.EntityCreateWithoutMembershipsInput, Prisma.EntityUncheckedCreateWithoutMembershipsInput>
   connectOrCreate?: Prisma.EntityCreateOrConnectWithoutMembershipsInput
@@ -441,6 +462,7 @@ export type EntityCreateWithoutAgentInput = {
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   memberships?: Prisma.MembershipCreateNestedManyWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberCreateNestedManyWithoutEntityInput
+  spaceCreator?: Prisma.SpaceCreatorCreateNestedOneWithoutHumanInput
 }
 
 export type EntityUncheckedCreateWithoutAgentInput = {
@@ -453,6 +475,7 @@ export type EntityUncheckedCreateWithoutAgentInput = {
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutEntityInput
+  spaceCreator?: Prisma.SpaceCreatorUncheckedCreateNestedOneWithoutHumanInput
 }
 
 export type EntityCreateOrConnectWithoutAgentInput = {
@@ -481,6 +504,7 @@ export type EntityUpdateWithoutAgentInput = {
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   memberships?: Prisma.MembershipUpdateManyWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUpdateManyWithoutEntityNestedInput
+  spaceCreator?: Prisma.SpaceCreatorUpdateOneWithoutHumanNestedInput
 }
 
 export type EntityUncheckedUpdateWithoutAgentInput = {
@@ -491,6 +515,75 @@ export type EntityUncheckedUpdateWithoutAgentInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  memberships?: Prisma.MembershipUncheckedUpdateManyWithoutEntityNestedInput
+  formerMemberships?: Prisma.FormerMemberUncheckedUpdateManyWithoutEntityNestedInput
+  spaceCreator?: Prisma.SpaceCreatorUncheckedUpdateOneWithoutHumanNestedInput
+}
+
+export type EntityCreateWithoutSpaceCreatorInput = {
+  id: string
+  kind: $Enums.EntityKind
+  name: string
+  externalId?: string | null
+  createdAt?: Date | string
+  goneAt?: Date | string | null
+  formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  agent?: Prisma.AgentCreateNestedOneWithoutEntityInput
+  memberships?: Prisma.MembershipCreateNestedManyWithoutEntityInput
+  formerMemberships?: Prisma.FormerMemberCreateNestedManyWithoutEntityInput
+}
+
+export type EntityUncheckedCreateWithoutSpaceCreatorInput = {
+  id: string
+  kind: $Enums.EntityKind
+  name: string
+  externalId?: string | null
+  createdAt?: Date | string
+  goneAt?: Date | string | null
+  formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  agent?: Prisma.AgentUncheckedCreateNestedOneWithoutEntityInput
+  memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutEntityInput
+  formerMemberships?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutEntityInput
+}
+
+export type EntityCreateOrConnectWithoutSpaceCreatorInput = {
+  where: Prisma.EntityWhereUniqueInput
+  create: Prisma.XOR<Prisma.EntityCreateWithoutSpaceCreatorInput, Prisma.EntityUncheckedCreateWithoutSpaceCreatorInput>
+}
+
+export type EntityUpsertWithoutSpaceCreatorInput = {
+  update: Prisma.XOR<Prisma.EntityUpdateWithoutSpaceCreatorInput, Prisma.EntityUncheckedUpdateWithoutSpaceCreatorInput>
+  create: Prisma.XOR<Prisma.EntityCreateWithoutSpaceCreatorInput, Prisma.EntityUncheckedCreateWithoutSpaceCreatorInput>
+  where?: Prisma.EntityWhereInput
+}
+
+export type EntityUpdateToOneWithWhereWithoutSpaceCreatorInput = {
+  where?: Prisma.EntityWhereInput
+  data: Prisma.XOR<Prisma.EntityUpdateWithoutSpaceCreatorInput, Prisma.EntityUncheckedUpdateWithoutSpaceCreatorInput>
+}
+
+export type EntityUpdateWithoutSpaceCreatorInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  agent?: Prisma.AgentUpdateOneWithoutEntityNestedInput
+  memberships?: Prisma.MembershipUpdateManyWithoutEntityNestedInput
+  formerMemberships?: Prisma.FormerMemberUpdateManyWithoutEntityNestedInput
+}
+
+export type EntityUncheckedUpdateWithoutSpaceCreatorInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  agent?: Prisma.AgentUncheckedUpdateOneWithoutEntityNestedInput
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUncheckedUpdateManyWithoutEntityNestedInput
 }
@@ -505,6 +598,7 @@ export type EntityCreateWithoutMembershipsInput = {
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentCreateNestedOneWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberCreateNestedManyWithoutEntityInput
+  spaceCreator?: Prisma.SpaceCreatorCreateNestedOneWithoutHumanInput
 }
 
 export type EntityUncheckedCreateWithoutMembershipsInput = {
@@ -517,6 +611,7 @@ export type EntityUncheckedCreateWithoutMembershipsInput = {
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUncheckedCreateNestedOneWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutEntityInput
+  spaceCreator?: Prisma.SpaceCreatorUncheckedCreateNestedOneWithoutHumanInput
 }
 
 export type EntityCreateOrConnectWithoutMembershipsInput = {
@@ -545,6 +640,7 @@ export type EntityUpdateWithoutMembershipsInput = {
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUpdateOneWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUpdateManyWithoutEntityNestedInput
+  spaceCreator?: Prisma.SpaceCreatorUpdateOneWithoutHumanNestedInput
 }
 
 export type EntityUncheckedUpdateWithoutMembershipsInput = {
@@ -557,6 +653,7 @@ export type EntityUncheckedUpdateWithoutMembershipsInput = {
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUncheckedUpdateOneWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUncheckedUpdateManyWithoutEntityNestedInput
+  spaceCreator?: Prisma.SpaceCreatorUncheckedUpdateOneWithoutHumanNestedInput
 }
 
 export type EntityCreateWithoutFormerMembershipsInput = {
@@ -569,6 +666,7 @@ export type EntityCreateWithoutFormerMembershipsInput = {
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentCreateNestedOneWithoutEntityInput
   memberships?: Prisma.MembershipCreateNestedManyWithoutEntityInput
+  spaceCreator?: Prisma.SpaceCreatorCreateNestedOneWithoutHumanInput
 }
 
 export type EntityUncheckedCreateWithoutFormerMembershipsInput = {
@@ -581,6 +679,7 @@ export type EntityUncheckedCreateWithoutFormerMembershipsInput = {
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUncheckedCreateNestedOneWithoutEntityInput
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutEntityInput
+  spaceCreator?: Prisma.SpaceCreatorUncheckedCreateNestedOneWithoutHumanInput
 }
 
 export type EntityCreateOrConnectWithoutFormerMembershipsInput = {
@@ -609,6 +708,7 @@ export type EntityUpdateWithoutFormerMembershipsInput = {
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUpdateOneWithoutEntityNestedInput
   memberships?: Prisma.MembershipUpdateManyWithoutEntityNestedInput
+  spaceCreator?: Prisma.SpaceCreatorUpdateOneWithoutHumanNestedInput
 }
 
 export type EntityUncheckedUpdateWithoutFormerMembershipsInput = {
@@ -621,6 +721,7 @@ export type EntityUncheckedUpdateWithoutFormerMembershipsInput = {
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUncheckedUpdateOneWithoutEntityNestedInput
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutEntityNestedInput
+  spaceCreator?: Prisma.SpaceCreatorUncheckedUpdateOneWithoutHumanNestedInput
 }
 
 
@@ -674,6 +775,7 @@ export type EntitySelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   agent?: boolean | Prisma.Entity$agentArgs<ExtArgs>
   memberships?: boolean | Prisma.Entity$membershipsArgs<ExtArgs>
   formerMemberships?: boolean | Prisma.Entity$formerMembershipsArgs<ExtArgs>
+  spaceCreator?: boolean | Prisma.Entity$spaceCreatorArgs<ExtArgs>
   _count?: boolean | Prisma.EntityCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["entity"]>
 
@@ -712,6 +814,7 @@ export type EntityInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   agent?: boolean | Prisma.Entity$agentArgs<ExtArgs>
   memberships?: boolean | Prisma.Entity$membershipsArgs<ExtArgs>
   formerMemberships?: boolean | Prisma.Entity$formerMembershipsArgs<ExtArgs>
+  spaceCreator?: boolean | Prisma.Entity$spaceCreatorArgs<ExtArgs>
   _count?: boolean | Prisma.EntityCountOutputTypeDefaultArgs<ExtArgs>
 }
 export type EntityIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {}
@@ -723,6 +826,7 @@ export type $EntityPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
     agent: Prisma.$AgentPayload<ExtArgs> | null
     memberships: Prisma.$MembershipPayload<ExtArgs>[]
     formerMemberships: Prisma.$FormerMemberPayload<ExtArgs>[]
+    spaceCreator: Prisma.$SpaceCreatorPayload<ExtArgs> | null
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: string
@@ -1138,6 +1242,7 @@ export interface Prisma__EntityClient<T, Null = never, ExtArgs extends runtime.T
   agent<T extends Prisma.Entity$agentArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Entity$agentArgs<ExtArgs>>): Prisma.Prisma__AgentClient<runtime.Types.Result.GetResult<Prisma.$AgentPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   memberships<T extends Prisma.Entity$membershipsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Entity$membershipsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$MembershipPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   formerMemberships<T extends Prisma.Entity$formerMembershipsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Entity$formerMembershipsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$FormerMemberPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  spaceCreator<T extends Prisma.Entity$spaceCreatorArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Entity$spaceCreatorArgs<ExtArgs>>): Prisma.Prisma__SpaceCreatorClient<runtime.Types.Result.GetResult<Prisma.$SpaceCreatorPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   /**
    * Attaches callbacks for the resolution and/or rejection of the Promise.
    * @param onfulfilled The callback to execute when the Promise is resolved.
@@ -1631,6 +1736,25 @@ export type Entity$formerMembershipsArgs<ExtArgs extends runtime.Types.Extension
   take?: number
   skip?: number
   distinct?: Prisma.FormerMemberScalarFieldEnum | Prisma.FormerMemberScalarFieldEnum[]
+}
+
+/**
+ * Entity.spaceCreator
+ */
+export type Entity$spaceCreatorArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the SpaceCreator
+   */
+  select?: Prisma.SpaceCreatorSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the SpaceCreator
+   */
+  omit?: Prisma.SpaceCreatorOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.SpaceCreatorInclude<ExtArgs> | null
+  where?: Prisma.SpaceCreatorWhereInput
 }
 
 /**

@@ -239,14 +239,6 @@ export type ModelProviderHealthUncheckedUpdateManyInput = {
   restsUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
 }
 
-export type DateTimeNullableListFilter<$PrismaModel = never> = {
-  equals?: Date[] | string[] | Prisma.ListDateTimeFieldRefInput<$PrismaModel> | null
-  has?: Date | string | Prisma.DateTimeFieldRefInput<$PrismaModel> | null
-  hasEvery?: Date[] | string[] | Prisma.ListDateTimeFieldRefInput<$PrismaModel>
-  hasSome?: Date[] | string[] | Prisma.ListDateTimeFieldRefInput<$PrismaModel>
-  isEmpty?: boolean
-}
-
 export type ModelProviderHealthCountOrderByAggregateInput = {
   provider?: Prisma.SortOrder
   failedAt?: Prisma.SortOrder

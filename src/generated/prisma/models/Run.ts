@@ -35,6 +35,8 @@ export type RunAvgAggregateOutputType = {
   cachedInputTokens: number | null
   outputTokens: number | null
   costNanos: number | null
+  reservedTokens: number | null
+  reservedNanos: number | null
   depth: number | null
   worker: number | null
   setbacks: number | null
@@ -50,6 +52,8 @@ export type RunSumAggregateOutputType = {
   cachedInputTokens: number | null
   outputTokens: number | null
   costNanos: number | null
+  reservedTokens: number | null
+  reservedNanos: number | null
   depth: number | null
   worker: number | null
   setbacks: number | null
@@ -79,6 +83,8 @@ export type RunMinAggregateOutputType = {
   outputTokens: number | null
   usageEstimated: boolean | null
   costNanos: number | null
+  reservedTokens: number | null
+  reservedNanos: number | null
   usageDay: Date | null
   usageSpaceId: string | null
   usageModel: string | null
@@ -125,6 +131,8 @@ export type RunMaxAggregateOutputType = {
   outputTokens: number | null
   usageEstimated: boolean | null
   costNanos: number | null
+  reservedTokens: number | null
+  reservedNanos: number | null
   usageDay: Date | null
   usageSpaceId: string | null
   usageModel: string | null
@@ -172,6 +180,8 @@ export type RunCountAggregateOutputType = {
   outputTokens: number
   usageEstimated: number
   costNanos: number
+  reservedTokens: number
+  reservedNanos: number
   usageDay: number
   usageSpaceId: number
   usageModel: number
@@ -212,6 +222,8 @@ export type RunAvgAggregateInputType = {
   cachedInputTokens?: true
   outputTokens?: true
   costNanos?: true
+  reservedTokens?: true
+  reservedNanos?: true
   depth?: true
   worker?: true
   setbacks?: true
@@ -227,6 +239,8 @@ export type RunSumAggregateInputType = {
   cachedInputTokens?: true
   outputTokens?: true
   costNanos?: true
+  reservedTokens?: true
+  reservedNanos?: true
   depth?: true
   worker?: true
   setbacks?: true
@@ -256,6 +270,8 @@ export type RunMinAggregateInputType = {
   outputTokens?: true
   usageEstimated?: true
   costNanos?: true
+  reservedTokens?: true
+  reservedNanos?: true
   usageDay?: true
   usageSpaceId?: true
   usageModel?: true
@@ -302,6 +318,8 @@ export type RunMaxAggregateInputType = {
   outputTokens?: true
   usageEstimated?: true
   costNanos?: true
+  reservedTokens?: true
+  reservedNanos?: true
   usageDay?: true
   usageSpaceId?: true
   usageModel?: true
@@ -349,6 +367,8 @@ export type RunCountAggregateInputType = {
   outputTokens?: true
   usageEstimated?: true
   costNanos?: true
+  reservedTokens?: true
+  reservedNanos?: true
   usageDay?: true
   usageSpaceId?: true
   usageModel?: true
@@ -489,6 +509,8 @@ export type RunGroupByOutputType = {
   outputTokens: number
   usageEstimated: boolean
   costNanos: number | null
+  reservedTokens: number
+  reservedNanos: number
   usageDay: Date | null
   usageSpaceId: string | null
   usageModel: string | null
@@ -565,6 +587,8 @@ export type RunWhereInput = {
   outputTokens?: Prisma.IntFilter<"Run"> | number
   usageEstimated?: Prisma.BoolFilter<"Run"> | boolean
   costNanos?: Prisma.FloatNullableFilter<"Run"> | number | null
+  reservedTokens?: Prisma.FloatFilter<"Run"> | number
+  reservedNanos?: Prisma.FloatFilter<"Run"> | number
   usageDay?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
   usageSpaceId?: Prisma.StringNullableFilter<"Run"> | string | null
   usageModel?: Prisma.StringNullableFilter<"Run"> | string | null
@@ -619,6 +643,8 @@ export type RunOrderByWithRelationInput = {
   outputTokens?: Prisma.SortOrder
   usageEstimated?: Prisma.SortOrder
   costNanos?: Prisma.SortOrderInput | Prisma.SortOrder
+  reservedTokens?: Prisma.SortOrder
+  reservedNanos?: Prisma.SortOrder
   usageDay?: Prisma.SortOrderInput | Prisma.SortOrder
   usageSpaceId?: Prisma.SortOrderInput | Prisma.SortOrder
   usageModel?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -677,6 +703,8 @@ export type RunWhereUniqueInput = Prisma.AtLeast<{
   outputTokens?: Prisma.IntFilter<"Run"> | number
   usageEstimated?: Prisma.BoolFilter<"Run"> | boolean
   costNanos?: Prisma.FloatNullableFilter<"Run"> | number | null
+  reservedTokens?: Prisma.FloatFilter<"Run"> | number
+  reservedNanos?: Prisma.FloatFilter<"Run"> | number
   usageDay?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
   usageSpaceId?: Prisma.StringNullableFilter<"Run"> | string | null
   usageModel?: Prisma.StringNullableFilter<"Run"> | string | null
@@ -730,6 +758,8 @@ export type RunOrderByWithAggregationInput = {
   outputTokens?: Prisma.SortOrder
   usageEstimated?: Prisma.SortOrder
   costNanos?: Prisma.SortOrderInput | Prisma.SortOrder
+  reservedTokens?: Prisma.SortOrder
+  reservedNanos?: Prisma.SortOrder
   usageDay?: Prisma.SortOrderInput | Prisma.SortOrder
   usageSpaceId?: Prisma.SortOrderInput | Prisma.SortOrder
   usageModel?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -791,6 +821,8 @@ export type RunScalarWhereWithAggregatesInput = {
   outputTokens?: Prisma.IntWithAggregatesFilter<"Run"> | number
   usageEstimated?: Prisma.BoolWithAggregatesFilter<"Run"> | boolean
   costNanos?: Prisma.FloatNullableWithAggregatesFilter<"Run"> | number | null
+  reservedTokens?: Prisma.FloatWithAggregatesFilter<"Run"> | number
+  reservedNanos?: Prisma.FloatWithAggregatesFilter<"Run"> | number
   usageDay?: Prisma.DateTimeNullableWithAggregatesFilter<"Run"> | Date | string | null
   usageSpaceId?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   usageModel?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
@@ -844,6 +876,8 @@ export type RunCreateInput = {
   outputTokens?: number
   usageEstimated?: boolean
   costNanos?: number | null
+  reservedTokens?: number
+  reservedNanos?: number
   usageDay?: Date | string | null
   usageSpaceId?: string | null
   usageModel?: string | null
@@ -898,6 +932,8 @@ export type RunUncheckedCreateInput = {
   outputTokens?: number
   usageEstimated?: boolean
   costNanos?: number | null
+  reservedTokens?: number
+  reservedNanos?: number
   usageDay?: Date | string | null
   usageSpaceId?: string | null
   usageModel?: string | null
@@ -952,6 +988,8 @@ export type RunUpdateInput = {
   outputTokens?: Prisma.IntFieldUpdateOperationsInput | number
   usageEstimated?: Prisma.BoolFieldUpdateOperationsInput | boolean
   costNanos?: Prisma.NullableFloatFieldUpdateOperationsInput | number | null
+  reservedTokens?: Prisma.FloatFieldUpdateOperationsInput | number
+  reservedNanos?: Prisma.FloatFieldUpdateOperationsInput | number
   usageDay?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   usageSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1006,6 +1044,8 @@ export type RunUncheckedUpdateInput = {
   outputTokens?: Prisma.IntFieldUpdateOperationsInput | number
   usageEstimated?: Prisma.BoolFieldUpdateOperationsInput | boolean
   costNanos?: Prisma.NullableFloatFieldUpdateOperationsInput | number | null
+  reservedTokens?: Prisma.FloatFieldUpdateOperationsInput | number
+  reservedNanos?: Prisma.FloatFieldUpdateOperationsInput | number
   usageDay?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   usageSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1060,6 +1100,8 @@ export type RunCreateManyInput = {
   outputTokens?: number
   usageEstimated?: boolean
   costNanos?: number | null
+  reservedTokens?: number
+  reservedNanos?: number
   usageDay?: Date | string | null
   usageSpaceId?: string | null
   usageModel?: string | null
@@ -1113,6 +1155,8 @@ export type RunUpdateManyMutationInput = {
   outputTokens?: Prisma.IntFieldUpdateOperationsInput | number
   usageEstimated?: Prisma.BoolFieldUpdateOperationsInput | boolean
   costNanos?: Prisma.NullableFloatFieldUpdateOperationsInput | number | null
+  reservedTokens?: Prisma.FloatFieldUpdateOperationsInput | number
+  reservedNanos?: Prisma.FloatFieldUpdateOperationsInput | number
   usageDay?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   usageSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1166,6 +1210,8 @@ export type RunUncheckedUpdateManyInput = {
   outputTokens?: Prisma.IntFieldUpdateOperationsInput | number
   usageEstimated?: Prisma.BoolFieldUpdateOperationsInput | boolean
   costNanos?: Prisma.NullableFloatFieldUpdateOperationsInput | number | null
+  reservedTokens?: Prisma.FloatFieldUpdateOperationsInput | number
+  reservedNanos?: Prisma.FloatFieldUpdateOperationsInput | number
   usageDay?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   usageSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1219,6 +1265,8 @@ export type RunCountOrderByAggregateInput = {
   outputTokens?: Prisma.SortOrder
   usageEstimated?: Prisma.SortOrder
   costNanos?: Prisma.SortOrder
+  reservedTokens?: Prisma.SortOrder
+  reservedNanos?: Prisma.SortOrder
   usageDay?: Prisma.SortOrder
   usageSpaceId?: Prisma.SortOrder
   usageModel?: Prisma.SortOrder
@@ -1257,6 +1305,8 @@ export type RunAvgOrderByAggregateInput = {
   cachedInputTokens?: Prisma.SortOrder
   outputTokens?: Prisma.SortOrder
   costNanos?: Prisma.SortOrder
+  reservedTokens?: Prisma.SortOrder
+  reservedNanos?: Prisma.SortOrder
   depth?: Prisma.SortOrder
   worker?: Prisma.SortOrder
   setbacks?: Prisma.SortOrder
@@ -1286,6 +1336,8 @@ export type RunMaxOrderByAggregateInput = {
   outputTokens?: Prisma.SortOrder
   usageEstimated?: Prisma.SortOrder
   costNanos?: Prisma.SortOrder
+  reservedTokens?: Prisma.SortOrder
+  reservedNanos?: Prisma.SortOrder
   usageDay?: Prisma.SortOrder
   usageSpaceId?: Prisma.SortOrder
   usageModel?: Prisma.SortOrder
@@ -1332,6 +1384,8 @@ export type RunMinOrderByAggregateInput = {
   outputTokens?: Prisma.SortOrder
   usageEstimated?: Prisma.SortOrder
   costNanos?: Prisma.SortOrder
+  reservedTokens?: Prisma.SortOrder
+  reservedNanos?: Prisma.SortOrder
   usageDay?: Prisma.SortOrder
   usageSpaceId?: Prisma.SortOrder
   usageModel?: Prisma.SortOrder
@@ -1364,6 +1418,8 @@ export type RunSumOrderByAggregateInput = {
   cachedInputTokens?: Prisma.SortOrder
   outputTokens?: Prisma.SortOrder
   costNanos?: Prisma.SortOrder
+  reservedTokens?: Prisma.SortOrder
+  reservedNanos?: Prisma.SortOrder
   depth?: Prisma.SortOrder
   worker?: Prisma.SortOrder
   setbacks?: Prisma.SortOrder
@@ -1401,6 +1457,14 @@ export type EnumTriggerTypeFieldUpdateOperationsInput = {
 
 export type NullableFloatFieldUpdateOperationsInput = {
   set?: number | null
+  increment?: number
+  decrement?: number
+  multiply?: number
+  divide?: number
+}
+
+export type FloatFieldUpdateOperationsInput = {
+  set?: number
   increment?: number
   decrement?: number
   multiply?: number
@@ -1469,6 +1533,8 @@ export type RunCreateWithoutStepsInput = {
   outputTokens?: number
   usageEstimated?: boolean
   costNanos?: number | null
+  reservedTokens?: number
+  reservedNanos?: number
   usageDay?: Date | string | null
   usageSpaceId?: string | null
   usageModel?: string | null
@@ -1522,6 +1588,8 @@ export type RunUncheckedCreateWithoutStepsInput = {
   outputTokens?: number
   usageEstimated?: boolean
   costNanos?: number | null
+  reservedTokens?: number
+  reservedNanos?: number
   usageDay?: Date | string | null
   usageSpaceId?: string | null
   usageModel?: string | null
@@ -1591,6 +1659,8 @@ export type RunUpdateWithoutStepsInput = {
   outputTokens?: Prisma.IntFieldUpdateOperationsInput | number
   usageEstimated?: Prisma.BoolFieldUpdateOperationsInput | boolean
   costNanos?: Prisma.NullableFloatFieldUpdateOperationsInput | number | null
+  reservedTokens?: Prisma.FloatFieldUpdateOperationsInput | number
+  reservedNanos?: Prisma.FloatFieldUpdateOperationsInput | number
   usageDay?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   usageSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1644,6 +1714,8 @@ export type RunUncheckedUpdateWithoutStepsInput = {
   outputTokens?: Prisma.IntFieldUpdateOperationsInput | number
   usageEstimated?: Prisma.BoolFieldUpdateOperationsInput | boolean
   costNanos?: Prisma.NullableFloatFieldUpdateOperationsInput | number | null
+  reservedTokens?: Prisma.FloatFieldUpdateOperationsInput | number
+  reservedNanos?: Prisma.FloatFieldUpdateOperationsInput | number
   usageDay?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   usageSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1728,6 +1800,8 @@ export type RunSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = ru
   outputTokens?: boolean
   usageEstimated?: boolean
   costNanos?: boolean
+  reservedTokens?: boolean
+  reservedNanos?: boolean
   usageDay?: boolean
   usageSpaceId?: boolean
   usageModel?: boolean
@@ -1783,6 +1857,8 @@ export type RunSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extension
   outputTokens?: boolean
   usageEstimated?: boolean
   costNanos?: boolean
+  reservedTokens?: boolean
+  reservedNanos?: boolean
   usageDay?: boolean
   usageSpaceId?: boolean
   usageModel?: boolean
@@ -1836,6 +1912,8 @@ export type RunSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extension
   outputTokens?: boolean
   usageEstimated?: boolean
   costNanos?: boolean
+  reservedTokens?: boolean
+  reservedNanos?: boolean
   usageDay?: boolean
   usageSpaceId?: boolean
   usageModel?: boolean
@@ -1889,6 +1967,8 @@ export type RunSelectScalar = {
   outputTokens?: boolean
   usageEstimated?: boolean
   costNanos?: boolean
+  reservedTokens?: boolean
+  reservedNanos?: boolean
   usageDay?: boolean
   usageSpaceId?: boolean
   usageModel?: boolean
@@ -1918,7 +1998,7 @@ export type RunSelectScalar = {
   finishedAt?: boolean
 }
 
-export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "summary" | "error" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
+export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "summary" | "error" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
 export type RunInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   steps?: boolean | Prisma.Run$stepsArgs<ExtArgs>
   _count?: boolean | Prisma.RunCountOutputTypeDefaultArgs<ExtArgs>
@@ -1985,6 +2065,11 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
      * In whole nano-dollars. Null: a model without a known price was used.
      */
     costNanos: number | null
+    /**
+     * What a generation under way is expected to use, in tokens and nano-dollars: counted towards budgets while its worker lives.
+     */
+    reservedTokens: number
+    reservedNanos: number
     /**
      * Where DailyUsage counts this run: its first day, space (empty for none) and model. Null: it has used nothing.
      */
@@ -2504,6 +2589,8 @@ export interface RunFieldRefs {
   readonly outputTokens: Prisma.FieldRef<"Run", 'Int'>
   readonly usageEstimated: Prisma.FieldRef<"Run", 'Boolean'>
   readonly costNanos: Prisma.FieldRef<"Run", 'Float'>
+  readonly reservedTokens: Prisma.FieldRef<"Run", 'Float'>
+  readonly reservedNanos: Prisma.FieldRef<"Run", 'Float'>
   readonly usageDay: Prisma.FieldRef<"Run", 'DateTime'>
   readonly usageSpaceId: Prisma.FieldRef<"Run", 'String'>
   readonly usageModel: Prisma.FieldRef<"Run", 'String'>

@@ -28,11 +28,13 @@ export type AggregateToolCall = {
 
 export type ToolCallAvgAggregateOutputType = {
   stepIndex: number | null
+  claimChanges: number | null
   carryAttempt: number | null
 }
 
 export type ToolCallSumAggregateOutputType = {
   stepIndex: number | null
+  claimChanges: number | null
   carryAttempt: number | null
 }
 
@@ -57,6 +59,7 @@ export type ToolCallMinAggregateOutputType = {
   escalatedAt: Date | null
   inputDigest: string | null
   claimedById: string | null
+  claimChanges: number | null
   answeredById: string | null
   answeredByService: string | null
   carryAt: Date | null
@@ -84,6 +87,7 @@ export type ToolCallMaxAggregateOutputType = {
   escalatedAt: Date | null
   inputDigest: string | null
   claimedById: string | null
+  claimChanges: number | null
   answeredById: string | null
   answeredByService: string | null
   carryAt: Date | null
@@ -120,6 +124,7 @@ export type ToolCallCountAggregateOutputType = {
   escalatedAt: number
   inputDigest: number
   claimedById: number
+  claimChanges: number
   answeredById: number
   answeredByService: number
   carryAt: number
@@ -130,11 +135,13 @@ export type ToolCallCountAggregateOutputType = {
 
 export type ToolCallAvgAggregateInputType = {
   stepIndex?: true
+  claimChanges?: true
   carryAttempt?: true
 }
 
 export type ToolCallSumAggregateInputType = {
   stepIndex?: true
+  claimChanges?: true
   carryAttempt?: true
 }
 
@@ -159,6 +166,7 @@ export type ToolCallMinAggregateInputType = {
   escalatedAt?: true
   inputDigest?: true
   claimedById?: true
+  claimChanges?: true
   answeredById?: true
   answeredByService?: true
   carryAt?: true
@@ -186,6 +194,7 @@ export type ToolCallMaxAggregateInputType = {
   escalatedAt?: true
   inputDigest?: true
   claimedById?: true
+  claimChanges?: true
   answeredById?: true
   answeredByService?: true
   carryAt?: true
@@ -222,6 +231,7 @@ export type ToolCallCountAggregateInputType = {
   escalatedAt?: true
   inputDigest?: true
   claimedById?: true
+  claimChanges?: true
   answeredById?: true
   answeredByService?: true
   carryAt?: true
@@ -345,6 +355,7 @@ export type ToolCallGroupByOutputType = {
   escalatedAt: Date | null
   inputDigest: string | null
   claimedById: string | null
+  claimChanges: number
   answeredById: string | null
   answeredByService: string | null
   carryAt: Date | null
@@ -404,6 +415,7 @@ export type ToolCallWhereInput = {
   escalatedAt?: Prisma.DateTimeNullableFilter<"ToolCall"> | Date | string | null
   inputDigest?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   claimedById?: Prisma.StringNullableFilter<"ToolCall"> | string | null
+  claimChanges?: Prisma.IntFilter<"ToolCall"> | number
   answeredById?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   answeredByService?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   carryAt?: Prisma.DateTimeNullableFilter<"ToolCall"> | Date | string | null
@@ -441,6 +453,7 @@ export type ToolCallOrderByWithRelationInput = {
   escalatedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   inputDigest?: Prisma.SortOrderInput | Prisma.SortOrder
   claimedById?: Prisma.SortOrderInput | Prisma.SortOrder
+  claimChanges?: Prisma.SortOrder
   answeredById?: Prisma.SortOrderInput | Prisma.SortOrder
   answeredByService?: Prisma.SortOrderInput | Prisma.SortOrder
   carryAt?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -482,6 +495,7 @@ export type ToolCallWhereUniqueInput = Prisma.AtLeast<{
   escalatedAt?: Prisma.DateTimeNullableFilter<"ToolCall"> | Date | string | null
   inputDigest?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   claimedById?: Prisma.StringNullableFilter<"ToolCall"> | string | null
+  claimChanges?: Prisma.IntFilter<"ToolCall"> | number
   answeredById?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   answeredByService?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   carryAt?: Prisma.DateTimeNullableFilter<"ToolCall"> | Date | string | null
@@ -519,6 +533,7 @@ export type ToolCallOrderByWithAggregationInput = {
   escalatedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   inputDigest?: Prisma.SortOrderInput | Prisma.SortOrder
   claimedById?: Prisma.SortOrderInput | Prisma.SortOrder
+  claimChanges?: Prisma.SortOrder
   answeredById?: Prisma.SortOrderInput | Prisma.SortOrder
   answeredByService?: Prisma.SortOrderInput | Prisma.SortOrder
   carryAt?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -563,6 +578,7 @@ export type ToolCallScalarWhereWithAggregatesInput = {
   escalatedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"ToolCall"> | Date | string | null
   inputDigest?: Prisma.StringNullableWithAggregatesFilter<"ToolCall"> | string | null
   claimedById?: Prisma.StringNullableWithAggregatesFilter<"ToolCall"> | string | null
+  claimChanges?: Prisma.IntWithAggregatesFilter<"ToolCall"> | number
   answeredById?: Prisma.StringNullableWithAggregatesFilter<"ToolCall"> | string | null
   answeredByService?: Prisma.StringNullableWithAggregatesFilter<"ToolCall"> | string | null
   carryAt?: Prisma.DateTimeNullableWithAggregatesFilter<"ToolCall"> | Date | string | null
@@ -599,6 +615,7 @@ export type ToolCallCreateInput = {
   escalatedAt?: Date | string | null
   inputDigest?: string | null
   claimedById?: string | null
+  claimChanges?: number
   answeredById?: string | null
   answeredByService?: string | null
   carryAt?: Date | string | null
@@ -636,6 +653,7 @@ export type ToolCallUncheckedCreateInput = {
   escalatedAt?: Date | string | null
   inputDigest?: string | null
   claimedById?: string | null
+  claimChanges?: number
   answeredById?: string | null
   answeredByService?: string | null
   carryAt?: Date | string | null
@@ -673,6 +691,7 @@ export type ToolCallUpdateInput = {
   escalatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   inputDigest?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   claimedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  claimChanges?: Prisma.IntFieldUpdateOperationsInput | number
   answeredById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -710,6 +729,7 @@ export type ToolCallUncheckedUpdateInput = {
   escalatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   inputDigest?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   claimedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  claimChanges?: Prisma.IntFieldUpdateOperationsInput | number
   answeredById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -747,6 +767,7 @@ export type ToolCallCreateManyInput = {
   escalatedAt?: Date | string | null
   inputDigest?: string | null
   claimedById?: string | null
+  claimChanges?: number
   answeredById?: string | null
   answeredByService?: string | null
   carryAt?: Date | string | null
@@ -783,6 +804,7 @@ export type ToolCallUpdateManyMutationInput = {
   escalatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   inputDigest?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   claimedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  claimChanges?: Prisma.IntFieldUpdateOperationsInput | number
   answeredById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -819,6 +841,7 @@ export type ToolCallUncheckedUpdateManyInput = {
   escalatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   inputDigest?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   claimedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  claimChanges?: Prisma.IntFieldUpdateOperationsInput | number
   answeredById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -861,6 +884,7 @@ export type ToolCallCountOrderByAggregateInput = {
   escalatedAt?: Prisma.SortOrder
   inputDigest?: Prisma.SortOrder
   claimedById?: Prisma.SortOrder
+  claimChanges?: Prisma.SortOrder
   answeredById?: Prisma.SortOrder
   answeredByService?: Prisma.SortOrder
   carryAt?: Prisma.SortOrder
@@ -869,6 +893,7 @@ export type ToolCallCountOrderByAggregateInput = {
 
 export type ToolCallAvgOrderByAggregateInput = {
   stepIndex?: Prisma.SortOrder
+  claimChanges?: Prisma.SortOrder
   carryAttempt?: Prisma.SortOrder
 }
 
@@ -893,6 +918,7 @@ export type ToolCallMaxOrderByAggregateInput = {
   escalatedAt?: Prisma.SortOrder
   inputDigest?: Prisma.SortOrder
   claimedById?: Prisma.SortOrder
+  claimChanges?: Prisma.SortOrder
   answeredById?: Prisma.SortOrder
   answeredByService?: Prisma.SortOrder
   carryAt?: Prisma.SortOrder
@@ -920,6 +946,7 @@ export type ToolCallMinOrderByAggregateInput = {
   escalatedAt?: Prisma.SortOrder
   inputDigest?: Prisma.SortOrder
   claimedById?: Prisma.SortOrder
+  claimChanges?: Prisma.SortOrder
   answeredById?: Prisma.SortOrder
   answeredByService?: Prisma.SortOrder
   carryAt?: Prisma.SortOrder
@@ -928,6 +955,7 @@ export type ToolCallMinOrderByAggregateInput = {
 
 export type ToolCallSumOrderByAggregateInput = {
   stepIndex?: Prisma.SortOrder
+  claimChanges?: Prisma.SortOrder
   carryAttempt?: Prisma.SortOrder
 }
 
@@ -1028,6 +1056,7 @@ export type ToolCallCreateWithoutDecisionsInput = {
   escalatedAt?: Date | string | null
   inputDigest?: string | null
   claimedById?: string | null
+  claimChanges?: number
   answeredById?: string | null
   answeredByService?: string | null
   carryAt?: Date | string | null
@@ -1064,6 +1093,7 @@ export type ToolCallUncheckedCreateWithoutDecisionsInput = {
   escalatedAt?: Date | string | null
   inputDigest?: string | null
   claimedById?: string | null
+  claimChanges?: number
   answeredById?: string | null
   answeredByService?: string | null
   carryAt?: Date | string | null
@@ -1116,6 +1146,7 @@ export type ToolCallUpdateWithoutDecisionsInput = {
   escalatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   inputDigest?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   claimedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  claimChanges?: Prisma.IntFieldUpdateOperationsInput | number
   answeredById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -1152,6 +1183,7 @@ export type ToolCallUncheckedUpdateWithoutDecisionsInput = {
   escalatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   inputDigest?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   claimedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  claimChanges?: Prisma.IntFieldUpdateOperationsInput | number
   answeredById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -1219,6 +1251,7 @@ export type ToolCallSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs
   escalatedAt?: boolean
   inputDigest?: boolean
   claimedById?: boolean
+  claimChanges?: boolean
   answeredById?: boolean
   answeredByService?: boolean
   carryAt?: boolean
@@ -1257,6 +1290,7 @@ export type ToolCallSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exte
   escalatedAt?: boolean
   inputDigest?: boolean
   claimedById?: boolean
+  claimChanges?: boolean
   answeredById?: boolean
   answeredByService?: boolean
   carryAt?: boolean
@@ -1293,6 +1327,7 @@ export type ToolCallSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exte
   escalatedAt?: boolean
   inputDigest?: boolean
   claimedById?: boolean
+  claimChanges?: boolean
   answeredById?: boolean
   answeredByService?: boolean
   carryAt?: boolean
@@ -1329,13 +1364,14 @@ export type ToolCallSelectScalar = {
   escalatedAt?: boolean
   inputDigest?: boolean
   claimedById?: boolean
+  claimChanges?: boolean
   answeredById?: boolean
   answeredByService?: boolean
   carryAt?: boolean
   carryAttempt?: boolean
 }
 
-export type ToolCallOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "runId" | "agentId" | "stepIndex" | "modelCallId" | "toolName" | "execution" | "status" | "input" | "output" | "outputKeyOrders" | "error" | "messageId" | "spaceId" | "expiresAt" | "state" | "places" | "label" | "createdAt" | "settledAt" | "approval" | "approvalState" | "approvalExpiresAt" | "approverIds" | "escalateToIds" | "escalatesAt" | "escalatedAt" | "inputDigest" | "claimedById" | "answeredById" | "answeredByService" | "carryAt" | "carryAttempt", ExtArgs["result"]["toolCall"]>
+export type ToolCallOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "runId" | "agentId" | "stepIndex" | "modelCallId" | "toolName" | "execution" | "status" | "input" | "output" | "outputKeyOrders" | "error" | "messageId" | "spaceId" | "expiresAt" | "state" | "places" | "label" | "createdAt" | "settledAt" | "approval" | "approvalState" | "approvalExpiresAt" | "approverIds" | "escalateToIds" | "escalatesAt" | "escalatedAt" | "inputDigest" | "claimedById" | "claimChanges" | "answeredById" | "answeredByService" | "carryAt" | "carryAttempt", ExtArgs["result"]["toolCall"]>
 export type ToolCallInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   decisions?: boolean | Prisma.ToolCall$decisionsArgs<ExtArgs>
   _count?: boolean | Prisma.ToolCallCountOutputTypeDefaultArgs<ExtArgs>
@@ -1414,6 +1450,10 @@ export type $ToolCallPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
      * Who said that they see to it.
      */
     claimedById: string | null
+    /**
+     * How often it was claimed or released.
+     */
+    claimChanges: number
     /**
      * The human that submitted its result, or the service's name.
      */
@@ -1880,6 +1920,7 @@ export interface ToolCallFieldRefs {
   readonly escalatedAt: Prisma.FieldRef<"ToolCall", 'DateTime'>
   readonly inputDigest: Prisma.FieldRef<"ToolCall", 'String'>
   readonly claimedById: Prisma.FieldRef<"ToolCall", 'String'>
+  readonly claimChanges: Prisma.FieldRef<"ToolCall", 'Int'>
   readonly answeredById: Prisma.FieldRef<"ToolCall", 'String'>
   readonly answeredByService: Prisma.FieldRef<"ToolCall", 'String'>
   readonly carryAt: Prisma.FieldRef<"ToolCall", 'DateTime'>

@@ -1,0 +1,42 @@
+# What .ci/run and .ci/nightly share: steps that count what passed and failed. Sourced by bash, from the project's root.
+results=.ci/results
+passed=0 failed=0
+
+finish() {
+  echo "$passed passed, $failed failed"
+  [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+  exit
+}
+
+# Runs Node for a script of this project. `npm ci` links a Node into node_modules/.bin if the machine's is too old, or with CI=true.
+run_node() {
+  local program=node_modules/.bin/node
+  if [ ! -x "$program" ]; then program=node; fi
+  "$program" "$@"
+}
+
+# A step that is one check: check <minutes> <command…>
+check() {
+  local minutes=$1
+  shift
+  echo "+ $*"
+  if timeout "${minutes}m" "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); return 1; fi
+}
+
+# A step that is a run of vitest, counted test by test: tests <minutes> <npm script> [test file…]
+tests() {
+  local minutes=$1 script=$2 report="$results/$2.json" code=0 counts
+  report=${report//:/-}
+  shift 2
+  echo "+ npm run $script${*:+ -- $*}"
+  timeout "${minutes}m" npm run --silent "$script" -- --reporter=default --reporter=json --outputFile.json="$report" "$@" || code=$?
+  counts=$(run_node -p '
+    const report = JSON.parse(fs.readFileSync(process.argv[1], "utf8"))
+    // A file that failed before its first test counts as one.
+    const broken = report.testResults.filter((file) => file.status === "failed" && file.assertionResults.length === 0)
+    ;`${report.numPassedTests} ${report.numFailedTests + broken.length}`
+  ' "$report") || counts='0 1'
+  passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
+  # Ended badly without a failed test: an unhandled error, or its time was up.
+  if [ "$code" -ne 0 ] && [ "${counts#* }" -eq 0 ]; then failed=$((failed + 1)); fi
+}

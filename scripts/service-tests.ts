@@ -1,0 +1,63 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+
+/**
+ * Prints the test files of a vitest project that behave differently where PostgreSQL, Redis and Chromium are missing: those that
+ * import, directly or through other helpers, a module that looks for one of them, and those that name the stack `postgres`.
+ * A file that only asks `application.ts` which stacks there are runs there on the embedded one, as it also does on a CI machine:
+ * it is printed with `--all`.
+ *
+ *   node scripts/service-tests.ts [--all] <project> …
+ */
+const ROOT = path.resolve(import.meta.dirname, '..')
+const LOOK_FOR_SERVICES = [
+  'postgres',
+  'redis',
+  'throwaway-postgres',
+  'throwaway-redis',
+  'throwaway-cluster',
+  'browser',
+].map((name) => path.join(ROOT, 'test/support', `${name}.ts`))
+const LISTS_STACKS = path.join(ROOT, 'test/support/application.ts')
+const NAMES_A_STACK = /'postgres'|'services'/
+
+const found = new Map<string, boolean>()
+
+/** Whether the module, or one that it imports as a value, looks for a service. */
+function looksForServices(file: string): boolean {
+  if (LOOK_FOR_SERVICES.includes(file)) return true
+  const known = found.get(file)
+  if (known !== undefined) return known
+  // For modules that import one another.
+  found.set(file, false)
+  const imports = importsOf(file).filter((imported) => imported !== LISTS_STACKS)
+  const result = imports.some((imported) => looksForServices(imported))
+  found.set(file, result)
+  return result
+}
+
+/** Returns the modules below `test/` that a module imports by value. */
+function importsOf(file: string): string[] {
+  const specifiers = [
+    ...readFileSync(file, 'utf8').matchAll(/^(?!import type).*?(?:from|import\() ?'(\.[^']+\.tsx?)'/gm),
+  ]
+  return specifiers
+    .map(([, specifier = '']) => path.resolve(path.dirname(file), specifier))
+    .filter((imported) => imported.startsWith(path.join(ROOT, 'test')) && existsSync(imported))
+}
+
+function testFilesOf(project: string): string[] {
+  const vitest = path.join(ROOT, 'node_modules/vitest/vitest.mjs')
+  const json = execFileSync(process.execPath, [vitest, 'list', '--filesOnly', '--json', '--project', project], {
+    cwd: ROOT,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  return (JSON.parse(json.toString()) as { file: string }[]).map(({ file }) => file)
+}
+
+const [projects, all] = [process.argv.slice(2).filter((name) => name !== '--all'), process.argv.includes('--all')]
+for (const file of projects.flatMap(testFilesOf)) {
+  if (all || NAMES_A_STACK.test(readFileSync(file, 'utf8')) || looksForServices(file))
+    console.log(path.relative(ROOT, file))
+}

@@ -1,0 +1,52 @@
+import { marksOf } from '../confidence/marks.ts'
+import { readUnheard } from '../confidence/world.ts'
+import type { ToolCall } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+
+/** The fields of a tool call that decide which humans are named as approvers, and whether they may read it. */
+export type NamedCall = Pick<
+  ToolCall,
+  'id' | 'approvalState' | 'approverIds' | 'escalateToIds' | 'escalatedAt' | 'places' | 'label'
+>
+
+/**
+ * Whether a human is a named approver of a call. Named approvers see the call and its input, and nothing else of the
+ * run.
+ */
+function isAskedByName(
+  humanId: string,
+  call: Pick<NamedCall, 'approverIds' | 'escalateToIds' | 'escalatedAt'>,
+): boolean {
+  return call.approverIds.includes(humanId) || (call.escalatedAt !== null && call.escalateToIds.includes(humanId))
+}
+
+/**
+ * Returns the calls that name a human as approver and that the human may read. With `still`, of the calls that no
+ * longer wait it returns only those that the human decided on.
+ */
+export async function heardOf(
+  tx: Tx,
+  humanId: string,
+  calls: readonly NamedCall[],
+  when: 'still' | 'ever',
+): Promise<Set<string>> {
+  const named = calls.filter((call) => isAskedByName(humanId, call))
+  const asked = when === 'ever' ? named : await concerning(tx, humanId, named)
+  const marks = [...new Set(asked.flatMap(marksOf))]
+  const unheard = (
+    await readUnheard(
+      tx,
+      marks.map((spaceId) => ({ humanId, spaceId })),
+    )
+  ).get(humanId)
+  return new Set(asked.flatMap((call) => (marksOf(call).some((id) => unheard?.has(id)) ? [] : [call.id])))
+}
+
+/** Returns the calls that wait for a decision, or that the human has decided on. */
+async function concerning(tx: Tx, humanId: string, calls: readonly NamedCall[]): Promise<NamedCall[]> {
+  const settled = calls.filter(({ approvalState }) => approvalState !== 'PENDING').map(({ id }) => id)
+  const where = { humanId, toolCallId: { in: settled } }
+  const decided = settled.length === 0 ? [] : await tx.decision.findMany({ where, select: { toolCallId: true } })
+  const ids = new Set(decided.map(({ toolCallId }) => toolCallId))
+  return calls.filter(({ id, approvalState }) => approvalState === 'PENDING' || ids.has(id))
+}

@@ -1,0 +1,62 @@
+import { RateLimitedError } from './errors.ts'
+
+/** For whom work is done that others wait for. */
+export interface Requester {
+  /** A viewer's id; of an agent's work, the id of who its run works for. */
+  id: string
+  /** Waits however many tasks it has waiting; otherwise a task past the bound is refused. */
+  isPatient: boolean
+}
+
+/** Runs tasks one at a time: in turn for each requester, and those of one requester in the order of the calls. */
+export interface FairQueue {
+  /** Returns what the task returns. @throws RateLimitedError if too many tasks of an impatient requester wait, and the error of the task */
+  run<T>(requester: Requester, task: () => Promise<T>): Promise<T>
+}
+
+export interface FairQueueOptions {
+  /** Tasks of one requester that may wait, those that it waits for patiently apart. */
+  mostWaiting: number
+  /** The message of the error for a refused requester. */
+  refusal: string
+}
+
+const RETRY_AFTER_MS = 1000
+
+interface Waiting {
+  isPatient: boolean
+  /** Resolves when the task has ended; never rejects. */
+  start(): Promise<void>
+}
+
+export function createFairQueue({ mostWaiting, refusal }: FairQueueOptions): FairQueue {
+  /** Requesters with waiting tasks, in the order in which they are served. */
+  const lines = new Map<string, Waiting[]>()
+  let isServing = false
+
+  async function serve(): Promise<void> {
+    isServing = true
+    for (let next = lines.entries().next(); next.done !== true; next = lines.entries().next()) {
+      const [id, line] = next.value
+      const first = line.shift()
+      // Deleting and setting moves the requester behind the others.
+      lines.delete(id)
+      if (line.length > 0) lines.set(id, line)
+      await first?.start()
+    }
+    isServing = false
+  }
+
+  return {
+    async run({ id, isPatient }, task) {
+      const line = lines.get(id) ?? []
+      const isFull = !isPatient && line.filter((waiting) => !waiting.isPatient).length >= mostWaiting
+      if (isFull) throw new RateLimitedError(refusal, RETRY_AFTER_MS)
+      return new Promise((resolve, reject) => {
+        line.push({ isPatient, start: () => Promise.resolve().then(task).then(resolve, reject) })
+        lines.set(id, line)
+        if (!isServing) void serve()
+      })
+    },
+  }
+}

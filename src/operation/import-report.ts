@@ -1,0 +1,40 @@
+import { oneLine } from '../lib/json.ts'
+import type { Imported, NewAgent } from './import.ts'
+
+/**
+ * Returns the lines that tell the operator what an import did, or would do: agents and the addresses of their tools
+ * first. Names come from the file, so each is quoted and on one line.
+ */
+export function importReport({ spaceId, agents, here, counts, leftOut }: Imported, isDryRun: boolean): string[] {
+  const quoted = (text: string) => JSON.stringify(oneLine(text))
+  const [creates, names] = isDryRun ? ['would create', 'would use'] : ['created', 'used']
+  const confidential = (mayReceive: boolean) => (mayReceive ? ', may receive confidential content' : '')
+  const agentLines = ({ name, id, tools, mcpServers }: NewAgent) => {
+    const local = tools.filter(({ url }) => url === null).length
+    return [
+      `  ${quoted(name)} (${id})${local === 0 ? '' : `, with ${local} tools without an address`}`,
+      ...tools
+        .filter(({ url }) => url !== null)
+        .map(
+          (tool) =>
+            `    tool ${quoted(tool.name)} calls ${quoted(tool.url ?? '')}${confidential(tool.mayReceiveConfidential)}`,
+        ),
+      ...mcpServers.map(
+        (server) =>
+          `    MCP server ${quoted(server.name)} at ${quoted(server.url)}${confidential(server.mayReceiveConfidential)}`,
+      ),
+    ]
+  }
+  return [
+    `${creates} ${agents.length} agents${agents.length === 0 ? '' : ':'}`,
+    ...agents.flatMap(agentLines),
+    ...(here.length === 0 ? [] : [`${names} ${here.length} existing people and agents:`]),
+    ...here.map(({ id, name }) => `  ${quoted(name)} (${id})`),
+    ...(leftOut.length === 0 ? [] : ['left out:']),
+    ...leftOut.map(
+      ({ table, reason, count, firstLine }) => `  ${count} × ${table}: ${reason} (first on line ${firstLine})`,
+    ),
+    `${isDryRun ? 'would import' : 'imported'} ${spaceId}: ${JSON.stringify(counts)}`,
+    ...(isDryRun ? ['nothing was written: run it again without --dry-run'] : []),
+  ]
+}

@@ -1,0 +1,48 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+/** How long the rest of a body is read and dropped, so that a client which still sends can read its response. */
+const LINGER_MS = 3000
+/** A rest up to this size arrives with the headers or just after, so the connection is kept. */
+const SMALL_BYTES = 64 * 1024
+
+/**
+ * Closes the connection of a request that is answered before its body is complete. The response contains
+ * `Connection: close`, our side is half-closed after it, and further data is dropped until the client ends,
+ * at most for `lingerMs`. Closing the connection at once would reset it, and many clients would lose the
+ * response; keeping it would let each unfinished body hold a connection. If the body is small, the connection
+ * is closed only if the rest does not arrive within that time.
+ */
+export function closeUnreadBody(
+  request: IncomingMessage & { _dump?(): void },
+  response: ServerResponse,
+  lingerMs = LINGER_MS,
+): void {
+  const { headers, socket } = request
+  const isChunked = headers['transfer-encoding'] !== undefined
+  const size = Number(headers['content-length'] ?? 0)
+  if (!isChunked && !(size > 0)) return
+  const { writeHead } = response
+  response.writeHead = (...given: unknown[]) => {
+    response.writeHead = writeHead
+    if (!request.complete) dropRest()
+    return (writeHead as (...given: unknown[]) => ServerResponse).apply(response, given)
+  }
+
+  function dropRest(): void {
+    const timer = setTimeout(() => socket.destroy(), lingerMs)
+    for (const end of ['end', 'close']) request.once(end, () => clearTimeout(timer))
+    if (isChunked || size > SMALL_BYTES) announceEnd()
+    // An unread rest would block the next request on the connection.
+    request._dump?.()
+  }
+
+  function announceEnd(): void {
+    response.setHeader('connection', 'close')
+    // Node calls this once the response is sent, and would destroy the connection then.
+    socket.destroySoon = () => {
+      if (request.complete || socket.destroyed) socket.destroy()
+      else socket.end()
+    }
+    request.once('end', () => response.writableFinished && socket.destroy())
+  }
+}

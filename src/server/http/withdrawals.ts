@@ -1,0 +1,69 @@
+import { type ExecutionArgs, getArgumentValues, getOperationAST, getVariableValues, Kind } from 'graphql'
+import { RateLimiterMemory } from 'rate-limiter-flexible'
+import type { Viewer } from '../../access/viewer.ts'
+import { complexityOf } from './complexity.ts'
+
+/** Operations by which a viewer withdraws from something. They are admitted even over the viewer's rate. */
+export interface Withdrawals {
+  /**
+   * Counts the operation. Returns false if it is not a withdrawal, selects too many fields, or exceeds the
+   * limit per minute.
+   */
+  admits(args: ExecutionArgs, viewer: Viewer): Promise<boolean>
+}
+
+export interface WithdrawalsOptions {
+  /** The maximum per viewer and minute, on this process. */
+  most?: number
+}
+
+const MOST_A_MINUTE = 60
+const MINUTE_SECONDS = 60
+/** The maximum number of selected fields, which keeps the cost of the mutation at a few requests. */
+const MOST_FIELDS = 500
+
+type Input = Readonly<Record<string, unknown>>
+
+/**
+ * Mutations that may withdraw, and whether they do for an input: leaving a space, denying a call, stopping a
+ * run, releasing a claim.
+ */
+const WITHDRAWALS: Readonly<Record<string, (input: Input, viewer: Viewer) => boolean>> = {
+  removeMember: ({ entityId }, { id }) => entityId === id,
+  decideToolCall: ({ approve, input }) => approve === false && input == null,
+  stopRun: () => true,
+  claimToolCall: ({ release }) => release === true,
+}
+
+export function createWithdrawals({ most = MOST_A_MINUTE }: WithdrawalsOptions = {}): Withdrawals {
+  const counts = new RateLimiterMemory({ keyPrefix: 'withdrawals', points: most, duration: MINUTE_SECONDS })
+  return {
+    async admits(args, viewer) {
+      const count = withdrawalsOf(args, viewer)
+      if (count === 0 || complexityOf(args).complexity > MOST_FIELDS) return false
+      return counts.consume(viewer.id, count).then(
+        () => true,
+        () => false,
+      )
+    },
+  }
+}
+
+/** Returns the number of withdrawals if the operation consists only of them, else 0. */
+function withdrawalsOf({ schema, document, operationName, variableValues }: ExecutionArgs, viewer: Viewer): number {
+  const operation = getOperationAST(document, operationName)
+  const mutation = schema.getMutationType()
+  if (operation?.operation !== 'mutation' || mutation == null) return 0
+  const { coerced } = getVariableValues(schema, operation.variableDefinitions ?? [], variableValues ?? {})
+  const { selections } = operation.selectionSet
+  const isEach = selections.every((selection) => {
+    if (coerced === undefined || selection.kind !== Kind.FIELD) return false
+    const { value: name } = selection.name
+    const field = mutation.getFields()[name]
+    const withdraws = Object.hasOwn(WITHDRAWALS, name) ? WITHDRAWALS[name] : undefined
+    if (field === undefined || withdraws === undefined) return false
+    const { input } = getArgumentValues(field, selection, coerced) as { input: Input }
+    return withdraws(input, viewer)
+  })
+  return isEach ? selections.length : 0
+}

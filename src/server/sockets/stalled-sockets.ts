@@ -1,0 +1,58 @@
+/** What waits in this process for one client that does not read fast enough. */
+export interface Stalled {
+  viewerId(): string
+  waitingBytes(): number
+  /** Closes the socket in a way that has the client come back. */
+  giveUp(): void
+}
+
+/** A budget of bytes, over the whole process, for what has been written to sockets and the system has not taken. */
+export interface StalledSockets {
+  add(socket: Stalled): void
+  delete(socket: Stalled): void
+}
+
+export interface StalledSocketsOptions {
+  mostBytes?: number
+  checkEveryMs?: number
+}
+
+const MOST_BYTES = 128 * 1024 * 1024
+const CHECK_EVERY_MS = 250
+
+/** Past the budget the viewer for whom most is waiting loses sockets, the one with the most first, until the rest fits. */
+export function createStalledSockets(options: StalledSocketsOptions = {}): StalledSockets {
+  const { mostBytes = MOST_BYTES, checkEveryMs = CHECK_EVERY_MS } = options
+  const sockets = new Set<Stalled>()
+  let timer: NodeJS.Timeout | undefined
+
+  function check(): void {
+    const waiting = Array.from(sockets, (socket) => ({ socket, bytes: socket.waitingBytes() }))
+    let total = sum(waiting)
+    if (total <= mostBytes) return
+    const byViewer = [...Map.groupBy(waiting, ({ socket }) => socket.viewerId()).values()]
+    for (const own of byViewer) own.sort((one, other) => one.bytes - other.bytes)
+    while (total > mostBytes) {
+      const most = byViewer.reduce((largest, own) => (sum(own) > sum(largest) ? own : largest))
+      const last = most.pop()
+      if (last === undefined) return
+      total -= last.bytes
+      sockets.delete(last.socket)
+      last.socket.giveUp()
+    }
+  }
+
+  return {
+    add(socket) {
+      sockets.add(socket)
+      timer ??= setInterval(check, checkEveryMs).unref()
+    },
+    delete(socket) {
+      if (!sockets.delete(socket) || sockets.size > 0) return
+      clearInterval(timer)
+      timer = undefined
+    },
+  }
+}
+
+const sum = (waiting: readonly { bytes: number }[]) => waiting.reduce((total, { bytes }) => total + bytes, 0)

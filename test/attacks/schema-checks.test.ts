@@ -1,0 +1,95 @@
+import { describe, expect, test } from 'vitest'
+import { RULE_STACKS } from '../support/application.ts'
+import { playDecisions } from '../support/decisions.ts'
+import { steps } from '../support/model-server-script.ts'
+import { callsOf } from '../support/space-tools.ts'
+import type { Read } from '../support/stage.ts'
+
+/** Comparing each item with each other takes long: more than half a second for some thousands. */
+const UNIQUE = {
+  type: 'object',
+  properties: { items: { type: 'array', uniqueItems: true, items: { type: 'object' } } },
+}
+const items = (count: number) => ({ items: Array.from({ length: count }, (_, n) => ({ a: { b: n } })) })
+const SLOW = items(9_000)
+
+describe.each(RULE_STACKS)("checks against others' schemas, on the %s stack", (stack) => {
+  const play = playDecisions(stack)
+  const order = (approval?: object) => ({
+    ...{ name: 'order', description: 'Orders.', inputSchema: UNIQUE, execution: 'INTERNAL' },
+    ...(approval === undefined ? {} : { approval }),
+  })
+  const asksFor = (input: object) => [{ toolCall: 'order', input }]
+
+  /** What comes of the one call of an agent that somebody else asks for it. */
+  async function elsewhere(input: object): Promise<Read> {
+    const person = await play.stage.person('Dora')
+    const agent = await play.stage.bot('Free', { toolset: 'ACTIVE_SPACE', tools: [order()] })
+    const space = await play.stage.space('Desk', [person, agent], { routing: 'BROADCAST' })
+    play.parley.models.script(steps(asksFor(input), [{ text: 'Done.' }]))
+    const { runs } = await play.stage.say(person, space, 'Go')
+    const run = await play.parley.runWhen(runs[0].id)
+    return (await callsOf(play.parley, run.id))[0]
+  }
+
+  test('are not made for somebody who may not decide, however their input looks', async () => {
+    const { alice, bob, runId } = await play.room([order({ approverIds: ['@alice'] })], asksFor(items(1)))
+    const call = await play.deciders.asked(alice)
+    const forbidden = { __typename: 'ForbiddenError' }
+    for (const input of [SLOW, { items: 'none' }, items(1)])
+      expect(await play.deciders.decide(bob, call.id, true, { input })).toMatchObject(forbidden)
+    expect(await play.deciders.decide(bob, call.id, true, { reason: 'x'.repeat(3000) })).toMatchObject(forbidden)
+    expect(await play.deciders.decide(alice, call.id, true, { input: items(2) })).toMatchObject({
+      __typename: 'DecideToolCallPayload',
+    })
+    await play.parley.runWhen(runId!)
+  })
+
+  test('that take too long pause for who made them, and not for what they give instead', async () => {
+    const { alice, runId } = await play.room([order({ approverIds: ['@alice'] })], asksFor(items(1)))
+    const call = await play.deciders.asked(alice)
+    const tooLong = { __typename: 'BadInputError', message: expect.stringContaining('takes too long') }
+    expect(await play.deciders.decide(alice, call.id, true, { input: SLOW })).toMatchObject(tooLong)
+    expect(await play.deciders.decide(alice, call.id, true, { input: items(8_000) })).toMatchObject(tooLong)
+    expect(await elsewhere(items(1))).toMatchObject({ status: 'DONE' })
+    const small = await play.deciders.decide(alice, call.id, true, { input: items(3) })
+    expect(small).toMatchObject({ __typename: 'DecideToolCallPayload' })
+    await play.parley.runWhen(runId!)
+    const done = await play.deciders.callFor({ client: play.stage.admin }, call.id)
+    expect(done).toMatchObject({ status: 'DONE', output: items(3) })
+  })
+
+  test('of results pause for who made them too: others submit what fits', async () => {
+    const { name, description } = order()
+    const form = { name, description, inputSchema: { type: 'object' }, execution: 'SPACE', resultSchema: UNIQUE }
+    const { alice, bob, eve, runId } = await play.room([form], asksFor({}))
+    await play.parley.runWhen(runId!, 'WAITING_TOOL')
+    const [call] = await play.deciders.pendingOf(alice)
+    expect(await play.deciders.submit(eve, call.id, SLOW)).toMatchObject({ __typename: 'NotFoundError' })
+    const tooLong = { __typename: 'BadInputError', message: expect.stringContaining('takes too long') }
+    expect(await play.deciders.submit(alice, call.id, SLOW)).toMatchObject(tooLong)
+    expect(await play.deciders.submit(bob, call.id, { items: 'none' })).toMatchObject({
+      __typename: 'BadInputError',
+      message: expect.stringContaining('items must be array'),
+    })
+    expect(await play.deciders.submit(bob, call.id, items(2))).toMatchObject({ __typename: 'SubmitToolResultPayload' })
+    await play.parley.runWhen(runId!)
+  })
+
+  test('that many wait for of one approver are refused at last, and delay no other human by more than one', async () => {
+    const { alice, runId } = await play.room([order({ approverIds: ['@alice'] })], asksFor(items(1)))
+    const call = await play.deciders.asked(alice)
+    // Each is checked and found wrong: nothing is decided.
+    const wrong = (n: number) => ({ ...items(2_000), items: [...items(2_000).items, n] })
+    const asked = Array.from({ length: 40 }, (_, n) => play.deciders.decide(alice, call.id, true, { input: wrong(n) }))
+    let answered = 0
+    for (const one of asked) void one.then(() => (answered += 1))
+    expect(await elsewhere(items(1))).toMatchObject({ status: 'DONE' })
+    expect(answered).toBeLessThan(asked.length)
+    const types = (await Promise.all(asked)).map(({ __typename }) => __typename)
+    expect(new Set(types)).toEqual(new Set(['BadInputError', 'RateLimitedError']))
+    expect(types.filter((type) => type === 'BadInputError').length).toBeGreaterThanOrEqual(20)
+    await play.deciders.decide(alice, call.id, true)
+    await play.parley.runWhen(runId!)
+  })
+})

@@ -1,0 +1,155 @@
+import { connect, type Socket } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const MIB = 1024 * 1024
+const BODIES = 600
+/** What is promised, and what a busy machine needs besides to send so much to itself. */
+const CLOSED_WITHIN_MS = 15_000
+
+describe('request bodies that never end', () => {
+  let parley: TestServer
+  let token: string
+  const sockets: Socket[] = []
+
+  beforeAll(async () => {
+    parley = await startTestServer({ stack: 'embedded', worker: false })
+    token = await parley.tokenOf(await parley.human('Ada'))
+  })
+  afterAll(async () => {
+    for (const socket of sockets) socket.destroy()
+    await parley?.close()
+  })
+
+  interface Sender {
+    received: string
+    isClosed: boolean
+    socket: Socket
+  }
+
+  /** Sends a part of a request, keeps its side of the connection open, and never ends it. */
+  function send(...parts: (string | Buffer)[]): Sender {
+    const socket = connect({ port: parley.server.port, host: '127.0.0.1', allowHalfOpen: true })
+    const sender: Sender = { received: '', isClosed: false, socket }
+    sockets.push(socket)
+    socket.on('data', (data) => {
+      sender.received += data
+    })
+    socket.on('error', () => {})
+    // The server has closed its side, or all of it.
+    socket.on('end', () => {
+      sender.isClosed = true
+    })
+    socket.on('close', () => {
+      sender.isClosed = true
+    })
+    for (const part of parts) socket.write(part)
+    return sender
+  }
+
+  const head = (path: string, framing: string, authorization = `Bearer ${token}`, type = 'application/json') =>
+    `POST ${path} HTTP/1.1\r\nHost: parley\r\nContent-Type: ${type}\r\nAuthorization: ${authorization}\r\n${framing}\r\n\r\n`
+  const sized = (bytes: number) => `Content-Length: ${bytes}`
+  const CHUNKED = 'Transfer-Encoding: chunked'
+  const most = Buffer.alloc(MIB - 1, 'x')
+  const ask = (query: string) =>
+    fetch(`${parley.origin}/graphql`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+      body: JSON.stringify({ query }),
+    })
+
+  test(`${BODIES} of 1 MiB are all closed within 15 s; the process holds a bounded part of them and goes on serving`, async () => {
+    const before = process.memoryUsage()
+    const heldBefore = before.arrayBuffers + before.external
+    let mostHeld = 0
+    const measuring = setInterval(() => {
+      const { arrayBuffers, external } = process.memoryUsage()
+      mostHeld = Math.max(mostHeld, arrayBuffers + external - heldBefore)
+    }, 50)
+    const paths = [
+      () => send(head('/graphql', sized(MIB)), most),
+      () => send(head('/graphql', sized(MIB), 'Bearer no-such-token'), most),
+      () => send(head('/graphql', sized(MIB), undefined, 'text/plain'), most),
+      () => send(head('/graphql', CHUNKED), `${MIB.toString(16)}\r\n`, most),
+      () => send(head('/hooks/agents/whk_x', sized(MIB)), most),
+      () => send(head('/invitations/nobody', sized(MIB)), most),
+      () => send(head('/nothing/here', sized(MIB)), most),
+      () => send(head('/health/live', sized(MIB)), most),
+    ]
+    const senders = Array.from({ length: BODIES }, (_, index) => paths[index % paths.length]!())
+    const started = Date.now()
+    expect((await ask('{ viewer { id } }')).status).toBe(200)
+    await until('all are closed', async () => senders.every(({ isClosed }) => isClosed), { timeoutMs: 60_000 })
+    const tookMs = Date.now() - started
+    clearInterval(measuring)
+    expect(tookMs).toBeLessThan(CLOSED_WITHIN_MS)
+    expect(mostHeld).toBeLessThan(300 * MIB)
+    const statuses = new Set(senders.map(({ received }) => /^HTTP\/1\.1 (\d+)/.exec(received)?.[1]))
+    expect([...statuses].sort()).toEqual(['401', '404', '408', '413', '415', '429'])
+    expect((await ask('{ viewer { id } }')).status).toBe(200)
+  })
+
+  test.each([
+    ['too large by its length', 413, () => send(head('/graphql', sized(3 * MIB)), 'x')],
+    [
+      'too large by its chunks',
+      413,
+      () => send(head('/graphql', CHUNKED), `${(3 * MIB).toString(16)}\r\n`, most, most),
+    ],
+    ['without a good token', 401, () => send(head('/graphql', sized(MIB), 'Bearer no'), 'x')],
+    ['of another type', 415, () => send(head('/graphql', sized(MIB), undefined, 'text/plain'), 'x')],
+    ['for a path that there is not', 404, () => send(head('/nothing', sized(MIB)), 'x')],
+    ['for an invitation', 404, () => send(head('/invitations/no', sized(MIB)), 'x')],
+  ])('a body %s is answered with %i, and its connection is closed', async (_, status, sendIt) => {
+    const sender = sendIt()
+    await until('it is closed', async () => sender.isClosed)
+    expect(sender.received).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+    expect(sender.received.toLowerCase()).toContain('\r\nconnection: close\r\n')
+  })
+
+  test('a client that goes on sending what is refused is cut off, after it could read why', async () => {
+    const sender = send(head('/graphql', sized(1024 * MIB)), 'x')
+    const sending = setInterval(() => sender.socket.write(Buffer.alloc(1024, 'x')), 20)
+    let isGone = false
+    sender.socket.on('close', () => {
+      isGone = true
+    })
+    await until('its connection is gone', async () => isGone)
+    clearInterval(sending)
+    expect(sender.received).toMatch(/^HTTP\/1\.1 413 /)
+  })
+
+  test('an honest client on a slow line, whose small body takes 10 s, is served, and its connection kept', async () => {
+    const body = JSON.stringify({ query: '{ viewer { id } }' })
+    const sender = send(head('/graphql', sized(body.length)))
+    for (const letter of body) {
+      sender.socket.write(letter)
+      await new Promise((resolve) => setTimeout(resolve, 10_000 / body.length))
+    }
+    await until('it is answered', async () => sender.received.includes('"viewer"'))
+    expect(sender.received).toMatch(/^HTTP\/1\.1 200 /)
+    expect(sender.isClosed).toBe(false)
+  })
+
+  test('a client whose upgrade is refused, and that never closes its side, is cut off', async () => {
+    const upgrade = 'Host: parley\r\nConnection: Upgrade\r\nUpgrade: websocket'
+    const sender = send(`GET /nothing HTTP/1.1\r\n${upgrade}\r\n\r\n`)
+    let isGone = false
+    sender.socket.on('close', () => {
+      isGone = true
+    })
+    await until('it is refused', async () => sender.received.startsWith('HTTP/1.1 404'))
+    const writing = setInterval(() => sender.socket.write('x'), 20)
+    await until('its connection is gone', async () => isGone)
+    clearInterval(writing)
+  })
+
+  test('headers that never end are closed within 15 s', async () => {
+    const started = Date.now()
+    const senders = [send('POST /graphql HTTP/1.1\r\nHost: parley\r\n'), send('POST'), send('')]
+    await until('all are closed', async () => senders.every(({ isClosed }) => isClosed), { timeoutMs: 60_000 })
+    expect(Date.now() - started).toBeLessThan(CLOSED_WITHIN_MS)
+  })
+})

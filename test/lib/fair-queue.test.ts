@@ -1,0 +1,52 @@
+import { describe, expect, test } from 'vitest'
+import { createDeferred } from '../../src/lib/async.ts'
+import { RateLimitedError } from '../../src/lib/errors.ts'
+import { createFairQueue } from '../../src/lib/fair-queue.ts'
+
+const hasty = (id: string) => ({ id, isPatient: false })
+const patient = (id: string) => ({ id, isPatient: true })
+
+describe('a fair queue', () => {
+  const open = (mostWaiting = 20) => {
+    const queue = createFairQueue({ mostWaiting, refusal: 'Too many.' })
+    const done: string[] = []
+    const gate = createDeferred()
+    const held = queue.run(hasty('first'), () => gate.promise)
+    const add = (name: string, requester = hasty(name[0] ?? '')) =>
+      queue.run(requester, async () => {
+        done.push(name)
+        return name
+      })
+    return { queue, done, gate, held, add }
+  }
+
+  test('runs one task at a time, requester by requester, and those of one requester in order', async () => {
+    const { done, gate, add } = open()
+    const all = ['a1', 'a2', 'a3', 'b1', 'c1', 'c2'].map((name) => add(name))
+    expect(done).toEqual([])
+    gate.resolve()
+    expect(await Promise.all(all)).toEqual(['a1', 'a2', 'a3', 'b1', 'c1', 'c2'])
+    expect(done).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3'])
+  })
+
+  test('refuses what is too many of one requester, and nothing of another or of one that is patient', async () => {
+    const { done, gate, add } = open(2)
+    const waiting = [add('a1'), add('a2'), add('b1'), add('a4', patient('a')), add('a5', patient('a'))]
+    await expect(add('a3')).rejects.toThrow(RateLimitedError)
+    gate.resolve()
+    await Promise.all(waiting)
+    expect(done).toEqual(['a1', 'b1', 'a2', 'a4', 'a5'])
+    expect(await add('a6')).toBe('a6')
+  })
+
+  test('goes on after a task that throws', async () => {
+    const { queue, gate, add } = open()
+    const failed = queue.run(hasty('a'), async () => {
+      throw new Error('broken')
+    })
+    const next = add('a2')
+    gate.resolve()
+    await expect(failed).rejects.toThrow('broken')
+    expect(await next).toBe('a2')
+  })
+})

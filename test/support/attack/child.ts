@@ -1,0 +1,34 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+
+/** A process beside the test that ends with it. */
+export interface Child {
+  process: ChildProcess
+  /** Its next message. @throws where it ends before */
+  message<T>(): Promise<T>
+  stop(): Promise<void>
+}
+
+/** Forks a file of this folder. */
+export function startChild(file: string, args: string[] = []): Child {
+  const child = fork(path.join(import.meta.dirname, file), args, { serialization: 'advanced', execArgv: [] })
+  const ended = once(child, 'exit')
+  const killWithUs = () => child.kill('SIGKILL')
+  process.on('exit', killWithUs)
+  return {
+    process: child,
+    async message<T>() {
+      const gone = ended.then(([code, signal]) => {
+        throw new Error(`${file} ended with ${code ?? signal}`)
+      })
+      const [message] = (await Promise.race([once(child, 'message'), gone])) as [T]
+      return message
+    },
+    async stop() {
+      child.kill('SIGKILL')
+      await ended
+      process.off('exit', killWithUs)
+    },
+  }
+}

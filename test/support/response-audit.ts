@@ -1,0 +1,303 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import {
+  buildSchema,
+  type GraphQLField,
+  type GraphQLObjectType,
+  type GraphQLOutputType,
+  type GraphQLSchema,
+  getNamedType,
+  isEnumType,
+  isListType,
+  isNonNullType,
+  isObjectType,
+  isScalarType,
+} from 'graphql'
+
+const ROOT = path.resolve(import.meta.dirname, '../..')
+
+/** Bytes of JSON for one UTF-16 unit at worst: a control character is `\u0001`. */
+const BYTES_A_UNIT = 6
+const BYTES_OF: Record<string, number> = { Boolean: 5, Int: 11, Float: 24, DateTime: 26, ID: 42, StreamCursor: 64 }
+const LARGEST_PAGE = constant('src/lib/page.ts', 'LARGEST_PAGE')
+
+/** How long a text may be, in UTF-16 units: a constant of the code, or `counted` where a model writes it and no rule limits it. */
+type TextLimit = readonly [file: string, name: string] | 'counted' | number
+
+const NAME = ['src/lib/validate.ts', 'LONGEST_NAME'] as const
+const MESSAGE = ['src/lib/validate.ts', 'LONGEST_MESSAGE'] as const
+const INSTRUCTIONS = ['src/lib/validate.ts', 'LONGEST_INSTRUCTIONS'] as const
+const KEY = ['src/lib/validate.ts', 'LONGEST_IDEMPOTENCY_KEY'] as const
+const MODEL = ['src/agents/agent-settings.ts', 'LONGEST_MODEL'] as const
+const URL_LIMIT = ['src/agents/outgoing-request.ts', 'LONGEST_URL'] as const
+const REASON = ['src/runs/approvals.ts', 'LONGEST_REASON'] as const
+
+/**
+ * Every field of type String, with the longest text it may hold. A field of a fixed vocabulary has its length. `*.field` stands for
+ * what the server writes itself wherever it occurs: cursors, secrets, and the words of errors.
+ */
+const TEXTS: Record<string, TextLimit> = {
+  '*.cursor': 100,
+  '*.endCursor': 100,
+  '*.message': 400,
+  '*.notifySecret': 100,
+  '*.secret': 100,
+  '*.startCursor': 100,
+  'AccessToken.serviceName': NAME,
+  'Agent.description': ['src/agents/agent-settings.ts', 'LONGEST_DESCRIPTION'],
+  'Agent.model': MODEL,
+  'Agent.name': NAME,
+  'AgentInternals.fallbackModels': MODEL,
+  'AgentInternals.instructions': INSTRUCTIONS,
+  'AgentInternals.notifyUrl': URL_LIMIT,
+  'AgentOutcome.error': 'counted',
+  'AgentOutcome.reason': REASON,
+  'Approval.inputDigest': 64,
+  'ApprovalDecision.reason': REASON,
+  'AuditEntry.action': 100,
+  'AuditEntry.serviceName': NAME,
+  'BadInputError.field': 'counted',
+  'ChainWaiter.reason': 'counted',
+  'CreateInvitationPayload.url': 'counted',
+  'Cycle.summary': 'counted',
+  'FailedModel.error': 'counted',
+  'FailedModel.model': MODEL,
+  'Goal.description': ['src/agents/goals.ts', 'LONGEST_DESCRIPTION'],
+  'Human.externalId': ['src/agents/humans.ts', 'LONGEST_EXTERNAL_ID'],
+  'Human.name': NAME,
+  'McpServer.allowedTools': ['src/agents/mcp-servers.ts', 'LONGEST_TOOL_NAME'],
+  'McpServer.approvalTools': ['src/agents/mcp-servers.ts', 'LONGEST_TOOL_NAME'],
+  'McpServer.confidentialTools': ['src/agents/mcp-servers.ts', 'LONGEST_TOOL_NAME'],
+  'McpServer.headerNames': ['src/agents/outgoing-request.ts', 'LONGEST_HEADERS'],
+  'McpServer.name': NAME,
+  'McpServer.url': URL_LIMIT,
+  'McpTool.description': ['src/tools/mcp/definitions.ts', 'LONGEST_DESCRIPTION'],
+  'McpTool.name': NAME,
+  'Memory.key': ['src/agents/memories.ts', 'LONGEST_KEY'],
+  'Memory.value': ['src/agents/memories.ts', 'LONGEST_VALUE'],
+  'Message.idempotencyKey': KEY,
+  'Message.text': MESSAGE,
+  'MessageOrigin.triggerMessage': ['src/spaces/history.ts', 'LONGEST_ORIGIN'],
+  'MessageOrigin.triggerName': NAME,
+  'MessageOrigin.triggerSenderName': NAME,
+  'MessageOrigin.triggerSpaceName': NAME,
+  'MessageTextDelta.delta': MESSAGE,
+  'ModelProvider.api': 24,
+  'ModelProvider.baseUrl': 'counted',
+  'ModelProvider.name': NAME,
+  'Plan.cron': ['src/plans/schedule.ts', 'LONGEST_CRON'],
+  'Plan.instruction': ['src/plans/plans.ts', 'LONGEST_INSTRUCTION'],
+  'Plan.name': NAME,
+  'Plan.timeZone': 64,
+  'RateLimit.name': 24,
+  'Run.error': 'counted',
+  'Run.summary': 'counted',
+  'Run.triggerSummary': 'counted',
+  'RunFailed.error': 'counted',
+  'RunReasoningDelta.delta': 'counted',
+  'RunTextDelta.delta': 'counted',
+  'RunToolInputDelta.delta': 'counted',
+  'RunToolInputDelta.toolName': 'counted',
+  'Space.description': ['src/spaces/spaces.ts', 'LONGEST_DESCRIPTION'],
+  'Space.name': NAME,
+  'StepRecord.activeTools': ['src/agents/mcp-servers.ts', 'LONGEST_TOOL_NAME'],
+  'StepRecord.finishReason': 24,
+  'StepRecord.instructions': 'counted',
+  'StepRecord.model': MODEL,
+  'TextPart.text': MESSAGE,
+  'Tool.description': ['src/agents/custom-tools.ts', 'LONGEST_TOOL_DESCRIPTION'],
+  'Tool.headerNames': ['src/agents/outgoing-request.ts', 'LONGEST_HEADERS'],
+  'Tool.name': NAME,
+  'Tool.url': URL_LIMIT,
+  'ToolCall.answeredByService': NAME,
+  'ToolCall.error': 'counted',
+  'ToolCall.toolName': 'counted',
+  'ToolPhase.activeTools': ['src/agents/mcp-servers.ts', 'LONGEST_TOOL_NAME'],
+  'ToolPhase.model': MODEL,
+  'UsageRow.model': MODEL,
+  'Viewer.serviceName': NAME,
+  'Webhook.serviceName': NAME,
+  'Webhook.url': 'counted',
+}
+
+/** Fields of type JSON: what comes in is at most `LARGEST_JSON_BYTES`; what a run journals is limited by the counter alone. */
+const JSONS: Record<string, TextLimit> = {
+  'AgentInternals.modelSettings': 1000,
+  'AuditEntry.detail': ['src/lib/validate.ts', 'LARGEST_JSON_BYTES'],
+  'Consciousness.messages': 'counted',
+  'Cycle.messages': 'counted',
+  'InboxEvent.payload': ['src/lib/validate.ts', 'LARGEST_JSON_BYTES'],
+  'McpTool.inputSchema': ['src/tools/mcp/definitions.ts', 'LONGEST_SCHEMA'],
+  'StepRecord.messages': 'counted',
+  'StepRecord.response': 'counted',
+  'ToolPhase.modelSettings': 1000,
+  'Tool.inputSchema': ['src/agents/custom-tools.ts', 'LONGEST_SCHEMA'],
+  'Tool.resultSchema': ['src/agents/custom-tools.ts', 'LONGEST_SCHEMA'],
+  'ToolCall.input': ['src/lib/validate.ts', 'LARGEST_JSON_BYTES'],
+  'ToolCall.inputSchema': ['src/agents/custom-tools.ts', 'LONGEST_SCHEMA'],
+  'ToolCall.output': ['src/lib/validate.ts', 'LARGEST_JSON_BYTES'],
+  'ToolCall.resultSchema': ['src/agents/custom-tools.ts', 'LONGEST_SCHEMA'],
+}
+
+/** Lists without pages, with the most items that one has; `counted` where no rule says how many. */
+const LISTS: Record<string, TextLimit> = {
+  'Agent.activeRuns': 'counted',
+  'AgentActivity.runs': 'counted',
+  'AgentInternals.fallbackModels': ['src/agents/agent-settings.ts', 'MOST_FALLBACKS'],
+  'AgentInternals.goals': ['src/agents/goals.ts', 'MOST_GOALS'],
+  'AgentInternals.mcpServers': ['src/agents/mcp-servers.ts', 'MOST_SERVERS'],
+  'AgentInternals.memories': ['src/agents/memories.ts', 'MOST_MEMORIES'],
+  'AgentInternals.phases': ['src/agents/tool-phases.ts', 'MOST_PHASES'],
+  'AgentInternals.plans': ['src/plans/plans.ts', 'MOST_PLANS'],
+  'AgentInternals.tools': ['src/agents/custom-tools.ts', 'MOST_TOOLS'],
+  'Approval.approvers': ['src/spaces/members.ts', 'MOST_MEMBERS'],
+  'Approval.decisions': 'counted',
+  'ApprovalPolicy.approvers': ['src/agents/approval-policy.ts', 'MOST_NAMED'],
+  'ApprovalPolicy.escalateTo': ['src/agents/approval-policy.ts', 'MOST_NAMED'],
+  'Chain.replyStack': 100,
+  'Cycle.confidentialTo': 'counted',
+  'CycleSettings.urgentFrom': 'counted',
+  'Goal.confidentialTo': 'counted',
+  'McpServer.allowedTools': ['src/tools/mcp/definitions.ts', 'MOST_LISTED'],
+  'McpServer.approvalTools': ['src/tools/mcp/definitions.ts', 'MOST_LISTED'],
+  'McpServer.confidentialTools': ['src/tools/mcp/definitions.ts', 'MOST_LISTED'],
+  'McpServer.headerNames': ['src/agents/outgoing-request.ts', 'MOST_HEADERS'],
+  'McpServer.tools': ['src/tools/mcp/definitions.ts', 'MOST_LISTED'],
+  'Memory.confidentialTo': 'counted',
+  'Message.outcomes': ['src/spaces/members.ts', 'MOST_MEMBERS'],
+  'Message.parts': 'counted',
+  'Plan.askers': 'counted',
+  'Plan.confidentialTo': 'counted',
+  'Query.modelProviders': 'counted',
+  'Query.nodes': LARGEST_PAGE,
+  'Query.usage': ['src/runs/usage.ts', 'MOST_ROWS'],
+  'Run.pendingToolCalls': 'counted',
+  'Run.toolCalls': 'counted',
+  'RunInternals.askers': 'counted',
+  'RunInternals.confidentialTo': 'counted',
+  'RunWaitingTool.toolCalls': 'counted',
+  'SendMessagePayload.runs': ['src/spaces/members.ts', 'MOST_MEMBERS'],
+  'Space.agentsElsewhere': ['src/spaces/members.ts', 'MOST_MEMBERS'],
+  'Space.members': ['src/spaces/members.ts', 'MOST_MEMBERS'],
+  'StepRecord.activeTools': 'counted',
+  'StepRecord.confidentialTo': 'counted',
+  'StepRecord.failedModels': ['src/agents/agent-settings.ts', 'MOST_FALLBACKS'],
+  'StepRecord.withheld': 'counted',
+  'StopRunPayload.stoppedRuns': 'counted',
+  'Tool.headerNames': ['src/agents/outgoing-request.ts', 'MOST_HEADERS'],
+  'ToolPhase.activeTools': ['src/agents/custom-tools.ts', 'MOST_TOOLS'],
+  'Viewer.pendingToolCalls': ['src/runs/control.ts', 'MOST_PENDING'],
+  'Viewer.rateLimits': 3,
+}
+
+export interface AuditedField {
+  /** `Type.field`. */
+  name: string
+  kind: 'fixed' | 'text' | 'json' | 'page' | 'object'
+  /** Bytes of its JSON at worst, without what its objects select; null where only the counter limits them. */
+  mostBytes: number | null
+  /** Items of the list at worst; null where only the counter limits them; 1 for none. */
+  mostItems: number | null
+  /** Of what one more alias of it costs in the request: bytes of the response. Null as above. */
+  bytesPerRequestByte: number | null
+}
+
+export interface Audit {
+  schema: GraphQLSchema
+  fields: AuditedField[]
+  /** Fields that others can make long and that no rule of this file classifies. */
+  unclassified: string[]
+  /** Rules of this file that no field has any more. */
+  outdated: string[]
+}
+
+/** Classifies every field of the printed schema that a response may hold. */
+export function auditSchema(): Audit {
+  const schema = buildSchema(readFileSync(path.join(ROOT, 'schema.graphql'), 'utf8'))
+  const types = Object.values(schema.getTypeMap()).filter((type) => isObjectType(type) && !type.name.startsWith('__'))
+  const used = new Set<string>()
+  const unclassified: string[] = []
+  const fields = (types as GraphQLObjectType[]).flatMap((type) =>
+    Object.values(type.getFields()).map((field) => classify(type, field, used, unclassified)),
+  )
+  const rules: Record<string, Record<string, TextLimit>> = { texts: TEXTS, JSON: JSONS, lists: LISTS }
+  const outdated = Object.entries(rules).flatMap(([table, known]) =>
+    Object.keys(known).flatMap((name) => (used.has(`${table} ${name}`) ? [] : [`${name} of the table of ${table}`])),
+  )
+  return { schema, fields, unclassified, outdated }
+}
+
+function classify(
+  { name: type }: GraphQLObjectType,
+  field: GraphQLField<unknown, unknown>,
+  used: Set<string>,
+  unclassified: string[],
+): AuditedField {
+  const name = `${type}.${field.name}`
+  const missing = (what: string) => {
+    unclassified.push(`${name}: ${what}`)
+    return null
+  }
+  const look = (table: string, known: Record<string, TextLimit>, what: string): number | null => {
+    const rule = [name, `*.${field.name}`].find((rule) => rule in known)
+    if (rule === undefined) return missing(`${what} that test/support/response-audit.ts does not classify`)
+    used.add(`${table} ${rule}`)
+    const limit = known[rule]
+    return limit === undefined || limit === 'counted' ? null : typeof limit === 'number' ? limit : constant(...limit)
+  }
+  const named = getNamedType(field.type)
+  const isPage = /Connection$/.test(named.name)
+  const isInPage = /Connection$/.test(type)
+  const mostItems = !isList(field.type) ? 1 : isInPage ? LARGEST_PAGE : look('lists', LISTS, 'a list without pages')
+  const [kind, bytesOfOne] = sizeOf()
+
+  /** What one value is, and its bytes. */
+  function sizeOf(): [AuditedField['kind'], number | null] {
+    if (isEnumType(named)) return ['fixed', Math.max(...named.getValues().map((value) => value.name.length)) + 2]
+    if (!isScalarType(named)) return [isPage ? 'page' : 'object', 2]
+    if (named.name === 'String') {
+      const units = look('texts', TEXTS, 'a text')
+      return ['text', units === null ? null : units * BYTES_A_UNIT + 2]
+    }
+    if (named.name === 'JSON') return ['json', look('JSON', JSONS, 'JSON')]
+    return ['fixed', BYTES_OF[named.name] ?? missing(`a scalar ${named.name}`)]
+  }
+
+  const mostBytes = bytesOfOne === null || mostItems === null ? null : bytesOfOne * mostItems
+  // ` a1:name` asks for it once more, and `"a1":` comes with it.
+  const bytesPerRequestByte = mostBytes === null ? null : (mostBytes + 6) / (field.name.length + 4)
+  return { name, kind, mostBytes, mostItems, bytesPerRequestByte }
+}
+
+const isList = (type: GraphQLOutputType): boolean =>
+  isNonNullType(type) ? isList(type.ofType as GraphQLOutputType) : isListType(type)
+
+/** A number of the code, by the name of its constant. @throws where the file has none of that name */
+function constant(file: string, name: string): number {
+  const text = readFileSync(path.join(ROOT, file), 'utf8')
+  const expression = new RegExp(`\\bconst ${name} = ([\\d_ *]+)$`, 'm').exec(text)?.[1]
+  if (expression === undefined) throw new Error(`${file} has no constant ${name} that is a number`)
+  return expression
+    .replaceAll('_', '')
+    .split('*')
+    .reduce((product, factor) => product * Number(factor), 1)
+}
+
+/** The audit as a table, those that return most for a byte of the request first. */
+export function auditTable(fields: readonly AuditedField[], mostResponseBytes: number): string {
+  const long = fields.filter(({ kind, mostItems }) => kind === 'text' || kind === 'json' || mostItems !== 1)
+  const worst = ({ bytesPerRequestByte }: AuditedField) => bytesPerRequestByte ?? Number.POSITIVE_INFINITY
+  const rows = long
+    .toSorted((a, b) => worst(b) - worst(a) || a.name.localeCompare(b.name))
+    .map(({ name, kind, mostBytes, mostItems, bytesPerRequestByte }) => {
+      const items = mostItems === null ? 'any number' : mostItems === 1 ? '' : String(mostItems)
+      const bytes = mostBytes === null ? `≤ ${mostResponseBytes} (counted)` : String(mostBytes)
+      const ratio = bytesPerRequestByte === null ? 'counted' : bytesPerRequestByte.toFixed(0)
+      return `| \`${name}\` | ${kind} | ${items} | ${bytes} | ${ratio} |`
+    })
+  return [
+    '| field | kind | items | bytes at most | bytes per request byte |',
+    '|---|---|---:|---:|---:|',
+    ...rows,
+  ].join('\n')
+}

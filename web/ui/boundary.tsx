@@ -1,0 +1,59 @@
+import { Component, type ReactNode } from 'react'
+import { Button } from './button.tsx'
+import { FALLBACK_TALL_PX, PlainText } from './plain-text.tsx'
+
+interface BoundaryProps {
+  /** What could not be shown, as a noun that follows “This”. */
+  what: string
+  /** The same content as plain text, if that is useful. */
+  text?: (() => string) | undefined
+  /** A new value renders the children again, because the content changed. */
+  version?: unknown
+  /** Shown instead of the default message, if the content can be shown in another way. */
+  fallback?: ReactNode
+  children: ReactNode
+}
+
+interface BoundaryState {
+  hasFailed: boolean
+  version: unknown
+}
+
+/** An error boundary: an exception while rendering replaces only its children. */
+export class Boundary extends Component<BoundaryProps, BoundaryState> {
+  override state: BoundaryState = { hasFailed: false, version: this.props.version }
+
+  static getDerivedStateFromError(): Partial<BoundaryState> {
+    return { hasFailed: true }
+  }
+
+  static getDerivedStateFromProps({ version }: BoundaryProps, state: BoundaryState): BoundaryState | null {
+    return version === state.version ? null : { hasFailed: false, version }
+  }
+
+  override render(): ReactNode {
+    const { what, text, fallback, children } = this.props
+    if (!this.state.hasFailed) return children
+    if (fallback !== undefined) return fallback
+    return (
+      <section className="broken" aria-label={`A ${what} that could not be shown`}>
+        <div className="broken-head">
+          <span>This {what} could not be shown.</span>
+          <Button icon="retry" look="quiet" onClick={() => this.setState({ hasFailed: false })}>
+            Try again
+          </Button>
+        </div>
+        {text !== undefined && <PlainText text={textOrNothing(text)} tallPx={FALLBACK_TALL_PX} />}
+      </section>
+    )
+  }
+}
+
+/** Content that could not be rendered may not be convertible to text either. */
+function textOrNothing(text: () => string): string {
+  try {
+    return String(text())
+  } catch {
+    return ''
+  }
+}
