@@ -50,9 +50,9 @@ describe('npm run seed', () => {
   )
 
   test.each([
-    ['nonsense', 'nonsense is no address'],
-    ['http://127.0.0.1:PORT', 'nothing answers at http://127.0.0.1:PORT/graphql: start Parley first'],
-    ['ORIGIN/metrics', 'does not answer as a GraphQL server'],
+    ['nonsense', 'nonsense is not a valid address'],
+    ['http://127.0.0.1:PORT', 'no server responds at http://127.0.0.1:PORT/graphql: start Parley first'],
+    ['ORIGIN/metrics', 'is not a GraphQL server'],
   ])('says in a sentence why it cannot: %s', async (address, sentence) => {
     const port = String(await freePort())
     const put = (text: string) => text.replace('PORT', port).replace('ORIGIN', parley.origin)

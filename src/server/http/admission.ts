@@ -100,7 +100,10 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
     const { viewer, request, signal = request?.signal } = args.contextValue
     setExecuteFn(async (given) => {
       try {
-        const end = await work.begin(viewer.id, weight, signal)
+        const end = await work.begin(viewer.id, weight, signal).catch((error) => {
+          answerItself(args, error)
+          return () => {}
+        })
         const execute: ExecuteOnce = async (contextValue, fieldResolver) =>
           executeFn({ ...(given as object), contextValue, fieldResolver, signal }) as Promise<ExecutionResult>
         const { result, bytes } = await Promise.resolve(
