@@ -93,7 +93,7 @@ module.exports = {
     {
       name: 'the console is a client like any other',
       severity: 'error',
-      from: { path: '^(web|client|examples)/' },
+      from: { path: '^(web|client|examples)/', pathNot: '^examples/test/' },
       to: { path: '^(src|test|bench|scripts)/' },
     },
     {
@@ -118,7 +118,7 @@ module.exports = {
   ],
   options: {
     doNotFollow: { path: ['node_modules', '(^|/)(__)?generated(__)?/'] },
-    exclude: { path: ['^web/dist/', '^client/dist/'] },
+    exclude: { path: ['^web/dist/', '^client/dist/', '^dist/'] },
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
     enhancedResolveOptions: {

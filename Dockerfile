@@ -2,26 +2,23 @@
 
 FROM node:24-slim AS build
 WORKDIR /app
-COPY package.json package-lock.json prisma.config.ts ./
-COPY prisma prisma
-RUN npm ci --ignore-scripts && npx prisma generate
-# Prisma's client and the console are made by development dependencies, which go again after it. The postinstall would also generate
-# the types of the tests' operations, from files that are no part of the image.
-COPY tsconfig.json ./
+COPY package.json package-lock.json ./
 COPY client client
+RUN npm ci --ignore-scripts
+# Development dependencies build the console; the second installation is without them.
+COPY tsconfig.json ./
 COPY web web
-RUN npx vite build web && npm prune --omit=dev --ignore-scripts
+RUN npx vite build web && npm ci --omit=dev --ignore-scripts
 
 FROM node:24-slim
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=4000 DATA_DIR=/data
 WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY package.json ./
-COPY prisma prisma
+COPY prisma/migrations prisma/migrations
 COPY scripts/migrate.ts scripts/export.ts scripts/import.ts scripts/rotate-secrets.ts scripts/
 COPY src src
 COPY --from=build /app/web/dist web/dist
-COPY --from=build /app/src/generated src/generated
 RUN install -d -o node -g node /data
 VOLUME /data
 USER node

@@ -2,6 +2,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { isAvailable } from './scripts/packages.ts'
 
 // Five projects: `suite` is what `npm test` runs, below five minutes; `long`, `heap` and `attack` are `npm run test:long`: whole servers, as
 // an operator starts them, browsers, heaps that are measured, and hostile members at random; `faults` kills processes and servers, takes many minutes and has its
@@ -21,13 +22,16 @@ process.env['PGOPTIONS'] ??= '-c plan_cache_mode=force_generic_plan'
  * a database of years: many seconds each.
  */
 const LONG = [
-  ...['attacks', 'browser', 'e2e'].map((folder) => `test/${folder}/**/*.test.ts`),
+  ...['attacks', 'browser', 'e2e', 'package'].map((folder) => `test/${folder}/**/*.test.ts`),
   ...['*/*-property', 'guide', 'confidence/secrets', 'engine/broken-off'].map((name) => `test/${name}.test.ts`),
   ...['realtime/redis-cluster', 'realtime/redis-faults', 'tools/any-input'].map((name) => `test/${name}.test.ts`),
   ...['crowds', 'draining-load'].map((name) => `test/server/${name}.test.ts`),
   ...['backup', 'compose', 'moving'].map((name) => `test/operation/${name}.test.ts`),
   ...['directory-lock', 'hot-statements', 'migrate', 'upgrade'].map((name) => `test/platform/${name}.test.ts`),
 ]
+/** The examples have packages of their own, which `npm ci` at the root leaves out. */
+const EXAMPLES = isAvailable('examples', 'examples/test')
+
 /** They measure a heap, which is only theirs in a process of their own. */
 const HEAPS = ['subscription-leaks', 'document-cache', 'slow-readers'].map((name) => `test/server/${name}.test.ts`)
 
@@ -51,12 +55,20 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'suite',
-          include: ['test/**/*.test.ts'],
+          include: ['test/**/*.test.ts', ...(EXAMPLES ? ['examples/test/chats.test.ts'] : [])],
           exclude: ['test/faults/**', ...LONG, ...HEAPS],
           isolate: false,
         },
       },
-      { extends: true, test: { name: 'long', include: LONG, exclude: [ATTACK], isolate: false } },
+      {
+        extends: true,
+        test: {
+          name: 'long',
+          include: [...LONG, ...(EXAMPLES ? ['examples/test/pages.test.ts'] : [])],
+          exclude: [ATTACK],
+          isolate: false,
+        },
+      },
       { extends: true, test: { name: 'heap', include: HEAPS } },
       { extends: true, test: { name: 'attack', include: [ATTACK], sequence: { groupOrder: 1 } } },
       {

@@ -8,6 +8,13 @@ finish() {
   exit
 }
 
+# Runs Node for a script of this project. `npm ci` links a Node into node_modules/.bin if the machine's is too old, or with CI=true.
+run_node() {
+  local program=node_modules/.bin/node
+  if [ ! -x "$program" ]; then program=node; fi
+  "$program" "$@"
+}
+
 # A step that is one check: check <minutes> <command…>
 check() {
   local minutes=$1
@@ -16,13 +23,14 @@ check() {
   if timeout "${minutes}m" "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); return 1; fi
 }
 
-# A step that is a run of vitest, counted test by test: tests <minutes> <npm script>
+# A step that is a run of vitest, counted test by test: tests <minutes> <npm script> [test file…]
 tests() {
   local minutes=$1 script=$2 report="$results/$2.json" code=0 counts
   report=${report//:/-}
-  echo "+ npm run $script"
-  timeout "${minutes}m" npm run --silent "$script" -- --reporter=default --reporter=json --outputFile.json="$report" || code=$?
-  counts=$(node_modules/.bin/node -p '
+  shift 2
+  echo "+ npm run $script${*:+ -- $*}"
+  timeout "${minutes}m" npm run --silent "$script" -- --reporter=default --reporter=json --outputFile.json="$report" "$@" || code=$?
+  counts=$(run_node -p '
     const report = JSON.parse(fs.readFileSync(process.argv[1], "utf8"))
     // A file that failed before its first test counts as one.
     const broken = report.testResults.filter((file) => file.status === "failed" && file.assertionResults.length === 0)

@@ -1,4 +1,4 @@
-// The public API of `parley/client`, for any framework.
+// The public API of `parley-client`, for any framework.
 export {
   type Connection,
   type ConnectionOptions,

@@ -1,5 +1,5 @@
 import { PGlite } from '@electric-sql/pglite'
-import { PrismaPGlite } from 'pglite-prisma-adapter'
+import { PrismaPGlite } from '../src/generated/pglite-prisma-adapter.ts'
 import { migrationDrift } from './schema-engine.ts'
 
 /**

@@ -37,7 +37,9 @@ interface Glue {
 let glueLoading: Promise<Glue> | null = null
 
 async function loadGlue(): Promise<Glue> {
-  const folder = path.dirname(createRequire(import.meta.url).resolve('@prisma/schema-engine-wasm'))
+  const folder = path.dirname(
+    createRequire(path.join(ROOT, 'tools/package.json')).resolve('@prisma/schema-engine-wasm'),
+  )
   const glue = await import(pathToFileURL(path.join(folder, 'schema_engine_bg.js')).href)
   const bytes = await readFile(path.join(folder, 'schema_engine_bg.wasm'))
   const { instance } = await WebAssembly.instantiate(bytes, { './schema_engine_bg.js': glue })

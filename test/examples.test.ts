@@ -3,14 +3,8 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openChat as openApolloChat } from '../examples/apollo/chat.ts'
-import { openChat as openRelayChat } from '../examples/relay/chat.ts'
-import type { ShownMessage } from '../examples/show-chat.ts'
-import { openChat as openUrqlChat } from '../examples/urql/chat.ts'
 import { forAgent, steps } from './support/model-server-script.ts'
 import { startTestServer, type TestServer } from './support/served.ts'
-import { sayIn } from './support/space-tools.ts'
-import { until } from './support/until.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
 
@@ -21,37 +15,6 @@ describe('the examples', () => {
     parley = await startTestServer({ stack: 'embedded' })
   })
   afterAll(() => parley?.close())
-
-  test.each([
-    ['Apollo Client', openApolloChat],
-    ['Relay', openRelayChat],
-    ['urql with graphcache', openUrqlChat],
-  ])('%s shows a text while it is written, and then as it is', async (_, openChat) => {
-    const { human, agent, space } = await parley.room('Ada', { toolset: 'SPACE_TOOLS' })
-    const gate = Promise.withResolvers<void>()
-    const chunks = [`{"spaceId":"${space.id}","text":"`, 'Cover ', 'them', gate.promise, ' tonight.', '"}']
-    const said = steps(
-      [sayIn(space.id, 'Frost is coming.')],
-      [{ toolCall: 'sendSpaceMessage', chunks }],
-      [{ text: 'ok' }],
-    )
-    parley.models.reset()
-    parley.models.script(forAgent(agent.name, said))
-    let shown: ShownMessage[] | null = null
-    const onMessages = (messages: ShownMessage[]) => {
-      shown = messages
-    }
-    const token = await parley.tokenOf(human)
-    const chat = openChat({ url: `${parley.origin}/graphql`, token, spaceId: space.id, onMessages })
-    await until('the chat has its messages', () => shown !== null)
-    await chat.send('What do I do?')
-    const half = 'Frost is coming.\n\nCover them'
-    await until('the first half shows', () => shown?.[1]?.text === half && shown[1].isWriting)
-    gate.resolve()
-    await until('the whole shows', () => shown?.[1]?.text === `${half} tonight.` && !shown[1].isWriting)
-    expect(shown).toMatchObject([{ text: 'What do I do?' }, { sender: agent.name }])
-    chat.close()
-  })
 
   test('the service wakes an agent by a signed webhook, and answers the tool that it calls', async () => {
     const tool = {

@@ -14,7 +14,7 @@ const FRONT_ENDS = 'docs/front-ends.md'
 const GIVEN = `
 declare const token: string
 declare const spaceId: string
-declare const connection: import('parley/client').Connection
+declare const connection: import('parley-client').Connection
 declare function render(...shown: unknown[]): void
 declare module '@ai-sdk/react' {
   function useChat(options: import('ai').ChatInit<import('ai').UIMessage>): void

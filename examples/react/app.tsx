@@ -1,7 +1,7 @@
-// A chat in React on parley/client: spaces, live text, tool calls, a stop, a field. Less than 100 lines.
+// A chat in React on parley-client: spaces, live text, tool calls, a stop, a field. Less than 100 lines.
 
-import { createConnection, type Message } from 'parley/client'
-import { useSpace, useViewer } from 'parley/client/react'
+import { createConnection, type Message } from 'parley-client'
+import { useSpace, useViewer } from 'parley-client/react'
 import { type FormEvent, memo, StrictMode, useMemo, useState } from 'react'
 import { createRoot } from 'react-dom/client'
 

@@ -8,8 +8,8 @@ import { PGlite } from '@electric-sql/pglite'
 import { PrismaPg } from '@prisma/adapter-pg'
 import pg from 'pg'
 import { type ConstructorOptions, fromPglite } from 'pg-boss'
-import { PrismaPGlite } from 'pglite-prisma-adapter'
 import type { Registry } from 'prom-client'
+import { PrismaPGlite } from '../generated/pglite-prisma-adapter.ts'
 import { type Prisma, PrismaClient } from '../generated/prisma/client.ts'
 import { createDeferred, sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
@@ -150,7 +150,7 @@ async function initialise(directory: string): Promise<void> {
   if (template.copyTo(draft)) return rename(draft, directory)
   await promisify(execFile)(process.execPath, [
     ...WEB_ASSEMBLY_FLAGS,
-    path.join(import.meta.dirname, 'init-embedded.ts'),
+    path.join(import.meta.dirname, `init-embedded${path.extname(import.meta.url)}`),
     draft,
   ])
   await rename(draft, directory)

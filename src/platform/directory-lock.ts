@@ -26,15 +26,17 @@ export class DirectoryBusyError extends Error {
  */
 export function lockDirectory(directory: string): () => void {
   makeDataDirectory(directory)
-  const file = new DatabaseSync(path.join(directory, 'lock.db'), { timeout: WAIT_MS })
+  const file = new DatabaseSync(path.join(directory, 'lock.db'))
   try {
-    file.exec('BEGIN EXCLUSIVE')
+    file.exec(`PRAGMA busy_timeout = ${WAIT_MS}; BEGIN EXCLUSIVE`)
   } catch (error) {
     file.close()
     if ((error as { errcode?: number }).errcode === BUSY) throw new DirectoryBusyError(directory)
     throw new Error(`DATA_DIR: ${directory} cannot be locked: ${messageOf(error)}`)
   }
+  let isHeld = true
   return () => {
-    if (file.isOpen) file.close()
+    if (isHeld) file.close()
+    isHeld = false
   }
 }

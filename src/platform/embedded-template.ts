@@ -54,11 +54,20 @@ async function removeOthers(template: string): Promise<void> {
 
 async function fingerprint(): Promise<string> {
   const hash = createHash('sha256')
-  for (const name of PACKAGES) hash.update(await readFile(path.join(ROOT, 'node_modules', name, 'package.json')))
+  for (const name of PACKAGES) hash.update(await readFile(manifestOf(name)))
   const migrations = path.join(ROOT, 'prisma/migrations')
   for (const name of (await readdir(migrations)).sort()) {
     const file = path.join(migrations, name, 'migration.sql')
     if (existsSync(file)) hash.update(name).update(await readFile(file))
   }
   return hash.digest('hex').slice(0, 16)
+}
+
+/** The package.json of a package, which is installed with Parley or, where Parley is a dependency itself, beside it. */
+function manifestOf(name: string): string {
+  for (let folder = ROOT; ; folder = path.dirname(folder)) {
+    const file = path.join(folder, 'node_modules', name, 'package.json')
+    if (existsSync(file)) return file
+    if (folder === path.dirname(folder)) throw new Error(`The package ${name} is not installed.`)
+  }
 }

@@ -4,6 +4,7 @@ import type { DailyUsage } from '../../src/generated/prisma/client.ts'
 import type { BudgetLimits } from '../../src/lib/budget.ts'
 import { costOf, type ModelPrice } from '../../src/lib/model-cost.ts'
 import type { ModelAction, ModelRequest, TokenFigures } from '../support/model-server-script.ts'
+import { runsOf } from '../support/nightly.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
@@ -181,11 +182,11 @@ describe.skipIf(!hasPostgres)('whatever agents do to one another', () => {
 
         over += await ledgerHolds(ids, skipped)
       }),
-      { numRuns: 12 },
+      { numRuns: runsOf({ usual: 5, nightly: 30 }) },
     )
     expect(over).toBeGreaterThan(0)
     expect(parley.models.refusals).toEqual([])
-  }, 120_000)
+  }, 600_000)
 })
 
 function spentOn({ model }: ModelRequest, { inputTokens, outputTokens, cachedInputTokens = 0 }: TokenFigures): Spent {

@@ -7,8 +7,8 @@ import { compiled, projectWithClient } from '../support/client-package.ts'
 const run = promisify(execFile)
 
 const CONSUMER = `
-import { createConnection, liveRun, liveSpace, liveViewer, payloadOf, type SpaceState } from 'parley/client'
-import { useRun, useSpace, useViewer } from 'parley/client/react'
+import { createConnection, liveRun, liveSpace, liveViewer, payloadOf, type SpaceState } from 'parley-client'
+import { useRun, useSpace, useViewer } from 'parley-client/react'
 
 const connection = createConnection({ url: 'http://localhost:1', token: 'none' })
 const space = liveSpace(connection, { spaceId: 'spc_1' })
@@ -29,11 +29,11 @@ describe('the client as a package', () => {
 
   test('is imported in an empty project, without React and without the AI SDK', async () => {
     const script = `
-      import { createConnection, liveSpace } from 'parley/client'
+      import { createConnection, liveSpace } from 'parley-client'
       const space = liveSpace(createConnection({ url: 'http://localhost:1', token: 'x' }), { spaceId: 'spc_1' })
       console.log(space.getState().status)
-      const { createChatTransport } = await import('parley/client/ai')
-      const { useSpace } = await import('parley/client/react')
+      const { createChatTransport } = await import('parley-client/ai')
+      const { useSpace } = await import('parley-client/react')
       console.log(typeof createChatTransport, typeof useSpace)`
     const { stdout } = await run(process.execPath, ['--input-type=module', '-e', script], { cwd: folder })
     expect(stdout).toBe('loading\nfunction function\n')

@@ -120,7 +120,7 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
     const migrate = containerOf('migrate')
     const env = { ...migrate.settings, PATH: process.env['PATH'] }
     const { stdout } = await promisify(execFile)(process.execPath, migrate.command, { cwd: ROOT, env })
-    expect(stdout).toContain('up to date with all migrations')
+    expect(stdout).toContain('is up to date with all migrations')
     for (const name of ['api', 'worker']) {
       expect(services[name]?.depends_on).toMatchObject({ migrate: { condition: 'service_completed_successfully' } })
       const { replicas = 1 } = services[name]?.deploy ?? {}

@@ -3,14 +3,15 @@ import { openDatabase } from '../../src/platform/db.ts'
 import { type ClaimedJob, type Jobs, openJobs } from '../../src/platform/jobs.ts'
 import type { Platform } from '../../src/platform/platform.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
+import { runsOf } from '../support/nightly.ts'
 import { createPlanning, type Planning } from '../support/planning.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
 const MINUTE_MS = 60_000
 const START = Date.parse('2030-01-01T00:00:30Z')
 const PLANS = 25
-/** On a CI machine 1,000 slots. */
-const MINUTES = process.env.CI === 'true' ? 40 : 10
+/** With NIGHTLY=1 1,000 slots. */
+const MINUTES = runsOf({ usual: 10, nightly: 40 })
 
 /** What becomes of a process while it has a job in its hands. */
 const FATES = ['works', 'works', 'works', 'works twice', 'dies before', 'dies after'] as const

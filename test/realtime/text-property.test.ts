@@ -4,6 +4,7 @@ import type { EventLog } from '../../src/realtime/event-log.ts'
 import { createInProcessEventLog } from '../../src/realtime/in-process-event-log.ts'
 import { createRealtime, type Realtime } from '../../src/realtime/realtime.ts'
 import { startTextReader, type TextReader } from '../support/log-follower.ts'
+import { runsOf } from '../support/nightly.ts'
 import { openTestRedis } from '../support/redis.ts'
 import { until } from '../support/until.ts'
 
@@ -86,7 +87,7 @@ describe('a message is rebuilt from what is followed', () => {
   test('in process', async () => {
     const log = createInProcessEventLog()
     const property = fc.asyncProperty(fc.array(step, { maxLength: 60 }), (steps) => holds(log, log, steps, null))
-    await fc.assert(property, { numRuns: 200 })
+    await fc.assert(property, { numRuns: runsOf({ usual: 60, nightly: 1000 }) })
     expect(log.stats()).toEqual({ topics: 0, followers: 0 })
   })
 })
@@ -108,7 +109,7 @@ describe.skipIf(redis === null)('a message is rebuilt from what is followed', ()
   test('over Redis, by another process', async () => {
     const [writer, reader] = [await open(), await open()]
     const property = fc.asyncProperty(fc.array(step, { maxLength: 60 }), (steps) => holds(writer, reader, steps, null))
-    await fc.assert(property, { numRuns: 60 })
+    await fc.assert(property, { numRuns: runsOf({ usual: 20, nightly: 300 }) })
   })
 
   test('over Redis, by another process, while topics and drafts are lost', async () => {
@@ -121,7 +122,7 @@ describe.skipIf(redis === null)('a message is rebuilt from what is followed', ()
     const property = fc.asyncProperty(fc.array(step, { maxLength: 60 }), (steps) =>
       holds(writer, reader, withWriteLast(steps), lose),
     )
-    await fc.assert(property, { numRuns: 60 })
+    await fc.assert(property, { numRuns: runsOf({ usual: 20, nightly: 300 }) })
     expect(reader.stats()).toEqual({ topics: 0, followers: 0 })
   })
 })

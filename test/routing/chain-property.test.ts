@@ -2,11 +2,12 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { openChainRoom } from '../support/chain-room.ts'
+import { runsOf } from '../support/nightly.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { expectChainsAtRest, playAtRandom, type RandomChain, randomChain } from '../support/random-chain.ts'
 
 const NAMES = ['Ada', 'Bob', 'Cyd', 'Dan', 'Eve'] as const
-const CHAINS = process.env.CI === 'true' ? 30 : 10
+const CHAINS = runsOf({ usual: 8, nightly: 60 })
 
 describe.skipIf(!hasPostgres)('whatever agents do with their turns, over two processes', () => {
   let parley: TestApplication

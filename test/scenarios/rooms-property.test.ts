@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, test } from 'vitest'
 import { startApplication, type TestApplication } from '../support/application.ts'
+import { runsOf } from '../support/nightly.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { expectDiscretion } from '../support/random-rooms.ts'
 
@@ -17,6 +18,6 @@ describe.skipIf(!hasPostgres)(
     afterAll(() => parley?.close())
 
     test('no request holds a word said in a space to which its agent did not belong, every one what triggered its run', () =>
-      expectDiscretion(parley, { numRuns: 1, seed }))
+      expectDiscretion(parley, { numRuns: runsOf({ usual: 1, nightly: 10 }), seed }))
   },
 )

@@ -5,6 +5,7 @@ import WebSocket from 'ws'
 import type { HumanViewer, Viewer } from '../../src/access/viewer.ts'
 import { newId } from '../../src/lib/ids.ts'
 import { STACKS } from '../support/application.ts'
+import { runsOf } from '../support/nightly.ts'
 import { reexecute } from '../support/plain-subscription.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
@@ -83,7 +84,7 @@ type Action =
   | { type: 'remove' | 'add'; human: number }
 
 const HUMANS = 3
-const RUNS = Number(process.env['ANSWERS_RUNS'] ?? 15)
+const RUNS = Number(process.env['ANSWERS_RUNS'] ?? runsOf({ usual: 6, nightly: 60 }))
 /** The humans, and an admin. */
 const client = fc.nat(HUMANS)
 const human = fc.nat(HUMANS - 1)

@@ -16,9 +16,9 @@ import { until } from './until.ts'
 /** The stacks that there are here: `describe.each(STACKS)('… on the %s stack', (stack) => …)`. */
 export const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
-/** The same for rules that know nothing of what stands behind the ports: PostgreSQL alone where it is there, but on CI both. */
+/** The same for rules that do not depend on the stack: PostgreSQL alone where it is there, and both with NIGHTLY=1. */
 export const RULE_STACKS = STACKS.filter(
-  (stack) => stack === 'postgres' || !hasPostgres || process.env['CI'] === 'true',
+  (stack) => stack === 'postgres' || !hasPostgres || process.env['NIGHTLY'] === '1',
 )
 
 /** The whole application in this process, workers included, with a scripted model at its edge. */

@@ -14,12 +14,20 @@ const run = promisify(execFile)
 export async function projectWithClient(beside: string[]): Promise<{ folder: string; archive: string }> {
   const folder = await mkdtemp(path.join(tmpdir(), 'parley-package-'))
   const modules = path.join(folder, 'node_modules')
-  await mkdir(path.join(modules, 'parley'), { recursive: true })
-  const { stdout } = await run('npm', ['pack', path.join(ROOT, 'client'), '--json', '--pack-destination', folder])
+  await mkdir(path.join(modules, 'parley-client'), { recursive: true })
+  // `npm ci` has compiled it: what is packed is what the examples and the other tests use.
+  const options = ['--json', '--ignore-scripts', '--pack-destination', folder]
+  const { stdout } = await run('npm', ['pack', path.join(ROOT, 'client'), ...options])
   const packed: unknown = JSON.parse(stdout)
   const [{ filename } = { filename: '' }] = Object.values(packed as Record<string, { filename: string }>)
   const archive = path.basename(filename)
-  await run('tar', ['-xzf', path.join(folder, archive), '-C', path.join(modules, 'parley'), '--strip-components=1'])
+  await run('tar', [
+    '-xzf',
+    path.join(folder, archive),
+    '-C',
+    path.join(modules, 'parley-client'),
+    '--strip-components=1',
+  ])
   await writeFile(path.join(folder, 'package.json'), '{ "type": "module" }')
   for (const name of beside) await symlink(path.join(ROOT, 'node_modules', name), path.join(modules, name))
   return { folder, archive }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
+import path from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { LRUCache } from 'lru-cache'
 import type { Run } from '../../generated/prisma/client.ts'
@@ -174,10 +175,10 @@ async function askThread(question: SchemaQuestion): Promise<Answer> {
     thread ??= startThread()
     const worker = await thread
     worker.ref()
-    const before = await worker.cpuUsage()
+    const usedMs = await stopwatchOf(worker)
     const answered = once(worker, 'message', { signal: deadline.signal })
     worker.postMessage(question)
-    void watch(worker, before, over.signal).then((hasUsedItsTime) => {
+    void watch(usedMs, over.signal).then((hasUsedItsTime) => {
       isSlow = hasUsedItsTime
       deadline.abort()
     })
@@ -195,18 +196,35 @@ async function askThread(question: SchemaQuestion): Promise<Answer> {
 }
 
 /**
+ * Starts measuring how long a thread computes. Node before 24.6 does not report the CPU time of a thread. There, the result is the
+ * time in which the thread's event loop was busy, which is a little longer on a busy machine.
+ */
+async function stopwatchOf(worker: Worker): Promise<() => Promise<number>> {
+  const reportsCpu = typeof (worker as Partial<Worker>).cpuUsage === 'function'
+  if (reportsCpu) {
+    const before = await worker.cpuUsage()
+    return async () => {
+      const { user, system } = await worker.cpuUsage(before)
+      return (user + system) / 1000
+    }
+  }
+  const before = worker.performance.eventLoopUtilization()
+  return async () => worker.performance.eventLoopUtilization(before).active
+}
+
+/**
  * Resolves when a check has used up its time, or has finished. Returns whether it used the CPU time itself,
  * as opposed to waiting for a busy machine.
  */
-async function watch(worker: Worker, before: NodeJS.CpuUsage, over: AbortSignal): Promise<boolean> {
+async function watch(readUsedMs: () => Promise<number>, over: AbortSignal): Promise<boolean> {
   const since = performance.now()
   let usedMs = 0
   while (usedMs < LONGEST_CHECK_MS && performance.now() - since < LONGEST_WAIT_MS) {
     await sleep(LONGEST_CHECK_MS - usedMs, over)
     if (over.aborted) return false
     // A thread that does not report its CPU time is terminated.
-    const used = await Promise.race([worker.cpuUsage(before).catch(() => null), sleep(LONGEST_WAIT_MS, over)])
-    usedMs = used == null ? LONGEST_CHECK_MS : (used.user + used.system) / 1000
+    const used = await Promise.race([readUsedMs().catch(() => null), sleep(LONGEST_WAIT_MS, over)])
+    usedMs = used ?? LONGEST_CHECK_MS
   }
   // Lets a result be received that arrived while this thread was busy.
   await new Promise((resolve) => setImmediate(resolve))
@@ -215,7 +233,7 @@ async function watch(worker: Worker, before: NodeJS.CpuUsage, over: AbortSignal)
 
 /** Starts the thread, with a limit of memory that is enough for a few schemas. It ends with this process. */
 async function startThread(): Promise<Worker> {
-  const worker = new Worker(new URL('./schema-thread.ts', import.meta.url), {
+  const worker = new Worker(new URL(`./schema-thread${path.extname(import.meta.url)}`, import.meta.url), {
     execArgv: ['--disable-warning=ExperimentalWarning'],
     resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 },
   })

@@ -2,14 +2,14 @@ import path from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { build, type PreviewServer, preview } from 'vite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { hasBrowserFor, launchBrowser } from '../support/browser.ts'
-import { PATIENCE } from '../support/console-page.ts'
-import { forAgent, steps } from '../support/model-server-script.ts'
-import { createTestDataDirectory } from '../support/pglite.ts'
-import { startTestServer, type TestServer } from '../support/served.ts'
+import { hasBrowserFor, launchBrowser } from '../../test/support/browser.ts'
+import { PATIENCE } from '../../test/support/console-page.ts'
+import { forAgent, steps } from '../../test/support/model-server-script.ts'
+import { createTestDataDirectory } from '../../test/support/pglite.ts'
+import { startTestServer, type TestServer } from '../../test/support/served.ts'
 
 const hasBrowser = hasBrowserFor("the examples' test")
-const EXAMPLES = path.resolve(import.meta.dirname, '../../examples')
+const EXAMPLES = path.resolve(import.meta.dirname, '..')
 const NAMES = ['react', 'apollo', 'relay', 'urql'] as const
 
 describe.skipIf(!hasBrowser)('the pages of the examples', () => {

@@ -1,0 +1,107 @@
+// The command `parley`: `npx parley` starts the server, and `npx parley <command>` is `npm run <command>` of a clone. Each command is a script
+// beside this one. This script refuses unknown commands and arguments before it starts one.
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { type ParseArgsConfig, parseArgs } from 'node:util'
+
+interface Command {
+  /** The arguments, as the usage shows them. */
+  takes: string
+  does: string
+  options?: ParseArgsConfig['options']
+  /** The smallest and the largest number of positional arguments. */
+  least?: number
+  most?: number
+  run(): Promise<unknown>
+}
+
+const COMMANDS: Record<string, Command> = {
+  serve: {
+    takes: '',
+    does: 'serve the API and the console; the default command',
+    run: () => import('../src/main.ts'),
+  },
+  migrate: {
+    takes: '',
+    does: 'apply the migrations of this version to the database',
+    run: () => import('./migrate.ts'),
+  },
+  seed: {
+    takes: '[url]',
+    does: 'create a demo space on a running server',
+    most: 1,
+    run: () => import('./seed.ts'),
+  },
+  export: {
+    takes: '<space id> [file]',
+    does: 'write a space as JSON lines',
+    least: 1,
+    most: 2,
+    run: () => import('./export.ts'),
+  },
+  import: {
+    takes: '[--dry-run] [--trust-external-ids] [file]',
+    does: 'write a space from an export to the database',
+    options: { 'dry-run': { type: 'boolean' }, 'trust-external-ids': { type: 'boolean' } },
+    most: 1,
+    run: () => import('./import.ts'),
+  },
+  'rotate-secrets': {
+    takes: '',
+    does: 'encrypt the stored secrets with the new PARLEY_SECRET_KEY',
+    run: () => import('./rotate-secrets.ts'),
+  },
+}
+
+const USAGE = [
+  'usage: parley [command]',
+  '',
+  ...Object.entries(COMMANDS).map(([name, { takes, does }]) => `  ${`${name} ${takes}`.padEnd(52)}${does}`),
+  `  ${'--help, --version'.padEnd(52)}print this, or the version`,
+  '',
+  'All commands read their settings from environment variables.',
+].join('\n')
+
+const [name = 'serve', ...given] = process.argv.slice(2)
+if (name === '--help' || name === '-h' || name === 'help') console.log(USAGE)
+else if (name === '--version' || name === '-v') console.log(version())
+else {
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  if (command === undefined) {
+    refuse(`Unknown ${name.startsWith('-') ? 'option' : 'command'}: ${name}`)
+  } else if (given.includes('--help') || given.includes('-h')) {
+    console.log(USAGE)
+  } else {
+    const problem = problemOf(name, command, given)
+    if (problem !== null) refuse(problem)
+    else {
+      // The script of the command reads its arguments at the same index as when Node starts it directly.
+      process.argv.splice(2, 1)
+      await command.run()
+    }
+  }
+}
+
+/** Returns one line about the first invalid argument of a command, or null if all are valid. */
+function problemOf(name: string, { options = {}, least = 0, most = 0 }: Command, args: string[]): string | null {
+  try {
+    const { positionals } = parseArgs({ args, options, allowPositionals: true })
+    if (positionals.length < least) return `parley ${name} takes at least ${least} argument, and none is given`
+    if (positionals.length > most) return `parley ${name} does not take the argument: ${positionals[most]}`
+    return null
+  } catch (error) {
+    const [line = ''] = (error as Error).message.split(/\. To specify|\n/)
+    return `parley ${name}: ${line}`
+  }
+}
+
+function refuse(problem: string): void {
+  console.error(`${problem}\n\n${USAGE}`)
+  process.exitCode = 2
+}
+
+/** Returns the version in package.json, which is one folder above scripts/ in a clone, and two above dist/scripts/ in the package. */
+function version(): string {
+  const root = path.resolve(import.meta.dirname, import.meta.filename.endsWith('.ts') ? '..' : '../..')
+  return (JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as { version: string }).version
+}

@@ -1,0 +1,92 @@
+// `npm ci` and `npm install` run this script in a clone. ES5 only, because it also runs on an old Node. On a Node that is too old for the other
+// scripts, it fetches Node 24 as a package into node_modules/.node, and links it into node_modules/.bin, which is first on the PATH of
+// every `npm run` script. A production install (`--omit=dev`) fetches no Node.
+'use strict'
+var childProcess = require('child_process')
+var fs = require('fs')
+var path = require('path')
+var node = require('../bin/node-version.cjs')
+
+var VERSION = '24.21.0'
+var root = path.join(__dirname, '..')
+var isWindows = process.platform === 'win32'
+var hasTools = fs.existsSync(path.join(root, 'node_modules/vite'))
+
+// `npm pack` builds in `prepack` instead.
+if (process.env.npm_command !== 'pack') prepare()
+
+function prepare() {
+  var program = process.execPath
+  if (!node.isNewEnough(process.versions.node)) {
+    if (!hasTools) {
+      console.error(
+        'Parley needs Node ' + node.needed + ' or newer to run, and this is Node ' + process.versions.node + '.',
+      )
+      return
+    }
+    program = fetchNode()
+  } else if (process.env.CI && !isWindows) {
+    // Scripts of CI can call node_modules/.bin/node on every machine.
+    link(program)
+  }
+  var run = childProcess.spawnSync(program, [path.join(__dirname, 'prepare.ts')], { cwd: root, stdio: 'inherit' })
+  if (run.error) throw run.error
+  process.exitCode = run.status === null ? 1 : run.status
+}
+
+/** Installs Node as a package and links it. Returns the path of the program. */
+function fetchNode() {
+  var name = packageName()
+  var folder = path.join(root, 'node_modules/.node')
+  var options = [
+    'install',
+    '--prefix',
+    folder,
+    '--no-save',
+    '--no-package-lock',
+    '--ignore-scripts',
+    '--no-audit',
+    name + '@' + VERSION,
+  ]
+  console.error(
+    'This is Node ' + process.versions.node + ', and Parley needs ' + node.needed + ': fetching Node ' + VERSION + ' …',
+  )
+  fs.mkdirSync(folder, { recursive: true })
+  var npm = process.env.npm_execpath
+  var run = npm
+    ? childProcess.spawnSync(process.execPath, [npm].concat(options), { stdio: ['ignore', 'ignore', 'inherit'] })
+    : childProcess.spawnSync('npm', options, { stdio: ['ignore', 'ignore', 'inherit'], shell: isWindows })
+  var program = path.join(folder, 'node_modules', name, 'bin', isWindows ? 'node.exe' : 'node')
+  if (run.status !== 0 || !fs.existsSync(program)) {
+    throw new Error(
+      'Node ' +
+        VERSION +
+        ' could not be fetched as ' +
+        name +
+        ': install Node ' +
+        node.needed +
+        ' or newer, and run npm ci again.',
+    )
+  }
+  // Headers for C++ addons and documentation are a third of the package, and unused.
+  fs.rmSync(path.join(folder, 'node_modules', name, 'include'), { recursive: true, force: true })
+  fs.rmSync(path.join(folder, 'node_modules', name, 'share'), { recursive: true, force: true })
+  link(program)
+  return program
+}
+
+/** Returns the name of the npm package with the program `node` for this machine. */
+function packageName() {
+  var platform = isWindows ? 'win' : process.platform
+  var prefix = process.platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node'
+  return [prefix, platform, process.arch].join('-')
+}
+
+function link(program) {
+  var bin = path.join(root, 'node_modules/.bin')
+  fs.mkdirSync(bin, { recursive: true })
+  if (isWindows) return fs.writeFileSync(path.join(bin, 'node.cmd'), '@"' + program + '" %*\r\n')
+  var target = path.join(bin, 'node')
+  fs.rmSync(target, { force: true })
+  fs.symlinkSync(path.relative(bin, program), target)
+}

@@ -1,0 +1,1 @@
+export { PrismaPGlite } from './pglite-prisma-adapter/index.mjs'
