@@ -4,8 +4,8 @@ import { WebSocket } from 'ws'
 
 /** Past this a response, or a frame of a socket, breaks the promise of `PARLEY_MAX_RESPONSE_BYTES`; the envelope comes on top. */
 export const MOST_RESPONSE_BYTES = 8 * 1024 * 1024 + 64 * 1024
-/** A refused body closes its connection within 15 s; the rest is for a busy machine. */
-const BODY_CLOSED_WITHIN_MS = 20_000
+/** No body may take longer (src/server/http/body.ts); test/attacks/unfinished-bodies.test.ts checks the shorter times. */
+const BODY_CLOSED_WITHIN_MS = 33_000
 const ANSWERED_WITHIN_MS = 60_000
 const KEPT_CHARACTERS = 64 * 1024
 const INTERNAL = 'INTERNAL_SERVER_ERROR'
