@@ -33,7 +33,7 @@ export interface LockedRun {
 export interface Settled {
   call: ToolCall
   partIndex: number | null
-  /** Who was asked last; null if nobody was. */
+  /** The humans who were last requested to decide; null if there was no request. */
   audience: Audience | null
   afterCommit: (() => Promise<void>)[]
 }

@@ -122,7 +122,7 @@ describe(`what others do, at random with seed ${SEED}`, () => {
     for (const { stop } of subscriptions) stop()
   }
 
-  /** What is asked for Bob. @throws what is not an answer of his own */
+  /** Sends an operation as Bob. @throws if the response is a refusal */
   async function asked(client: ParleyClient, text: string, variables: object = {}): Promise<Result> {
     const { status, data, errors } = await client.ask<{ result?: Result }>(text, variables)
     if (status !== 200 || errors !== undefined)

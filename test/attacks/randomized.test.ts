@@ -12,7 +12,7 @@ const IDLE_SECONDS = IS_FULL ? 30 : 10
 /** ATTACK_SEED repeats what was drawn, ATTACK_ONLY="query much,create spaces" draws from these actions alone. */
 const SEED = Number(process.env['ATTACK_SEED'] ?? Date.now() % 1_000_000)
 const ONLY = process.env['ATTACK_ONLY']?.split(',')
-/** To start, to measure what is idle, to look at the console, and to come to rest. */
+/** Time for the start, the idle measurement, the console checks and the pause for garbage collection. */
 const MORE_SECONDS = 300
 
 const hasBrowser = hasBrowserFor('the look at the console under attack')

@@ -21,7 +21,7 @@ describe.each(RULE_STACKS)("checks against others' schemas, on the %s stack", (s
   })
   const asksFor = (input: object) => [{ toolCall: 'order', input }]
 
-  /** What comes of the one call of an agent that somebody else asks for it. */
+  /** Returns the result of a call that another human's agent makes meanwhile. */
   async function elsewhere(input: object): Promise<Read> {
     const person = await play.stage.person('Dora')
     const agent = await play.stage.bot('Free', { toolset: 'ACTIVE_SPACE', tools: [order()] })

@@ -48,7 +48,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that 
     return { runIds, inHand }
   }
 
-  /** All that there is of runs, but what they used: their rows, and what was told of them. What a sleeper's generation used is used. */
+  /** The rows and published events of runs, without their usage: the usage of a sleeping worker's generation counts. */
   async function stateOf(runIds: string[]) {
     const where = { runId: { in: runIds } }
     const [runs, messages, calls, steps, told] = await Promise.all([

@@ -74,8 +74,8 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every p
   })
 
   /**
-   * An agent of that name plays the steps when it is told to go. A step in `first` is played so the first time; whatever the
-   * agent is told else, it has nothing to say.
+   * The agent of that name plays the steps when it receives "go". A step in `first` replaces its first execution. Other
+   * messages get an empty response.
    */
   async function begin(
     name: string,

@@ -6,8 +6,8 @@ import { until } from './until.ts'
 const INSPECTOR_PORT = 9229
 
 /**
- * Makes a Node process collect its garbage, by its inspector, which SIGUSR1 opens. What is in use then is held by something.
- * Returns the bytes of its heap in use.
+ * Makes a Node process collect its garbage through its inspector, which SIGUSR1 opens. Returns the bytes of the heap that are
+ * still in use.
  */
 export async function collectGarbageOf(pid: number, inspectorPort = INSPECTOR_PORT): Promise<number> {
   process.kill(pid, 'SIGUSR1')

@@ -1,4 +1,4 @@
-/** What waits in this process for one client that does not read fast enough. */
+/** A socket with bytes that wait in this process because its client does not read fast enough. */
 export interface Stalled {
   viewerId(): string
   waitingBytes(): number

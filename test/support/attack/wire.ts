@@ -191,7 +191,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
           socket.pause()
           await sleep(ms)
           socket.resume()
-          // What was closed meanwhile says so now.
+          // The close event of a socket that closed during the pause arrives now.
           await sleep(1000)
           pausedFor = 0
         },
