@@ -2,7 +2,7 @@ import type { ResponsePath } from './response-path.ts'
 import { instancePath, isWithin, selectionPath } from './response-path.ts'
 
 /** Maximum leaves of one response, however short they are: each takes time to resolve. */
-const MOST_LEAVES = 50_000
+const MOST_LEAVES = 30_000
 /** A measuring execution continues up to this many times the limit, to find repetition and the size of each edge. */
 const MEASURED_LIMITS = 4
 /** Shorter values are not checked for repetition. */
